@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.model.arrays import Float64
-from offpeak.model.node_states import ACTIVE, FAILED, STATES, asleep, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE, STATES, asleep, coming_up, going_down
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,20 @@ class DepthPower:
 
 
 @dataclass(frozen=True)
+class EnclosurePower:
+    """What an enclosure of so many nodes draws for all of them, as fans and power supplies do, until all sleep."""
+
+    nodes: int
+    overhead_w: float
+
+
+@dataclass(frozen=True)
 class NodeClass:
     """A kind of node: its draw when idle, by utilisation 0..1 when in use, and in its sleep depths, shallow to deep.
 
     `running` holds points (utilisation, draw [W]) from idle to full use. A depth draws no more than idle and no more
-    than a shallower one. `repair_s` is how long a failed node is out of use, None if for good.
+    than a shallower one. `repair_s` is how long a failed node is out of use, None if for good. In an `enclosure` the
+    draw of a node that is awake includes its share of the overhead; that in a sleep depth is of a whole enclosure.
     """
 
     name: str
@@ -46,6 +55,7 @@ class NodeClass:
     running: tuple[tuple[float, float], ...]
     depths: tuple[DepthPower, ...]
     repair_s: int | None = None
+    enclosure: EnclosurePower | None = None
 
     def running_w(self, utilisation: float) -> float:
         """Return the draw [W] at that utilisation, 0..1: straight lines between the points."""
@@ -55,6 +65,17 @@ class NodeClass:
     def find_depth(self, depth: int) -> DepthPower | None:
         """Return the class's depth of that number, None if it has none."""
         return next((found for found in self.depths if found.depth == depth), None)
+
+    def saved_w(self, depth: DepthPower, last: int = 0) -> float:
+        """Return what a node in that depth draws less than an idle one.
+
+        Its share of the overhead stays while its enclosure is awake; the `last` nodes there save the whole together.
+        """
+        saved_w = self.idle_w - depth.power_w
+        if self.enclosure is None or depth.depth == POWERSAVE:
+            return saved_w
+        overhead_w = self.enclosure.overhead_w
+        return saved_w - overhead_w / self.enclosure.nodes + (overhead_w / last if last else 0.0)
 
     def state_w(self) -> Float64:
         """Return the draw of a node that runs nothing, by its state: float64[STATES], 0 for a depth that is not there.
@@ -70,17 +91,18 @@ class NodeClass:
         return power_w
 
 
-def break_even_s(node_class: NodeClass, depth: int) -> float:
+def break_even_s(node_class: NodeClass, depth: int, *, last: int = 0) -> float:
     """Return the idle time beyond which that depth saves energy, both transitions within it, none of them failing.
 
-    It is never less than the transitions last; inf where the depth never saves, or the class does not have it.
+    It is never less than the transitions last; inf where the depth never saves, or the class does not have it. `last`
+    is that of `NodeClass.saved_w`: by default other nodes of the enclosure stay awake.
     """
     sleep = node_class.find_depth(depth)
     if sleep is None:
         return math.inf
     transitions_s = sleep.enter.duration_s + sleep.leave.duration_s
     extra_j = sleep.enter.energy_j + sleep.leave.energy_j - node_class.idle_w * transitions_s
-    saved_w = node_class.idle_w - sleep.power_w
+    saved_w = node_class.saved_w(sleep, last)
     if extra_j < 0:
         return float(transitions_s)
     return transitions_s + extra_j / saved_w if saved_w > 0 else math.inf

@@ -1,6 +1,6 @@
 """Reads node classes from TOML: those that come with offpeak, and a site's own.
 
-A file has the keys `idle` and `running`, optionally `repair`, and a table for each sleep depth of its nodes:
+A file has the keys `idle` and `running`, optionally `repair` and `enclosure`, and a table for each sleep depth:
 [powersave], [standby], [off].
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.constants import DAY_S
-from offpeak.model.node_class import DepthPower, NodeClass, Transition
-from offpeak.model.node_states import DEPTHS
+from offpeak.model.node_class import DepthPower, EnclosurePower, NodeClass, Transition
+from offpeak.model.node_states import DEPTHS, POWERSAVE
 from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.settings.kinds import DURATION, POWER, SettingKind
 from offpeak.text import did_you_mean
@@ -23,6 +23,9 @@ EXAMPLES = {
     "idle": '"150W"',
     "running": '[[0.0, "150W"], [1.0, "300W"]]',
     "repair": '"24h"',
+    "enclosure": '{ nodes = 12, overhead = "120W" }',
+    "nodes": "12",
+    "overhead": '"120W"',
     "power": '"10W"',
     "enter": '{ duration = "60s", power = "150W", failure_probability = 0.0 }',
     "leave": '{ duration = "180s", power = "200W", failure_probability = 0.0 }',
@@ -107,14 +110,27 @@ def read_node_class(path: Path) -> NodeClass:
 
 
 def _node_class(text: bytes, name: str, file: str) -> NodeClass:
-    top = FORMAT.entries_below(FORMAT.parse(text, file), ("idle", "running"), optional=("repair", *DEPTHS))
+    top = FORMAT.entries_below(FORMAT.parse(text, file), ("idle", "running"), optional=("repair", "enclosure", *DEPTHS))
     idle_w = read_power_w(top["idle"])
     repair_s = read_repair_s(top["repair"]) if "repair" in top else None
     depths = tuple(_depths(top, idle_w))
     if repair_s is not None and any(depth.leave.failure_probability == 1 for depth in depths):
         hint = "a node that never comes up again is not repaired: leave repair out, or give a probability below 1"
         raise top["repair"].wrong("goes with a wake that always fails", hint=hint)
-    return NodeClass(name, idle_w, _running(top["running"], idle_w), depths, repair_s)
+    enclosure = _enclosure(top["enclosure"], idle_w, depths) if "enclosure" in top else None
+    return NodeClass(name, idle_w, _running(top["running"], idle_w), depths, repair_s, enclosure)
+
+
+def _enclosure(table: TomlEntry, idle_w: float, depths: tuple[DepthPower, ...]) -> EnclosurePower:
+    below = FORMAT.entries_below(table, ("nodes", "overhead"))
+    nodes, overhead_w = below["nodes"].written, read_power_w(below["overhead"])
+    if type(nodes) is not int or nodes < 2:
+        raise below["nodes"].wrong(f"{nodes!r} is no number of nodes from 2", hint="count the nodes of one enclosure")
+    least_w = idle_w - max((depth.power_w for depth in depths if depth.depth != POWERSAVE), default=0.0)
+    if overhead_w / nodes >= least_w:
+        what = f"{overhead_w / nodes:g}W for each node is not less than the {least_w:g}W that sleep saves with it"
+        raise below["overhead"].wrong(what, hint="idle includes the share of the overhead; the power asleep does not")
+    return EnclosurePower(nodes, overhead_w)
 
 
 def _running(curve: TomlEntry, idle_w: float) -> tuple[tuple[float, float], ...]:

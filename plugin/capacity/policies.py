@@ -82,7 +82,7 @@ def priced_idle_s(node_class: NodeClass, depths: tuple[int, ...], price_per_mwh:
         sleep = node_class.find_depth(depth)
         if sleep is None or after_s[depth] == NEVER:
             continue
-        saved_per_s = (node_class.idle_w - sleep.power_w) * price_per_mwh / J_PER_MWH
+        saved_per_s = node_class.saved_w(sleep) * price_per_mwh / J_PER_MWH
         longer_s = math.ceil(cycle_cost / saved_per_s) if saved_per_s > 0 else NEVER
         after_s[depth] = NEVER if longer_s > NEVER - after_s[depth] else after_s[depth] + longer_s
     return after_s

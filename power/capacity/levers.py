@@ -80,8 +80,10 @@ def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:
     def lighter(depth: DepthPower) -> DepthPower:
         return replace(depth, power_w=depth.power_w * times, enter=less(depth.enter), leave=less(depth.leave))
 
+    enclosure = node_class.enclosure
     return replace(
         node_class,
+        enclosure=enclosure and replace(enclosure, overhead_w=enclosure.overhead_w * times),
         idle_w=idle_w,
         running=tuple((used, power_w * times) for used, power_w in node_class.running),
         depths=tuple(map(lighter, node_class.depths)),

@@ -46,12 +46,15 @@ HANDOVER_S = 10
 
 @dataclass(frozen=True)
 class NodeSleep:
-    """How a kind of node sleeps: an example node, its class, the depths in use, and the idle time that sleep repays."""
+    """How a kind of node sleeps: an example node, its class, and the depths in use."""
 
     node: str
     node_class: NodeClass
     depths: tuple[int, ...]
-    pays_s: float
+
+    def pays_s(self, last: int = 0) -> float:
+        """Return the idle time that sleep repays, for the `last` nodes of an enclosure or for one that sleeps alone."""
+        return min(break_even_s(self.node_class, depth, last=last) for depth in self.depths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +115,7 @@ class PowerSite:
             raise BadInput("no node has both a known class and a rung", hint=hint)
         usual = Counter(map(_name_and_depths, classes)).most_common(1)[0][0]
         node, node_class = next(pair for pair in classes if _name_and_depths(pair) == usual)
-        depths = used_depths(node_class, self.bounds)
-        return NodeSleep(node, node_class, depths, min(break_even_s(node_class, depth) for depth in depths))
+        return NodeSleep(node, node_class, used_depths(node_class, self.bounds))
 
     def make_policy(
         self,

@@ -157,7 +157,7 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
         if name in names and (name not in earliest or needed.at_s < earliest[name].at_s):
             earliest[name] = needed
     lead_s = max((site.lead_s(node.name, snapshot) for node in pool.pool.nodes[:1]), default=0)
-    kept_s = pool.sleep.pays_s + lead_s
+    kept_s = pool.sleep.pays_s() + lead_s
     deferred = [(job.begin_s or 0, job) for job in pool.deferred]
     first_s, first = min(deferred, key=lambda pair: pair[0], default=(0, None))
     soon = [job for begin_s, job in deferred if begin_s - lead_s <= now_s]
@@ -436,7 +436,7 @@ def _may_sleep(
 ) -> bool:
     if not node.is_on or not _may_leave(node, pool, memory, site=site):
         return False
-    within_s = pool.sleep.pays_s + site.lead_s(node.name, snapshot)
+    within_s = pool.sleep.pays_s() + site.lead_s(node.name, snapshot)
     is_planned = node.node.planned and node.name not in demand.nodes
     return not is_planned and not demand.keeps(node.name, within_s, snapshot.now_s)
 
@@ -482,11 +482,12 @@ def _describe_sleepers(
 ) -> dict[str, tuple[NodeOrder, str]]:
     """Return order and reason for each node that falls asleep."""
     now_s = pool.snapshot.now_s
+    last = {name: len(its) for name in depths if (its := pool.awake_beside[name]) <= depths.keys()}
     return {
         name: (
             ORDER_OF_DEPTH[depth],
             f"{why}; idle {duration_text(now_s - memory.nodes[name].idle_since_s)}; "
-            f"break-even {duration_text(pool.sleep.pays_s)}",
+            f"break-even {duration_text(pool.sleep.pays_s(last.get(name, 0)))}",
         )
         for name, depth in depths.items()
         if depth in ORDER_OF_DEPTH

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
-from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, asleep, coming_up, going_down
 from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs, Snapshot
 from plugin.capacity.port import TypeShare
 from plugin.queue_hook.user_hints import parse_user_hints
@@ -27,6 +27,7 @@ from power.live.node_room import NodeRoom
 CURRENT_STATES = HOLDING | {JobState.PENDING}
 RISING_DEPTH = {coming_up(depth): depth for depth in DEPTH_OF_STATE.values()}
 GOING_OFF = going_down(OFF)
+GONE = frozenset(state(depth) for state in (going_down, asleep) for depth in DEPTH_OF_STATE.values())
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class PoolState:
 
     By node, in the pool's order: `state` as in offpeak.model.node_states, and `busy`, the units that jobs hold. `sleep`
     is that of most of its switchable nodes. `waiting` jobs lack nothing but nodes; `deferred` jobs may start later.
-    `watts` is the idle power of a node by its pool in the cluster model, where it is known.
+    `watts` is the idle power of a node by its pool in the cluster model, where it is known; `awake_beside` the nodes
+    awake in its enclosure, by node.
     """
 
     pool: NodePool
@@ -174,6 +176,7 @@ class PoolState:
     deferred: tuple[Job, ...]
     snapshot: Snapshot
     watts: Mapping[int, float]
+    awake_beside: Mapping[str, frozenset[str]]
 
     @cached_property
     def usable_nodes(self) -> int:
@@ -270,7 +273,14 @@ def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, 
         deferred=tuple(job for job in pool.jobs if is_deferred(job, snapshot.now_s)),
         snapshot=pool_snapshot,
         watts=_idle_w(pool, site, snapshot),
+        awake_beside={node.name: find_awake_beside(node.name, states, site) for node in pool.nodes},
     )
+
+
+def find_awake_beside(node: str, states: Mapping[str, int], site: PowerSite) -> frozenset[str]:
+    """Return the nodes of the enclosure of a node, itself among them, that neither sleep nor are about to."""
+    enclosure = site.inventory.enclosure_of.get(node)
+    return frozenset(name for name in enclosure.nodes if states.get(name) not in GONE) if enclosure else frozenset()
 
 
 def _idle_w(pool: NodePool, site: PowerSite, snapshot: ClusterSnapshot) -> dict[int, float]:

@@ -4,14 +4,14 @@ The decision runs in this order: observe all nodes, plan each pool (targets, the
 then what a cap on power changes), choose the next step of each node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
-from plugin.scheduler.node import OURS, SchedulerState
+from plugin.scheduler.node import OURS, Node, NodeUse, SchedulerState
 from power.lifecycle.node_record import DesiredState
 from power.live.cluster_snapshot import (
     ClusterSnapshot,
@@ -26,7 +26,7 @@ from power.live.node_steps import GOING_OFF, NodeStep, ObservedNode, choose_next
 from power.live.node_types import TypeSplit
 from power.live.offer import PoolOffer
 from power.live.pool_plan import PoolPlan, plan_pool
-from power.live.pool_state import NodePool, find_pools, observe_pool
+from power.live.pool_state import NodePool, find_awake_beside, find_pools, observe_pool
 from power.live.power_cap import PowerBudget, find_budget, obey_cap
 
 CHANGE_ORDER = (
@@ -157,6 +157,29 @@ def _observe_nodes(
     return nodes, known
 
 
+def order_by_enclosure(
+    nodes: Iterable[Node], observed: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite
+) -> tuple[Node, ...]:
+    """Return the nodes as they are numbered: where nothing else decides, the last one sleeps first and wakes last.
+
+    Last come enclosures that sleep or could as a whole, of these last the one with the fewest nodes awake, then the one
+    idle for longest; before them nodes in no enclosure; first enclosures in which a node stays awake.
+    """
+    states = {name: node.state for name, node in observed.items()}
+
+    def rank(node: Node) -> tuple[int, int, int, str]:
+        if (enclosure := site.inventory.enclosure_of.get(node.name)) is None:
+            return 1, 0, 0, ""
+        awake = find_awake_beside(node.name, states, site)
+        its = [each for name in awake if (each := observed.get(name)) and each.is_ours and each.state == ACTIVE]
+        idle_since_s = [memory.nodes[each.name].idle_since_s for each in its if each.node.use is NodeUse.FREE]
+        if len(idle_since_s) < len(awake):
+            return 0, 0, 0, ""
+        return 2, -len(awake), -max(idle_since_s, default=0), enclosure.name
+
+    return tuple(sorted(nodes, key=rank))
+
+
 def _plan_pools(
     nodes: Mapping[str, ObservedNode],
     memory: PowerMemory,
@@ -181,6 +204,7 @@ def _plan_pools(
                 continue
             leaving: dict[str, SleepInProgress | None]
             try:
+                pool = replace(pool, nodes=order_by_enclosure(pool.nodes, nodes, memory, site))
                 state = observe_pool(pool, states, site=site, snapshot=snapshot)
                 plan = plan_pool(
                     state, nodes, memory, site=site, snapshot=snapshot, most_to_sleep=max(most_to_sleep, 0)

@@ -7,11 +7,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from offpeak.model.node_class import DepthPower, NodeClass, Transition, break_even_s
+from offpeak.model.node_class import DepthPower, EnclosurePower, NodeClass, Transition, break_even_s
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, STATES, asleep, coming_up, going_down
 
 DOWN, UP = Transition(60, 150, 0), Transition(180, 200, 0)
 NODE = NodeClass("node", 150, ((0, 150), (0.5, 270), (1, 300)), (DepthPower(OFF, 10, DOWN, UP),))
+
+TWELVE = replace(NODE, enclosure=EnclosurePower(12, 120.0))
+"""150 W of an idle node include 10 W of the fans of its enclosure, which run until all twelve are off."""
 
 powers = st.floats(0, 2000).map(lambda power_w: round(power_w, 2))
 transitions = st.builds(Transition, st.integers(1, 3600), powers, st.just(0.0))
@@ -45,6 +48,29 @@ def test_a_state_has_its_draw() -> None:
 def test_break_even_by_hand() -> None:
     """The boot takes 50 W more than idling for 180 s, and sleeping gains 140 W: 240 s + 9000 J / 140 W."""
     assert break_even_s(NODE, OFF) == pytest.approx(240 + 9000 / 140)
+
+
+def test_the_first_of_twelve_saves_less_than_the_last() -> None:
+    """The first saves 140 W - 10 W, the last the 120 W of all besides; twelve at once save as much as in turn."""
+    off = TWELVE.depths[0]
+    assert [TWELVE.saved_w(off), TWELVE.saved_w(off, 1), TWELVE.saved_w(off, 12)] == [130, 250, 140]
+    assert 11 * TWELVE.saved_w(off) + TWELVE.saved_w(off, 1) == 12 * NODE.saved_w(off)
+    assert break_even_s(TWELVE, OFF) == pytest.approx(240 + 9000 / 130)
+    assert break_even_s(TWELVE, OFF, last=1) == pytest.approx(240 + 9000 / 250)
+    assert break_even_s(TWELVE, OFF, last=12) == pytest.approx(240 + 9000 / 140)
+
+
+def test_a_node_that_saves_power_stays_awake_for_its_enclosure() -> None:
+    powersave = DepthPower(POWERSAVE, 100, DOWN, UP)
+    assert replace(TWELVE, depths=(powersave,)).saved_w(powersave) == 50
+
+
+@given(idle_w=powers, power_w=powers, enter=transitions, leave=transitions, last=st.integers(0, 12))
+def test_without_an_enclosure_nothing_is_shared(
+    idle_w: float, power_w: float, enter: Transition, leave: Transition, last: int
+) -> None:
+    made = node(idle_w, power_w, enter, leave)
+    assert break_even_s(made, OFF, last=last) == break_even_s(made, OFF)
 
 
 def test_a_depth_that_is_not_there_never_saves() -> None:

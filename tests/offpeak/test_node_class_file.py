@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.model.node_class import DepthPower, NodeClass, Transition, break_even_s
+from offpeak.model.node_class import DepthPower, EnclosurePower, NodeClass, Transition, break_even_s
 from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes, node_class_named, read_node_class
 from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
 
@@ -120,6 +120,30 @@ def test_a_wake_that_always_fails_is_never_repaired(file: Path) -> None:
     assert "repair: goes with a wake that always fails" in str(refused(file, 'repair = "1h"\n' + always))
     file.write_text(always)
     assert read_node_class(file).repair_s is None
+
+
+ENCLOSURE = 'enclosure = { nodes = 12, overhead = "240W" }\n'
+
+
+def test_an_enclosure_is_optional(file: Path) -> None:
+    file.write_text(ENCLOSURE + GOOD)
+    assert read_node_class(file).enclosure == EnclosurePower(12, 240)
+    assert all(bundled_node_class(name).enclosure is None for name in bundled_node_classes())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("12", "1", "enclosure.nodes: 1 is no number of nodes from 2"),
+        ("12", "true", "enclosure.nodes: True is no number of nodes from 2"),
+        ("12", "'12'", "enclosure.nodes: '12' is no number of nodes from 2"),
+        ("nodes = 12, ", "", "enclosure: nodes is missing"),
+        ("240W", "240", "enclosure.overhead: "),
+        ("240W", "1440W", "enclosure.overhead: 120W for each node is not less than the 120W that sleep saves with it"),
+    ],
+)
+def test_a_wrong_enclosure_is_refused(file: Path, old: str, new: str, message: str) -> None:
+    assert message in str(refused(file, ENCLOSURE.replace(old, new) + GOOD))
 
 
 def test_a_file_that_is_not_text(file: Path) -> None:

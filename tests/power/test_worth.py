@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.constants import HOUR_S
-from offpeak.model.node_class import break_even_s
+from offpeak.model.node_class import EnclosurePower, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
@@ -161,6 +161,11 @@ def test_a_scaled_class_sleeps_when_the_other_does(idle_w: float) -> None:
     assert [break_even_s(other, depth.depth) for depth in other.depths] == pytest.approx(
         [break_even_s(SERVER, depth.depth) for depth in SERVER.depths]
     )
+
+
+def test_the_overhead_of_an_enclosure_is_scaled_too() -> None:
+    shared = replace(SERVER, enclosure=EnclosurePower(12, 120.0))
+    assert scale_node_class(shared, SERVER.idle_w / 2).enclosure == EnclosurePower(12, 60.0)
 
 
 def test_a_machine_whose_idle_nodes_draw_nothing_has_nothing_to_gain_from_sleep() -> None:
