@@ -14,6 +14,7 @@ from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import savings_in
 from offpeak.model.time_range import TimeRange
 from services.accounts.account_of_savings import SavingsAccount, account_of, sum_account
+from services.accounts.trials import TrialResult, trial_results
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,8 @@ class DayCost:
 class MonthAccount:
     """Jobs by account, measured energy by node, the account of savings, and the cost of each day.
 
-    `shadow` is what shadow mode would have saved. `assumed_price_share` is the part of the priced time whose price is
-    that of an assumed tariff.
+    `shadow` is what shadow mode would have saved, `trials` what days on and off have measured. `assumed_price_share` is
+    the part of the priced time whose price is that of an assumed tariff.
     """
 
     accounts: tuple[AccountUse, ...]
@@ -38,6 +39,7 @@ class MonthAccount:
     saved: SavingsAccount
     shadow: SavingsAccount
     days: tuple[DayCost, ...]
+    trials: tuple[TrialResult, ...]
     assumed_price_share: float
 
 
@@ -49,6 +51,7 @@ def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo) ->
         saved=account_of(connection, span),
         shadow=account_of(connection, span, is_shadow=True),
         days=_cost_days(connection, span, zone),
+        trials=tuple(result for result in trial_results(connection) if result.at_unix_s >= span.from_unix_s),
         assumed_price_share=assumed_share(connection, span),
     )
 

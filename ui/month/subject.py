@@ -302,7 +302,11 @@ def method(subject: MonthSubject) -> list[str]:
     lines = [*assumed_prices(subject.account.assumed_price_share, subject.zone)]
     lines += [*ACCOUNTS, *_left_out(subject.account.accounts)]
     levers = {lever.lever for saved in (subject.account.saved, subject.account.shadow) for lever in saved.levers}
-    return [*lines, *([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
+    lines += [*([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
+    return [
+        *lines,
+        *(f"Trial {result.trial}, lever {result.lever}: {result.text}." for result in subject.account.trials),
+    ]
 
 
 def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:

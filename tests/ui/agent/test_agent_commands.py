@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from agent_socket import PUBLISHED, AgentSocket, agent_socket
@@ -19,7 +20,7 @@ from open_folder import open_folder
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
+from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord
 from offpeak.model.orders import NodeOrder, QueueChange
 from offpeak.settings import file as settings_file
 from offpeak.settings.agent import AgentSettings
@@ -347,6 +348,7 @@ def test_trial_shows_the_drawn_days_what_is_on_now_and_the_result(offpeak: Offpe
         TrialResult("winter", "order", START_S, 60, 3, {}, why="3 on and 0 off: a result needs 7 of each"),
     )
     ledger.remember(f"{RESULTS}winter", STORED_RESULTS.dump_json(results).decode())
+    ledger.write_jobs([JobUse("7", START_S, START_S + 60, "ann", "a", "b", "n1", 3.6e6, None, "")])
     ledger.close()
     shown = offpeak("trial")
     lines = shown.stdout.splitlines()
@@ -361,6 +363,9 @@ def test_trial_shows_the_drawn_days_what_is_on_now_and_the_result(offpeak: Offpe
         "order: not measured yet, 3 of 60 blocks: 3 on and 0 off: a result needs 7 of each",
     ]
     assert len(lines) == 7 + 14
+    month = datetime.fromtimestamp(START_S, UTC).astimezone(ZoneInfo("Europe/Berlin"))
+    report = offpeak("report", "--month", f"{month:%Y-%m}").stdout
+    assert "Trial winter, lever sleep: measured by on/off days: 5.8 (-0.1 to 7.6) % of energy" in report
     answer = json.loads(offpeak("trial", "--json").stdout)
     assert [block["is_on"] for block in answer["blocks"]] == [block.is_on for block in blocks]
     assert answer["results"][0]["effect"]["saving_percent"] == 5.84
