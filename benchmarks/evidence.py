@@ -20,7 +20,7 @@ from benchmarks.bars import Measured
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import JobUse, Price, SavingRecord
+from offpeak.ledger.rows import JobUse, NodeStateRecord, Price, SavingRecord
 from offpeak.ledger.seals import make_next_seal
 from offpeak.ledger.tables import decisions, jobs, prices, quarters, savings, series, states
 from offpeak.model.constants import DAY_S
@@ -100,10 +100,14 @@ def write_month(url: str, nodes: int = NODES, count: int = JOBS, days: int = DAY
 def seal_days(url: str, zone: tzinfo = UTC) -> list[float]:
     """Seal all days of a ledger as the agent does, and return the seconds that each took."""
     ledger, took_s = Ledger(LedgerSettings(url=url)), list[float]()
+    now_s = BEGIN.timestamp() + (DAYS + 2) * DAY_S
+    # A day is sealed only when a newer row is there.
+    ledger.write_states([NodeStateRecord("n0001", now_s - 1, "on", "on", "offpeak", "")])
+    ledger.settle()
     while True:
         began = time.perf_counter()
         with open_ledger(url) as connection:
-            seal = make_next_seal(connection, zone, BEGIN.timestamp() + (DAYS + 2) * DAY_S)
+            seal = make_next_seal(connection, zone, now_s, now_s)
         if seal is None or (not seal.rows and took_s):
             break
         ledger.write_seal(seal)

@@ -31,6 +31,8 @@ from offpeak.model.time_range import TimeRange, day_edges
 
 SETTLED_S = 30 * HOUR_S
 """After its end no row of a day changes: a day's savings are booked for the last time 24 h after it."""
+UNSEEN_S = 7 * DAY_S
+"""A day whose jobs the scheduler was never asked for is sealed that much later."""
 OLDEST_S = 90 * DAY_S
 """The first seals of an older ledger: decisions are kept as long."""
 
@@ -354,19 +356,32 @@ def write_seal(connection: Connection, seal: LedgerSeal) -> None:
     connection.execute(insert(seals), [vars(seal)])
 
 
-def make_next_seal(connection: Connection, zone: tzinfo, now_unix_s: float) -> LedgerSeal | None:
-    """Return the seal of the first day without one; None if it is not settled yet, or if there are no rows."""
+def make_next_seal(
+    connection: Connection, zone: tzinfo, now_unix_s: float, booked_unix_s: float | None
+) -> LedgerSeal | None:
+    """Return the seal of the first day without one; None if it is not settled yet, or if no row is newer than it.
+
+    `booked_unix_s` is the time of the last view of the scheduler from which jobs were booked.
+    """
     last = connection.execute(
         select(seals.c.until_unix_s, seals.c.digest).order_by(seals.c.until_unix_s.desc()).limit(1)
     ).first()
     start_s = last.until_unix_s if last else _first_midnight(connection, zone, now_unix_s)
-    if start_s is None or start_s + SETTLED_S > now_unix_s:
+    settled_unix_s = min(now_unix_s, max(booked_unix_s or 0.0, now_unix_s - UNSEEN_S)) - SETTLED_S
+    if start_s is None or start_s > settled_unix_s:
         return None
     span = TimeRange(*day_edges(TimeRange(start_s, start_s + 2 * DAY_S), zone)[:2])
-    if span.until_unix_s + SETTLED_S > now_unix_s:
+    # After a jump of the clock the days since the last row are not over yet.
+    if span.until_unix_s > settled_unix_s or span.until_unix_s > _last_row(connection):
         return None
     found = ((table.name, seal_rows(table, read_rows(connection, table, span))) for table in SEALED_TABLES)
     return make_seal(last.digest if last else "", span, now_unix_s, {name: seal for name, seal in found if seal})
+
+
+def _last_row(connection: Connection) -> float:
+    """Return the time of the last row that happened; prices and savings reach into the future."""
+    times = [table.columns[0].table.c[table.at] for table in SEALED_TABLES if table.name not in ("prices", "savings")]
+    return max(float(connection.execute(select(func.max(at))).scalar() or 0.0) for at in times)
 
 
 def _first_midnight(connection: Connection, zone: tzinfo, now_unix_s: float) -> float | None:

@@ -198,6 +198,11 @@ class JobAccounts:
             LOG.warning("jobs: %s", self._last.line)
 
     @property
+    def booked_unix_s(self) -> float | None:
+        """The time of the last view from which jobs were booked."""
+        return self._last.ran.at_s if self._last else None
+
+    @property
     def forecasts(self) -> tuple[ForecastStatus, ...]:
         """The errors of recent forecasts."""
         return (
@@ -298,13 +303,20 @@ class PruneLoop(Loop):
 class SealLoop(Loop):
     """Seals each day of the ledger once its rows are settled, one day a round, also those of a time without the agent.
 
-    The first round seals nothing: the jobs that ended while the agent was away are booked first.
+    The first round seals nothing: the jobs that ended while the agent was away are booked first. `booked_unix_s` gives
+    the time of the last view from which jobs were booked.
     """
 
     name = "seals"
 
-    def __init__(self, ledger: Ledger, zone: Callable[[], tzinfo], clock: Callable[[], float]) -> None:
-        self._ledger, self._zone, self._clock = ledger, zone, clock
+    def __init__(
+        self,
+        ledger: Ledger,
+        zone: Callable[[], tzinfo],
+        clock: Callable[[], float],
+        booked_unix_s: Callable[[], float | None],
+    ) -> None:
+        self._ledger, self._zone, self._clock, self._booked_unix_s = ledger, zone, clock, booked_unix_s
         self._has_begun = self._is_behind = False
 
     @property
@@ -319,8 +331,11 @@ class SealLoop(Loop):
         self._has_begun = True
 
     def _seal_a_day(self) -> bool:
+        booked_unix_s = self._booked_unix_s()
+        if not self._ledger.settle():
+            return False
         with open_ledger(self._ledger.settings.url) as connection:
-            seal = make_next_seal(connection, self._zone(), self._clock())
+            seal = make_next_seal(connection, self._zone(), self._clock(), booked_unix_s)
         if seal:
             self._ledger.write_seal(seal)
         return seal is not None

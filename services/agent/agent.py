@@ -125,7 +125,7 @@ class SiteAgent:
             self.levers,
             self.trial,
             PruneLoop(ledger, clock),
-            SealLoop(ledger, lambda: self.site.zone, clock),
+            SealLoop(ledger, lambda: self.site.zone, clock, lambda: self.accounts.booked_unix_s),
         )
         self.runners = tuple(LoopRunner(loop, problem_log, site.clock) for loop in self.loops)
 

@@ -27,6 +27,7 @@ from offpeak.ledger.rows import (
 from offpeak.ledger.seals import (
     SEALED_TABLES,
     SETTLED_S,
+    UNSEEN_S,
     LedgerSeal,
     RowChange,
     broken_links,
@@ -82,11 +83,14 @@ def fill(ledger: Ledger) -> None:
 
 
 def seal_all(
-    ledger: Ledger, now_unix_s: float = MIDNIGHT_S + 30 * DAY_S, zone: tzinfo = UTC, most: int = DAYS
+    ledger: Ledger,
+    now_unix_s: float = MIDNIGHT_S + 30 * DAY_S,
+    zone: tzinfo = UTC,
+    booked_unix_s: float | None = MIDNIGHT_S + 30 * DAY_S,
 ) -> list[LedgerSeal]:
-    for _ in range(most):
+    for _ in range(2 * DAYS):
         with open_ledger(ledger.settings.url) as connection:
-            seal = make_next_seal(connection, zone, now_unix_s)
+            seal = make_next_seal(connection, zone, now_unix_s, booked_unix_s)
         if seal:
             ledger.write_seal(seal)
     with open_ledger(ledger.settings.url) as connection:
@@ -198,6 +202,26 @@ def test_a_day_is_sealed_when_it_is_settled_and_never_twice(ledger: Ledger) -> N
     assert len(seal_all(ledger, settled_s)) == 1
     # A clock that is set back seals nothing.
     assert len(seal_all(ledger, settled_s - 5 * DAY_S)) == 1
+
+
+def test_a_day_waits_for_its_jobs_but_no_longer_than_a_week(ledger: Ledger) -> None:
+    fill(ledger)
+    end_s = MIDNIGHT_S + DAY_S
+    late_s = end_s + SETTLED_S + UNSEEN_S
+    for booked_unix_s in (None, end_s + SETTLED_S - 1):
+        assert seal_all(ledger, late_s - 1, booked_unix_s=booked_unix_s) == []
+    assert len(seal_all(ledger, late_s - 1, booked_unix_s=end_s + SETTLED_S)) == 1
+    assert len(seal_all(ledger, late_s + DAY_S, booked_unix_s=None)) == 2
+
+
+def test_no_day_after_the_last_row_is_sealed(ledger: Ledger) -> None:
+    fill(ledger)
+    # The clock jumps by a year; prices and savings of the days to come are no rows of the past.
+    ahead_s = MIDNIGHT_S + 10 * DAY_S
+    ledger.write_prices([Price(ahead_s, ahead_s + 3600, 0.1, "EUR", "x")])
+    assert ledger.settle(60)
+    year_s = MIDNIGHT_S + 60 * DAY_S
+    assert len(seal_all(ledger, year_s, booked_unix_s=year_s)) == DAYS
 
 
 def test_days_are_those_of_the_zone(ledger: Ledger) -> None:

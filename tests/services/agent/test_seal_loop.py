@@ -1,6 +1,8 @@
 """The loop that seals settled days: not in its first round, then one day a round, and what it missed in order."""
 
 import asyncio
+import sqlite3
+import threading
 from datetime import UTC
 from pathlib import Path
 
@@ -17,7 +19,7 @@ MIDNIGHT_S = 1_793_404_800.0
 
 def rounds(ledger: Ledger, now_unix_s: float, count: int) -> list[float]:
     """Run rounds of a new loop, as after a restart, and return the pause after each."""
-    loop, pauses = SealLoop(ledger, lambda: UTC, lambda: now_unix_s), []
+    loop, pauses = SealLoop(ledger, lambda: UTC, lambda: now_unix_s, lambda: now_unix_s), []
     for _ in range(count):
         asyncio.run(loop.round())
         pauses.append(loop.period_s)
@@ -27,7 +29,7 @@ def rounds(ledger: Ledger, now_unix_s: float, count: int) -> list[float]:
 def test_missed_days_are_sealed_in_order_also_after_a_restart(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     ledger = Ledger(LedgerSettings(url=url))
-    ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1, 3)])
+    ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1, 3, 4)])
     assert ledger.settle(60)
     now_s = MIDNIGHT_S + 4 * DAY_S + 30 * HOUR_S
     assert rounds(ledger, now_s, 3) == [HOUR_S, MINUTE_S, MINUTE_S]
@@ -38,4 +40,25 @@ def test_missed_days_are_sealed_in_order_also_after_a_restart(tmp_path: Path) ->
         (MIDNIGHT_S + day * DAY_S, rows) for day, rows in enumerate((1, 1, 0, 1))
     ]
     assert list(broken_links(chain)) == []
+    ledger.close()
+
+
+def test_rows_that_wait_for_the_disk_are_in_the_seal(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    ledger = Ledger(LedgerSettings(url=url))
+    ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1)])
+    assert ledger.settle(60)
+    other = sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    ledger.write_states([NodeStateRecord("n2", MIDNIGHT_S + 60, "on", "on", "x")])
+    now_s = MIDNIGHT_S + 2 * DAY_S + 30 * HOUR_S
+    loop = SealLoop(ledger, lambda: UTC, lambda: now_s, lambda: now_s)
+    release = threading.Timer(1.0, other.rollback)
+    release.start()
+    for _ in range(2):
+        asyncio.run(loop.round())
+    with open_ledger(url) as connection:
+        assert [seal.rows for seal in read_seals(connection)] == [2]
+    release.join()
+    other.close()
     ledger.close()

@@ -94,20 +94,20 @@ def test_an_empty_month_says_what_is_missing(offpeak: Offpeak, url: str) -> None
 
 
 def test_a_month_is_that_of_the_market_where_the_machine_has_another_zone(offpeak: Offpeak, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'brussels.sqlite'}"
-    write_month(url, 2, 50)
-    seal_days(url, ZoneInfo("Europe/Brussels"))
-    config = tmp_path / "brussels.toml"
-    config.write_text('[feeds]\nzone = "DE-LU"\n')
+    url = f"sqlite:///{tmp_path / 'market.sqlite'}"
+    write_month(url, 2, 50, days=33)
+    seal_days(url, ZoneInfo("America/Los_Angeles"))
+    config = tmp_path / "market.toml"
+    config.write_text('[feeds]\nzone = "CAISO/TH_NP15_GEN-APND"\n')
     of_ledger = ("--month", MONTH, "--ledger", url)
     assert offpeak("ledger", "bundle", "july.zip", *of_ledger, "--config", str(config)).returncode == 0
     # Without its settings, the month is that of the machine: days of the market reach over its ends.
     assert offpeak("ledger", "bundle", "utc.zip", *of_ledger).returncode == 0
     for bundle, start in (
-        ("july.zip", "2026-07-01 00:00 to 2026-08-01 00:00, Europe/Brussels"),
+        ("july.zip", "2026-07-01 00:00 to 2026-08-01 00:00, America/Los_Angeles"),
         ("utc.zip", "2026-07-01 00:00"),
     ):
         done = offpeak("verify", bundle)
         assert (done.returncode, done.stdout.splitlines()[0][: len(start)]) == (0, start), done.stdout
     report = offpeak("report", *of_ledger, "--config", str(config)).stdout
-    assert "Europe/Brussels" in report
+    assert "America/Los_Angeles" in report
