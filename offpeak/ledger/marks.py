@@ -11,6 +11,7 @@ from offpeak.ledger.backlog import dialect_insert, insert_if_new
 from offpeak.ledger.rows import JobMark, TrialBlock
 from offpeak.ledger.tables import marks as table
 from offpeak.ledger.tables import memory, trial_days
+from offpeak.model.time_range import TimeRange
 
 MARK_KEY = ("job", "submitted_unix_s", "kind")
 
@@ -63,3 +64,11 @@ def read_trial(connection: Connection, trial: str | None = None) -> tuple[TrialB
     rows = select(trial_days).where(trial_days.c.trial == trial)
     found = connection.execute(rows.order_by(trial_days.c.from_unix_s, trial_days.c.lever)).mappings()
     return tuple(TrialBlock(**{**row, "is_on": bool(row["is_on"])}) for row in found)
+
+
+def read_off_blocks(connection: Connection, lever: str, span: TimeRange) -> tuple[TimeRange, ...]:
+    """Return the times in which any trial has the lever off, of those that touch that time."""
+    edges = trial_days.c.from_unix_s, trial_days.c.until_unix_s
+    off = (trial_days.c.lever == lever, trial_days.c.is_on == 0)
+    rows = select(*edges).where(*off, edges[0] < span.until_unix_s, edges[1] > span.from_unix_s)
+    return tuple(TimeRange(*row) for row in connection.execute(rows.order_by(edges[0])))

@@ -2,7 +2,8 @@
 
 The engine replays what really came: the ledger's jobs in the site's own order with all nodes on, in the order of
 offpeak, and with nodes that sleep by its capacity policy. Of each period the ledger says whether the orders of a lever
-were done, or refused by the mode; where it says neither, the present mode counts. Replays begin some days before the
+were done, or refused by the mode; where it says neither, the present mode counts. A row of the other mode counts no
+more. Where the door did both, or partitions have different modes, nothing is known. Replays begin some days before the
 first period, so that a job that offpeak moves over midnight leaves the one day and comes in the other.
 
 The savings of nodes that really slept are measured: services.accounts.savings.
@@ -19,7 +20,14 @@ from offpeak.door.effect import MODE_RULE
 from offpeak.errors import BadInput, BadLedger, OffpeakError
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.prices import mean_prices
-from offpeak.ledger.records import KEPT_NODE_ORDERS, NODE_ORDERS, QUEUE_ORDERS, done_orders, refused_orders
+from offpeak.ledger.records import (
+    KEPT_NODE_ORDERS,
+    NODE_ORDERS,
+    QUEUE_ORDERS,
+    done_orders,
+    refused_orders,
+    savings_in,
+)
 from offpeak.ledger.rows import JobUse, SavingRecord
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
@@ -61,28 +69,41 @@ MODEL_SHARE = 0.05
 MARK_S = LARGEST_SHIFT_S + 1
 NOT_KNOWN = "not known, because "
 """How the basis of a row without figures begins."""
+CARRIED_OUT, KEPT_BACK = "the lever was carried out in that time", "the lever was kept back in that time"
+IN_PART = "the lever was carried out in a part of the partitions or of that time only"
 OWN_ORDER = "the site's own order"
 SHADOW_BASELINES = {ORDER: "as it was, in the site's own order", SLEEP: "as it was, all nodes on"}
 
 
 @dataclass(frozen=True)
 class LeverDays:
-    """For each period whether the order was carried out, or kept back, and whether sleep was kept back."""
+    """For each period whether order and sleep were carried out, and whether they were kept back; both is in part."""
 
     ordered: NDArray[np.bool_]
     order_kept: NDArray[np.bool_]
+    slept: NDArray[np.bool_]
     sleep_kept: NDArray[np.bool_]
 
-    def levers(self, period: int) -> tuple[tuple[str, bool], ...]:
-        """Return the levers to book for a period, and whether each is one of shadow mode."""
-        order = ((ORDER, not self.ordered[period]),) if (self.ordered | self.order_kept)[period] else ()
-        return (*order, *(((SLEEP, True),) if self.sleep_kept[period] else ()))
+    def levers(self, period: int) -> tuple[tuple[str, bool, str], ...]:
+        """Return the rows of a period: lever, whether it is one of shadow mode, and why it is not known, if it is not.
+
+        The row of the mode that was not in force is there to replace one that was booked before.
+        """
+        rows: list[tuple[str, bool, str]] = []
+        for lever, done, kept in ((ORDER, self.ordered, self.order_kept), (SLEEP, self.slept, self.sleep_kept)):
+            is_done, is_kept = done[period], kept[period]
+            if is_done or is_kept:
+                rows.append((lever, True, "" if not is_done else IN_PART if is_kept else CARRIED_OUT))
+            if lever == ORDER and (is_done or is_kept):
+                rows.append((lever, False, "" if not is_kept else IN_PART if is_done else KEPT_BACK))
+        return tuple(rows)
 
 
 def book_levers(url: str, site: LeverSite, spans: Sequence[TimeRange]) -> tuple[SavingRecord, ...]:
     """Return the savings of the levers in these periods, which are in order of time.
 
-    A row whose figures cannot be known says so in its basis. It takes seconds to minutes: call it in a process of its
+    A row whose figures cannot be known says so in its basis; it replaces figures that are booked only if the door's
+    record contradicts these. It takes seconds to minutes: call it in a process of its
     own. Raises BadLedger.
     """
     begin_s = max(spans[0].from_unix_s - LEAD_IN_S, min(site.known_since, spans[0].from_unix_s))
@@ -94,18 +115,28 @@ def book_levers(url: str, site: LeverSite, spans: Sequence[TimeRange]) -> tuple[
     with open_ledger(url) as connection:
         days = read_lever_days(connection, edges_s, site)
         periods = [(span, int(np.searchsorted(edges_s, int(span.from_unix_s)))) for span in spans]
-        wanted = [(span, at, *lever) for span, at in periods for lever in days.levers(at)]
+        rows = [row for row in savings_in(connection, window) if not row["basis"].startswith(NOT_KNOWN)]
+        booked = {(row["from_unix_s"], row["baseline"]) for row in rows}
+        wanted: list[tuple[TimeRange, int, str, bool]] = []
+        unknown: list[SavingRecord] = []
+        for span, at in periods:
+            for lever, shadow, why in days.levers(at):
+                if not why:
+                    wanted.append((span, at, lever, shadow))
+                elif why == IN_PART or (span.from_unix_s, _baseline(lever, shadow)) in booked:
+                    unknown.append(_unknown_row(span, lever, shadow, why))
         if not wanted:
-            return ()
+            return tuple(unknown)
         try:
             replayed = _replay_levers(connection, site, window, edges_s, days)
             priced = [each.known >= PRICED for each in mean_prices(connection, spans)]
         except BadLedger:
             raise
         except OffpeakError as problem:
-            return tuple(_unknown_row(span, lever, shadow, str(problem)) for span, _, lever, shadow in wanted)
+            lost = [_unknown_row(span, lever, shadow, str(problem)) for span, _, lever, shadow in wanted]
+            return *unknown, *(row for row in lost if (row.from_unix_s, row.baseline) not in booked)
     is_priced = dict(zip(spans, priced, strict=True))
-    return tuple(
+    return *unknown, *(
         replayed.row(span, at, lever, is_shadow=shadow, is_priced=is_priced[span]) for span, at, lever, shadow in wanted
     )
 
@@ -121,12 +152,14 @@ def read_lever_days(connection: Connection, edges_s: Int64, site: LeverSite) -> 
     orders_kept, sleep_kept = (
         happened(refused_orders(connection, span, orders, MODE_RULE)) for orders in (QUEUE_ORDERS, KEPT_NODE_ORDERS)
     )
+    is_kept = np.bool_(not site.is_active)
     has_order, may_sleep = agent.queue != "off", any(each is not None and each.depths for each in site.classes)
-    return LeverDays(
-        ordered,
-        ~ordered & (orders_kept | np.bool_(not site.is_active)) & has_order,
-        ~slept & (sleep_kept | np.bool_(not site.is_active)) & may_sleep,
-    )
+    orders_kept = (orders_kept | (~ordered & is_kept)) & has_order
+    sleep_kept = (sleep_kept | (~slept & is_kept)) & may_sleep
+    if site.is_partial:
+        ordered = orders_kept = ordered | orders_kept
+        slept = sleep_kept = slept | sleep_kept
+    return LeverDays(ordered, orders_kept, slept, sleep_kept)
 
 
 def _replay_levers(
@@ -214,11 +247,26 @@ def _with_classes(case: ReplayCase, site: LeverSite) -> ReplayCase:
     return replace(case, pools=PoweredPools(classes, tuple(sizes), max(1, round(per_node))))
 
 
+def _baseline(lever: str, is_shadow: bool) -> str:
+    return SHADOW_BASELINES[lever] if is_shadow else OWN_ORDER
+
+
 def _unknown_row(span: TimeRange, lever: str, is_shadow: bool, why: str) -> SavingRecord:
-    baseline = SHADOW_BASELINES[lever] if is_shadow else OWN_ORDER
     basis = f"{NOT_KNOWN}{why}"
     return SavingRecord(
-        *(span.from_unix_s, span.until_unix_s, baseline, 0.0, None, 0.0, None, "", basis, lever, is_shadow)
+        *(
+            span.from_unix_s,
+            span.until_unix_s,
+            _baseline(lever, is_shadow),
+            0.0,
+            None,
+            0.0,
+            None,
+            "",
+            basis,
+            lever,
+            is_shadow,
+        )
     )
 
 
@@ -266,7 +314,7 @@ class LeverReplays:
         return SavingRecord(
             from_unix_s=span.from_unix_s,
             until_unix_s=span.until_unix_s,
-            baseline=SHADOW_BASELINES[lever] if is_shadow else OWN_ORDER,
+            baseline=_baseline(lever, is_shadow),
             baseline_energy_j=before[0],
             baseline_cost=before[1] if is_priced else None,
             energy_j=before[0] - joules,

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from hashlib import sha256
 
 import numpy as np
 from sqlalchemy import Connection, or_, select
@@ -39,7 +40,7 @@ class LeverSite:
     """The site as replays need it: its pools of usable nodes, and the class of each pool that may sleep, else None.
 
     `known_since` is when the record of its jobs begins [Unix s]; `not_ended` are the jobs that wait or run.
-    `is_active`: the mode lets the agent's decisions through.
+    `is_active`: the mode lets the agent's decisions through; `is_partial`: not in all partitions alike.
     """
 
     settings: Settings
@@ -49,13 +50,14 @@ class LeverSite:
     known_since: float
     not_ended: tuple[JobUse, ...]
     is_active: bool
+    is_partial: bool = False
 
 
 @dataclass(frozen=True)
 class LeverSection:
     """The settings, the nodes that may be switched, their classes, the zone of the days, and if the mode is active.
 
-    A trial of on/off days has the order of the queue off in the times `order_off`.
+    `is_partial`: the mode is active in some partitions only.
     """
 
     settings: Settings
@@ -63,7 +65,14 @@ class LeverSection:
     class_of: Callable[[str], NodeClass | None]
     zone: tzinfo
     is_active: bool
-    order_off: tuple[TimeRange, ...] = ()
+    is_partial: bool = False
+
+    @property
+    def in_force(self) -> str:
+        """A digest of the mode and the settings by which the levers act: times under others are not replayed again."""
+        settings, agent = self.settings, self.settings.agent
+        policy = (agent.queue, agent.capacity, agent.min_on, agent.cycles_per_day, self.is_active, self.is_partial)
+        return sha256(repr((*policy, settings.capacity, settings.scheduling, settings.prices)).encode()).hexdigest()
 
 
 def make_lever_site(
@@ -93,6 +102,7 @@ def make_lever_site(
         known_since=known_since,
         not_ended=not_ended,
         is_active=section.is_active,
+        is_partial=section.is_partial,
     )
 
 

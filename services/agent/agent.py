@@ -110,7 +110,7 @@ class SiteAgent:
         )
         self.meters = MeterLoop(self._meter_section, ledger, problem_log, clock, steady)
         self.savings = SavingsLoop(self._savings_section, ledger, clock)
-        self.levers = LeverLoop(self._lever_section, self.observer, self.accounts, ledger)
+        self.levers = LeverLoop(self._lever_section, self.observer, self.accounts, ledger, clock)
         self.trial = TrialLoop(self._trial_section, ledger, problem_log, clock, steady)
         self.loops: tuple[Loop, ...] = (
             self.prices,
@@ -332,9 +332,10 @@ class SiteAgent:
         return SavingsSection(site.machines, site.node_class, site.zone, site.settings.agent.cycle_s)
 
     def _lever_section(self) -> LeverSection:
-        site, is_active = self.site, self.modes.usual is Mode.ACTIVE
-        order_off = self.trial.order_off if is_active else ()
-        return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active, order_off)
+        site, modes = self.site, self.modes
+        is_active = modes.usual is Mode.ACTIVE
+        is_partial = any((mode is Mode.ACTIVE) is not is_active for mode in modes.own.values())
+        return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active, is_partial)
 
     def _meter_section(self) -> MeterSection:
         site = MeteredSite(self._draw_bound, self.site.inventory.enclosure_of)

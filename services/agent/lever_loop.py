@@ -1,6 +1,7 @@
 """The loop that books what the order of the queue saved, and what shadow mode would have saved.
 
-It remembers in the ledger when the agent has seen all jobs, because a replay of other times would lack jobs.
+It remembers in the ledger when the agent has seen all jobs, because a replay of other times would lack jobs, and under
+which settings, because a replay under others would change what is booked.
 """
 
 import asyncio
@@ -8,13 +9,16 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.marks import read_off_blocks
 from offpeak.ledger.rows import SavingRecord
-from offpeak.model.constants import DAY_S, MINUTE_S
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.time_range import TimeRange
 from power.live.engine_process import call_apart
+from services.accounts.account_of_savings import ORDER
 from services.accounts.ended_jobs import AWAY_S
 from services.accounts.lever_site import LeverSection, jobs_not_ended, make_lever_site
 from services.agent.accounting_loops import SAVINGS_EVERY_S, JobAccounts, find_midnights
@@ -25,10 +29,18 @@ WATCH_NAME = "watched times"
 """The name in the ledger of the times in which the agent has seen all jobs."""
 LEVER_PACE = 20
 """The loop rests this many times as long as the replays have taken."""
-
-
 BOOK_LEVERS = "services.accounts.lever_savings:book_levers"
 KEEP_WATCHED_S = 6.0 * DAY_S
+OLDEST_VIEW_S = 30.0 * HOUR_S
+"""An older view of the scheduler would book days again that are sealed."""
+
+
+@dataclass(frozen=True)
+class WatchedTime(TimeRange):
+    """A time in which the agent has seen all jobs under the same settings; `period_s` is the pace of its rounds."""
+
+    in_force: str = ""
+    period_s: float = 0.0
 
 
 class LeverLoop(Loop):
@@ -47,9 +59,11 @@ class LeverLoop(Loop):
         observer: Observer,
         accounts: JobAccounts,
         ledger: Ledger,
+        clock: Callable[[], float],
     ) -> None:
         self._section, self._observer, self._accounts, self._ledger = section, observer, accounts, ledger
-        self._watched: tuple[TimeRange, ...] | None = None
+        self._clock = clock
+        self._watched: tuple[WatchedTime, ...] | None = None
         self._took_s = 0.0
 
     @property
@@ -60,14 +74,16 @@ class LeverLoop(Loop):
     async def round(self) -> None:
         """Book the savings of today up to now, and those of yesterday again. Raises BadLedger, SimulationFailed."""
         view, traits = self._observer.latest, self._observer.traits
-        if view is None or traits is None:
+        if view is None or traits is None or self._clock() - view.at_s > OLDEST_VIEW_S:
             return
         watched = await self.watch(float(view.at_s))
         section = self._section()
         yesterday_s, midnight_s, tomorrow_s = find_midnights(view.at_s, section.zone)
         days = (TimeRange(yesterday_s, midnight_s), TimeRange(midnight_s, float(view.at_s)))
-        seen = [span for day in days for each in watched if (span := overlap(day, each)) is not None]
-        spans = [part for span in seen for part in cut_out(span, section.order_off)]
+        same = [each for each in watched if each.in_force == section.in_force]
+        seen = [span for day in days for each in same if (span := overlap(day, each)) is not None]
+        off = await asyncio.to_thread(self._order_off, TimeRange(yesterday_s, tomorrow_s))
+        spans = [part for span in seen for part in cut_out(span, off)]
         if not spans:
             return
         begun_s = time.monotonic()
@@ -78,36 +94,52 @@ class LeverLoop(Loop):
             rows: tuple[SavingRecord, ...] = await call_apart(BOOK_LEVERS, arguments, {}, result="savings")
         finally:
             self._took_s = time.monotonic() - begun_s
+            self._remember((*watched[:-1], replace(watched[-1], period_s=self.period_s)))
         # A row ends with its day, so that a later one of the same begin replaces it.
         days_end_s = ((row, tomorrow_s if row.from_unix_s >= midnight_s else midnight_s) for row in rows)
         self._ledger.write_savings([replace(row, until_unix_s=end_s) for row, end_s in days_end_s])
 
-    async def watch(self, at_s: float) -> tuple[TimeRange, ...]:
+    def _order_off(self, span: TimeRange) -> tuple[TimeRange, ...]:
+        with open_ledger(self._ledger.settings.url) as connection:
+            return read_off_blocks(connection, ORDER, span)
+
+    async def watch(self, at_s: float) -> tuple[WatchedTime, ...]:
         """Remember that the agent has seen all jobs up to then; return the times in which it has."""
         if self._watched is None:
             self._watched = parse_watched(await asyncio.to_thread(self._ledger.remembered, WATCH_NAME))
-        self._watched = extend_watched(self._watched, at_s, self.period_s)
-        self._ledger.remember(WATCH_NAME, watched_json(self._watched))
-        return self._watched
+        now = WatchedTime(at_s, at_s, self._section().in_force, self.period_s)
+        return self._remember(extend_watched(self._watched, now))
+
+    def _remember(self, watched: tuple[WatchedTime, ...]) -> tuple[WatchedTime, ...]:
+        self._watched = watched
+        self._ledger.remember(WATCH_NAME, watched_json(watched))
+        return watched
 
 
-def extend_watched(before: Sequence[TimeRange], at_s: float, period_s: float) -> tuple[TimeRange, ...]:
-    """Return the watched times after a view at that time, one a period; those that no replay needs are left out."""
-    kept = [each for each in before if at_s - KEEP_WATCHED_S < each.until_unix_s <= at_s]
-    if kept and at_s - kept[-1].until_unix_s <= period_s + AWAY_S:
-        return (*kept[:-1], TimeRange(kept[-1].from_unix_s, float(at_s)))
-    return (*kept, TimeRange(float(at_s), float(at_s)))
+def extend_watched(before: Sequence[WatchedTime], now: WatchedTime) -> tuple[WatchedTime, ...]:
+    """Return the watched times with a view of now, one a period; those that no replay needs are left out.
+
+    A clock that steps back shortens them.
+    """
+    at_s = now.until_unix_s
+    clamped = [replace(each, until_unix_s=min(each.until_unix_s, at_s)) for each in before if each.from_unix_s <= at_s]
+    kept = [each for each in clamped if at_s - KEEP_WATCHED_S < each.until_unix_s]
+    if not kept or kept[-1].in_force != now.in_force:
+        return (*kept, now)
+    if at_s - kept[-1].until_unix_s > max(kept[-1].period_s, now.period_s) + AWAY_S:
+        return (*kept, now)
+    return (*kept[:-1], replace(now, from_unix_s=kept[-1].from_unix_s))
 
 
-def watched_json(watched: Sequence[TimeRange]) -> str:
+def watched_json(watched: Sequence[WatchedTime]) -> str:
     """Return the times as text for `parse_watched`."""
-    return json.dumps([[each.from_unix_s, each.until_unix_s] for each in watched])
+    return json.dumps([vars(each) for each in watched])
 
 
-def parse_watched(text: str | None) -> tuple[TimeRange, ...]:
+def parse_watched(text: str | None) -> tuple[WatchedTime, ...]:
     """Return the times of `watched_json`; none for no text, and for the text of another version of the program."""
     try:
-        return tuple(TimeRange(float(first), float(last)) for first, last in json.loads(text or "[]"))
+        return tuple(WatchedTime(**each) for each in json.loads(text or "[]"))
     except (ValueError, TypeError):
         return ()
 

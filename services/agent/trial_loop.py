@@ -17,7 +17,6 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import TrialBlock
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.step_series import Series
-from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import OFF
 from power.lifecycle.node_record import Instant
@@ -103,12 +102,6 @@ class TrialLoop(Loop):
         off = find_blocks(self.blocks, self._clock(), is_on=False)
         until = [minute_text(block.until_unix_s, self._section().zone) for block in off]
         return tuple(f"{each.lever} is off until {at}: on/off days" for each, at in zip(off, until, strict=True))
-
-    @property
-    def order_off(self) -> tuple[TimeRange, ...]:
-        """The times of all blocks in which the queue has the site's own order."""
-        off = (block for block in self.blocks if block.lever == ORDER and not block.is_on)
-        return tuple(TimeRange(block.from_unix_s, block.until_unix_s) for block in off)
 
     def with_levers_off(self, settings: Settings, *, is_capped: bool) -> Settings:
         """Return the settings in force now. While a cap on power holds, or comes soon, nodes may sleep."""

@@ -8,11 +8,23 @@ from pathlib import Path
 import pytest
 from lever_days import CLASS, NODES, LeverDaysSite, day, days_jobs, lever_days, settings_of
 
+from offpeak.door.effect import Effect, Outcome
+from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, SavingRecord
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.orders import QueueChange
 from offpeak.model.time_range import TimeRange
-from services.accounts.lever_savings import NOT_KNOWN, OWN_ORDER, SHADOW_BASELINES, book_levers
+from offpeak.settings.ledger import LedgerSettings
+from services.accounts.lever_savings import (
+    CARRIED_OUT,
+    IN_PART,
+    KEPT_BACK,
+    NOT_KNOWN,
+    OWN_ORDER,
+    SHADOW_BASELINES,
+    book_levers,
+)
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +153,55 @@ def test_jobs_that_have_not_ended_count_as_expected(shadow: LeverDaysSite) -> No
     alone, with_job = (booked(shadow, 5, not_ended=jobs)[0] for jobs in ((), (last,)))
     more_j = with_job.baseline_energy_j - alone.baseline_energy_j
     assert more_j == pytest.approx((200.0 - CLASS.idle_w) * DAY_S, rel=1e-6), "the part of it in that day"
+
+
+def test_a_row_of_the_other_mode_counts_no_more(tmp_path: Path) -> None:
+    site = lever_days(tmp_path / "ledger.sqlite", mode="active")
+    promised = replace(next(iter(booked(lever_days(tmp_path / "shadow.sqlite"), 4))), until_unix_s=day(5).from_unix_s)
+    slept = replace(promised, baseline=SHADOW_BASELINES["sleep"], lever="sleep")
+    write(site, promised, slept)
+    rows = {(row.lever, row.is_shadow): row for row in booked(site, 4, is_active=True)}
+    assert rows["order", False].cost is not None
+    for lever in ("order", "sleep"):
+        assert rows[lever, True].basis == NOT_KNOWN + CARRIED_OUT
+        assert rows[lever, True].cost is rows[lever, True].baseline_cost is None
+    write(site, *rows.values())
+    again = booked(site, 4, is_active=True)
+    assert [(row.lever, row.is_shadow) for row in again] == [("order", False)], "nothing is left to replace"
+    kept = lever_days(tmp_path / "kept.sqlite")
+    write(kept, rows["order", False])
+    (real,) = (row for row in booked(kept, 4) if not row.is_shadow)
+    assert (real.lever, real.baseline, real.basis) == ("order", OWN_ORDER, NOT_KNOWN + KEPT_BACK)
+
+
+def test_orders_of_some_partitions_or_of_a_part_of_the_day_claim_nothing(tmp_path: Path) -> None:
+    part = lever_days(tmp_path / "part.sqlite", mode="active")
+    for is_active in (True, False):
+        rows = booked(part, 4, is_active=is_active, is_partial=True)
+        assert {(row.lever, row.is_shadow) for row in rows} == {("order", False), ("order", True), ("sleep", True)}
+        assert {row.basis for row in rows} == {NOT_KNOWN + IN_PART}
+    one_minute = lever_days(tmp_path / "minute.sqlite")
+    order = Effect("queue of batch", QueueChange.RANK, "offpeak", "on-peak")
+    ledger = Ledger(LedgerSettings(url=one_minute.url))
+    ledger.ready()
+    at_s = day(4).from_unix_s + HOUR_S
+    ledger.write_outcome(ledger.write_intent(order, at_s), Outcome("done", "accepted"), at_s + 1)
+    assert ledger.close() == 0
+    found = {(row.lever, row.is_shadow): row for row in booked(one_minute, 4)}
+    assert found["order", True].basis == found["order", False].basis == NOT_KNOWN + IN_PART
+    assert found["sleep", True].cost is not None
+
+
+def test_figures_that_are_booked_stay_where_a_later_replay_fails(tmp_path: Path) -> None:
+    site = lever_days(tmp_path / "ledger.sqlite")
+    known = booked(site, 4)
+    write(site, *known[:1])
+    changed(site, "delete from prices")
+    assert [row.lever for row in booked(site, 4)] == [known[1].lever]
+
+
+def write(site: LeverDaysSite, *rows: SavingRecord) -> None:
+    ledger = Ledger(LedgerSettings(url=site.url))
+    ledger.ready()
+    ledger.write_savings(rows)
+    assert ledger.close() == 0

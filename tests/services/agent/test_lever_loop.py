@@ -1,25 +1,57 @@
 """The times in which the agent has seen all jobs, and the jobs that have not ended."""
 
+import asyncio
+from datetime import UTC
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 from queue_site import NOW_S, a_job
 
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.marks import read_off_blocks
+from offpeak.ledger.rows import TrialBlock
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.time_range import TimeRange
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerView
 from services.accounts.job_draws import JobDraw
-from services.accounts.lever_site import jobs_not_ended
-from services.agent.lever_loop import KEEP_WATCHED_S, cut_out, extend_watched, overlap, parse_watched, watched_json
+from services.accounts.lever_site import LeverSection, jobs_not_ended
+from services.agent.accounting_loops import JobAccounts
+from services.agent.lever_loop import (
+    KEEP_WATCHED_S,
+    OLDEST_VIEW_S,
+    WATCH_NAME,
+    LeverLoop,
+    WatchedTime,
+    cut_out,
+    extend_watched,
+    overlap,
+    parse_watched,
+    watched_json,
+)
+from services.agent.observer import Observer
 
 PERIOD_S = 15.0 * MINUTE_S
 BEGIN_S = 1.75e9
 
 
-def watched(*at_h: float) -> list[tuple[float, float]]:
-    found: tuple[TimeRange, ...] = ()
-    for hour in at_h:
-        found = extend_watched(found, BEGIN_S + hour * HOUR_S, PERIOD_S)
-    return [tuple((edge - BEGIN_S) / HOUR_S for edge in vars(each).values()) for each in found]
+def watched(*at_h: float, in_force: str = "", period_s: float = PERIOD_S) -> list[tuple[float, float]]:
+    """Return the times of views in hours; the settings change with each text of one letter for each view."""
+    found: tuple[WatchedTime, ...] = ()
+    for number, hour in enumerate(at_h):
+        at_s = BEGIN_S + hour * HOUR_S
+        # Only the first view knows that the replays take long, as after a restart.
+        pace_s = PERIOD_S if number else period_s
+        found = extend_watched(found, WatchedTime(at_s, at_s, in_force[number : number + 1], pace_s))
+    edges = ((each.from_unix_s, each.until_unix_s) for each in found)
+    return [((first - BEGIN_S) / HOUR_S, (last - BEGIN_S) / HOUR_S) for first, last in edges]
 
 
 def test_rounds_of_a_running_agent_are_one_time_also_over_a_short_restart() -> None:
@@ -34,12 +66,25 @@ def test_a_clock_that_goes_back_begins_anew() -> None:
     assert watched(5, 5.25, 2, 2.25) == [(2, 2.25)]
 
 
+def test_a_clock_that_steps_back_a_little_does_not_split_the_day() -> None:
+    assert watched(0, 0.25, 0.5, 0.4, 0.65) == [(0, 0.65)]
+
+
+def test_a_restart_between_rounds_that_are_rare_does_not_split_the_day() -> None:
+    assert watched(0, 2, period_s=2 * HOUR_S) == [(0, 2)]
+    assert watched(0, 2) == [(0, 0), (2, 2)]
+
+
+def test_times_under_other_settings_stand_alone() -> None:
+    assert watched(0, 0.25, 0.5, 0.75, in_force="aabb") == [(0, 0.25), (0.5, 0.75)]
+
+
 def test_times_that_no_replay_needs_are_left_out() -> None:
     assert watched(0, 0.25, 2 * KEEP_WATCHED_S / HOUR_S) == [(2 * KEEP_WATCHED_S / HOUR_S,) * 2]
 
 
 def test_times_survive_a_restart_and_another_version() -> None:
-    times = (TimeRange(BEGIN_S, BEGIN_S + 60), TimeRange(BEGIN_S + 7200, BEGIN_S + 7260))
+    times = (WatchedTime(BEGIN_S, BEGIN_S + 60, "a", 900.0), WatchedTime(BEGIN_S + 7200, BEGIN_S + 7260))
     assert parse_watched(watched_json(times)) == times
     for text in (None, "", "{", "[1, 2]", '[["a", 1]]'):
         assert parse_watched(text) == ()
@@ -76,3 +121,45 @@ def test_the_order_saves_nothing_on_days_on_which_a_trial_has_it_off() -> None:
         TimeRange(soon.until_unix_s, day.until_unix_s),
     ]
     assert cut_out(day, []) == [day]
+
+
+def test_the_days_of_all_trials_are_read_from_the_ledger(tmp_path: Path) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger.sqlite'}"))
+    ledger.ready()
+    for trial in ("one", "two"):
+        at_s = BEGIN_S + (trial == "two") * 10 * HOUR_S
+        blocks = [
+            TrialBlock(trial, lever, at_s + hour * HOUR_S, at_s + (hour + 1) * HOUR_S, is_on, "seed", BEGIN_S)
+            for lever in ("order", "sleep")
+            for hour, is_on in enumerate((False, True))
+        ]
+        ledger.draw_trial(blocks)
+    assert ledger.close() == 0
+    with open_ledger(ledger.settings.url) as connection:
+        found = read_off_blocks(connection, "order", TimeRange(BEGIN_S + 60, BEGIN_S + 24 * HOUR_S))
+        soon = read_off_blocks(connection, "order", TimeRange(BEGIN_S + HOUR_S, BEGIN_S + 10 * HOUR_S))
+    assert [each.from_unix_s for each in found] == [BEGIN_S, BEGIN_S + 10 * HOUR_S]
+    assert soon == ()
+
+
+def test_the_mode_and_the_policy_of_the_queue_are_settings_of_a_time() -> None:
+    def section(queue: str = "greedy", *modes: bool) -> LeverSection:
+        return LeverSection(Settings(agent=AgentSettings(queue=queue)), (), lambda _: None, UTC, *(modes or (True,)))
+
+    texts = [section(), section("off"), section("greedy", False), section("greedy", True, True)]
+    assert len({each.in_force for each in texts}) == len(texts)
+    assert section().in_force == section().in_force
+
+
+def test_an_old_view_books_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger.sqlite'}"))
+    ledger.ready()
+    view = SchedulerView(int(BEGIN_S), (), (), ())
+    observer = cast("Observer", SimpleNamespace(latest=view, traits=object()))
+    section = LeverSection(Settings(), (), lambda _: None, UTC, True)
+    for late_s, seen in ((OLDEST_VIEW_S + 1, False), (OLDEST_VIEW_S, True)):
+        now_s = BEGIN_S + late_s
+        loop = LeverLoop(lambda: section, observer, cast("JobAccounts", None), ledger, partial(float, now_s))
+        asyncio.run(loop.round())
+        assert (ledger.remembered(WATCH_NAME) is not None) is seen
+    assert ledger.close() == 0
