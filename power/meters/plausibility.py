@@ -8,6 +8,7 @@ named.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import NodeClass
@@ -20,7 +21,7 @@ POSSIBLE_FACTOR = 1.5
 AGREE_FACTOR = 2.0
 """Readings up to this factor above another one agree with it. Without a class, more than that above all is doubtful."""
 CONFIRM_READINGS, CONFIRM_S = 3, 120.0
-"""So many doubtful readings that agree, over at least this time, are a real draw; BMCs repeat a spike for a minute."""
+"""So many doubtful readings in a row, over at least this time, are a real draw; BMCs repeat a spike for a minute."""
 STUCK_S = float(DAY_S)
 """A reading that has not changed for so long while its node was up is stuck."""
 STUCK_IN_BOTH_S = 600.0
@@ -70,10 +71,10 @@ def _sum_known(powers_w: Sequence[float | None]) -> float | None:
 class PartHistory:
     """What the readings of a part have shown.
 
-    `known_w` are its last values, and `held_w` is the highest that CONFIRM_READINGS in a row reached. The readings of
-    `waiting` are doubtful and agree. `refused` readings were counted, the last at `refused_unix_s`. The value
-    contradicts the node's state since `unexpected_s`. It has not changed for `up_s` with the node up and for `asleep_s`
-    with the node asleep.
+    `known_w` are its last values. `held_w` is the highest that CONFIRM_READINGS in a row reached, or the median of
+    doubtful readings that were confirmed, if that is higher. The readings of `waiting` are doubtful. `refused` readings
+    were counted, the last at `refused_unix_s`. The value contradicts the node's state since `unexpected_s`. It has not
+    changed for `up_s` with the node up and for `asleep_s` with the node asleep.
     """
 
     known_w: tuple[float, ...] = ()
@@ -114,18 +115,21 @@ def check_reading(
         refused = replace(reading, power_w=None, why=f"refused: {impossible}")
         return refused, (), _refuse(before, (*waiting, refused))
     contradiction = _find_contradiction(power_w, before, bound)
-    if waiting and not _agree(waiting[-1].power_w, power_w):
-        before, waiting = _refuse(before, waiting), ()
-    if contradiction and not (before.known_w and power_w <= AGREE_FACTOR * before.known_w[-1]):
+    if contradiction and not (before.known_w and power_w <= AGREE_FACTOR * max(before.known_w)):
         refused = replace(reading, power_w=None, why=f"refused: {contradiction}")
         waiting = (*waiting, replace(reading, why=refused.why))
         if len(waiting) < CONFIRM_READINGS or reading.at_unix_s - waiting[0].at_unix_s < CONFIRM_S:
             return refused, (), replace(before, waiting=waiting)
-        waiting = waiting[:-1]
+        lasting_w = median(each.power_w or 0.0 for each in waiting)
+        before, waiting = replace(before, held_w=max(before.held_w, lasting_w)), waiting[:-1]
+    elif waiting and not _agree(waiting[-1].power_w, power_w):
+        before, waiting = _refuse(before, waiting), ()
     confirmed = tuple(replace(each, why="") for each in waiting)
     unexpected_s = math.inf
     if contradiction and bound.expected_w is not None:
         unexpected_s = min(before.unexpected_s, *(each.at_unix_s for each in (*confirmed, reading)))
+    for each in confirmed:
+        before = _add_known(before, each, bound)
     return reading, confirmed, replace(_add_known(before, reading, bound), waiting=(), unexpected_s=unexpected_s)
 
 

@@ -18,11 +18,12 @@ from power.meters.plausibility import (
     PartHistory,
     check_reading,
     find_draw_bound,
+    find_enclosure_bound,
 )
 from power.meters.port import Reading
 
 SERVER = bundled_node_class("server")
-OFF, ON = (find_draw_bound(SERVER, state) for state in (NodeState.OFF, NodeState.ON))
+OFF, ON, UNKNOWN = (find_draw_bound(SERVER, state) for state in (NodeState.OFF, NodeState.ON, NodeState.UNKNOWN))
 NO_CLASS = DrawBound()
 
 
@@ -73,6 +74,34 @@ def test_a_draw_that_lasts_is_booked_from_its_first_reading(bound: DrawBound) ->
     kept, history = booked([20.0] * 5 + [400.0, 410.0, 390.0, 400.0], bound)
     assert kept == [20.0] * 5 + [400.0, 410.0, 390.0, 400.0]
     assert history.refused == 0
+
+
+@pytest.mark.parametrize("bound", [OFF, NO_CLASS, UNKNOWN])
+@pytest.mark.parametrize(
+    ("job_w", "every_s"),
+    [([900.0] * 9 + [400.0], 10.0), ([900.0, 300.0], 10.0), ([300.0, 900.0], 60.0), ([900.0, 410.0, 900.0], 60.0)],
+)
+def test_a_job_whose_draw_swings_is_booked_whole(bound: DrawBound, job_w: list[float], every_s: float) -> None:
+    values = [100.0] * 30 + (job_w * 360)[:360]
+    kept, history = booked(values, bound, every_s=every_s)
+    assert (kept, history.refused) == (values, 0)
+
+
+def test_a_draw_that_falls_back_within_two_minutes_is_refused() -> None:
+    kept, history = booked([100.0] * 30 + [900.0, 400.0, 1555.0] * 4 + [100.0], NO_CLASS, every_s=10.0)
+    assert (kept, history.refused, history.held_w) == ([100.0] * 31, 12, 100.0)
+
+
+def test_a_spike_within_a_real_draw_does_not_raise_what_is_usual() -> None:
+    _, history = booked([100.0] * 5 + [900.0, 25_550.0, 900.0] + [900.0] * 3, NO_CLASS)
+    assert history.held_w == 900.0
+    assert booked([25_550.0, 900.0], NO_CLASS, history)[0] == [900.0]
+
+
+def test_a_node_in_an_unknown_state_does_not_count_as_asleep() -> None:
+    assert (UNKNOWN.expected_w, UNKNOWN.asleep) == (None, None)
+    assert find_enclosure_bound("chassis", [OFF, UNKNOWN]).asleep is None
+    assert booked([20.0] * 5 + [400.0] * 4, UNKNOWN)[1].problem == ""
 
 
 def test_a_node_that_draws_much_although_it_is_off_is_named_until_it_does_not() -> None:
