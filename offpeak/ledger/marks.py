@@ -68,7 +68,6 @@ def read_trial(connection: Connection, trial: str | None = None) -> tuple[TrialB
 
 def read_off_blocks(connection: Connection, lever: str, span: TimeRange) -> tuple[TimeRange, ...]:
     """Return the times in which any trial has the lever off, of those that touch that time."""
-    edges = trial_days.c.from_unix_s, trial_days.c.until_unix_s
-    off = (trial_days.c.lever == lever, trial_days.c.is_on == 0)
-    rows = select(*edges).where(*off, edges[0] < span.until_unix_s, edges[1] > span.from_unix_s)
-    return tuple(TimeRange(*row) for row in connection.execute(rows.order_by(edges[0])))
+    begin, end = edges = trial_days.c.from_unix_s, trial_days.c.until_unix_s
+    off = trial_days.c.lever == lever, trial_days.c.is_on == 0, begin < span.until_unix_s, end > span.from_unix_s
+    return tuple(TimeRange(*row) for row in connection.execute(select(*edges).where(*off).order_by(begin)))

@@ -18,16 +18,9 @@ from sqlalchemy import Connection
 
 from offpeak.door.effect import MODE_RULE
 from offpeak.errors import BadInput, BadLedger, OffpeakError
+from offpeak.ledger import records
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.prices import mean_prices
-from offpeak.ledger.records import (
-    KEPT_NODE_ORDERS,
-    NODE_ORDERS,
-    QUEUE_ORDERS,
-    done_orders,
-    refused_orders,
-    savings_in,
-)
 from offpeak.ledger.rows import JobUse, SavingRecord
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
@@ -85,26 +78,21 @@ class LeverDays:
     sleep_kept: NDArray[np.bool_]
 
     def levers(self, period: int) -> tuple[tuple[str, bool, str], ...]:
-        """Return the rows of a period: lever, whether it is one of shadow mode, and why it is not known, if it is not.
-
-        The row of the mode that was not in force is there to replace one that was booked before.
-        """
+        """Return the rows of a period: lever, whether it is one of shadow mode, and why it has no figures, else ""."""
         rows: list[tuple[str, bool, str]] = []
         for lever, done, kept in ((ORDER, self.ordered, self.order_kept), (SLEEP, self.slept, self.sleep_kept)):
             is_done, is_kept = done[period], kept[period]
             if is_done or is_kept:
-                rows.append((lever, True, "" if not is_done else IN_PART if is_kept else CARRIED_OUT))
-            if lever == ORDER and (is_done or is_kept):
-                rows.append((lever, False, "" if not is_kept else IN_PART if is_done else KEPT_BACK))
-        return tuple(rows)
+                rows.append((lever, True, (IN_PART if is_kept else CARRIED_OUT) if is_done else ""))
+                rows.append((lever, False, (IN_PART if is_done else KEPT_BACK) if is_kept else ""))
+        return tuple(row for row in rows if row[:2] != (SLEEP, False))
 
 
 def book_levers(url: str, site: LeverSite, spans: Sequence[TimeRange]) -> tuple[SavingRecord, ...]:
     """Return the savings of the levers in these periods, which are in order of time.
 
-    A row whose figures cannot be known says so in its basis; it replaces figures that are booked only if the door's
-    record contradicts these. It takes seconds to minutes: call it in a process of its
-    own. Raises BadLedger.
+    A row without figures says why in its basis; it replaces booked figures only where the door's record contradicts
+    these. It takes seconds to minutes: call it in a process of its own. Raises BadLedger.
     """
     begin_s = max(spans[0].from_unix_s - LEAD_IN_S, min(site.known_since, spans[0].from_unix_s))
     window = TimeRange(float(int(begin_s)), spans[-1].until_unix_s)
@@ -115,8 +103,8 @@ def book_levers(url: str, site: LeverSite, spans: Sequence[TimeRange]) -> tuple[
     with open_ledger(url) as connection:
         days = read_lever_days(connection, edges_s, site)
         periods = [(span, int(np.searchsorted(edges_s, int(span.from_unix_s)))) for span in spans]
-        rows = [row for row in savings_in(connection, window) if not row["basis"].startswith(NOT_KNOWN)]
-        booked = {(row["from_unix_s"], row["baseline"]) for row in rows}
+        before = records.savings_in(connection, window)
+        booked = {(row["from_unix_s"], row["baseline"]) for row in before if not row["basis"].startswith(NOT_KNOWN)}
         wanted: list[tuple[TimeRange, int, str, bool]] = []
         unknown: list[SavingRecord] = []
         for span, at in periods:
@@ -145,18 +133,19 @@ def read_lever_days(connection: Connection, edges_s: Int64, site: LeverSite) -> 
     """Return what the door did in each of the periods between the edges."""
     span, agent = TimeRange(float(edges_s[0]), float(edges_s[-1])), site.settings.agent
 
-    def happened(times: Sequence[float]) -> NDArray[np.bool_]:
-        return np.asarray(np.histogram(times, edges_s)[0] > 0)
+    def done(orders: Sequence[str]) -> NDArray[np.bool_]:
+        return np.asarray(np.histogram(records.done_orders(connection, span, orders), edges_s)[0] > 0)
 
-    ordered, slept = (happened(done_orders(connection, span, orders)) for orders in (QUEUE_ORDERS, NODE_ORDERS))
-    orders_kept, sleep_kept = (
-        happened(refused_orders(connection, span, orders, MODE_RULE)) for orders in (QUEUE_ORDERS, KEPT_NODE_ORDERS)
-    )
+    def kept(orders: Sequence[str]) -> NDArray[np.bool_]:
+        return np.asarray(np.histogram(records.refused_orders(connection, span, orders, MODE_RULE), edges_s)[0] > 0)
+
+    ordered, slept = done(records.QUEUE_ORDERS), done(records.NODE_ORDERS)
+    orders_kept, sleep_kept = kept(records.QUEUE_ORDERS), kept(records.KEPT_NODE_ORDERS)
     is_kept = np.bool_(not site.is_active)
     has_order, may_sleep = agent.queue != "off", any(each is not None and each.depths for each in site.classes)
     orders_kept = (orders_kept | (~ordered & is_kept)) & has_order
     sleep_kept = (sleep_kept | (~slept & is_kept)) & may_sleep
-    if site.is_partial:
+    if site.is_active is None:
         ordered = orders_kept = ordered | orders_kept
         slept = sleep_kept = slept | sleep_kept
     return LeverDays(ordered, orders_kept, slept, sleep_kept)

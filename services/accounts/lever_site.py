@@ -40,7 +40,7 @@ class LeverSite:
     """The site as replays need it: its pools of usable nodes, and the class of each pool that may sleep, else None.
 
     `known_since` is when the record of its jobs begins [Unix s]; `not_ended` are the jobs that wait or run.
-    `is_active`: the mode lets the agent's decisions through; `is_partial`: not in all partitions alike.
+    `is_active`: the mode lets the agent's decisions through, None if not in all partitions alike.
     """
 
     settings: Settings
@@ -49,29 +49,24 @@ class LeverSite:
     zone: tzinfo
     known_since: float
     not_ended: tuple[JobUse, ...]
-    is_active: bool
-    is_partial: bool = False
+    is_active: bool | None
 
 
 @dataclass(frozen=True)
 class LeverSection:
-    """The settings, the nodes that may be switched, their classes, the zone of the days, and if the mode is active.
-
-    `is_partial`: the mode is active in some partitions only.
-    """
+    """As `LeverSite`: the settings, the nodes that may be switched, their classes, the zone, the mode."""
 
     settings: Settings
     machines: Collection[str]
     class_of: Callable[[str], NodeClass | None]
     zone: tzinfo
-    is_active: bool
-    is_partial: bool = False
+    is_active: bool | None
 
     @property
     def in_force(self) -> str:
         """A digest of the mode and the settings by which the levers act: times under others are not replayed again."""
         settings, agent = self.settings, self.settings.agent
-        policy = (agent.queue, agent.capacity, agent.min_on, agent.cycles_per_day, self.is_active, self.is_partial)
+        policy = (agent.queue, agent.capacity, agent.min_on, agent.cycles_per_day, self.is_active)
         return sha256(repr((*policy, settings.capacity, settings.scheduling, settings.prices)).encode()).hexdigest()
 
 
@@ -102,7 +97,6 @@ def make_lever_site(
         known_since=known_since,
         not_ended=not_ended,
         is_active=section.is_active,
-        is_partial=section.is_partial,
     )
 
 

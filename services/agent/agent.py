@@ -332,10 +332,9 @@ class SiteAgent:
         return SavingsSection(site.machines, site.node_class, site.zone, site.settings.agent.cycle_s)
 
     def _lever_section(self) -> LeverSection:
-        site, modes = self.site, self.modes
-        is_active = modes.usual is Mode.ACTIVE
-        is_partial = any((mode is Mode.ACTIVE) is not is_active for mode in modes.own.values())
-        return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active, is_partial)
+        site, active = self.site, {mode is Mode.ACTIVE for mode in (self.modes.usual, *self.modes.own.values())}
+        is_active = None if len(active) > 1 else True in active
+        return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active)
 
     def _meter_section(self) -> MeterSection:
         site = MeteredSite(self._draw_bound, self.site.inventory.enclosure_of)

@@ -61,8 +61,8 @@ class LeverLoop(Loop):
         ledger: Ledger,
         clock: Callable[[], float],
     ) -> None:
-        self._section, self._observer, self._accounts, self._ledger = section, observer, accounts, ledger
-        self._clock = clock
+        self._section, self._observer, self._accounts = section, observer, accounts
+        self._ledger, self._clock = ledger, clock
         self._watched: tuple[WatchedTime, ...] | None = None
         self._took_s = 0.0
 
@@ -107,28 +107,23 @@ class LeverLoop(Loop):
         """Remember that the agent has seen all jobs up to then; return the times in which it has."""
         if self._watched is None:
             self._watched = parse_watched(await asyncio.to_thread(self._ledger.remembered, WATCH_NAME))
-        now = WatchedTime(at_s, at_s, self._section().in_force, self.period_s)
-        return self._remember(extend_watched(self._watched, now))
+        self._remember(extend_watched(self._watched, WatchedTime(at_s, at_s, self._section().in_force, self.period_s)))
+        return self._watched
 
-    def _remember(self, watched: tuple[WatchedTime, ...]) -> tuple[WatchedTime, ...]:
+    def _remember(self, watched: tuple[WatchedTime, ...]) -> None:
         self._watched = watched
         self._ledger.remember(WATCH_NAME, watched_json(watched))
-        return watched
 
 
 def extend_watched(before: Sequence[WatchedTime], now: WatchedTime) -> tuple[WatchedTime, ...]:
-    """Return the watched times with a view of now, one a period; those that no replay needs are left out.
-
-    A clock that steps back shortens them.
-    """
+    """Return the watched times with a view of now, one a period; those that no replay needs are left out."""
     at_s = now.until_unix_s
     clamped = [replace(each, until_unix_s=min(each.until_unix_s, at_s)) for each in before if each.from_unix_s <= at_s]
     kept = [each for each in clamped if at_s - KEEP_WATCHED_S < each.until_unix_s]
-    if not kept or kept[-1].in_force != now.in_force:
-        return (*kept, now)
-    if at_s - kept[-1].until_unix_s > max(kept[-1].period_s, now.period_s) + AWAY_S:
-        return (*kept, now)
-    return (*kept[:-1], replace(now, from_unix_s=kept[-1].from_unix_s))
+    last = kept[-1] if kept else None
+    if last and last.in_force == now.in_force and at_s - last.until_unix_s <= max(last.period_s, now.period_s) + AWAY_S:
+        return (*kept[:-1], replace(now, from_unix_s=last.from_unix_s))
+    return (*kept, now)
 
 
 def watched_json(watched: Sequence[WatchedTime]) -> str:

@@ -90,7 +90,7 @@ class LeverDaysSite:
     url: str
     settings: Settings = field(default_factory=lambda: settings_of())
 
-    def site(self, *, is_active: bool = False, **changes: object) -> LeverSite:
+    def site(self, *, is_active: bool | None = False, **changes: object) -> LeverSite:
         """Return the site after its days."""
         names = frozenset(f"n{number:02}" for number in range(NODES))
         pool = Pool(NodeType(16, 64_000), frozenset({"batch"}), NODES, names)

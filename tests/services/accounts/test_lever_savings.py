@@ -176,8 +176,8 @@ def test_a_row_of_the_other_mode_counts_no_more(tmp_path: Path) -> None:
 
 def test_orders_of_some_partitions_or_of_a_part_of_the_day_claim_nothing(tmp_path: Path) -> None:
     part = lever_days(tmp_path / "part.sqlite", mode="active")
-    for is_active in (True, False):
-        rows = booked(part, 4, is_active=is_active, is_partial=True)
+    for site in (part, lever_days(tmp_path / "kept.sqlite")):
+        rows = book_levers(site.url, site.site(is_active=None), [day(4)])
         assert {(row.lever, row.is_shadow) for row in rows} == {("order", False), ("order", True), ("sleep", True)}
         assert {row.basis for row in rows} == {NOT_KNOWN + IN_PART}
     one_minute = lever_days(tmp_path / "minute.sqlite")

@@ -143,10 +143,10 @@ def test_the_days_of_all_trials_are_read_from_the_ledger(tmp_path: Path) -> None
 
 
 def test_the_mode_and_the_policy_of_the_queue_are_settings_of_a_time() -> None:
-    def section(queue: str = "greedy", *modes: bool) -> LeverSection:
-        return LeverSection(Settings(agent=AgentSettings(queue=queue)), (), lambda _: None, UTC, *(modes or (True,)))
+    def section(queue: str = "greedy", is_active: bool | None = True) -> LeverSection:
+        return LeverSection(Settings(agent=AgentSettings(queue=queue)), (), lambda _: None, UTC, is_active)
 
-    texts = [section(), section("off"), section("greedy", False), section("greedy", True, True)]
+    texts = [section(), section("off"), section("greedy", False), section("greedy", None)]
     assert len({each.in_force for each in texts}) == len(texts)
     assert section().in_force == section().in_force
 
