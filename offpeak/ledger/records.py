@@ -114,17 +114,10 @@ def _records(connection: Connection, found: Any) -> list[Record]:
 
 
 QUEUE_ORDERS = (str(QueueChange.RANK), str(QueueChange.DEFER))
-
-
 NODE_ORDERS = tuple(map(str, (NodeOrder.STANDBY, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF, NodeChange.POWER_DOWN)))
 """The orders that put a node to sleep."""
 KEPT_NODE_ORDERS = (*NODE_ORDERS, str(NodeChange.CLOSE), str(NodeChange.WITHDRAW))
 """The orders that show that a node would sleep, when they are refused: the first of them closes the node to jobs."""
-
-
-def queue_orders(connection: Connection, span: TimeRange) -> list[float]:
-    """Return the times [Unix s] of the orders to queues that were done."""
-    return done_orders(connection, span, QUEUE_ORDERS)
 
 
 def done_orders(connection: Connection, span: TimeRange, orders: Sequence[str]) -> list[float]:

@@ -29,10 +29,6 @@ def _text(name: str) -> Column[str]:
     return Column(name, Text, nullable=False)
 
 
-def _key(name: str, kind: Any) -> Column[Any]:
-    return Column(name, kind, primary_key=True)
-
-
 def _filled(name: str, kind: Any) -> Column[Any]:
     return Column(name, kind, nullable=False)
 
@@ -236,10 +232,10 @@ what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_j
 trial_days = Table(
     "trial_days",
     metadata,
-    *map(_key, ("trial", "lever", "partition", "from_unix_s"), (Text(), Text(), Text(), Float(53))),
+    *(Column(name, Text, primary_key=True) for name in ("trial", "lever", "partition")),
+    Column("from_unix_s", Float(53), primary_key=True),
     *map(_number, ("until_unix_s", "drawn_unix_s")),
-    Column("is_on", Integer, nullable=False),
-    _text("seed"),
+    *map(_filled, ("is_on", "seed"), (Integer(), Text())),
 )
 """The drawn periods of a trial, written before the first of them begins: whether a lever is on in it."""
 

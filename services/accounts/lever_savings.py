@@ -31,7 +31,7 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.capacity.registry import with_capacity
-from services.accounts.account_of_savings import ORDER, SLEEP
+from services.accounts.account_of_savings import NOT_KNOWN, ORDER, SLEEP
 from services.accounts.counterfactual import (
     REPLAYS,
     BilledDays,
@@ -60,8 +60,6 @@ MODEL_SHARE = 0.05
 `python -m benchmarks.shadow` measures, beyond the differences between replays.
 """
 MARK_S = LARGEST_SHIFT_S + 1
-NOT_KNOWN = "not known, because "
-"""How the basis of a row without figures begins."""
 CARRIED_OUT, KEPT_BACK = "the lever was carried out in that time", "the lever was kept back in that time"
 IN_PART = "the lever was carried out in a part of the partitions or of that time only"
 OWN_ORDER = "the site's own order"
