@@ -124,7 +124,8 @@ def energy_kwh(runs: list[Run], begin_s: float, until_s: float, *, nodes: int) -
 def test_one_screen_names_the_cluster_and_counts_its_jobs_and_nodes(site: HeadNode) -> None:
     done = site.estimate()
     assert (done.returncode, done.stderr) == (0, "")
-    first, *others = done.stdout.splitlines()
+    assumed, first, *others = done.stdout.splitlines()
+    assert assumed.startswith("No prices are given: the money below is that of an assumed tariff, ")
     assert first.startswith("test, ")
     assert first.endswith(": 4 jobs on 4 nodes")
     assert len(others) < SCREEN_LINES
