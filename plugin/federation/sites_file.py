@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, time
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -290,6 +291,7 @@ def _known_carbon_zone(zone: str) -> str:
 
 
 PAGE = "docs/reference/sites.md explains every key"
+EXAMPLE = files("plugin.federation") / "sites.example.toml"
 
 
 def read_sites(path: Path) -> Grid:
@@ -300,6 +302,11 @@ def read_sites(path: Path) -> Grid:
     if not path.exists():
         raise BadSites(f"{path}: there is no file of sites", hint="docs/reference/sites.md shows how one is written")
     return parse_sites(read_bytes(path, BadSites), path)
+
+
+def example_sites() -> Grid:
+    """Return the sites of the example that comes with offpeak."""
+    return parse_sites(EXAMPLE.read_bytes(), Path(EXAMPLE.name))
 
 
 def parse_sites(text: bytes, path: Path) -> Grid:

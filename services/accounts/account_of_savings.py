@@ -226,16 +226,21 @@ def _bill(connection: "Connection", span: TimeRange) -> float | None:
     since = (quarters.c.at_unix_s >= span.from_unix_s) & (quarters.c.at_unix_s < span.until_unix_s)
     edges = connection.execute(select(func.min(quarters.c.at_unix_s), func.max(quarters.c.at_unix_s)).where(since))
     first_s, last_s = tuple(edges.one())
-    if first_s is None:
+    if first_s is None or last_s is None:
         return None
+    # The first quarter-hour is measured at its end, the last one at its begin.
+    covered = select(quarters.c.at_unix_s, func.max(quarters.c.covered_s)).group_by(quarters.c.at_unix_s)
+    both = connection.execute(covered.where(quarters.c.at_unix_s.in_((first_s, last_s))))
+    lengths_s = {row[0]: row[1] for row in both}
+    first_s, last_s = first_s + QUARTER_S - lengths_s[first_s], last_s + lengths_s[last_s]
     known = select(func.min(states.c.at_unix_s), func.count(states.c.node.distinct()))
     known_s, known_nodes = tuple(connection.execute(known.where(states.c.at_unix_s < span.until_unix_s)).one())
     begin_s = max(span.from_unix_s, min(first_s, first_s if known_s is None else known_s))
-    end_s = min(span.until_unix_s, max(last_s + QUARTER_S, last_written_unix_s(connection) or 0.0))
+    end_s = min(span.until_unix_s, max(last_s, last_written_unix_s(connection) or 0.0))
     nodes = node_energy(connection, TimeRange(float(begin_s), end_s), ("node",), UTC)
-    covered = sum(node.covered or 0.0 for node in nodes) / max(len(nodes), known_nodes, 1)
+    share = sum(node.covered or 0.0 for node in nodes) / max(len(nodes), known_nodes, 1)
     unpriced_j, energy_j = sum(node.unpriced_j for node in nodes), sum(node.energy_j for node in nodes)
-    if covered < ENOUGH or unpriced_j > (1 - ENOUGH) * energy_j:
+    if share < ENOUGH or unpriced_j > (1 - ENOUGH) * energy_j:
         return None
     return sum(node.cost or 0.0 for node in nodes)
 

@@ -62,7 +62,8 @@ class PageReader:
             return {"status": _text(silent), **self._of_ledger(time.time())}
         self._idle_w = {node.node: node.idle_watts for node in snapshot.nodes if node.idle_watts is not None}
         self._month_unix_s, self._today = snapshot.month_unix_s, savings_json(snapshot.published.saved_today)
-        of_ledger = self._of_ledger(snapshot.published.at_unix_s)
+        now_unix_s = snapshot.published.now_unix_s
+        of_ledger = self._of_ledger(snapshot.published.at_unix_s if now_unix_s is None else now_unix_s)
         return {**self._of_agent(snapshot), **of_ledger}
 
     def _of_agent(self, snapshot: StatusSnapshot) -> Sections:

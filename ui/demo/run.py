@@ -130,6 +130,8 @@ class Demo:
         # What is booked from now on is of no later time.
         for loop in (agent.meters, agent.levers, agent.savings):
             await loop.round()
+        await asyncio.to_thread(agent.ledger.settle, LEDGER_PATIENCE_S)
+        await agent.savings.round()
         without = await asyncio.to_thread(without_offpeak, self.jobs, plan.cluster, plan.node_class, length_s)
         with_ = outcome_of(live.cluster, at_s, energy_j=live.energy_j, cost=live.cost)
         if length_s < plan.length_s:
