@@ -105,6 +105,8 @@ LONGEST_DELAY_S, CONSENTING_SHARE, FEW_USERS = DAY_S, 0.2, 10
 """The delay is measured as if this share of users, drawn anew in each replay, let their jobs wait for so long; of a log
 of fewer users, as if the owners of this share of jobs did."""
 
+MOST_REQUESTS = 5_000
+"""Beyond so many different requests, a replay with nodes that sleep takes minutes and much memory."""
 HARDLY_LONGER_S = 600
 """A recommended lever makes jobs wait at most so much longer on average."""
 
@@ -205,7 +207,16 @@ class LeverMeasurement:
     def _orders(self) -> Sequence[tuple[CapabilitySaving, ReplicationSpread]]:
         return tuple(zip(self.estimate.savings, self.estimate.spreads[1:], strict=True))
 
+    def _too_wide(self) -> str:
+        """Return why the levers of sleep, delay and caps are not replayed, "" if they are."""
+        requests = len(set(self._awake.requests)) if self._awake.is_mixed else 0
+        if requests <= MOST_REQUESTS:
+            return ""
+        return f"not estimated: the jobs have {requests:,} different requests, more than {MOST_REQUESTS:,}"
+
     def _capacity_lever(self, name: str, policy: str, replays: int) -> Lever:
+        if why := self._too_wide():
+            return Lever(name, None, f"{policy}: {why}")
         try:
             saving = self._saving(name, policy, replays)
         except BadInput as problem:
@@ -247,6 +258,8 @@ class LeverMeasurement:
         return (lambda rng: power.draw_w(rng)[first:]) if power.is_drawn else None
 
     def _delay_lever(self, replays: int) -> Lever:
+        if why := self._too_wide():
+            return Lever("delay", None, why)
         weeks, seed = self._awake.prices.laid.weeks, self.settings.power.seed
         for number in range(len(self._delays), replays):
             rng = np.random.default_rng([seed, number])
