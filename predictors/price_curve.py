@@ -10,8 +10,8 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.step_series import Series, split, value_at
-from offpeak.model.weighing import CO2_UNIT, Weighing, weigh
-from offpeak.prices.peak import Peak, PeakRule, classify
+from offpeak.model.weighing import CO2_UNIT, Weighing
+from offpeak.prices.peak import Peak, PeakRule, classify, weigh
 from offpeak.prices.tariff import Tariff, tariff_series
 from predictors.choice import ChosenErrors
 from predictors.feeds.port import FeedProblem, Window

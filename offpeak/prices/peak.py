@@ -4,6 +4,7 @@ A rule compares prices with those of the local day, or reads the local clock: ho
 public holidays, exact over clock changes.
 """
 
+import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, date, timedelta, tzinfo
@@ -17,7 +18,8 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.local_time import local_days, local_edges_s, to_local_s, weekday
-from offpeak.model.step_series import Series, split
+from offpeak.model.step_series import Series, split, value_at
+from offpeak.model.weighing import BY_CO2, CO2_UNIT, Weighing
 from offpeak.text import did_you_mean
 
 DAY_NAMES = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -232,3 +234,21 @@ def _share(text: str) -> float:
     if not 0 <= share < 1:
         raise BadInput(f"{text!r} is no quantile", hint="write it like quantile:0.6, from 0 to below 1")
     return share
+
+
+def weigh(price: Series, carbon: Series | float | None, weighing: Weighing) -> Series:
+    """Return what decisions go by [per MWh], over the time of the prices; a gap where the price or CO2 is not known.
+
+    `carbon` is in g/kWh, the same as kg/MWh. By CO2 alone the result is in kg of CO2.
+    """
+    if not weighing.needs_carbon:
+        return price
+    if isinstance(carbon, Series):
+        price = split(price, np.append(carbon.start_s, carbon.end_s))
+        kg_per_mwh = value_at(carbon, price.start_s)
+    else:
+        kg_per_mwh = np.full(len(price), math.nan if carbon is None else carbon)
+    if weighing == BY_CO2:
+        return Series(price.start_s, price.end_s, kg_per_mwh, CO2_UNIT, "carbon intensity")
+    value = price.value + weighing.co2_per_t / 1000 * kg_per_mwh
+    return Series(price.start_s, price.end_s, value, f"{price.currency}+CO2/MWh", price.source)

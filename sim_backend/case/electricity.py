@@ -10,11 +10,11 @@ from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
 from offpeak.model.local_time import date_text
 from offpeak.model.step_series import Series, fill_gaps
 from offpeak.model.units import parse_carbon_g_per_kwh
-from offpeak.model.weighing import BY_PRICE, Weighing, parse_weighing, weigh
+from offpeak.model.weighing import BY_PRICE, Weighing, parse_weighing
 from offpeak.prices.alignment import AlignmentWeeks, LogSpan, align_log, extend, extension_note, instant_of, parse_start
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_file_and_layout, parse_layout
-from offpeak.prices.peak import PeakRule, classify, parse_peak_rule
+from offpeak.prices.peak import PeakRule, classify, parse_peak_rule, weigh
 from offpeak.prices.tariff import Tariff, site_tariff, tariff_series
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from sim_backend.engine.state import PeakTimes

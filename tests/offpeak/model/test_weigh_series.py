@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series, value_at
-from offpeak.model.weighing import BY_CO2, BY_PRICE, CO2_UNIT, Weighing, check_carbon, parse_weighing, weigh
+from offpeak.model.weighing import BY_CO2, BY_PRICE, CO2_UNIT, Weighing, check_carbon, parse_weighing
+from offpeak.prices.peak import weigh
 
 HOUR_S = 3600
 
