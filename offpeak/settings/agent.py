@@ -28,152 +28,105 @@ class AgentSettings:
 
     mode: str = row(
         choice("shadow", "advise", "active"),
-        "--mode",
         "shadow: record decisions only; advise: also carry out admins' orders, and write into job comments what "
         "would happen; active: also carry out the agent's decisions.",
         default="shadow",
     )
     scheduler: str | None = row(
         choice("slurm", "torque", "openpbs", "simulated"),
-        "--scheduler",
         "Scheduler of the cluster; simulated is that of `offpeak demo`; when not set: the one found on this machine.",
         example="slurm",
     )
     partition_modes: tuple[str, ...] | None = row(
         NAMES,
-        "--partition-modes",
         "Modes of single partitions; for several partitions together the most restrictive one applies.",
         example=("debug=shadow", "long=advise"),
     )
-    cycle_s: int = row(
-        DURATION,
-        "--cycle",
-        "Interval at which the agent reads queue and nodes, and decides.",
-        default="30s",
-    )
+    cycle_s: int = row(DURATION, "Interval at which the agent reads queue and nodes, and decides.", default="30s")
     queue: str = row(
         choice_or_registered(WINDOW_POLICIES, "the name of a policy of your own", *BUILT_IN_QUEUE_POLICIES),
-        "--queue",
         "Policy that orders the pending jobs of a window; plan: in the order of `offpeak plan`; off: leave the order "
         "unchanged.",
         default="greedy",
     )
     allow_own_policies: bool = row(
         BOOL,
-        "--allow-own-policies",
         "Let a policy of your own change the order of the queue; without it, its order is only recorded, as in mode "
         "shadow.",
         default=False,
     )
     longest_delay_s: int = row(
-        DURATION,
-        "--longest-delay",
-        "Longest delay that a job's owner may permit; 0s: do not delay jobs.",
-        default="3d",
-        unit="per job",
+        DURATION, "Longest delay that a job's owner may permit; 0s: do not delay jobs.", default="3d", unit="per job"
     )
     deadline_wait_percent: int = row(
         whole_number(50, 99),
-        "--deadline-wait-percent",
         "Share of jobs that wait no longer than the time which the agent leaves for the queue before a deadline.",
         default=90,
         unit="%",
     )
     capacity: str = row(
         TEXT,
-        "--agent-capacity",
         "Capacity policy that puts nodes to sleep, such as timeout:10min or forecast:1h; always-on: no node sleeps.",
         default="timeout:10min",
+        flag="--agent-capacity",
     )
     limit_capacity: bool = row(
         BOOL,
-        "--limit-capacity",
         "Offer jobs only as many nodes as the capacity policy decides (ols, profile, two-level): the other nodes are "
         "closed to jobs. Without it, the scheduler wakes sleeping nodes for any job.",
         default=False,
     )
     trial: str | None = row(
         TEXT,
-        "--trial",
         "Name of a trial of on/off days, drawn once and begun at the next midnight; another name begins another trial; "
         "when not set: no lever is ever off.",
         example="winter",
     )
     trial_lever: str = row(
         choice("sleep", "order", "both"),
-        "--trial-lever",
         "What is off on drawn days: sleep: all nodes stay awake; order: the queue has the site's own order; both: each "
         "on days of its own.",
         default="sleep",
     )
     trial_days: int = row(
-        whole_number(14, 730),
-        "--trial-days",
-        "Length of the trial; half of the days are off.",
-        default=56,
-        unit="days",
+        whole_number(14, 730), "Length of the trial; half of the days are off.", default=56, unit="days"
     )
     trial_block: str = row(
-        choice("day", "half-day"),
-        "--trial-block",
-        "What is drawn: whole days, or halves from midnight and noon.",
-        default="day",
+        choice("day", "half-day"), "What is drawn: whole days, or halves from midnight and noon.", default="day"
     )
     socket: Path = row(
         PATH,
-        "--socket",
         "Socket on which the agent answers `offpeak why`, `queue` and `status`, and receives the scheduler's "
         "requests for nodes.",
         default="/run/offpeak/agent.sock",
     )
     operators: str | None = row(
-        TEXT,
-        "--operators",
-        "Unix group whose members see all jobs and may hold and release nodes.",
-        example="wheel",
+        TEXT, "Unix group whose members see all jobs and may hold and release nodes.", example="wheel"
     )
     viewers: str | None = row(
         TEXT,
-        "--viewers",
         "Unix group whose members see all jobs and give no orders; others, except operators and root, see their own "
         "jobs.",
         example="offpeak-viewers",
     )
     nodes: str | None = row(
-        TEXT,
-        "--agent-nodes",
-        "Nodes that the agent may switch; when not set: none.",
-        example="n[001-064]",
+        TEXT, "Nodes that the agent may switch; when not set: none.", example="n[001-064]", flag="--agent-nodes"
     )
     state_folder: Path = row(
-        PATH,
-        "--state-folder",
-        "Folder on a local disk for state and the lock that prevents a second agent.",
-        default="/var/lib/offpeak",
+        PATH, "Folder on a local disk for state and the lock that prevents a second agent.", default="/var/lib/offpeak"
     )
-    fresh_s: int = row(
-        DURATION,
-        "--fresh",
-        "Maximum age of a node's state: an older state permits no order.",
-        default="2min",
-    )
+    fresh_s: int = row(DURATION, "Maximum age of a node's state: an older state permits no order.", default="2min")
     nodes_per_sweep: int = row(
-        whole_number(1),
-        "--nodes-per-sweep",
-        "Maximum number of nodes put to sleep or switched off in one sweep.",
-        default=10,
-        unit="nodes",
+        whole_number(1), "Maximum number of nodes put to sleep or switched off in one sweep.", default=10, unit="nodes"
     )
     nodes_per_hour: int = row(
         whole_number(1),
-        "--nodes-per-hour",
         "Maximum number of nodes put to sleep or switched off within an hour.",
         default=60,
         unit="nodes",
     )
     wakes_per_min: int = row(
         whole_number(1),
-        "--wakes-per-min",
         "Maximum number of nodes ordered to wake within a minute, and a sixth of it within ten seconds; without an "
         "agent `offpeak-resume` applies this limit.",
         default=120,
@@ -181,62 +134,49 @@ class AgentSettings:
     )
     rack_nodes_per_min: int = row(
         whole_number(1),
-        "--rack-nodes-per-min",
         "Maximum number of orders within a minute to nodes of one rack or on one PDU.",
         default=4,
         unit="nodes per minute",
     )
     sleep_ramp_w: float | None = row(
         POWER,
-        "--agent-sleep-ramp",
         "Maximum decrease of power within a minute by nodes ordered to sleep.",
         example="20kW",
         unit="per minute",
+        flag="--agent-sleep-ramp",
     )
     wake_ramp_w: float | None = row(
         POWER,
-        "--agent-wake-ramp",
         "Maximum increase of power within a minute by nodes ordered to wake.",
         example="20kW",
         unit="per minute",
+        flag="--agent-wake-ramp",
     )
     cycles_per_day: int = row(
         whole_number(1),
-        "--agent-cycles-per-day",
         "Maximum number of times that a node is put to sleep or switched off within a day.",
         default=4,
         unit="per node",
+        flag="--agent-cycles-per-day",
     )
     min_on: int = row(
         whole_number(0),
-        "--min-on",
         "Minimum number of these nodes that stay on, not counting nodes held by an admin.",
         default=1,
         unit="nodes",
     )
     breaker_failures: int = row(
         whole_number(1),
-        "--breaker-failures",
         "Number of failures among the latest orders that opens the breaker: no further orders are given.",
         default=5,
         unit="orders",
     )
     breaker_orders: int = row(
-        whole_number(1),
-        "--breaker-orders",
-        "Number of latest orders that the breaker counts.",
-        default=20,
-        unit="orders",
+        whole_number(1), "Number of latest orders that the breaker counts.", default=20, unit="orders"
     )
-    breaker_pause_s: int = row(
-        DURATION,
-        "--breaker-pause",
-        "Time after which an open breaker permits one trial order.",
-        default="15min",
-    )
+    breaker_pause_s: int = row(DURATION, "Time after which an open breaker permits one trial order.", default="15min")
     unknown_percent: int = row(
         whole_number(0, 100),
-        "--unknown-percent",
         "Maximum share of these nodes in an unknown state: above it no node is put to sleep, because the network may "
         "be down.",
         default=30,
@@ -244,21 +184,18 @@ class AgentSettings:
     )
     tries: int = row(
         whole_number(1),
-        "--tries",
         "Number of consecutive failures after which a node is left to the operator.",
         default=3,
         unit="per node",
     )
     hands_off_s: int = row(
         DURATION,
-        "--hands-off",
         "Time for which a node is left alone after a change of its state that offpeak did not order.",
         default="30min",
         unit="per node",
     )
     cut_power: bool = row(
         BOOL,
-        "--cut-power",
         "Cut the power of a node that does not follow an ordered shutdown, if its hardware has the sleep depth "
         "hard_off.",
         default=False,
@@ -279,18 +216,13 @@ class AgentSettings:
 class HardwareSettings:
     """The inventory of machines, and time limits for them."""
 
-    inventory: Path = row(
-        PATH,
-        "--inventory",
-        "TOML file of nodes, BMCs, PDUs and logins.",
-        default="/etc/offpeak/inventory.toml",
-    )
+    inventory: Path = row(PATH, "TOML file of nodes, BMCs, PDUs and logins.", default="/etc/offpeak/inventory.toml")
     timeout_s: int = row(
         DURATION,
-        "--device-timeout",
         "Time limit for a response of a BMC, PDU or node.",
         default="5s",
         unit="per answer",
+        flag="--device-timeout",
     )
 
 
@@ -300,13 +232,12 @@ class PageSettings:
 
     listen: str = row(
         TEXT,
-        "--listen",
         "Address and port of the status page and the metrics; without a token only loopback is allowed.",
         default="127.0.0.1:8017",
     )
     token_file: Path | None = row(
         PATH,
-        "--page-token-file",
         "File of mode 0600 with the token that clients of the page must present; when not set: no token is needed.",
         example="/etc/offpeak/page.token",
+        flag="--page-token-file",
     )

@@ -16,98 +16,80 @@ class CapacitySettings:
 
     policies: tuple[str, ...] = row(
         NAMES,
-        "--capacity",
         "Capacity policies to compare, each with every scheduling policy: always-on, timeout:10min, energy-aware, "
         "green-pool:5%, break-even, priced, forecast:1h, two-level:80%, ols:1h, profile:1h, or front for many of "
         "them; the first is the baseline.",
         default=("always-on",),
         example=("always-on", "timeout:10min", "ols:1h"),
+        flag="--capacity",
     )
     sla: float = row(
         number(1.0),
-        "--sla",
         "Mean slowdown, 1 + wait / max(10 s, run), up to which a what-if lets nodes sleep.",
         default=DEFAULT_SLA,
     )
     depths: tuple[str, ...] = row(
         NAMES,
-        "--depth",
         "Sleep depths to use: powersave, standby, off, or deepest; with several, a node changes to a deeper one when "
         "that saves energy.",
         default=("deepest",),
         example=("standby",),
+        flag="--depth",
     )
     keep_hot: int = row(
-        whole_number(0),
-        "--keep-hot",
-        "Minimum number of awake nodes, with or without jobs.",
-        default=0,
-        unit="nodes",
+        whole_number(0), "Minimum number of awake nodes, with or without jobs.", default=0, unit="nodes"
     )
     wake_ahead_s: int = row(
         DURATION,
-        "--wake-ahead",
         "Wake nodes, or keep them awake, this long before the planned start of the first waiting job.",
         default="0s",
     )
     min_awake_s: int = row(
-        DURATION,
-        "--min-awake",
-        "Minimum time that a node stays awake after a wake-up.",
-        default="0s",
-        unit="per node",
+        DURATION, "Minimum time that a node stays awake after a wake-up.", default="0s", unit="per node"
     )
     min_asleep_s: int = row(
-        DURATION,
-        "--min-asleep",
-        "Minimum time that a node sleeps, unless a job needs it.",
-        default="0s",
-        unit="per node",
+        DURATION, "Minimum time that a node sleeps, unless a job needs it.", default="0s", unit="per node"
     )
     cycles_per_day: int = row(
         whole_number(0),
-        "--cycles-per-day",
         "Maximum number of times that a node may be put to sleep in a day; 0: no limit.",
         default=0,
         unit="per node",
     )
     order: str = row(
         choice("number", "idle-age", "wear"),
-        "--sleep-order",
         "Which idle nodes sleep first: the highest-numbered, the longest idle, or those with the fewest cycles today.",
         default="number",
+        flag="--sleep-order",
     )
     sleeps_per_min: int = row(
         whole_number(0),
-        "--sleep-rate",
         "Maximum number of nodes put to sleep per minute; 0: no limit.",
         default=0,
         unit="nodes per minute",
+        flag="--sleep-rate",
     )
     wakes_per_min: int = row(
         whole_number(0),
-        "--wake-rate",
         "Maximum number of nodes woken per minute; 0: no limit.",
         default=0,
         unit="nodes per minute",
+        flag="--wake-rate",
     )
     sleep_ramp_w: float | None = row(
         POWER,
-        "--sleep-ramp",
         "Maximum decrease of the machine's power per minute by nodes put to sleep.",
         example="5kW",
         unit="per minute",
     )
     wake_ramp_w: float | None = row(
         POWER,
-        "--wake-ramp",
         "Maximum increase of the machine's power per minute by nodes that wake.",
         example="5kW",
         unit="per minute",
     )
     cycle_cost: float = row(
         number(0.0),
-        "--cycle-cost",
         "Cost of wear per power cycle of a node, in the currency of the prices: the higher, the longer nodes stay "
         "awake.",
         default=0.0,

@@ -182,9 +182,12 @@ class SettingValue:
 
 
 def row(
-    kind: SettingKind, flag: str, doc: str, *, default: object = None, example: object = None, unit: str = ""
+    kind: SettingKind, doc: str, *, default: object = None, example: object = None, unit: str = "", flag: str = ""
 ) -> Any:
-    """Return the dataclass field whose metadata is this row of the table."""
-    columns = {"kind": kind, "unit": unit, "default": default, "doc": doc, "flag": flag}
+    """Return the dataclass field whose metadata is this row of the table; the flag is --KEY unless one is given."""
     parsed = None if default is None else kind.read(default)
-    return field(default=parsed, metadata=columns | {"example": default if example is None else example})
+    shown = default if example is None else example
+    return field(
+        default=parsed,
+        metadata={"kind": kind, "doc": doc, "default": default, "example": shown, "unit": unit, "flag": flag},
+    )

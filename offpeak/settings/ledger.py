@@ -34,26 +34,24 @@ class LedgerSettings:
 
     url: str = row(
         URL,
-        "--ledger",
         "SQLite file, or PostgreSQL database, of decisions, actions, readings and costs.",
         default="sqlite:////var/lib/offpeak/ledger.sqlite",
+        flag="--ledger",
     )
     keep_readings_s: int = row(
         DURATION,
-        "--keep-readings",
         "Time for which single readings are kept; means of minutes and of quarter-hours are kept longer.",
         default="7d",
     )
     keep_minutes_s: int = row(
         DURATION,
-        "--keep-minutes",
         "Time for which means of minutes are kept; means of quarter-hours are kept for 1,100 days.",
         default="90d",
     )
 
 
 def _amount(unit: str, flag: str, doc: str, example: float) -> Any:
-    return row(number(0.0, 1e12), f"--data-centre-{flag}", f"{doc}.", example=example, unit=unit)
+    return row(number(0.0, 1e12), f"{doc}.", example=example, unit=unit, flag=f"--data-centre-{flag}")
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,9 @@ class DataCentreSettings:
 
     year: int | None = row(
         whole_number(2000, 2999),
-        "--data-centre-year",
         "Calendar year of the values of this section; the sheet of another year does not use them.",
         example=2026,
+        flag="--data-centre-year",
     )
     it_power_kw: float | None = _amount("kW", "it-power", "Installed IT power demand, PD_IT", 800.0)
     floor_area_m2: float | None = _amount("m2", "floor", "Total floor area, S_DC", 1200.0)
@@ -79,5 +77,5 @@ class DataCentreSettings:
     contract_g_per_kwh: float | None = _amount("g/kWh", "contract", "CO2e of energy without certificates", 430.0)
     node_embodied_kg: float | None = _amount("kg", "embodied", "CO2e of the production of a node, mean of all", 1500.0)
     node_lifetime_years: float = row(
-        number(1.0, 30.0), "--data-centre-lifetime", "Years of use of a node.", default=5.0, unit="years"
+        number(1.0, 30.0), "Years of use of a node.", default=5.0, unit="years", flag="--data-centre-lifetime"
     )

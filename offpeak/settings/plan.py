@@ -69,53 +69,45 @@ class PlanSettings:
 
     facility: str | None = row(
         TEXT,
-        "--facility",
         "Cooling of the machine room: air, hybrid, or a CSV file of PUE by load and outside temperature; when not "
         "set: no energy for cooling.",
         example="air",
     )
     outside_c: float = row(
         number(-60.0, 60.0),
-        "--outside",
         "Outside temperature in degrees Celsius, if [feeds] names no source of it.",
         default=15.0,
         unit="C",
+        flag="--outside",
     )
     revenue_per_core_h: float = row(
         number(0.0),
-        "--revenue-per-core-hour",
         "Revenue of a core-hour, in the currency of the prices, unless `revenues` sets another value.",
         default=0.05,
         unit="per core-hour",
+        flag="--revenue-per-core-hour",
     )
     revenues: tuple[Revenue, ...] | None = row(
         REVENUES,
-        "--revenues",
         "Revenue of a core-hour by account and QOS: ACCOUNT, ACCOUNT/QOS or /QOS; an entry with both takes "
         "precedence, then one with the QOS.",
         example=["physics=0.08", "physics/urgent=0.2", "/urgent=0.1"],
     )
     events: Path | None = row(
         PATH,
-        "--events",
         "TOML file of caps on power: [[event]] with begin, end, cap_w and reason.",
         example="/etc/offpeak/events.toml",
     )
     openadr: str | None = row(
         TEXT,
-        "--openadr",
         "Address of an OpenADR 3 server whose IMPORT_CAPACITY_LIMIT events are caps on power.",
         example="https://vtn.example.org/openadr3/3.0.1",
     )
     openadr_token: Path | None = row(
-        PATH,
-        "--openadr-token",
-        "File of mode 0600 with the bearer token for that server.",
-        example="/etc/offpeak/openadr.token",
+        PATH, "File of mode 0600 with the bearer token for that server.", example="/etc/offpeak/openadr.token"
     )
     openadr_client: str | None = row(
         TEXT,
-        "--openadr-client",
         "Name of the site at that server: the agent reports to it what the site drew during an event; when not set: "
         "it sends no reports.",
         example="hpc-site-1",

@@ -29,42 +29,36 @@ class PriceSettings:
 
     file: Path | None = row(
         PATH,
-        "--prices",
         "CSV file of electricity prices, plain or .gz; without one the tariff is used.",
         example="prices.csv",
+        flag="--prices",
     )
     layout: str | None = row(
         TEXT,
-        "--price-layout",
         "Columns, unit and time zone of the price file, if its header and name do not declare them; or start= and "
         "step=.",
         example="time=utc,value=price,unit=EUR/MWh,zone=UTC",
+        flag="--price-layout",
     )
     tariff: str | None = row(
         TARIFF,
-        "--tariff",
         "On-peak and off-peak price and the on-peak hours, in the log's time zone or that of zone=; optionally days= "
         f"and holidays=. If neither prices nor a tariff are set, {ASSUMED_TARIFF} is assumed and reported.",
         example=ASSUMED_TARIFF,
     )
     peak_rule: str = row(
         TEXT,
-        "--peak-rule",
         "On-peak hours of a price file: day-mean (above the mean of the day), quantile:0.6 or hours:09:00-23:00.",
         default="day-mean",
     )
     decide_by: str = row(
         WEIGHING,
-        "--decide-by",
         "What the order, delays and plans go by: price, co2, or price+co2:80 (80 of the prices' currency for a tonne "
         "of CO2). Bills have the price alone.",
         default="price",
     )
     fill_gaps: bool = row(
-        BOOL,
-        "--fill-gaps",
-        "Fill a gap in the price file with the same hour of the latest known week before it.",
-        default=False,
+        BOOL, "Fill a gap in the price file with the same hour of the latest known week before it.", default=False
     )
 
 
@@ -74,10 +68,10 @@ class CarbonSettings:
 
     source: str | None = row(
         TEXT,
-        "--carbon",
         "CSV file of carbon intensity, or one value for all hours; for a file with direct and life-cycle columns "
         "also the column: carbon.csv,value=direct.",
         example="400g/kWh",
+        flag="--carbon",
     )
 
 
@@ -87,33 +81,29 @@ class PowerSettings:
 
     job: str | None = row(
         TEXT,
-        "--power",
         "Power model of jobs, per node; when not set: the measurements of the log, else uniform.",
         example="uniform:100W-300W",
+        flag="--power",
     )
     classes: tuple[str, ...] | None = row(
         NAMES,
-        "--power-classes",
         "Power of jobs per node for the agent, by name, user:, account: or partition:; the first match applies and "
         "takes precedence over measurements.",
         example=("hot*=400W", "partition:gpu=900W"),
+        flag="--power-classes",
     )
     idle_w: float | None = row(
         NODE_POWER,
-        "--idle-power",
         f"Power of a node that is on and has no job; when not set: {ASSUMED_IDLE_W:g} W, assumed.",
         example="75W",
         unit="per node",
+        flag="--idle-power",
     )
     seed: int = row(
-        whole_number(0),
-        "--seed",
-        "Seed of the power model: the same seed gives every job the same power.",
-        default=1,
+        whole_number(0), "Seed of the power model: the same seed gives every job the same power.", default=1
     )
     node_class: str | None = row(
         TEXT,
-        "--node-class",
         "Power of a node in each power state, and the duration of transitions: a bundled class or a TOML file.",
         example="server",
     )
@@ -130,7 +120,6 @@ class MachineSettings:
 
     nodes: int | None = row(
         whole_number(1),
-        "--nodes",
         "Size of the machine in nodes, for SWF in the log's own unit; when not set: as declared in the log, else the "
         "most in use at once.",
         example=128,
@@ -138,7 +127,6 @@ class MachineSettings:
     )
     processors_per_node: int | None = row(
         whole_number(1),
-        "--processors-per-node",
         "Processors per node, to convert a log that counts processors to nodes; when not set: as declared in the "
         "log, else 1.",
         example=16,
@@ -146,7 +134,6 @@ class MachineSettings:
     )
     cluster: Path | None = row(
         PATH,
-        "--cluster",
         "TOML file that describes a machine of several node types: its nodes, partitions and limits.",
         example="cluster.toml",
     )
@@ -158,46 +145,40 @@ class SchedulingSettings:
 
     policies: tuple[str, ...] = row(
         NAMES,
-        "--policy",
         "Policies to compare; the first is the baseline.",
         default=("easy", "greedy", "knapsack"),
+        flag="--policy",
     )
     window: int = row(
         whole_number(1, 1000),
-        "--window",
         "Jobs at the head of the queue that a policy may reorder; a job behind them keeps its place.",
         default=20,
         unit="jobs",
     )
     period_s: int | None = row(
         PERIOD,
-        "--period",
         "Time between two scheduling passes; event: a pass whenever a job is submitted or ends.",
         default="event",
     )
     max_postponement_s: int = row(
         DURATION,
-        "--max-postponement",
         "Limit on overtaking: after this time since a later job first overtook it, a job keeps its place.",
         default="24h",
         unit="per job",
     )
     estimates: str = row(
         choice("user", "exact", "predicted", "boosted"),
-        "--estimates",
         "Run times that the scheduler plans with: user (as requested), exact (actual), predicted (mean of the user's "
         "last two jobs) or boosted (boosted trees).",
         default="user",
     )
     kill_at_estimate: bool = row(
         BOOL,
-        "--kill-at-estimate",
         "End a job that reaches its estimate, as a batch system does; otherwise it runs as long as in the log.",
         default=False,
     )
     passes: str = row(
         choice("second", "event"),
-        "--passes",
         "second: one scheduling pass per second, after all of its events; event: one pass per event, as pyss does.",
         default="second",
     )
@@ -209,13 +190,7 @@ class LogSettings:
 
     time_zone: str | None = row(
         TEXT,
-        "--time-zone",
         "Time zone of times without an offset, as sacct prints them; when not set: that of this machine.",
         example="Europe/Berlin",
     )
-    anonymise: bool = row(
-        BOOL,
-        "--anonymise",
-        "Number users, accounts, queues and job names instead of printing them.",
-        default=False,
-    )
+    anonymise: bool = row(BOOL, "Number users, accounts, queues and job names instead of printing them.", default=False)

@@ -12,41 +12,31 @@ class SlurmSettings:
 
     read: str = row(
         choice("text", "json", "rest", "pyslurm"),
-        "--slurm-read",
         "Source of jobs and nodes: the text of squeue and scontrol, which is the same in all versions; their JSON; "
         "slurmrestd; or pyslurm, if installed for this version.",
         default="text",
+        flag="--slurm-read",
     )
     user: str = row(
         TEXT,
-        "--slurm-user",
         "SlurmUser of slurm.conf, whose programs notify the agent which nodes Slurm needs.",
         default="slurm",
+        flag="--slurm-user",
     )
     command: tuple[str, ...] | None = row(
         NAMES,
-        "--slurm-command",
         "Prefix of scontrol commands, if the agent's user may not change jobs and nodes.",
         example=("sudo", "-n", "-u", "slurm"),
+        flag="--slurm-command",
     )
-    rest_url: str | None = row(
-        TEXT,
-        "--slurm-rest",
-        "Address of slurmrestd.",
-        example="http://127.0.0.1:6820",
-    )
+    rest_url: str | None = row(TEXT, "Address of slurmrestd.", example="http://127.0.0.1:6820", flag="--slurm-rest")
     rest_token: Path | None = row(
         PATH,
-        "--slurm-rest-token",
         "File of mode 0600 with the token for slurmrestd.",
         example="/etc/offpeak/slurm.token",
+        flag="--slurm-rest-token",
     )
-    timeout_s: int = row(
-        DURATION,
-        "--slurm-timeout",
-        "Time limit for a command of Slurm.",
-        default="60s",
-    )
+    timeout_s: int = row(DURATION, "Time limit for a command of Slurm.", default="60s", flag="--slurm-timeout")
 
 
 @dataclass(frozen=True)
@@ -55,33 +45,24 @@ class PbsSettings:
 
     command: tuple[str, ...] | None = row(
         NAMES,
-        "--pbs-command",
         "Prefix of qalter, pbsnodes and qmgr commands, if the agent's user is not a manager of PBS.",
         example=("sudo", "-n"),
+        flag="--pbs-command",
     )
-    timeout_s: int = row(
-        DURATION,
-        "--pbs-timeout",
-        "Time limit for a command of PBS.",
-        default="60s",
-    )
+    timeout_s: int = row(DURATION, "Time limit for a command of PBS.", default="60s", flag="--pbs-timeout")
     boot_s: int = row(
         DURATION,
-        "--pbs-boot",
         "Time limit from the order to wake until the node's daemon registers; after it the wake-up counts as failed.",
         default="15min",
         unit="per node",
+        flag="--pbs-boot",
     )
     torque_order: str = row(
         choice("auto", "priority", "swap", "none"),
-        "--torque-order",
         "Method to reorder jobs of Torque: priority (`qalter -p`), if the scheduler sorts by priority; swap "
         "(`qorder`), if it follows the order of the queue; none; auto: according to sched_config of pbs_sched.",
         default="auto",
     )
     home: Path = row(
-        PATH,
-        "--pbs-home",
-        "Folder of Torque's server that contains sched_priv.",
-        default="/var/spool/torque",
+        PATH, "Folder of Torque's server that contains sched_priv.", default="/var/spool/torque", flag="--pbs-home"
     )

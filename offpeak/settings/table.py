@@ -13,10 +13,7 @@ from offpeak.settings.agent import AgentSettings, HardwareSettings, PageSettings
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.kinds import (
-    Setting,
-    SettingValue,
-)
+from offpeak.settings.kinds import Setting, SettingValue
 from offpeak.settings.ledger import DataCentreSettings, LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import (
@@ -64,12 +61,13 @@ class Settings:
 SECTIONS: dict[str, type] = {section.name: type(section.default) for section in fields(Settings)}
 
 
-def _settings_of(section: str) -> tuple[Setting, ...]:
-    return tuple(
-        Setting(section, field.name.removesuffix(field.metadata["kind"].suffix), field.name, **field.metadata)
-        for field in fields(SECTIONS[section])
-    )
+def _setting(section: str, attribute: str, columns: Mapping[str, Any]) -> Setting:
+    key = attribute.removesuffix(columns["kind"].suffix)
+    flag = columns["flag"] or f"--{key.replace('_', '-')}"
+    return Setting(section, key, attribute, **{**columns, "flag": flag})
 
 
-SETTINGS: tuple[Setting, ...] = tuple(setting for section in SECTIONS for setting in _settings_of(section))
+SETTINGS: tuple[Setting, ...] = tuple(
+    _setting(section, field.name, field.metadata) for section, type_ in SECTIONS.items() for field in fields(type_)
+)
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}
