@@ -1,20 +1,30 @@
-"""The bills of what came under several policies: the inputs from the ledger, replays, and their charges by period.
+"""What came, as the ledger knows it, and its bills under several policies.
 
-The engine replays the jobs under each policy with the same shifts of submissions, prices and power, and charges each
-period. `services.accounts.lever_savings` compares the bills.
+The site is that of the agent's view: usable nodes by class. The log has the ledger's jobs with the energy that each has
+used, and jobs that have not ended with what is expected of them; a row of an older program does not say when its job
+was submitted: it is left out, and counted. The engine replays the log under each policy with the same shifts of
+submissions, prices and power, and charges each period. `services.accounts.lever_savings` compares the bills.
 """
 
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection
+from sqlalchemy import Connection, or_, select
 
 from offpeak.ledger.prices import LedgerPrices, read_prices
+from offpeak.ledger.rows import JobUse
+from offpeak.ledger.tables import jobs
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.cluster import Cluster, Pool
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
-from offpeak.model.jobs import Trace
+from offpeak.model.jobs import Jobs, LogNames, Trace
+from offpeak.model.node_class import NodeClass
+from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series, fill_gaps, split
 from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.model.weighing import Weighing, parse_weighing
@@ -22,6 +32,13 @@ from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff import site_tariff
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
+from plugin.day_plan.pools import is_usable
+from plugin.scheduler.cluster_view import cluster_of
+from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from power.live.pool_state import is_waiting
+from services.accounts.ended_jobs import RUNS, has_run
+from services.accounts.job_draws import JobDraw
+from services.accounts.job_use import job_row
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, decision_series
 from sim_backend.case.replay_case import ReplayCase
 from sim_backend.comparison.compare import charge_period, meters_of, replay_policies
@@ -30,6 +47,183 @@ from sim_backend.comparison.replications import shifted
 from sim_backend.engine.state import PeakTimes
 from sim_backend.replay.policy import DEFAULT_DISCIPLINE, DISCIPLINES, Policy, parse_policy
 from sim_backend.replay.schedule import Schedule
+from sim_backend.traces.requests import request_classes
+
+MOST_TASKS = 10_000
+"""Of an array so many waiting tasks count."""
+
+
+@dataclass(frozen=True)
+class LeverSite:
+    """The site as replays need it: its pools of usable nodes, and the class of each pool that may sleep, else None.
+
+    `known_since` is when the record of its jobs begins [Unix s]; `not_ended` are the jobs that wait or run.
+    `is_active`: the mode lets the agent's decisions through, None if not in all partitions alike.
+    """
+
+    settings: Settings
+    cluster: Cluster
+    classes: tuple[NodeClass | None, ...]
+    zone: tzinfo
+    known_since: float
+    not_ended: tuple[JobUse, ...]
+    is_active: bool | None
+
+
+@dataclass(frozen=True)
+class LeverSection:
+    """As `LeverSite`: the settings, the nodes that may be switched, their classes, the zone, the mode."""
+
+    settings: Settings
+    machines: Collection[str]
+    class_of: Callable[[str], NodeClass | None]
+    zone: tzinfo
+    is_active: bool | None
+
+    @property
+    def in_force(self) -> str:
+        """A digest of the mode and the settings by which the levers act: times under others are not replayed again."""
+        settings, agent = self.settings, self.settings.agent
+        policy = (agent.queue, agent.capacity, agent.min_on, agent.cycles_per_day, self.is_active)
+        return sha256(repr((*policy, settings.capacity, settings.scheduling, settings.prices)).encode()).hexdigest()
+
+
+def make_lever_site(
+    section: LeverSection,
+    view: SchedulerView,
+    traits: SchedulerTraits,
+    not_ended: tuple[JobUse, ...],
+    known_since: float,
+) -> LeverSite:
+    """Return the site of a view: nodes of different classes are in different pools, unusable nodes in none."""
+    usable = replace(view, nodes=tuple(filter(is_usable, view.nodes)))
+    cluster = cluster_of(usable, traits.partitions, features=())
+    pools: list[Pool] = []
+    classes: list[NodeClass | None] = []
+    for pool in cluster.pools:
+        by_class: dict[NodeClass | None, set[str]] = defaultdict(set)
+        for name in sorted(pool.names):
+            by_class[section.class_of(name) if name in section.machines else None].add(name)
+        pools += [pool._replace(nodes=len(names), names=frozenset(names)) for names in by_class.values()]
+        classes += by_class
+    cluster = replace(cluster, pools=tuple(pools), reservations={})
+    return LeverSite(
+        settings=section.settings,
+        cluster=cluster,
+        classes=tuple(classes),
+        zone=section.zone,
+        known_since=known_since,
+        not_ended=not_ended,
+        is_active=section.is_active,
+    )
+
+
+def jobs_not_ended(view: SchedulerView, draws: Mapping[str, JobDraw], run_s: Mapping[str, int]) -> tuple[JobUse, ...]:
+    """Return the jobs that run or wait, as rows with the ends and energies that are expected of them."""
+    found = [(job, job.start_s or view.at_s, 1) for job in view.jobs if job.state in RUNS and has_run(job)]
+    found += [(job, view.at_s, min(job.tasks, MOST_TASKS)) for job in view.jobs if is_waiting(job, view.at_s)]
+    rows: list[JobUse] = []
+    for job, start_s, tasks in found:
+        end_s = max(start_s + run_s.get(job.job_id, job.limit_s or 1), view.at_s + 1)
+        draw = draws.get(job.job_id)
+        energy_j = None if draw is None else draw.node_w * max(1, job.nodes) * (end_s - start_s)
+        rows += [job_row(job._replace(start_s=start_s, end_s=end_s), energy_j, basis="expected")] * tasks
+    return tuple(rows)
+
+
+COLUMNS = (
+    *("started_unix_s", "ended_unix_s", "submitted_unix_s", "limit_s", "node_count", "cpus", "energy_j"),
+    *("user", "account", "partition"),
+)
+NUMBERS, UNKNOWN = 7, -1
+
+
+@dataclass(frozen=True)
+class LedgerTrace:
+    """The jobs as a log whose second 0 is the begin of the time, and how many rows of that time are left out."""
+
+    trace: Trace
+    left_out: int
+
+
+def ledger_trace(
+    connection: Connection, span: TimeRange, cluster: Cluster, not_ended: Iterable[JobUse] = ()
+) -> LedgerTrace:
+    """Return the jobs that waited or ran in that time, in nodes of the cluster, in processors if jobs share them."""
+    came = or_(jobs.c.submitted_unix_s < span.until_unix_s, jobs.c.started_unix_s < span.until_unix_s)
+    within = (jobs.c.ended_unix_s > span.from_unix_s) & came
+    ended = connection.execute(select(*(jobs.c[name] for name in COLUMNS)).where(within))
+    rows = [tuple(row) for row in ended] + [tuple(getattr(job, name) for name in COLUMNS) for job in not_ended]
+    numbers = np.array([row[:NUMBERS] for row in rows], np.float64).reshape(-1, NUMBERS)
+    is_known = ~np.isnan(numbers[:, [2, 4]]).any(axis=1)
+    if is_shared := any(partition.shared for partition in cluster.partitions.values()):
+        is_known &= numbers[:, 5] > 0
+    known = np.flatnonzero(is_known)
+    known = known[np.argsort(numbers[known, 2], kind="stable")]
+    trace = _trace(numbers[known], [rows[at][NUMBERS:] for at in known.tolist()], span, cluster, is_shared=is_shared)
+    return LedgerTrace(trace, len(rows) - len(known))
+
+
+def _trace(
+    numbers: np.ndarray, texts: Sequence[Sequence[str]], span: TimeRange, cluster: Cluster, *, is_shared: bool
+) -> Trace:
+    begin_s = int(span.from_unix_s)
+    start_s, end_s, submit_s = (np.rint(numbers[:, at] - begin_s).astype(np.int64) for at in range(3))
+    runtime_s = np.maximum(end_s - start_s, 0)
+    nodes = np.maximum(numbers[:, 4], 1).astype(np.int64)
+    cpus = np.nan_to_num(numbers[:, 5]).astype(np.int64)
+    size = cpus if is_shared else nodes
+    has_limit = ~np.isnan(numbers[:, 3])
+    (user, users), (group, groups), (partition, partitions) = (
+        _coded([row[at] for row in texts]) for at in range(len(COLUMNS) - NUMBERS)
+    )
+    unit_s = size * runtime_s
+    number = np.arange(len(numbers))
+    unknown = np.full(len(numbers), UNKNOWN)
+
+    def request_of(row: tuple[int, ...]) -> Request:
+        copies, processors, code = row
+        of_job = cluster.partitions.get(partitions[code])
+        is_whole = not is_shared or (of_job is not None and not of_job.shared)
+        names = (partitions[code],) if partitions[code] else ()
+        return Request(names, (Chunk(copies, max(1, -(-processors // copies))),), whole_nodes=is_whole)
+
+    request, requests = request_classes((nodes, cpus, partition), request_of)
+    columns = Jobs(
+        job_id=number,
+        submit_s=np.minimum(submit_s, start_s),
+        runtime_s=runtime_s,
+        estimate_s=np.where(has_limit, np.nan_to_num(numbers[:, 3]), runtime_s).astype(np.int64),
+        size=size,
+        user=user,
+        group=group,
+        queue=partition,
+        application=unknown,
+        logged_start_s=start_s,
+        node_power_w=np.where(unit_s > 0, numbers[:, 6] / np.maximum(unit_s, 1), np.nan),
+        request=request,
+        partition=partition,
+    )
+    cores = sum(pool.nodes * pool.node_type.cores for pool in cluster.pools)
+    return Trace(
+        name="the ledger",
+        jobs=columns.take(np.argsort(columns.submit_s, kind="stable")),
+        processors=None,
+        nodes=None,
+        unix_start_s=begin_s,
+        time_zone=None,
+        names=LogNames(user=users, group=groups, partition=partitions),
+        units_per_node=max(1, round(cores / cluster.nodes)) if is_shared else 1,
+        without_estimate=number[~has_limit],
+        requests=requests,
+    )
+
+
+def _coded(texts: Sequence[str]) -> tuple[Int64, tuple[str, ...]]:
+    """Return the number of each text among the distinct ones, and these."""
+    distinct, number = np.unique(np.array(texts, dtype=np.str_), return_inverse=True)
+    return number.astype(np.int64), tuple(distinct.tolist())
+
 
 REPLAYS = 20
 

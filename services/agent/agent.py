@@ -22,7 +22,7 @@ from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldCh
 from power.meters.plausibility import DrawBound, find_draw_bound
 from power.meters.port import Meter
 from power.meters.registry import site_meters
-from services.accounts.lever_site import LeverSection
+from services.accounts.counterfactual import LeverSection
 from services.accounts.metering import MeteredSite, Pace
 from services.agent.accounting_loops import (
     AccountSection,
