@@ -12,11 +12,11 @@ from rich.table import Table
 from offpeak.display import NOT_KNOWN, amount_text, clock_text, energy_text, minute_text, money_text
 from offpeak.errors import BadInput
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_range
 from offpeak.process import user_name
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
+from predictors.feeds.markets import site_zone
 from services.accounts.job_bills import MOST_JOBS, BillQuery, JobBill, read_job_bills
 from services.agent.status import AgentSilent, fetch_bills
 from ui.ledger.text import print_nothing, print_table, rows_json, with_times
@@ -27,7 +27,7 @@ RIGHT = COLUMNS[5:]
 
 def print_bills(settings: Settings, times: tuple[str | None, str | None], *, mine: bool, as_json: bool) -> None:
     """Print the bills of the jobs that ended in a time. Raises AgentSilent, or BadInput for an invalid time."""
-    zone = machine_zone()
+    zone = site_zone(settings.feeds.zone)
     span = parse_range(*times, now_unix_s=time.time(), zone=zone)
     query = BillQuery(span, user_name(os.geteuid()) if mine else None)
     bills = _fetch(settings, query)
@@ -43,7 +43,7 @@ def print_bills(settings: Settings, times: tuple[str | None, str | None], *, min
 
 def print_bill(settings: Settings, job_id: str, unknown: BadInput, *, as_json: bool) -> None:
     """Print the bills of a job, or of the tasks of an array, that has ended; raise `unknown` if there is none."""
-    zone = machine_zone()
+    zone = site_zone(settings.feeds.zone)
     try:
         bills = fetch_bills(settings.agent.socket, job=job_id)
     except (AgentSilent, BadInput):

@@ -20,7 +20,9 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import TimeRange, parse_range
 from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 from offpeak.text import counted
+from predictors.feeds.markets import site_zone
 from services.accounts.account_of_savings import account_of
 from ui.ledger.text import (
     account_lines,
@@ -39,11 +41,11 @@ from ui.requests import LedgerQuery
 QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_in}
 
 
-def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: LedgerSettings) -> None:
+def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Settings) -> None:
     """Print decisions, actions, states or savings of a time."""
-    zone = machine_zone()
+    zone = site_zone(settings.feeds.zone) if kind == "savings" else machine_zone()
     span, share, sums = _span(query, zone), 0.0, list[str]()
-    with open_ledger(settings.url) as connection:
+    with open_ledger(settings.ledger.url) as connection:
         if kind == "savings":
             found = savings_in(connection, span)
             share = assumed_share(connection, span)
@@ -62,13 +64,13 @@ def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Le
         print_nothing(span, zone, latest_unix_s)
 
 
-def print_used(kind: str, by: str, query: LedgerQuery, settings: LedgerSettings) -> None:
+def print_used(kind: str, by: str, query: LedgerQuery, settings: Settings) -> None:
     """Print the energy or cost of a time range by groups; raise BadInput for groups that cannot be combined."""
     groups = tuple(name.strip() for name in by.split(",") if name.strip())
     check_groups(groups)
-    zone = machine_zone()
+    zone = site_zone(settings.feeds.zone)
     span = _span(query, zone)
-    with open_ledger(settings.url) as connection:
+    with open_ledger(settings.ledger.url) as connection:
         question = job_costs if groups_jobs(groups) else node_energy
         found = question(connection, span, groups, zone)
         latest_unix_s = None if found else last_written_unix_s(connection)

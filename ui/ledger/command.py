@@ -8,7 +8,6 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.settings.file import read_values, settings_path
-from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from ui.options import CONFIG, END, START, option
 from ui.parameters import PlainCommand, PlainGroup
@@ -95,7 +94,7 @@ def prune(
     settings = _settings(config, url, keep_readings, keep_minutes)
     from ui.ledger.answer import prune_ledger
 
-    prune_ledger(settings)
+    prune_ledger(settings.ledger)
 
 
 @ledger.command("backup", cls=PlainCommand)
@@ -108,7 +107,7 @@ def backup(
     settings = _settings(config, url)
     from ui.ledger.answer import back_up
 
-    back_up(settings, file)
+    back_up(settings.ledger, file)
 
 
 @ledger.command("bundle", cls=PlainCommand)
@@ -149,14 +148,14 @@ def verify(
         verify_bundle(bundle)
 
 
-def _print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: LedgerSettings) -> None:
+def _print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Settings) -> None:
     # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.ledger.answer import print_records
 
     print_records(kind, nodes, query, settings)
 
 
-def _print_used(kind: str, by: str, query: LedgerQuery, settings: LedgerSettings) -> None:
+def _print_used(kind: str, by: str, query: LedgerQuery, settings: Settings) -> None:
     from ui.ledger.answer import print_used
 
     print_used(kind, by, query, settings)
@@ -170,6 +169,6 @@ def _ledger_query(start: str | None, end: str | None, as_json: bool, as_csv: boo
 
 def _settings(
     config: Path | None, url: str | None, keep_readings: str | None = None, keep_minutes: str | None = None
-) -> LedgerSettings:
+) -> Settings:
     options = {"ledger.url": url, "ledger.keep_readings": keep_readings, "ledger.keep_minutes": keep_minutes}
-    return Settings.of(read_values(settings_path(config, os.environ), options=options)).ledger
+    return Settings.of(read_values(settings_path(config, os.environ), options=options))

@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
@@ -63,6 +64,40 @@ def site(tmp_path: Path) -> str:
 
 def job(name: str, user: str, account: str, energy_j: float, cost: float) -> JobUse:
     return JobUse(name, START_S, START_S + 600.0, user, account, "batch", "n1", energy_j, cost, "EUR", 9.0, "metered")
+
+
+def test_days_are_those_of_the_market_also_when_its_clock_changes(
+    tmp_path: Path, environment: dict[str, str], offpeak: Offpeak
+) -> None:
+    environment["TZ"] = "America/Los_Angeles"
+    config, ledger = tmp_path / "offpeak.toml", Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger.sqlite'}"))
+    config.write_text(f'[feeds]\nzone = "DE-LU"\n[ledger]\nurl = "{ledger.settings.url}"\n')
+    before_s, long_s, after_s = (
+        START_S - 8 * 24 * HOUR_S - HOUR_S,
+        START_S - 7 * 24 * HOUR_S - HOUR_S,
+        START_S - 6 * 24 * HOUR_S,
+    )
+    hours = range(before_s, after_s + 24 * HOUR_S, HOUR_S)
+    ledger.write_readings([MeterReading("pdu1", "snmp", "1", at, at + HOUR_S, 100.0, node="n1") for at in hours])
+    ledger.write_savings([SavingRecord(long_s, after_s, "always on", 9 * KWH, 2.0, 7.2 * KWH, 1.5, "EUR", "metered")])
+    ledger.write_jobs([replace(job("7", "ann", "physics", 2 * KWH, 0.5), ended_unix_s=after_s - 60.0)])
+    assert ledger.close() == 0
+    times = ("--config", str(config), "-S", "2026-10-24", "-E", "2026-10-27")
+    assert table_rows(offpeak("ledger", "energy", *times))[1:4] == [
+        ["2026-10-24", "2.40", "100.0", "%"],
+        ["2026-10-25", "2.50", "100.0", "%"],
+        ["2026-10-26", "2.40", "100.0", "%"],
+    ]
+    assert table_rows(offpeak("ledger", "cost", "--by", "day,user", *times))[1][:2] == ["2026-10-25", "ann"]
+    assert table_rows(offpeak("ledger", "savings", *times))[1][:4] == [
+        "2026-10-25",
+        "00:00:00",
+        "2026-10-26",
+        "00:00:00",
+    ]
+    day = ("--config", str(config), "-S", "2026-10-25", "-E", "2026-10-26", "--json")
+    (bill,) = json.loads(offpeak("jobs", *day).stdout)
+    assert (bill["job"], bill["ended"]) == ("7", "2026-10-25T23:59:00+01:00")
 
 
 def table_rows(done: subprocess.CompletedProcess[str]) -> list[list[str]]:
