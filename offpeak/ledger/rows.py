@@ -88,7 +88,7 @@ class JobUse:
 
 @dataclass(frozen=True)
 class SavingRecord:
-    """What a `lever` saved in a period: its energy and cost beside those of the `baseline`.
+    """What a `lever` saved in a period: its energy and cost beside those of the `baseline`; None is not known.
 
     `low_cost` and `high_cost` bound the saving in 19 of 20 cases; `measured_share` is 0..1, None if nothing says.
     `is_shadow`: shadow mode would have saved it. `delay_s` is the mean delay of the `delayed_jobs` [s].
@@ -97,9 +97,9 @@ class SavingRecord:
     from_unix_s: float
     until_unix_s: float
     baseline: str
-    baseline_energy_j: float
+    baseline_energy_j: float | None
     baseline_cost: float | None
-    energy_j: float
+    energy_j: float | None
     cost: float | None
     currency: str
     basis: str = ""

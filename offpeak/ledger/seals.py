@@ -5,7 +5,8 @@ and the savings of a day are booked again during the next one. A row belongs to 
 Readings and minutes are not sealed, because they are pruned within weeks; the quarter-hours are.
 
 The digest of a table's day is SHA-256 over its columns in order of the key, the same for SQLite and PostgreSQL:
-numbers as IEEE 754 doubles, little-endian, without a value NaN; texts as the JSON list of the distinct ones, sorted,
+numbers as IEEE 754 doubles, little-endian, without a value NaN, but 0 for an energy of savings that is not known, which
+older programs stored; texts as the JSON list of the distinct ones, sorted,
 and the place of each row's text in it as a 32-bit integer. Beside it stand sums over 16 groups of rows. From them the
 row of a group is found that was changed, deleted or added, as long as it is the only one of its group.
 """
@@ -167,10 +168,16 @@ class TableSeal:
 
 def seal_rows(table: SealedTable, rows: SealedRows) -> TableSeal | None:
     """Return the seal of rows in order of their key, None without rows."""
+    rows = _as_sealed(table, rows)
     if not (count := len(rows[table.at])):
         return None
     packed = base64.b85encode(zlib.compress(_group_sums(table, rows).tobytes(), 9)).decode()
     return TableSeal(count, _digest(table, rows), packed)
+
+
+def _as_sealed(table: SealedTable, rows: SealedRows) -> SealedRows:
+    energies = ("baseline_energy_j", "energy_j") if table.name == "savings" else ()
+    return {**rows, **{name: np.where(np.isnan(rows[name]), 0.0, rows[name]) for name in energies}}
 
 
 def _digest(table: SealedTable, rows: SealedRows) -> str:
@@ -244,6 +251,7 @@ class RowChange:
 
 def find_changes(table: SealedTable, sealed: TableSeal | None, rows: SealedRows) -> list[RowChange]:
     """Return what differs from a day's seal; nothing if the rows are those that were sealed."""
+    rows = _as_sealed(table, rows)
     if _digest(table, rows) == sealed.sha256 if sealed else not len(rows[table.at]):
         return []
     present = _group_sums(table, rows)

@@ -209,9 +209,7 @@ savings = Table(
     Column("from_unix_s", Float(53), primary_key=True),
     Column("until_unix_s", Float(53), primary_key=True),
     Column("baseline", Text, primary_key=True),
-    _number("baseline_energy_j"),
-    _maybe("baseline_cost"),
-    _number("energy_j"),
+    *map(_maybe, ("baseline_energy_j", "baseline_cost", "energy_j")),
     _maybe("cost"),
     _text("currency"),
     _text("basis"),
@@ -226,7 +224,7 @@ savings = Table(
     _maybe("delay_s"),
 )
 """What each lever saved in a period: `low_cost` and `high_cost` bound the saving in 19 of 20 cases, `is_shadow` marks
-what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_jobs`.
+what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_jobs`. What is not known is NULL.
 """
 
 trial_days = Table(

@@ -26,8 +26,6 @@ MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
 MEASURED_SHARE, MODELLED_SHARE = 0.995, 0.005
 ENOUGH = 0.9
 """The least share of the time that meters cover, and of the energy that has a price, of a bill that is known."""
-NOT_KNOWN = "not known, because "
-"""How the basis of a row without figures begins."""
 LEVER_NAMES = {SLEEP: "nodes at rest", ORDER: "order of the queue"}
 
 
@@ -246,7 +244,7 @@ def _bill(connection: "Connection", span: TimeRange) -> float | None:
 
 
 def _is_known(row: Mapping[str, Any]) -> bool:
-    return not str(row["basis"]).startswith(NOT_KNOWN)
+    return row["energy_j"] is not None
 
 
 def _cost_of(row: Mapping[str, Any]) -> float | None:

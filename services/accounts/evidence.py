@@ -51,7 +51,7 @@ from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.model.time_range import TimeRange, day_edges
 from services.accounts.month_account import make_month_account
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 MEMBERS = (MANIFEST, *(f"{table.name}.parquet" for table in SEALED_TABLES), SUMS)
 EVER = TimeRange(-1e11, 1e11)
@@ -60,6 +60,9 @@ PERIODS = ("prices", "savings", "trial_days")
 LOADED_AT_ONCE = 100_000
 EQUAL_WITHIN = 0.005
 """Figures in kWh, kg and money are equal to the hundredth."""
+
+IN_ALL = "in all"
+"""The figure of a saving that is the sum of the others."""
 
 Figures = dict[str, dict[str, float | None]]
 """Energy, cost and CO2 by name, such as "account physics EUR"."""
@@ -73,13 +76,13 @@ def find_figures(connection: Connection, span: TimeRange, zone: tzinfo) -> Figur
         for use in account.accounts
     }
     found |= {f"node {use.of[0]}": _figure(use.energy_j, use.cost, use.carbon_g) for use in account.nodes}
-    for name, total, saved in (("saving", "savings", account.saved), ("shadow", "shadow-savings", account.shadow)):
+    for name, saved in (("saving", account.saved), ("shadow", account.shadow)):
         for lever in saved.levers:
             bounds = {"low": lever.low, "high": lever.high}
             found[f"{name} {lever.lever}"] = _figure(lever.energy_j, lever.cost, lever.carbon_g) | bounds
         if saved.levers:
             bounds = {"low": saved.low, "high": saved.high, "bill": saved.bill}
-            found[f"{total} in all"] = _figure(saved.energy_j or 0.0, saved.cost, saved.carbon_g) | bounds
+            found[f"{name} {IN_ALL}"] = _figure(saved.energy_j or 0.0, saved.cost, saved.carbon_g) | bounds
     return found
 
 

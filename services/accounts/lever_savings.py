@@ -31,20 +31,21 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.capacity.registry import with_capacity
-from services.accounts.account_of_savings import NOT_KNOWN, ORDER, SLEEP
+from services.accounts.account_of_savings import ORDER, SLEEP
 from services.accounts.counterfactual import (
     REPLAYS,
     BilledDays,
     Bills,
+    LeverSite,
     PolicyReplay,
     bill_days,
     find_ordered_peaks,
+    ledger_trace,
     read_replay_inputs,
     site_policies,
     with_ledger_prices,
 )
 from services.accounts.job_use import PRICED
-from services.accounts.lever_site import LeverSite, ledger_trace
 from sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
 from sim_backend.comparison.replications import LARGEST_SHIFT_S, interval_of
 from sim_backend.replay.policy import Policy
@@ -102,7 +103,7 @@ def book_levers(url: str, site: LeverSite, spans: Sequence[TimeRange]) -> tuple[
         days = read_lever_days(connection, edges_s, site)
         periods = [(span, int(np.searchsorted(edges_s, int(span.from_unix_s)))) for span in spans]
         before = records.savings_in(connection, window)
-        booked = {(row["from_unix_s"], row["baseline"]) for row in before if not row["basis"].startswith(NOT_KNOWN)}
+        booked = {(row["from_unix_s"], row["baseline"]) for row in before if row["energy_j"] is not None}
         wanted: list[tuple[TimeRange, int, str, bool]] = []
         unknown: list[SavingRecord] = []
         for span, at in periods:
@@ -239,22 +240,8 @@ def _baseline(lever: str, is_shadow: bool) -> str:
 
 
 def _unknown_row(span: TimeRange, lever: str, is_shadow: bool, why: str) -> SavingRecord:
-    basis = f"{NOT_KNOWN}{why}"
-    return SavingRecord(
-        *(
-            span.from_unix_s,
-            span.until_unix_s,
-            _baseline(lever, is_shadow),
-            0.0,
-            None,
-            0.0,
-            None,
-            "",
-            basis,
-            lever,
-            is_shadow,
-        )
-    )
+    unknown = (None, None, None, None, "", f"not known, because {why}")
+    return SavingRecord(span.from_unix_s, span.until_unix_s, _baseline(lever, is_shadow), *unknown, lever, is_shadow)
 
 
 @dataclass(frozen=True)

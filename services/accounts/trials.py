@@ -307,7 +307,7 @@ def _modelled_percent(connection: Connection, on_w: Mapping[TrialBlock, float]) 
     saved_j = {
         (row["from_unix_s"], row["until_unix_s"]): row["baseline_energy_j"] - row["energy_j"]
         for row in savings_in(connection, span)
-        if row["lever"] == SLEEP and not row["is_shadow"]
+        if row["lever"] == SLEEP and not row["is_shadow"] and row["energy_j"] is not None
     }
     saved, used = (sum(each[day] for day in used_j.keys() & saved_j.keys()) for each in (saved_j, used_j))
     return 100 * saved / (saved + used) if used else None

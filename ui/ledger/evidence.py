@@ -21,7 +21,7 @@ from offpeak.settings.kinds import SettingValue
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from predictors.feeds.markets import site_zone
-from services.accounts.evidence import Examination, Figures, changes_in, examine_bundle, make_bundle
+from services.accounts.evidence import IN_ALL, Examination, Figures, changes_in, examine_bundle, make_bundle
 from ui.ledger.text import print_table
 from ui.month.subject import month_of
 from ui.progress import say_written
@@ -79,7 +79,7 @@ def _figures_table(found: Examination) -> Table:
     for name in dict.fromkeys((*found.printed, *found.computed)):
         kinds[name.partition(" ")[0]].append(name)
     for kind, names in kinds.items():
-        computed = [found.computed[name] for name in names if name in found.computed]
+        computed = [found.computed[name] for name in names if name in found.computed and name != f"{kind} {IN_ALL}"]
         sums = [[each[key] for each in computed if each[key] is not None] for key in ("energy_kwh", "cost", "co2_kg")]
         texts = [amount_text(sum(filter(None, values)) if values else None) for values in sums]
         table.add_row(kind, f"{len(names):,}", f"{len(names) - len(different & set(names)):,}", *texts)

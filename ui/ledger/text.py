@@ -197,9 +197,10 @@ def _state(record: Record, zone: tzinfo) -> tuple[str, ...]:
 
 
 def _saving(record: Record, zone: tzinfo) -> tuple[str, ...]:
-    saved_j = record["baseline_energy_j"] - record["energy_j"]
-    costs = (record["baseline_cost"], record["cost"])
-    saved = None if None in costs else costs[0] - costs[1]
+    saved_j, saved = (
+        None if record[after] is None or record[before] is None else record[before] - record[after]
+        for before, after in (("baseline_energy_j", "energy_j"), ("baseline_cost", "cost"))
+    )
     span = (second_text(record["from_unix_s"], zone), second_text(record["until_unix_s"], zone))
     lever = f"{record['lever']}, in shadow" if record["is_shadow"] else record["lever"]
     money = (money_text(saved, record["currency"]), range_text(record["low_cost"], record["high_cost"]))
@@ -227,8 +228,8 @@ def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _kwh(energy_j: float) -> str:
-    return amount_text(energy_j / J_PER_KWH)
+def _kwh(energy_j: float | None) -> str:
+    return amount_text(None if energy_j is None else energy_j / J_PER_KWH)
 
 
 def _kg(carbon_g: float | None) -> str:

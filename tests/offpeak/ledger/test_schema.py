@@ -24,7 +24,7 @@ from offpeak.ledger import database as schema
 from offpeak.ledger import tables
 from offpeak.ledger.database import HEAD, back_up_ledger, check_schema, ledger_address, reading_engine, writing_engine
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import DecisionRecord, MeterReading
+from offpeak.ledger.rows import DecisionRecord, MeterReading, SavingRecord
 from offpeak.ledger.tables import metadata
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.file import read_values
@@ -87,11 +87,11 @@ def test_an_older_file_is_copied_before_it_is_changed(
     _with_one_step_more(tmp_path, monkeypatch)
     newer = opened(ledger.settings.url)
     assert [intent.number for intent in newer.unfinished()] == [number]
-    copy = tmp_path / "ledger.sqlite.before-0005"
+    copy = tmp_path / "ledger.sqlite.before-0006"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(copy)) as before, closing(sqlite3.connect(file_of(newer))) as now:
-        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0004",)]
-        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0005",)]
+        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0005",)]
+        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0006",)]
         assert before.execute("SELECT number FROM intents").fetchall() == [(number,)]
         assert now.execute("SELECT extra FROM intents").fetchall() == [(None,)]
 
@@ -100,12 +100,12 @@ def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Simulate the next release, whose intents have one more column."""
     later = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, later)
-    (later / "versions" / "r0005_more.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0005', '0004'\n"
+    (later / "versions" / "r0006_more.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0006', '0005'\n"
         "def upgrade():\n    op.add_column('intents', sa.Column('extra', sa.Text()))\n"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", later)
-    monkeypatch.setattr(schema, "HEAD", "0005")
+    monkeypatch.setattr(schema, "HEAD", "0006")
 
 
 def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
@@ -129,12 +129,36 @@ def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
     assert [row[3] for row in rows_of(now, tables.quarters)] == [90_000.0, 10_000.0]
 
 
-def _upgrade_to(revision: str, connection: Connection) -> None:
+def test_savings_that_are_not_known_become_null_and_0_again(
+    url: str, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(schema, "HEAD", "0004")
+        older.setattr(schema, "_upgrade", partial(_upgrade_to, "0004"))
+        opened(url).ready()
+    columns = "from_unix_s, until_unix_s, baseline, baseline_energy_j, energy_j, currency, basis, lever"
+    rows = "(0, 1, 'own', 0, 0, '', 'not known, because of a plan', 'order'), (1, 2, 'on', 0, 0, '', '1 h', 'sleep')"
+    change(url, f"INSERT INTO savings ({columns}) VALUES {rows}")
+    ledger = opened(url)
+    ledger.write_savings([SavingRecord(2.0, 3.0, "own", None, None, None, None, "")])
+    assert ledger.settle(60)
+    found = [(row[3], row[5], row[9]) for row in rows_of(ledger, tables.savings)]
+    assert found == [(None, None, "order"), (0.0, 0.0, "sleep"), (None, None, "sleep")]
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        _upgrade_to("0004", connection, command.downgrade)
+        again = connection.execute(text("SELECT energy_j, lever FROM savings ORDER BY from_unix_s"))
+        assert again.all() == [(0.0, "order"), (0.0, "sleep"), (0.0, "sleep")]
+    engine.dispose()
+    opened(url).ready()
+
+
+def _upgrade_to(revision: str, connection: Connection, go: Callable[[Config, str], None] = command.upgrade) -> None:
     config = Config()
     config.set_main_option("script_location", str(schema.MIGRATIONS))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    go(config, revision)
 
 
 def test_many_that_open_it_at_once_make_it_once(url: str, opened: Open) -> None:

@@ -12,7 +12,6 @@ from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price, SavingReco
 from offpeak.model.time_range import TimeRange
 from services.accounts.account_of_savings import (
     NO_SAVINGS,
-    NOT_KNOWN,
     NOTHING,
     account_of,
     saving_text,
@@ -149,12 +148,12 @@ def test_the_bill_of_active_days_is_without_those_of_shadow(ledger: Ledger) -> N
 
 
 def test_a_row_without_figures_is_unknown_and_not_zero() -> None:
-    unknown = order(0, basis=f"{NOT_KNOWN}it follows a plan", cost=None, baseline_energy_j=0.0, energy_j=0.0)
+    unknown = order(0, basis="not known, because of a plan", cost=None, baseline_energy_j=None, energy_j=None)
     account = sum_account([row(0), unknown], None)
     assert (account.energy_j, account.unknown, account.known) == (2 * KWH, ("order of the queue",), "measured")
     assert saving_text(account).endswith("(measured; without order of the queue, which is not known)")
     nothing = sum_account([unknown], None)
     assert (nothing.energy_j, nothing.cost) == (None, None)
     assert saving_text(nothing) == f"{NOTHING}, without order of the queue, which is not known"
-    some = sum_account([order(0), order(1, basis=unknown["basis"], cost=None)], None)
+    some = sum_account([order(0), order(1, cost=None, baseline_energy_j=None, energy_j=None)], None)
     assert (some.levers[0].days, some.levers[0].unpriced_days) == (1, 1)

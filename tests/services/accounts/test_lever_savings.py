@@ -20,7 +20,6 @@ from services.accounts.lever_savings import (
     CARRIED_OUT,
     IN_PART,
     KEPT_BACK,
-    NOT_KNOWN,
     OWN_ORDER,
     SHADOW_BASELINES,
     book_levers,
@@ -88,7 +87,7 @@ def test_rows_of_an_older_version_and_no_prices_are_no_figures(tmp_path: Path) -
     old = lever_days(tmp_path / "old.sqlite", submitted_unix_s=None)
     rows = booked(old, 4)
     assert {row.lever for row in rows} == {"order", "sleep"}
-    assert all(row.basis.startswith(NOT_KNOWN) and row.cost is None and row.delayed_jobs is None for row in rows)
+    assert all(row.energy_j is None and row.cost is None and row.delayed_jobs is None for row in rows)
     some = lever_days(tmp_path / "some.sqlite")
     first_job = f"select job from jobs where ended_unix_s > {day(3).from_unix_s} limit 1"
     changed(
@@ -107,7 +106,7 @@ def test_rows_of_an_older_version_and_no_prices_are_no_figures(tmp_path: Path) -
 def test_a_day_in_two_currencies_and_a_plan_are_not_known(shadow: LeverDaysSite, tmp_path: Path) -> None:
     site = lever_days(tmp_path / "ledger.sqlite")
     changed(site, f"update prices set currency = 'CHF' where from_unix_s >= {day(4).from_unix_s}")
-    assert all("CHF and EUR" in row.basis and row.basis.startswith(NOT_KNOWN) for row in booked(site, 4))
+    assert all("CHF and EUR" in row.basis and row.energy_j is None for row in booked(site, 4))
     planned = booked(shadow, 4, settings=settings_of(queue="plan"))
     assert all("a plan that changed" in row.basis for row in planned)
     asleep_only = booked(shadow, 4, settings=settings_of(queue="off"))
@@ -163,7 +162,7 @@ def test_a_row_of_the_other_mode_counts_no_more(tmp_path: Path) -> None:
     rows = {(row.lever, row.is_shadow): row for row in booked(site, 4, is_active=True)}
     assert rows["order", False].cost is not None
     for lever in ("order", "sleep"):
-        assert rows[lever, True].basis == NOT_KNOWN + CARRIED_OUT
+        assert rows[lever, True].basis == "not known, because " + CARRIED_OUT
         assert rows[lever, True].cost is rows[lever, True].baseline_cost is None
     write(site, *rows.values())
     again = booked(site, 4, is_active=True)
@@ -171,7 +170,7 @@ def test_a_row_of_the_other_mode_counts_no_more(tmp_path: Path) -> None:
     kept = lever_days(tmp_path / "kept.sqlite")
     write(kept, rows["order", False])
     (real,) = (row for row in booked(kept, 4) if not row.is_shadow)
-    assert (real.lever, real.baseline, real.basis) == ("order", OWN_ORDER, NOT_KNOWN + KEPT_BACK)
+    assert (real.lever, real.baseline, real.basis) == ("order", OWN_ORDER, "not known, because " + KEPT_BACK)
 
 
 def test_orders_of_some_partitions_or_of_a_part_of_the_day_claim_nothing(tmp_path: Path) -> None:
@@ -179,7 +178,7 @@ def test_orders_of_some_partitions_or_of_a_part_of_the_day_claim_nothing(tmp_pat
     for site in (part, lever_days(tmp_path / "kept.sqlite")):
         rows = book_levers(site.url, site.site(is_active=None), [day(4)])
         assert {(row.lever, row.is_shadow) for row in rows} == {("order", False), ("order", True), ("sleep", True)}
-        assert {row.basis for row in rows} == {NOT_KNOWN + IN_PART}
+        assert {row.basis for row in rows} == {"not known, because " + IN_PART}
     one_minute = lever_days(tmp_path / "minute.sqlite")
     order = Effect("queue of batch", QueueChange.RANK, "offpeak", "on-peak")
     ledger = Ledger(LedgerSettings(url=one_minute.url))
@@ -188,7 +187,7 @@ def test_orders_of_some_partitions_or_of_a_part_of_the_day_claim_nothing(tmp_pat
     ledger.write_outcome(ledger.write_intent(order, at_s), Outcome("done", "accepted"), at_s + 1)
     assert ledger.close() == 0
     found = {(row.lever, row.is_shadow): row for row in booked(one_minute, 4)}
-    assert found["order", True].basis == found["order", False].basis == NOT_KNOWN + IN_PART
+    assert found["order", True].basis == found["order", False].basis == "not known, because " + IN_PART
     assert found["sleep", True].cost is not None
 
 

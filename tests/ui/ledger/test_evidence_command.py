@@ -1,9 +1,11 @@
 """`offpeak ledger bundle` and `offpeak verify` as an operator and an auditor run them."""
 
+import json
 import stat
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -45,12 +47,13 @@ def test_a_bundle_is_verified_without_the_ledger(offpeak: Offpeak, url: str, tmp
     lines = done.stdout.splitlines()
     assert lines[0].startswith("2026-07-01 00:00 to 2026-08-01 00:00, UTC: made by offpeak ")
     assert lines[1].startswith("sealed: 31 days, digest of the last ")
-    assert [line.split()[:3] for line in lines[4:8]] == [
+    assert [line.split()[:3] for line in lines[4:7]] == [
         ["account", "40", "40"],
         ["node", "2", "2"],
-        ["saving", "1", "1"],
-        ["savings", "1", "1"],
+        ["saving", "2", "2"],
     ]
+    total = json.loads(ZipFile(tmp_path / "july.zip").read("manifest.json"))["figures"]["saving in all"]
+    assert lines[6].split()[3:5] == [f"{total['energy_kwh']:,.2f}", f"{total['cost']:,.2f}"], "counted once"
     assert lines[-1] == "verified: no row was changed, and all figures are the same to the cent"
     assert len(lines) < 24
 
