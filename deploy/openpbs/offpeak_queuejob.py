@@ -2,6 +2,8 @@
 
     qsub -v OFFPEAK=delay=12h                    the job may start up to 12 hours later than it could (s, min, h, d)
     qsub -v OFFPEAK=deadline=2026-11-22T08:00    it may wait as long as it has ended by then, at its walltime
+    qsub -v OFFPEAK=checkpoint=USR1@10min        it may be requeued: a checkpoint takes this time at most
+    qsub -v OFFPEAK=cap                          the power of its nodes may be capped
     qsub -v OFFPEAK=now                          leave it alone
 
 Several hints are separated by semicolons. A new job begins without an offset in the order. If the hook fails, the job
@@ -29,10 +31,12 @@ def find_problem(value):
             problem = delay_problem(rest)
         elif name == "deadline":
             problem = deadline_problem(rest)
-        elif hint in ("", "now", "offpeak:now"):
+        elif name == "checkpoint":
+            problem = checkpoint_problem(rest)
+        elif hint.replace("offpeak:", "", 1) in ("", "now", "cap"):
             problem = ""
         else:
-            problem = "unknown hint: delay=12h, deadline=2026-11-22T08:00 or now"
+            problem = "unknown hint: delay=12h, deadline=2026-11-22T08:00, checkpoint=10min, cap or now"
         if problem:
             return f"{VARIABLE}={hint}: {problem}"
     return ""
@@ -59,6 +63,13 @@ def deadline_problem(text):
     except ValueError:
         return "there is no such time"
     return ""
+
+
+def checkpoint_problem(text):
+    """Return the problem of a checkpoint, "" for none."""
+    match = re.match(r"(?:(?:USR1|USR2|TERM|INT|HUP)@)?([0-9]+)(s|min|m|h)$", text)
+    seconds = int(match.group(1)) * UNIT_S.get(match.group(2), 60) if match else 0
+    return "" if 0 < seconds < 86400 else "write it like checkpoint=10min or checkpoint=USR2@10min, below a day"
 
 
 def failed(problem):

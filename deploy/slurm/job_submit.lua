@@ -2,13 +2,16 @@
 --
 --   offpeak:delay=12h                      the job may start up to 12 hours later than it could (s, min, h, d)
 --   offpeak:deadline=2026-11-22T08:00      the job may wait if it ends before this time, at its time limit
---   offpeak:now                            do not move or delay the job
+--   offpeak:checkpoint=USR1@10min          the job may be requeued: it writes a checkpoint within this time of the signal
+--   offpeak:cap                            the power of its nodes may be capped
+--   offpeak:now                            do not move, delay, requeue or cap the job
 --   offpeak:key=...                        key by which a broker finds the job
 --
 -- In slurm.conf: JobSubmitPlugins=lua; put this file next to slurm.conf. A site with its own job_submit.lua copies
 -- `offpeak_trouble` into it and calls it from its slurm_job_submit. If this code fails, the job passes.
 
 local UNIT_S = { s = 1, min = 60, h = 3600, d = 86400 }
+local SIGNALS = { USR1 = true, USR2 = true, TERM = true, INT = true, HUP = true }
 local DAYS = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }
 
 local function delay_trouble(text)
@@ -20,6 +23,15 @@ local function delay_trouble(text)
   local seconds = value * UNIT_S[unit]
   if seconds < 0 or seconds ~= math.floor(seconds) then
     return "a delay is zero or more, in whole seconds"
+  end
+end
+
+local function checkpoint_trouble(text)
+  local signal, time = string.match(text, "^(%u[%u%d]+)@(.*)$")
+  local number, unit = string.match(time or text, "^(%d+)(%a+)$")
+  local seconds = number and tonumber(number) * (UNIT_S[unit == "m" and "min" or unit] or 0)
+  if (signal and not SIGNALS[signal]) or not seconds or seconds <= 0 or seconds >= 86400 then
+    return "write it like offpeak:checkpoint=10min or checkpoint=USR2@10min, below a day; USR1, USR2, TERM, INT or HUP"
   end
 end
 
@@ -78,8 +90,10 @@ local function hint_problem(hint, earliest_s, limit_s)
     return delay_trouble(value)
   elseif name == "deadline" then
     return deadline_trouble(value, earliest_s, limit_s)
-  elseif hint ~= "now" and name ~= "key" then
-    return "known are delay=12h, deadline=2026-11-22T08:00 and now"
+  elseif name == "checkpoint" then
+    return checkpoint_trouble(value)
+  elseif hint ~= "now" and hint ~= "cap" and name ~= "key" then
+    return "known are delay=12h, deadline=2026-11-22T08:00, checkpoint=10min, cap and now"
   end
 end
 
@@ -91,7 +105,8 @@ function offpeak_trouble(comment, earliest_s, limit_s)
     for piece in string.gmatch(chunk, "[^,;]+") do
       local hint = string.match(piece, "^offpeak:(.*)$")
       begun = begun or hint ~= nil
-      if not hint and begun and (piece == "now" or string.find(piece, "^delay=") or string.find(piece, "^deadline=")) then
+      local name = string.match(piece, "^(%a+)=")
+      if not hint and begun and (piece == "now" or piece == "cap" or name == "delay" or name == "deadline" or name == "checkpoint") then
         hint = piece
       end
       local trouble = hint and hint ~= "" and hint_problem(hint, earliest_s, limit_s)

@@ -1,13 +1,16 @@
-"""The settings of the plan: the machine room, the revenue of work, and the sources of caps on power.
+"""The settings of the plan and of flexible jobs: the machine room, revenues, sources of caps on power, hints by QOS.
 
 A revenue is the earning of a core-hour by account and QOS; jobs without an entry earn the usual one.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from pathlib import Path
 
 from offpeak.errors import BadInput
+from offpeak.model.flexibility import EXAMPLES, HINT_PREFIX, FlexibilityRules, parse_user_hints
 from offpeak.settings.kinds import NAMES, PATH, TEXT, SettingKind, number, row
 
 REVENUE_HINT = "write ACCOUNT=0.08, ACCOUNT/QOS=0.2 or /QOS=0.1, separated by commas"
@@ -117,3 +120,43 @@ class PlanSettings:
     def has_cap_source(self) -> bool:
         """Whether a source of caps on power is set."""
         return bool(self.events or self.openadr)
+
+
+def read_declarations(written: object) -> dict[str, str]:
+    """Return the hints by QOS or partition of `flex=delay=2d;cap,preempt=checkpoint=10min`. Raises BadInput."""
+    found: dict[str, str] = {}
+    for item in NAMES.read(written):
+        name, _, hints = (part.strip() for part in item.partition("="))
+        errors = parse_user_hints(f"{HINT_PREFIX}{hints}", UTC).errors
+        if not name or not hints or errors:
+            raise BadInput(f"{item!r}: {'; '.join(errors) or 'no name and hints'}", hint=f"hints are {EXAMPLES}")
+        if name in found:
+            raise BadInput(f"{name!r} stands there twice", hint="separate the hints of a name by semicolons")
+        found[name] = hints
+    return found
+
+
+DECLARATIONS = SettingKind("list of names with hints", read_declarations)
+
+
+@dataclass(frozen=True)
+class FlexibilitySettings:
+    """The flexibility of jobs whose comments have no hints."""
+
+    qos: Mapping[str, str] | None = row(
+        DECLARATIONS,
+        "Hints of jobs by QOS, which apply to jobs without hints of their own.",
+        example=["flex=delay=2d", "preempt=delay=1d;checkpoint=10min"],
+        flag="--flexible-qos",
+    )
+    partitions: Mapping[str, str] | None = row(
+        DECLARATIONS,
+        "Hints of jobs by partition or PBS queue, if neither the job nor its QOS has any; a job in several partitions "
+        "needs the same hints in all.",
+        example=["night=delay=12h"],
+        flag="--flexible-partitions",
+    )
+
+    def rules(self, zone: tzinfo) -> FlexibilityRules:
+        """Return the rules by which jobs are flexible."""
+        return FlexibilityRules(zone, self.qos or {}, self.partitions or {})

@@ -15,7 +15,7 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.kinds import Setting, SettingValue
 from offpeak.settings.ledger import DataCentreSettings, LedgerSettings
-from offpeak.settings.plan import PlanSettings
+from offpeak.settings.plan import FlexibilitySettings, PlanSettings
 from offpeak.settings.replay import (
     CarbonSettings,
     LogSettings,
@@ -46,6 +46,7 @@ class Settings:
     broker: BrokerSettings = BrokerSettings()
     pbs: PbsSettings = PbsSettings()
     plan: PlanSettings = PlanSettings()
+    flexibility: FlexibilitySettings = FlexibilitySettings()
     page: PageSettings = PageSettings()
     data_centre: DataCentreSettings = DataCentreSettings()
 

@@ -12,11 +12,11 @@ from offpeak.ledger.rows import JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import MINUTE_S
+from offpeak.model.flexibility import Flexibility, FlexibilityRules
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.model.weighing import CO2_UNIT
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.competition import Competition, find_split_arrays
-from plugin.queue_hook.user_hints import UserHints, parse_user_hints
 from plugin.scheduler.job import Job, JobState, count_running_tasks, count_startable_tasks
 from plugin.scheduler.port import Ranking
 from plugin.window_policy import OrderWindows
@@ -161,7 +161,7 @@ class QueueRules:
 
     A job that later submissions have been passing for `max_postponement_s` keeps its place. `longest_delay_s` limits
     the delay that a job's owner may allow; 0: no job is ever delayed. `own_policy` orders the windows if `policy` is
-    one from outside.
+    one from outside. `declared` are the site's hints by QOS and partition.
     """
 
     policy: str
@@ -170,10 +170,16 @@ class QueueRules:
     longest_delay_s: int
     zone: tzinfo
     own_policy: OrderWindows | None = None
+    declared: FlexibilityRules | None = None
 
-    def hints(self, job: Job) -> UserHints:
-        """Return the hints in the job's comment."""
-        return parse_user_hints(job.comment, self.zone)
+    @property
+    def flexibility(self) -> FlexibilityRules:
+        """What jobs allow."""
+        return self.declared or FlexibilityRules(self.zone)
+
+    def hints(self, job: Job) -> Flexibility:
+        """Return the flexibility that the job's owner, or its site, declares."""
+        return self.flexibility.of(job)
 
     def clock(self, at_s: int, now_s: int) -> str:
         """Return the local time of the site as `format_clock` writes it."""

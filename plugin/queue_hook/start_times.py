@@ -14,9 +14,9 @@ import numpy as np
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
+from offpeak.model.flexibility import RIGID, Flexibility
 from plugin.queue_hook.facts import EQUAL, PriceIntegral, QueueFacts, QueueRules, StartConstraint, WaitAllowance
 from plugin.queue_hook.positions import BEGIN, BY_ADMIN, NO_MARKS, JobMarks, MarksByJob
-from plugin.queue_hook.user_hints import HINT_PREFIX, UserHints
 from plugin.scheduler.job import Job
 
 
@@ -89,7 +89,7 @@ class LatestStart:
         return self.start_s - max(0, self.allowance.wait_s)
 
 
-def latest_start_s(job: Job, hints: UserHints, rules: QueueRules) -> int | None:
+def latest_start_s(job: Job, hints: Flexibility, rules: QueueRules) -> int | None:
     """Return the latest start that the job's owner allows [Unix s]; None if the owner allows no delay.
 
     A deadline counts back from the time limit, not from the prediction, because a job may use all of it.
@@ -142,7 +142,7 @@ class BeginTimePlanner:
         """Return the begin time that a power cap imposes on the job."""
         return self.facts.constraints.get(job.job_id)
 
-    def latest_start(self, job: Job, hints: UserHints) -> LatestStart | None:
+    def latest_start(self, job: Job, hints: Flexibility) -> LatestStart | None:
         """Return the latest start; None if its owner allows no delay, or if its run time is not known."""
         expected = (self.facts.expected_run_s.get(job.job_id), job.limit_s)
         run_s = min((value for value in expected if value), default=None)
@@ -151,7 +151,7 @@ class BeginTimePlanner:
             return None
         return LatestStart(start_s, run_s, self.facts.wait_allowance(job))
 
-    def choose_begin(self, job: Job, hints: UserHints, marks: JobMarks) -> BeginChoice | None:
+    def choose_begin(self, job: Job, hints: Flexibility, marks: JobMarks) -> BeginChoice | None:
         """Return the change of the job's begin time; None if it does not change."""
         if BEGIN + BY_ADMIN in marks:
             return None
@@ -180,7 +180,7 @@ class BeginTimePlanner:
     def _gains_nothing(self, job: Job) -> bool:
         return self.facts.planned is not None and job.job_id in self.facts.planned.not_held
 
-    def _choose_delay(self, job: Job, hints: UserHints) -> BeginChoice | None:
+    def _choose_delay(self, job: Job, hints: Flexibility) -> BeginChoice | None:
         now_s = self.facts.now_s
         latest = self.latest_start(job, hints)
         starts = self.start_costs(latest.run_s) if latest and latest.begin_s > now_s else None
@@ -191,7 +191,7 @@ class BeginTimePlanner:
             return None
         return self._delay_choice(job, best, now, latest)
 
-    def _revise_delay(self, job: Job, hints: UserHints, begin_s: int) -> BeginChoice | None:
+    def _revise_delay(self, job: Job, hints: Flexibility, begin_s: int) -> BeginChoice | None:
         now_s, latest = self.facts.now_s, self.latest_start(job, hints)
         if latest is None:
             return BeginChoice(NOW, "let go", "no cap on power keeps it back, and its owner allows no delay")
@@ -246,7 +246,7 @@ class BeginTimePlanner:
     def _clock(self, at_s: int) -> str:
         return self.rules.clock(at_s, self.facts.now_s)
 
-    def notice(self, job: Job, hints: UserHints, *, begin_s: int, is_ours: bool) -> str:
+    def notice(self, job: Job, hints: Flexibility, *, begin_s: int, is_ours: bool) -> str:
         """Return the notice to the job's owner; `is_ours` if offpeak set the begin time."""
         if is_ours and begin_s > self.facts.now_s:
             constraint, latest = self.constraint(job), self.latest_start(job, hints)
@@ -297,9 +297,9 @@ def plan_begin_times(jobs: Iterable[Job], marks: MarksByJob, *, facts: QueueFact
     for job in jobs:
         of_job, constraint = marks.get(job.job_id, NO_MARKS), job.job_id in facts.constraints
         # Queues are long, and most jobs have neither a hint nor a change.
-        if not (constraint or of_job or job.begin_s or HINT_PREFIX in job.comment or job.job_id in facts.notices):
-            continue
         hints = rules.hints(job)
+        if not (constraint or of_job or job.begin_s or hints != RIGID or job.job_id in facts.notices):
+            continue
         if constraint or hints.allows_delay or BEGIN in of_job:
             choice = planner.choose_begin(job, hints, of_job)
             if choice:

@@ -33,7 +33,6 @@ from plugin.queue_hook.positions import (
     job_number,
 )
 from plugin.queue_hook.start_times import latest_start_s
-from plugin.queue_hook.user_hints import HINT_PREFIX
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking
 from plugin.window_order import count_kept, free_behind, free_until, order_view
@@ -210,8 +209,6 @@ def _kept_ranks(
 
 def _due_start_s(job: Job, facts: QueueFacts, rules: QueueRules) -> int | None:
     """Return the latest start of a job whose owner allowed a delay and whose latest start is past; else None."""
-    if HINT_PREFIX not in job.comment:
-        return None
     start_s = latest_start_s(job, rules.hints(job), rules)
     return start_s if start_s is not None and start_s <= facts.now_s else None
 

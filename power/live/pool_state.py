@@ -7,17 +7,16 @@ the running jobs, and the pending jobs that could start now, in queue order.
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
+from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, asleep, coming_up, going_down
 from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs, Snapshot
 from plugin.capacity.port import TypeShare
-from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
@@ -338,7 +337,7 @@ LONGEST_UNDECIDED_S = 60
 
 
 def find_undecided_jobs(
-    view: SchedulerView, decided: Container[str], zone: tzinfo, *, is_capped: bool = False
+    view: SchedulerView, decided: Container[str], rules: FlexibilityRules, *, is_capped: bool = False
 ) -> frozenset[str]:
     """Return the new jobs that the queue loop has not decided on and that it may delay: their owners allow that, or
     power `is_capped`.
@@ -350,7 +349,7 @@ def find_undecided_jobs(
         and job.job_id not in decided
         and view.at_s - job.submit_s < LONGEST_UNDECIDED_S
     )
-    hints = ((job.job_id, parse_user_hints(job.comment, zone)) for job in new)
+    hints = ((job.job_id, rules.of(job)) for job in new)
     return frozenset(job_id for job_id, hint in hints if (not hint.now if is_capped else hint.allows_delay))
 
 

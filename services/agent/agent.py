@@ -317,7 +317,7 @@ class SiteAgent:
             capacity=settings.capacity,
             inventory=site.inventory,
             class_of=site.class_of,
-            zone=site.zone,
+            flexibility=site.flexibility,
             clock_factor=site.clock.factor,
         )
 

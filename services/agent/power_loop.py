@@ -9,7 +9,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import tzinfo
 
 import numpy as np
 
@@ -18,11 +17,11 @@ from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
-from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.node import SchedulerState, scheduler_states
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.interlocks.preconditions import StateReading
@@ -95,7 +94,7 @@ class PowerSection:
     capacity: CapacitySettings
     inventory: Inventory
     class_of: Mapping[str, NodeClass]
-    zone: tzinfo
+    flexibility: FlexibilityRules
     clock_factor: float
 
 
@@ -360,7 +359,7 @@ class PowerLoop(Loop):
         site = PowerSite(section.inventory, section.agent, section.capacity, section.class_of, shared)
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
         run_s, took_s = await self.accounts.run_s(view), self._took_s * section.clock_factor
-        undecided = find_undecided_jobs(view, decided, section.zone, is_capped=bool(around.caps))
+        undecided = find_undecided_jobs(view, decided, section.flexibility, is_capped=bool(around.caps))
         draws = await self.accounts.draws(view) if around.caps else {}
         view = without_jobs(view, undecided)
         snapshot = ClusterSnapshot(
@@ -374,9 +373,7 @@ class PowerLoop(Loop):
             caps=around.caps,
             measured_w=around.measured_w,
             job_w={job: draw.node_w for job, draw in draws.items()},
-            undelayable=frozenset(
-                job.job_id for job in view.jobs if around.caps and parse_user_hints(job.comment, section.zone).now
-            ),
+            undelayable=frozenset(job.job_id for job in view.jobs if around.caps and section.flexibility.of(job).now),
         )
         plan = await controller.plan(snapshot, site)
         # Slurm 22.05 opens a node that it powers down, until the agent withdraws it again.

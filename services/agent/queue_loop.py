@@ -63,6 +63,7 @@ def queue_rules(settings: Settings, zone: tzinfo, own_policy: PolicyProcess | No
         agent.longest_delay_s,
         zone,
         own_policy=own_policy.order if own_policy else None,
+        declared=settings.flexibility.rules(zone),
     )
 
 
@@ -436,11 +437,12 @@ class QueueLoop(Loop):
         section = self.section()
         await asyncio.to_thread(self.waits.observe, self.facts.jobs, view.at_s)
         # A job that this round may delay would wait behind itself.
-        counted = without_jobs(view, find_undecided_jobs(view, self.decided, section.rules.zone))
+        flexibility = section.rules.flexibility
+        counted = without_jobs(view, find_undecided_jobs(view, self.decided, flexibility))
         self.facts = add_wait_allowances(self.facts, replace(observed, view=counted), self.waits, section)
         self.facts = await self.planner.add_plan(self.facts, section, observed)
         await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)
-        if find_undecided_jobs(view, self.decided, section.rules.zone, is_capped=self.planner.is_capped):
+        if find_undecided_jobs(view, self.decided, flexibility, is_capped=self.planner.is_capped):
             self.on_new_jobs()
         self.decided = frozenset(job.job_id for job in view.jobs)
         await self.accounts.book(view)

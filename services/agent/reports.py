@@ -19,7 +19,6 @@ from offpeak.model.step_series import Series, merge
 from plugin.federation.site_report import Curve, SiteReport, make_curve
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.positions import QueuePosition, marks_by_job, queue_positions
-from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse, SchedulerState
 from power.lifecycle.node_record import Instant, NodeRecord, make_state_row
@@ -119,7 +118,7 @@ def _job_status(
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
         expected_saving=_number(inputs.get("saved")),
         currency=facts.prices.currency if facts.prices else "",
-        opted_out=parse_user_hints(job.comment, rules.zone).now,
+        opted_out=rules.hints(job).now,
     )
 
 
@@ -274,7 +273,7 @@ async def make_site_report(agent: SiteAgent) -> SiteReport | None:
     view, traits, facts = agent.observer.latest, agent.observer.traits, agent.queue_loop.facts
     if view is None or traits is None:
         return None
-    undecided = find_undecided_jobs(view, agent.queue_loop.decided, agent.site.zone)
+    undecided = find_undecided_jobs(view, agent.queue_loop.decided, agent.site.flexibility)
     agent.waits.begin(without_jobs(view, undecided), traits, facts.expected_run_s if facts else {})
     await agent.waits.finish(patience_s=FIRST_PATIENCE_S if agent.waits.at_s < 0 else PATIENCE_S)
     curve = agent.prices.curve

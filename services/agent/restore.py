@@ -18,7 +18,6 @@ from offpeak.model.orders import NodeChange, NodeState, PowerState
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.queue_hook.queue_plan import restore_plan
-from plugin.queue_hook.user_hints import parse_user_hints
 from plugin.scheduler.job import Job, JobState, join_array_tasks
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import Ranking
@@ -152,7 +151,7 @@ async def give_back(
     # A delay that the owner allows ends by itself. One that a cap imposes needs an agent that sees the cap withdrawn.
     # The facts may be those of a round that was cut off, or none yet: then owners' hints tell the two apart.
     capped = agent.queue_loop.facts.constraints if agent.queue_loop.facts else {}
-    hints = {job.job_id: parse_user_hints(job.comment, agent.site.zone) for job in join_array_tasks(view.jobs)}
+    hints = {job.job_id: agent.site.flexibility.of(job) for job in join_array_tasks(view.jobs)}
     ends_itself = {job for job, hint in hints.items() if hint.allows_delay} - capped.keys()
     marks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank") or mark.job not in ends_itself]
     await restore_queue(jobs, marks, traits.ranking, orders, by=US)

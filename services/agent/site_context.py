@@ -19,6 +19,7 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand
 from offpeak.model.clock import Clock
 from offpeak.model.facility import facility_named
+from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.weighing import check_carbon, parse_weighing
@@ -125,6 +126,11 @@ class SiteContext:
     class_of: Mapping[str, NodeClass]
     clock: Clock = CLOCK
     own_policy: PolicyProcess | None = None
+
+    @property
+    def flexibility(self) -> FlexibilityRules:
+        """What jobs allow by their hints, or by those of their QOS or partition."""
+        return self.settings.flexibility.rules(self.zone)
 
     @property
     def price_section(self) -> PriceSection:

@@ -15,11 +15,14 @@ from slurm_fixtures import PACKAGES
 
 from benchmarks.local_slurm.processes import reserved_ports
 from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld
-from plugin.queue_hook.user_hints import parse_user_hints
+from offpeak.model.flexibility import parse_user_hints
 
 PROGRAMS = ("slurmctld", "sbatch", "munged", "setpriv", "/usr/lib/*/slurm-wlm/job_submit_lua.so")
 BROKEN = 'error("broken on purpose")\n'
 DELAY = "write it like offpeak:delay=12h, with s, min, h or d"
+CHECKPOINT = (
+    "write it like offpeak:checkpoint=10min or checkpoint=USR2@10min, below a day; USR1, USR2, TERM, INT or HUP"
+)
 DEADLINE = "write it like offpeak:deadline=2026-11-22T08:00 or 2026-11-22T08:00+01:00"
 
 
@@ -69,6 +72,8 @@ def at(from_now: timedelta) -> str:
         "offpeak:deadline=2999-02-28T08:00",
         "offpeak:deadline=2996-02-29T23:59:59Z",
         "offpeak:deadline=2999-12-31T00:00-11:30",
+        "offpeak:checkpoint=10m,cap",
+        "offpeak:delay=2d,checkpoint=TERM@90s",
     ],
 )
 def test_job_with_valid_hints_passes(cluster: SlurmCluster, comment: str) -> None:
@@ -91,7 +96,10 @@ def test_job_with_valid_hints_passes(cluster: SlurmCluster, comment: str) -> Non
         ("deadline=2999-01-01T24:00", DEADLINE),
         ("deadline=2999-01-01T08:00CET", DEADLINE),
         ("deadline=2999-01-01T08:00+24:00", DEADLINE),
-        ("later", "known are delay=12h, deadline=2026-11-22T08:00 and now"),
+        ("later", "known are delay=12h, deadline=2026-11-22T08:00, checkpoint=10min, cap and now"),
+        ("checkpoint=KILL@5s", CHECKPOINT),
+        ("checkpoint=24h", CHECKPOINT),
+        ("checkpoint=0s", CHECKPOINT),
     ],
 )
 def test_refused_hints_are_those_that_the_agent_cannot_parse(cluster: SlurmCluster, hint: str, problem: str) -> None:

@@ -5,9 +5,11 @@ from datetime import UTC
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_site import HOUR_S, MIDNIGHT_S, ZONE
+from queue_site import HOUR_S, MIDNIGHT_S, ZONE, a_job
 
-from plugin.queue_hook.user_hints import NO_HINTS, UserHints, parse_user_hints
+from offpeak.errors import BadInput
+from offpeak.model.flexibility import RIGID, Checkpoint, Flexibility, FlexibilityRules, Tier, parse_user_hints
+from offpeak.settings.plan import read_declarations
 
 AT_8 = MIDNIGHT_S + 32 * HOUR_S
 
@@ -15,20 +17,26 @@ AT_8 = MIDNIGHT_S + 32 * HOUR_S
 @pytest.mark.parametrize(
     ("comment", "allowed"),
     [
-        ("", NO_HINTS),
-        ("my job; delay=12h", NO_HINTS),
-        ("notoffpeak:now", NO_HINTS),
-        ("mine offpeak:key=1c0f.x-2", NO_HINTS),
-        ("offpeak: not before 2026-11-22 02:00", NO_HINTS),
-        ("offpeak:delay=12h", UserHints(delay_s=12 * HOUR_S)),
-        ("for ann, offpeak:delay=90min please", UserHints(delay_s=5400)),
-        ("offpeak:delay=12h,offpeak:delay=2h", UserHints(delay_s=2 * HOUR_S)),
-        ("offpeak:delay=12h,deadline=2026-11-22T08:00", UserHints(delay_s=12 * HOUR_S, deadline_s=AT_8)),
-        ("offpeak:deadline=2026-11-22T08:00;offpeak:now", UserHints(deadline_s=AT_8, now=True)),
-        ("offpeak:deadline=2026-11-22T07:00Z", UserHints(deadline_s=AT_8)),
-        ("offpeak:deadline=2026-11-22T09:00:00+02:00", UserHints(deadline_s=AT_8)),
-        ("offpeak:delay=1h,project=7", UserHints(delay_s=HOUR_S)),
-        ("x|offpeak:delay=1h", NO_HINTS),
+        ("", RIGID),
+        ("my job; delay=12h", RIGID),
+        ("notoffpeak:now", RIGID),
+        ("mine offpeak:key=1c0f.x-2", RIGID),
+        ("offpeak: not before 2026-11-22 02:00", RIGID),
+        ("offpeak:delay=12h", Flexibility(delay_s=12 * HOUR_S)),
+        ("for ann, offpeak:delay=90min please", Flexibility(delay_s=5400)),
+        ("offpeak:delay=12h,offpeak:delay=2h", Flexibility(delay_s=2 * HOUR_S)),
+        ("offpeak:delay=12h,deadline=2026-11-22T08:00", Flexibility(delay_s=12 * HOUR_S, deadline_s=AT_8)),
+        ("offpeak:deadline=2026-11-22T08:00;offpeak:now", Flexibility(deadline_s=AT_8, now=True)),
+        ("offpeak:deadline=2026-11-22T07:00Z", Flexibility(deadline_s=AT_8)),
+        ("offpeak:deadline=2026-11-22T09:00:00+02:00", Flexibility(deadline_s=AT_8)),
+        ("offpeak:delay=1h,project=7", Flexibility(delay_s=HOUR_S)),
+        ("x|offpeak:delay=1h", RIGID),
+        ("offpeak:checkpoint=10m", Flexibility(checkpoint=Checkpoint("USR1", 600))),
+        ("offpeak:delay=2d,checkpoint=TERM@90s,cap", Flexibility(2 * 24 * HOUR_S, None, Checkpoint("TERM", 90), True)),
+        (
+            "offpeak:cap;offpeak:checkpoint=1h,checkpoint=5min",
+            Flexibility(checkpoint=Checkpoint("USR1", 300), cap=True),
+        ),
     ],
 )
 def test_user_hints_are_parsed(comment, allowed):
@@ -41,7 +49,18 @@ def test_user_hints_are_parsed(comment, allowed):
         ("offpeak:delay=12parsecs", "offpeak:delay=12parsecs: unknown unit 'parsecs'; known: d, h, min, s"),
         ("offpeak:delay=12", "offpeak:delay=12: '12' has no unit; write it like 30min or 2h"),
         ("offpeak:delay=-1h", "offpeak:delay=-1h: '-1h' is negative; give zero or more"),
-        ("offpeak:later", "offpeak:later: unknown hint; delay=12h, deadline=2026-11-22T08:00 or now"),
+        (
+            "offpeak:later",
+            "offpeak:later: unknown hint; delay=12h, deadline=2026-11-22T08:00, checkpoint=10min, cap or now",
+        ),
+        (
+            "offpeak:checkpoint=KILL@5s",
+            "offpeak:checkpoint=KILL@5s: 'KILL' is no such signal; one of USR1, USR2, TERM, INT, HUP",
+        ),
+        (
+            "offpeak:checkpoint=2d",
+            "offpeak:checkpoint=2d: '2d' is no time for a checkpoint; from 1s to less than a day",
+        ),
         (
             "offpeak:deadline=tomorrow",
             "offpeak:deadline=tomorrow: 'tomorrow' is no time;"
@@ -52,10 +71,47 @@ def test_user_hints_are_parsed(comment, allowed):
 def test_an_unreadable_hint_is_an_error_and_allows_nothing(comment, error):
     user_hint = parse_user_hints(f"{comment},offpeak:delay=3h", ZONE)
     assert user_hint.errors == (error,)
-    assert not user_hint.allows_delay
+    assert user_hint.is_rigid
+    assert not any((user_hint.allows_delay, user_hint.may_be_requeued, user_hint.may_be_capped))
 
 
 @given(st.text(alphabet="ofpeakdlyn:=,; 0123456789hT-+Z\x00\xff", max_size=60))
 def test_parser_of_hints_never_raises(text):
     parse_user_hints(f"offpeak:{text}", UTC)
     parse_user_hints(f"offpeak:deadline={text}", UTC)
+
+
+@pytest.mark.parametrize(
+    ("comment", "tier"),
+    [
+        ("", Tier.T0),
+        ("offpeak:cap,checkpoint=5min,delay=3d,now", Tier.T0),
+        ("offpeak:delay=23h", Tier.T1),
+        ("offpeak:delay=24h", Tier.T2),
+        ("offpeak:delay=3d,deadline=2026-11-22T08:00", Tier.T2),
+        ("offpeak:delay=3d,deadline=2026-11-21T08:00", Tier.T1),
+        ("offpeak:checkpoint=5min", Tier.T3),
+        ("offpeak:cap", Tier.T4),
+    ],
+)
+def test_tier_is_the_highest_that_the_hints_allow(comment, tier):
+    assert parse_user_hints(comment, ZONE).tier(MIDNIGHT_S) is tier
+
+
+def test_hints_of_the_comment_precede_those_of_the_qos_and_these_those_of_partitions():
+    rules = FlexibilityRules(ZONE, {"flex": "delay=2d;cap"}, {"night": "delay=12h", "preempt": "checkpoint=10min"})
+    assert rules.of(a_job(1, comment="offpeak:now", qos="flex")).now
+    assert rules.of(a_job(1, comment="offpeak:later", qos="flex")).is_rigid
+    key_only = rules.of(a_job(1, comment="offpeak:key=7", qos="flex", partitions=("night",)))
+    assert key_only == Flexibility(delay_s=48 * HOUR_S, cap=True)
+    assert rules.of(a_job(1, qos="", partitions=("preempt",))).may_be_requeued
+    assert rules.of(a_job(1, qos="", partitions=("night", "preempt"))) == RIGID
+    assert rules.of(a_job(1, qos="", partitions=("night", "batch"))) == RIGID
+    assert rules.of(a_job(1, qos="", partitions=("night", "night"))).allows_delay
+
+
+def test_declarations_of_the_settings_are_checked():
+    assert read_declarations("flex=delay=2d;cap,p=checkpoint=5min") == {"flex": "delay=2d;cap", "p": "checkpoint=5min"}
+    for wrong in ("flex", "=cap", "flex=", "flex=later", "flex=delay=2", "a=cap,a=now"):
+        with pytest.raises(BadInput):
+            read_declarations(wrong)

@@ -4,6 +4,7 @@ from datetime import UTC
 
 from scheduler_values import NOW_S, job_of, running
 
+from offpeak.model.flexibility import FlexibilityRules
 from plugin.scheduler.port import SchedulerView
 from power.live.pool_state import LONGEST_UNDECIDED_S, find_undecided_jobs, without_jobs
 
@@ -19,8 +20,8 @@ def test_new_jobs_whose_owners_consent_and_no_others() -> None:
         running("runs", **new),
     )
     view = SchedulerView(NOW_S, jobs, (), ())
-    assert find_undecided_jobs(view, {"decided"}, UTC) == {"new"}
-    assert find_undecided_jobs(view, {"decided"}, UTC, is_capped=True) == {"new", "no word"}
+    assert find_undecided_jobs(view, {"decided"}, FlexibilityRules(UTC)) == {"new"}
+    assert find_undecided_jobs(view, {"decided"}, FlexibilityRules(UTC), is_capped=True) == {"new", "no word"}
     left = without_jobs(view, {"new", "who?"})
     assert [job.job_id for job in left.jobs] == ["decided", "old", "at once", "no word", "runs"]
     assert left.at_s == NOW_S

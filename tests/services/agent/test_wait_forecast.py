@@ -16,6 +16,7 @@ import pytest
 from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.cluster import Partition
+from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
@@ -195,7 +196,7 @@ def test_the_first_report_to_brokers_waits_for_the_process_that_loads_the_engine
         observer = SimpleNamespace(latest=VIEW, traits=TRAITS)
         queue_loop = SimpleNamespace(facts=None, decided=frozenset())
         parts = {"observer": observer, "queue_loop": queue_loop, "waits": WaitForecast(), "prices": prices}
-        agent = SimpleNamespace(**parts, site=SimpleNamespace(zone=UTC))
+        agent = SimpleNamespace(**parts, site=SimpleNamespace(flexibility=FlexibilityRules(UTC)))
         made = await reports.make_site_report(agent)  # type: ignore[arg-type]
         assert made is not None
         assert made.pools == WAITS.pools
