@@ -14,6 +14,7 @@ from datetime import tzinfo
 import numpy as np
 
 from offpeak.errors import SchedulerError
+from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Price
 from offpeak.model.constants import DAY_S, HOUR_S
@@ -45,19 +46,21 @@ class WrittenPrices:
 def make_price_rows(
     before: WrittenPrices, series: Series, basis: Sequence[str], *, now_s: int, carbon: Series | None = None
 ) -> tuple[WrittenPrices, tuple[Price, ...]]:
-    """Return the prices that the ledger has after this round, and the new rows, of intervals that end after `now_s`.
+    """Return the prices that the ledger has after this round, and the new rows, from the present quarter-hour on.
 
     `basis` is the source of each interval, such as "published" or "forecast ...". A published price replaces the
     forecast of the same start. `carbon` is in g/kWh; an interval gets the value at its middle. After a restart `before`
-    is empty, and the present and coming hours are written again.
+    is empty, and the present and coming hours are written again. Energy is paid by quarter-hours, so that an agent that
+    starts in one writes the prices of all of it.
     """
+    quarter_s = now_s // QUARTER_S * QUARTER_S
     ends_s = series.start_s + series.length_s
     carbon_g = value_at(carbon, series.start_s + series.length_s // 2) if carbon else np.full(len(series), np.nan)
     columns = (series.start_s, ends_s, series.value, carbon_g)
     rows = [
         Price(float(start_s), float(end_s), price, series.currency, source, None if np.isnan(of_co2) else of_co2)
         for start_s, end_s, price, of_co2, source in zip(*(column.tolist() for column in columns), basis, strict=True)
-        if end_s > now_s and not np.isnan(price)
+        if end_s > quarter_s and not np.isnan(price)
     ]
     new = (replace(row, known_unix_s=float(now_s)) for row in rows if before.rows.get(row.from_unix_s) != row)
     return WrittenPrices({row.from_unix_s: row for row in rows}), tuple(new)

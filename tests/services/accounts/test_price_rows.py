@@ -1,4 +1,4 @@
-"""Prices in the ledger: each once, again if it changed, never of the past."""
+"""Prices in the ledger: each once, again if it changed, from the present quarter-hour on."""
 
 import numpy as np
 
@@ -37,3 +37,9 @@ def test_carbon_is_that_of_the_middle_of_the_interval() -> None:
     carbon = Series(np.array([0, 1000], np.int64), 5000, np.array([100.0, 400.0]), "g/kWh", "x")
     _, rows = make_price_rows(WrittenPrices(), series(10.0, 20.0), ("published",) * 2, now_s=0, carbon=carbon)
     assert [row.carbon_g_per_kwh for row in rows] == [400.0, None]
+
+
+def test_prices_of_minutes_are_written_from_the_quarter_hour_on_in_which_the_agent_starts() -> None:
+    minutes = Series(60 * np.arange(60, dtype=np.int64), HOUR_S, np.arange(60.0), "EUR/MWh", "x")
+    _, rows = make_price_rows(WrittenPrices(), minutes, ("published",) * 60, now_s=2000)
+    assert [row.from_unix_s for row in rows] == [60.0 * minute for minute in range(30, 60)]
