@@ -98,7 +98,9 @@ def figure(value: float) -> str:
 
 
 def length_text(length_s: int) -> str:
-    """Return a period in whole days, a short one in hours, a very short one in minutes."""
+    """Return a period in whole days, a short one in hours, a very short one in minutes or seconds."""
+    if length_s < 2 * MINUTE_S:
+        return counted(length_s, "second")
     if length_s < MINUTES_BELOW_S:
         return counted(round(length_s / 60), "minute")
     return counted(round(length_s / HOUR_S), "hour") if length_s < HOURS_BELOW_S else f"{length_s / DAY_S:,.0f} days"

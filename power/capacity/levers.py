@@ -113,11 +113,14 @@ HARDLY_LONGER_S = 600
 
 @dataclass(frozen=True)
 class Lever:
-    """What one policy of a lever would have saved, None if not measured. `note` says on what data, or why not."""
+    """What one policy of a lever would have saved by so many replays, None if not measured: `note` says why not, or
+    what was assumed.
+    """
 
     name: str
     saving: CapabilitySaving | None
     note: str = ""
+    replays: int = 0
 
 
 @dataclass(frozen=True)
@@ -161,13 +164,13 @@ class LeverMeasurement:
 
         `progress` gets the number of finished policies.
         """
-        rows = [Lever("order", saving, f"{each.replays} replays of the whole log") for saving, each in self._orders()]
+        rows = [Lever("order", saving, replays=each.replays) for saving, each in self._orders()]
         for number, (name, policy) in enumerate(LEVERS):
             rows.append(self._capacity_lever(name, policy, what_ifs if name == "caps" else replays))
             progress(number + 1)
         rows.append(self._delay_lever(replays))
-        rows.append(Lever("node caps", None, "not estimated: no cap curve of these nodes is known"))
-        rows.append(Lever("place", None, "not measured: it needs other sites, with their logs and prices"))
+        rows.append(Lever("node caps", None, "no cap curve of these nodes is known"))
+        rows.append(Lever("place", None, "it needs other sites, with their logs and prices"))
         return tuple(rows)
 
     def recommend(self, levers: Sequence[Lever], replays: int = REPLAYS) -> Recommendation | None:
@@ -212,16 +215,16 @@ class LeverMeasurement:
         requests = len(set(self._awake.requests)) if self._awake.is_mixed else 0
         if requests <= MOST_REQUESTS:
             return ""
-        return f"not estimated: the jobs have {requests:,} different requests, more than {MOST_REQUESTS:,}"
+        return f"the jobs have {requests:,} different requests, more than {MOST_REQUESTS:,}"
 
     def _capacity_lever(self, name: str, policy: str, replays: int) -> Lever:
         if why := self._too_wide():
-            return Lever(name, None, f"{policy}: {why}")
+            return Lever(name, None, why)
         try:
             saving = self._saving(name, policy, replays)
         except BadInput as problem:
-            return Lever(name, None, f"{policy}: not measured: {problem}; {problem.hint}")
-        return Lever(name, saving, f"{replays} replays of the last {DAYS} days; {self._note}")
+            return Lever(name, None, f"{problem}; {problem.hint}")
+        return Lever(name, saving, self._note, replays)
 
     def _saving(self, name: str, capacity: str, replays: int, ordering: Policy | None = None) -> CapabilitySaving:
         """Return the saving of a capacity policy, with the order of `ordering` in place of the baseline's.
@@ -275,7 +278,7 @@ class LeverMeasurement:
         saving = self._saving_of(ReplicationSpread(hours, replays, effects, effects, alignments), "delay")
         is_by_user = len(np.unique(self._awake.jobs.user)) >= FEW_USERS
         whose = f"{CONSENTING_SHARE:.0%} of {'users' if is_by_user else 'jobs'}, drawn anew in each replay"
-        return Lever("delay", saving, f"{replays} replays of the last {DAYS} days; {hours} for {whose}")
+        return Lever("delay", saving, f"{hours} for {whose}", replays)
 
 
 ORDERS = ("greedy", "knapsack")

@@ -31,7 +31,6 @@ from sim_backend.mixed.replay import knows_pools
 from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import accounting_of, site_cluster, with_nodes, with_site_cluster
 from ui.estimate.text import (
-    CAPABILITIES,
     LeversAnswer,
     answer_view,
     assumed_prices_lines,
@@ -203,7 +202,7 @@ def estimate_page(answer: LeversAnswer) -> str:
     estimate = answer.estimate
     basis = estimate.prepared.basis
     rows = [
-        [HtmlCell(f"{CAPABILITIES[saving.capability]}: {saving.policy}"), *map(HtmlCell, lever_cells(saving))]
+        [HtmlCell(f"{saving.capability}: {saving.policy}"), *map(HtmlCell, lever_cells(saving))]
         for saving in answer.savings
     ]
     facts = (("log", headline(estimate)), ("prices", prices_text(basis)), ("machine", machine_text(basis)))

@@ -14,7 +14,7 @@ from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
 from offpeak.settings.file import toml
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from power.capacity.levers import HARDLY_LONGER_S, Lever, Recommendation
+from power.capacity.levers import DAYS, HARDLY_LONGER_S, Lever, Recommendation
 from sim_backend.estimate import (
     FIRST_REPLAYS,
     HARDLY_PCT,
@@ -37,14 +37,6 @@ from ui.replay.likeness import (
 )
 from ui.replay.tables import NOISE, quoted_text
 
-CAPABILITIES = {
-    "order": "queue order",
-    "sleep": "sleeping nodes",
-    "delay": "delayed jobs",
-    "caps": "fewer nodes by price",
-    "node caps": "power caps of nodes",
-    "place": "other sites",
-}
 NO_SLEEP = "always-on"
 
 
@@ -76,8 +68,8 @@ def answer_view(answer: LeversAnswer) -> Group:
         Text(verdict(answer), style="bold"),
         *map(Text, reasons(estimate)),
         Text(),
-        savings_table(answer),
-        *map(Text, (*unmeasured_lines(answer.levers), POLICIES)),
+        *savings_table(answer),
+        *map(Text, folded_lines(answer)),
         *_section("What is recommended, as a settings file", fragment(answer).splitlines(), bullet=""),
         Text(),
         *map(Text, use_lines(estimate.used)),
@@ -88,7 +80,7 @@ def answer_view(answer: LeversAnswer) -> Group:
         lines += [Text(), Text(title, style="bold")]
         lines.append(partition_table(likeness.partitions, replayed_waits((), estimate.spreads)))
     lines += _section("What was assumed and left out", (*lever_lines(answer.levers), *assumptions(estimate)))
-    return Group(*lines, *_section("What to do next", next_steps(estimate)))
+    return Group(*lines, *_section("What to do next", next_steps(answer)))
 
 
 def _section(title: str, lines: Sequence[str], bullet: str = "- ") -> list[Text]:
@@ -150,60 +142,79 @@ def bounds_text(bounds: Bounds) -> str:
     return f"{figure(bounds.middle)} ({figure(bounds.low)} to {figure(bounds.high)})"
 
 
-def savings_table(answer: LeversAnswer) -> Table:
-    """Return a row for each policy of each lever: what it would have saved, and its harm."""
+def savings_table(answer: LeversAnswer) -> list[RenderableType]:
+    """Return a row for each policy whose saving is more than chance: what it would have saved, and its harm."""
+    savings = [saving for saving in answer.savings if not saving.is_noise]
+    if not savings:
+        return []
     table = Table(box=None, pad_edge=False, header_style="bold")
-    is_far = _is_far(answer.estimate)
-    table.add_column("saved in the replay" if is_far else "what would have been saved", vertical="bottom")
+    table.add_column("in the replay" if _is_far(answer.estimate) else "would have saved")
     for header in lever_headers(answer.estimate.used.currency):
         table.add_column(header, justify="right")
-    for saving in answer.savings:
-        table.add_row(f"{CAPABILITIES[saving.capability]}: {saving.policy}", *lever_cells(saving))
-    return table
+    for saving in savings:
+        table.add_row(f"{saving.capability}: {saving.policy}", *lever_cells(saving))
+    return [table]
 
 
 def lever_headers(currency: str) -> tuple[str, ...]:
     """Return the headers of `lever_cells`."""
-    return (
-        "share of the bill",
-        f"{currency} a year",
-        "mean wait",
-        "a delayed job waits\nfor sleeping nodes",
-        "cycles per node\nand day",
-    )
+    return (f"{currency} a year", "share", "mean wait", "cycles")
 
 
 def lever_cells(saving: CapabilitySaving) -> tuple[str, ...]:
-    """Return share, money and harm."""
-    boot_s, cycles = saving.boot_delay_s, saving.cycles_per_node_day
+    """Return money, share of the bill, and harm."""
+    cycles = saving.cycles_per_node_day
     return (
-        share_text(saving),
         NOISE if saving.is_noise else bounds_text(saving.a_year),
+        f"{saving.share_pct.middle:z.2f} %",
         wait_text(saving),
-        UNKNOWN if boot_s is None else clock_text(boot_s),
         UNKNOWN if cycles is None else f"{cycles:.1f}",
     )
 
 
+def folded_lines(answer: LeversAnswer) -> list[str]:
+    """Return a line on the policies whose saving may be chance, and one on why some levers were not measured."""
+    noise: dict[str, list[str]] = {}
+    for saving in answer.savings:
+        if saving.is_noise:
+            noise.setdefault(saving.capability, []).append(saving.policy)
+    policies = [f"{name} ({', '.join(each)})" for name, each in noise.items()]
+    return [
+        *([f"{NOISE}, no more than chance: {', '.join(policies)}"] if noise else []),
+        *unmeasured_lines(answer.levers),
+    ]
+
+
 def unmeasured_lines(levers: Sequence[Lever]) -> list[str]:
-    """Return why some levers have no row."""
-    return [f"{CAPABILITIES[lever.name]}: {lever.note}" for lever in levers if lever.saving is None]
+    """Return in a line why some levers have no row."""
+    why = dict.fromkeys(f"{lever.name} ({lever.note})" for lever in levers if lever.saving is None)
+    return [f"not measured: {', '.join(why)}"] if why else []
 
 
-POLICIES = (
-    "greedy starts jobs of high power first while electricity is cheap, knapsack fills the free nodes with the most"
-    " power then; timeout puts a node to sleep after that idle time, break-even when sleep saves more energy than"
-    " waking costs, forecast if it is hardly needed within that time; profile offers fewer nodes in expensive hours"
-)
+POLICIES = {
+    "greedy": "greedy starts jobs of high power first while electricity is cheap",
+    "knapsack": "knapsack fills the free nodes with the most power then",
+    "timeout": "timeout puts a node to sleep after that idle time",
+    "break-even": "break-even does when sleep saves more energy than waking costs",
+    "forecast": "forecast does if the node is hardly needed within that time",
+    "profile": "profile offers fewer nodes in expensive hours",
+}
 
 
 def lever_lines(levers: Sequence[Lever]) -> list[str]:
-    """Return notes on how the levers were measured."""
+    """Return what the policies with a row do, and notes on how the levers were measured."""
+    measured = [(lever, lever.saving) for lever in levers if lever.saving is not None]
+    shown = {saving.policy.partition(":")[0]: lever for lever, saving in measured if not saving.is_noise}
+    about = [text for name, text in POLICIES.items() if name in shown]
     notes: dict[str, dict[str, None]] = {}
-    for lever in levers:
-        if lever.saving is not None:
-            notes.setdefault(lever.note, {})[CAPABILITIES[lever.name]] = None
-    return [f"{', '.join(names)}: {note}" for note, names in notes.items()]
+    for lever in shown.values():
+        notes.setdefault(lever.note, {})[lever.name] = None
+    replays = {f"{lever.name} {lever.replays}": None for lever, _ in measured if lever.replays}
+    return [
+        *(["; ".join((*about, "cycles: of a node and day"))] if about else []),
+        *([f"replays: {', '.join(replays)}; all but order of the last {DAYS} days"] if replays else []),
+        *(f"{', '.join(names)}: {note}" for note, names in notes.items() if note),
+    ]
 
 
 def share_text(saving: CapabilitySaving) -> str:
@@ -213,10 +224,10 @@ def share_text(saving: CapabilitySaving) -> str:
 
 
 def wait_text(saving: CapabilitySaving) -> str:
-    """Return how much longer or shorter jobs would have waited."""
+    """Return how much longer (+) or shorter (-) jobs would have waited."""
     if saving.wait_is_noise:
         return NOISE
-    return f"{clock_text(abs(saving.wait_change_s))} {'longer' if saving.wait_change_s > 0 else 'shorter'}"
+    return f"{'+' if saving.wait_change_s > 0 else '-'}{clock_text(abs(saving.wait_change_s))}"
 
 
 def verdict(answer: LeversAnswer) -> str:
@@ -224,9 +235,9 @@ def verdict(answer: LeversAnswer) -> str:
     estimate, best = answer.estimate, answer.recommended
     if _is_far(estimate):
         return NOT_CLAIMED
-    wait = f"bound: {clock_text(HARDLY_LONGER_S)} longer"
+    wait = f"bound: +{clock_text(HARDLY_LONGER_S)}"
     if best is None:
-        return f"Nothing saves beyond random variation here without harm ({wait} on average)."
+        return f"Nothing saves beyond random variation here without harm (mean wait, {wait})."
     saving = best.saving
     money = f"{bounds_text(saving.a_year)} {estimate.used.currency} a year"
     only = saving.capability == "order" and estimate.prepared.power.assumed
@@ -236,6 +247,8 @@ def verdict(answer: LeversAnswer) -> str:
     if saving.cycles_per_node_day is not None:
         most = answer.settings.agent.cycles_per_day
         harm += f", {saving.cycles_per_node_day:.1f} cycles per node and day (bound: {most})"
+    if saving.boot_delay_s:
+        harm += f", a job that finds too few nodes awake waits {clock_text(saving.boot_delay_s)} for them"
     parts = " with ".join(_parts(best))
     return f"{parts} {verb} {share_text(saving)} of the bill: {money}{if_power_differs}. Harm: {harm}."
 
@@ -259,7 +272,7 @@ def fragment(answer: LeversAnswer) -> str:
         "mode": "shadow",
         "queue": best.queue,
         "capacity": best.capacity,
-        "limit_capacity": best.limit_capacity,
+        **({"limit_capacity": True} if best.limit_capacity else {}),
         **({"longest_delay": "24h"} if best.allows_delay else {}),
     }
     about = {
@@ -274,7 +287,7 @@ def fragment(answer: LeversAnswer) -> str:
         source = ["[prices]", f"tariff = {toml(prices.tariff)}"]
     else:
         source = ["# [prices] tariff or [feeds] zone: the agent needs the prices of tomorrow"]
-    return "\n".join(["[agent]", *agent, nodes, "", *source])
+    return "\n".join(["[agent]", *agent, nodes, *source])
 
 
 MORE_REPLAYS = "; so few are made of a log of so many jobs, --replays 20 makes more"
@@ -324,8 +337,9 @@ def assumptions(estimate: SavingsEstimate) -> list[str]:
     ]
 
 
-def next_steps(estimate: SavingsEstimate) -> list[str]:
+def next_steps(answer: LeversAnswer) -> list[str]:
     """Return the options and commands that make the estimate surer, measure more, or use it."""
+    estimate = answer.estimate
     case = estimate.comparison.case
     tariff = case.prices.laid.tariff
     has_partitions = estimate.likeness is not None and len(estimate.likeness.partitions) > 1
@@ -343,6 +357,8 @@ def next_steps(estimate: SavingsEstimate) -> list[str]:
     elif _is_far(estimate):
         steps.append("add limits of QOS, reservations and priorities to the cluster file, if it lacks some")
     steps.append("--node-class FILE: power and boot times of your own nodes (docs/how-to/sleeping-nodes.md)")
+    if not fragment(answer):
+        return steps
     return [
         *steps,
         "a week of mode shadow with the settings above: what they would save live (docs/tutorial/week-of-shadow.md)",

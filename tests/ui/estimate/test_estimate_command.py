@@ -112,11 +112,11 @@ def test_a_log_of_years_without_prices_is_estimated_over_weeks_of_the_prices(off
 def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: Path) -> None:
     printed = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--report", "e.html")
     assert printed.returncode == 0, printed.stderr
-    for row in ("queue order: greedy", "sleeping nodes: timeout:10min", "fewer nodes by price: profile:1h:3"):
+    for row in ("sleep: timeout:10min", "caps: profile:1h:3", "noise, no more than chance: order (greedy, knapsack)"):
         assert row in printed.stdout
     assert NOT_CLAIMED in printed.stdout
     assert "[agent]" not in printed.stdout
-    assert "other sites: not measured: it needs other sites" in printed.stdout
+    assert "place (it needs other sites" in printed.stdout
     page = (sacct.parent / "e.html").read_text(encoding="utf-8")
     assert NOT_CLAIMED in page
     assert 'class="hero"' not in page
@@ -134,7 +134,7 @@ def test_nodes_that_cannot_be_replayed_asleep_leave_their_levers_unmeasured(
     (tmp_path / "pyss.toml").write_text('[scheduling]\npasses = "event"\n', encoding="utf-8")
     done = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--config", "pyss.toml")
     assert done.returncode == 0, done.stderr
-    assert "sleeping nodes: timeout:10min: not measured: timeout:10min: nodes that sleep need passes" in done.stdout
+    assert "not measured: sleep (timeout:10min: nodes that sleep need passes" in done.stdout
 
 
 def test_what_is_recommended_is_a_settings_file(offpeak: Offpeak, repository: Path, tmp_path: Path) -> None:
