@@ -59,10 +59,7 @@ class AlreadyRunning(OffpeakError):
 
 @contextmanager
 def exclusive_lock(state_folder: Path) -> Iterator[None]:
-    """Hold the folder until the block ends.
-
-    Raises AlreadyRunning with the other's process id, BadInput without a folder.
-    """
+    """Hold the folder until the block ends. Raises AlreadyRunning with the other's process id, BadInput without it."""
     hint = f"`mkdir -p {state_folder}` makes the folder; its name is state_folder below [agent]"
     with locked_file(
         state_folder / LOCK,

@@ -60,10 +60,7 @@ def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:
 
 
 def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[PriceSource, tzinfo]:
-    """Return the source of known and forecast prices, and the time zone of its days.
-
-    Raises BadInput like `feed_of`.
-    """
+    """Return the source of known and forecast prices, and its days' time zone. Raises BadInput like `feed_of`."""
     feed = build_price_feed(feeds, prices)
     zone = site_zone(feeds.zone)
     holidays = find_market(feeds.zone).country if feeds.zone else ""

@@ -25,9 +25,7 @@ class Secret:
 
 
 def secret_path(written: Path, *, beside: Path) -> Path:
-    """Return the path of a secret's file: a relative one is below systemd's $CREDENTIALS_DIRECTORY, else below
-    `beside`.
-    """
+    """Return the path of a secret's file: if relative, below systemd's $CREDENTIALS_DIRECTORY, else below `beside`."""
     return Path(os.environ.get("CREDENTIALS_DIRECTORY") or beside) / written.expanduser()
 
 

@@ -25,9 +25,7 @@ _OTHER_OPERATORS = re.compile(r"[!&^@*]")
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the names of a node set in ascending order, "n[1-3]" as n1, n2, n3. Raises BadInput if it is invalid or
-    empty.
-    """
+    """Return the names of a node set, ascending, "n[1-3]" as n1, n2, n3. Raises BadInput if it is invalid or empty."""
     _check_count(most_names(text), text)
     # It reads its configuration when it is imported, which `offpeak --version` must not wait for.
     from ClusterShell.NodeSet import NodeSet, NodeSetException, std_group_resolver

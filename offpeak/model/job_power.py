@@ -30,10 +30,7 @@ HEADER_HINT = f"the first line says what the first column is: {POWER_FILE_HEADER
 
 
 def read_job_power(path: Path, jobs: Jobs) -> Float64:
-    """Return each job's draw per node [W], float64[n], from CSV with one of HEADERS.
-
-    Raises BadInput if one is missing.
-    """
+    """Return each job's draw per node [W], float64[n], from CSV with one of HEADERS. Raises BadInput without one."""
     rows = csv.reader(read_bytes(path, BadInput).decode(errors="replace").splitlines())
     by = _key_column(next(rows, []), path)
     table = _read_power_table(rows, path)

@@ -25,10 +25,7 @@ _FIXED_OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?(\d\d)")
 
 
 def parse_zone(text: str) -> tzinfo:
-    """Return the zone of "Europe/Berlin", "UTC" or a fixed offset such as "+01:00".
-
-    Raises BadInput for anything else.
-    """
+    """Return the zone of "Europe/Berlin", "UTC" or an offset such as "+01:00". Raises BadInput for anything else."""
     offset = _FIXED_OFFSET.fullmatch(text)
     if offset and int(offset[2]) < 24 and int(offset[3]) < 60:
         ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3]))

@@ -43,10 +43,7 @@ def read_power_w(entry: TomlEntry) -> float:
 
 
 def read_duration_s(entry: TomlEntry) -> int:
-    """Return a duration, such as "180s", in seconds.
-
-    Raises BadInput unless it is at least a second and at most a day.
-    """
+    """Return a duration, such as "180s", in seconds. Raises BadInput unless it is a second to a day long."""
     seconds = _read(entry, DURATION)
     if not 1 <= seconds <= DAY_S:
         raise entry.wrong(f"{entry.written!r} is not from 1s to 1d", hint="write what you measured, such as 180s")
@@ -102,10 +99,7 @@ def bundled_node_class(name: str) -> NodeClass:
 
 
 def read_node_class(path: Path) -> NodeClass:
-    """Return the class that a TOML file describes, called like the file.
-
-    Raises BadInput with the file, the key and a hint.
-    """
+    """Return the class of a TOML file, called like the file. Raises BadInput with the file, the key and a hint."""
     return _node_class(read_bytes(path, BadInput), path.stem, str(path))
 
 

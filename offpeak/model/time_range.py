@@ -105,10 +105,7 @@ def _midnight(day: date, zone: tzinfo) -> datetime:
 
 
 def parse_instant(text: str) -> float:
-    """Return the instant [Unix s]: with an offset such as Z or +01:00, else on this machine's clock.
-
-    Raises BadInput.
-    """
+    """Return the instant [Unix s]: with an offset such as Z or +01:00, else on this machine's clock; raise BadInput."""
     now = datetime.now().astimezone()
     here = now.tzinfo
     assert here is not None

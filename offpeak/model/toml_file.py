@@ -44,10 +44,7 @@ class TomlFormat:
     def entries_below(
         self, table: TomlEntry, needed: tuple[str, ...], *, optional: tuple[str, ...] = ()
     ) -> dict[str, TomlEntry]:
-        """Return a table's entries by key.
-
-        Raises BadInput unless it has the needed keys and none but these and `optional`.
-        """
+        """Return a table's entries. Raises BadInput unless it has the needed keys and none but these and `optional`."""
         found = self.named_entries(table, needed)
         for key in found:
             if key not in (*needed, *optional):

@@ -34,10 +34,7 @@ _PRICE_UNIT = re.compile(rf"([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
 
 
 def parse_power_w(text: str) -> float:
-    """Return "1.2kW" as 1200.0 [W].
-
-    Raises BadInput for a bare number, an unknown unit, a negative or implausible power.
-    """
+    """Return "1.2kW" as 1200.0 [W]. Raises BadInput for a bare number, an unknown unit, a negative or absurd power."""
     number, unit = _number_and_unit(text, example="250W or 1.2kW")
     power_w = _not_negative(_known(number * _factor(unit, POWER_W), text), text)
     return _at_most(power_w, HIGHEST_POWER_W, text, "100 GW, more than any site draws")
@@ -125,10 +122,7 @@ def parse_series_unit(unit: str) -> tuple[str, float]:
 
 
 def parse_price_unit(unit: str) -> tuple[str, float]:
-    """Return "eur/kWh" as ("EUR/MWh", 1000.0), "ct/kWh" as euro cents.
-
-    Raises BadInput for no currency per MWh or kWh.
-    """
+    """Return "eur/kWh" as ("EUR/MWh", 1000.0), "ct/kWh" as euro cents. Raises BadInput for other units."""
     if unit == EURO_CENTS:
         return "EUR/MWh", 10.0
     match = _PRICE_UNIT.fullmatch(unit)

@@ -33,10 +33,7 @@ BY_PRICE, BY_CO2 = Weighing(), Weighing(math.inf)
 
 
 def parse_weighing(text: str) -> Weighing:
-    """Return the weighing of "price", "co2" or "price+co2:80", 80 of the prices' currency for a tonne.
-
-    Raises BadInput.
-    """
+    """Return the weighing of "price", "co2" or "price+co2:80", 80 of the currency for a tonne. Raises BadInput."""
     name, _, per_t = text.partition(":")
     if text in ("price", "co2"):
         return BY_PRICE if text == "price" else BY_CO2

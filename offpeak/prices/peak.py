@@ -54,9 +54,7 @@ class ClockHours:
         return self.on_peak_at(series.start_s)
 
     def edges_s(self, from_s: int, until_s: int) -> Int64:
-        """Return all instants [Unix s] from `from_s` to `until_s` at which on-peak may begin or end, and some
-        others.
-        """
+        """Return all instants [Unix s] from `from_s` to `until_s` at which on-peak may begin or end, and others."""
         midnights = local_days(from_s, until_s, self.zone) * DAY_S
         clock_s = np.concatenate([midnights, midnights + self.from_s, midnights + self.until_s])
         edges = local_edges_s(clock_s, self.zone)
@@ -204,9 +202,7 @@ def _known_s_and_day(series: Series, zone: tzinfo) -> tuple[Int64, Int64]:
 
 
 def classify(series: Series, rule: PeakRule) -> tuple[Series, Int8]:
-    """Return the series, cut wherever its class may change, and the class (`Peak`) of each of its intervals,
-    int8[n].
-    """
+    """Return the series, cut wherever its class may change, and the class (`Peak`) of each interval, int8[n]."""
     cut = split(series, rule.edges_s(int(series.start_s[0]), series.end_s))
     peak = np.where(cut.known, rule.on_peak(cut), Peak.UNKNOWN).astype(np.int8)
     return cut, peak

@@ -26,9 +26,7 @@ from offpeak.text import did_you_mean
 
 @dataclass(frozen=True)
 class SettingKind:
-    """One kind of setting; `suffix` ends the name of its parsed value, `typed` describes its value on the command
-    line.
-    """
+    """A kind of setting; `suffix` ends the name of its parsed value, `typed` describes it on the command line."""
 
     name: str
     read: Callable[[object], Any]

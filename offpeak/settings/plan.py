@@ -26,9 +26,7 @@ class Revenue:
 
 
 def revenue_per_core_h(revenues: tuple[Revenue, ...], account: str, qos: str, *, usual: float) -> float:
-    """Return the revenue of a core-hour of such a job: an entry with both precedes its QOS, which precedes its
-    account.
-    """
+    """Return the revenue of such a job's core-hour: an entry with both precedes its QOS, which precedes its account."""
     rates = {(revenue.account, revenue.qos): revenue.per_core_h for revenue in revenues}
     for named in ((account, qos), ("", qos), (account, "")):
         if named in rates and any(named):

@@ -26,10 +26,7 @@ DEEPEST = "deepest"
 
 
 def used_depths(node_class: NodeClass, settings: CapacitySettings) -> tuple[int, ...]:
-    """Return the numbers of the depths that the settings name, shallow to deep.
-
-    Raises BadInput for one that is not there.
-    """
+    """Return the numbers of the depths that the settings name, shallow to deep. Raises BadInput for an absent one."""
     has = tuple(depth.depth for depth in node_class.depths)
     if not has:
         raise BadInput(f"the node class {node_class.name!r} has no sleep depth", hint="add one to its file: [off]")
@@ -222,10 +219,7 @@ def _reject_argument(name: str, argument: str) -> None:
 
 
 def parse_policy_duration_s(name: str, text: str, usual: str) -> int:
-    """Return a policy's argument, or the default, in seconds.
-
-    Raises BadInput if it is no duration.
-    """
+    """Return a policy's argument, or the default, in seconds. Raises BadInput if it is no duration."""
     try:
         return parse_duration_s(text or usual)
     except BadInput as problem:

@@ -49,10 +49,7 @@ def parse_script(text: str) -> ScriptRequest:
 
 
 def parse_limit_s(text: str) -> int:
-    """Return a time limit as Slurm and PBS write it [s]: 30, 30:00, 12:00:00, 1-12, 1-12:30:00.
-
-    Raises BadInput for others.
-    """
+    """Return a limit as Slurm and PBS write it [s]: 30, 30:00, 12:00:00, 1-12, 1-12:30:00. Raises BadInput."""
     days, dash, clock = text.rpartition("-")
     parts = clock.split(":")
     if not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()) or len(parts) > 3:

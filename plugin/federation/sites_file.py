@@ -295,10 +295,7 @@ EXAMPLE = files("plugin.federation") / "sites.example.toml"
 
 
 def read_sites(path: Path) -> Grid:
-    """Return the sites of the file.
-
-    Raises BadSites with the file, the table, the key and a hint for what is wrong in it.
-    """
+    """Return the sites of the file. Raises BadSites with file, table, key and hint for what is wrong in it."""
     if not path.exists():
         raise BadSites(f"{path}: there is no file of sites", hint="docs/reference/sites.md shows how one is written")
     return parse_sites(read_bytes(path, BadSites), path)

@@ -19,13 +19,9 @@ from plugin.pbs.commands import Record, as_int, as_text, json_part, limit_s, mem
 PRIORITY_RESOURCE = "offpeak_prio"
 """A resource of a job, which is added to the site's formula. Float; users may not set it."""
 BEGIN_RESOURCE = "offpeak_begin"
-"""A resource of a job: the runjob hook does not start it before this time [Unix s], 0 for none. Users may not set
-it.
-"""
+"""A job's resource: the runjob hook does not start it before this time [Unix s]; 0: none. Users may not set it."""
 NODE_RESOURCE = "offpeak_node"
-"""A resource of a node: offpeak's mark, a text. The comment cannot hold it: the server overwrites it when the node goes
-down.
-"""
+"""A node's resource: offpeak's mark, a text. A comment will not do: the server overwrites it when a node goes down."""
 OUR_RESOURCES = frozenset({PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE})
 
 FORMULA_SCALE = 1000

@@ -182,10 +182,7 @@ def occupy(free: FreeCapacity, row: int, start_s: int, end_s: int, needed: UnitR
 
 @in_place
 def _join(free: FreeCapacity, row: int, first: int) -> None:
-    """Join steps from `first` on with the steps before them if no job can be affected.
-
-    No job can start while no core is free, so such steps are joined.
-    """
+    """Join steps from `first` on with those before them where no core is free, so that no job could start there."""
     kept = max(first, 1) - 1
     for step in range(kept + 1, free.length[row]):
         if free.cores[row, step] == free.cores[row, kept] and (

@@ -247,10 +247,7 @@ def _by_start(plan: Plan) -> Int64:
 
 
 def multi_search(problem: Problem, budget: Budget) -> Plan:
-    """Return the best plan of the orders that were begun within the budget, of the first one at least.
-
-    It has a note if these were not all.
-    """
+    """Return the best plan of the orders begun within the budget, at least one; it has a note if these were not all."""
     plans, count = plan_in_all_orders(problem, budget), len(_distinct_orders(all_orders(problem.work, problem.machine)))
     best = best_plan(problem, plans)
     if len(plans) == count:

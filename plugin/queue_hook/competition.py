@@ -34,10 +34,7 @@ NO_GROUP = CompetitionGroup(-1, (), "", (0, 0))
 
 
 class RequestFit(NamedTuple):
-    """Where a request could run: its candidate pools, and the nodes that it fills of the largest of them.
-
-    `why_not` says why it could run nowhere.
-    """
+    """A request's candidate pools, the nodes it fills of the largest of them, and `why_not` if it could run nowhere."""
 
     pools: tuple[int, ...]
     tiers: tuple[int, ...]

@@ -36,9 +36,7 @@ SCHEDULERS: tuple[tuple[str, Callable[[Settings], Scheduler]], ...] = (
 
 
 def scheduler_of(settings: Settings) -> Scheduler:
-    """Return the site's scheduler. If none is set and none found, it is Slurm, whose errors then show what is
-    missing.
-    """
+    """Return the site's scheduler: Slurm if none is set and none found, as its errors then show what is missing."""
     return dict(SCHEDULERS)[scheduler_name(settings) or SLURM](settings)
 
 

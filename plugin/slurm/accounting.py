@@ -100,10 +100,7 @@ QOS_COLUMNS = (
 
 
 def read_qos(*, mode: PreemptMode = PreemptMode.REQUEUE, timeout_s: float = SHORT_S) -> dict[str, Qos]:
-    """Return the QOS with their limits by name; none if slurmdbd does not tell them.
-
-    `mode` is the PreemptMode of the cluster.
-    """
+    """Return the QOS with their limits by name, none if slurmdbd hides them; `mode` is the cluster's PreemptMode."""
     columns = f"format={','.join(QOS_COLUMNS)}"
     try:
         answer = ask("sacctmgr", "--noheader", "--parsable2", "show", "qos", columns, timeout_s=timeout_s)

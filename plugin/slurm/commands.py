@@ -66,10 +66,7 @@ class SlurmIsSilent(CannotAskSlurm):
 
 
 def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
-    """Return the command's output.
-
-    Raises CannotAskSlurm if it fails, SlurmIsSilent if Slurm does not answer in time.
-    """
+    """Return the command's output. Raises CannotAskSlurm if it fails, SlurmIsSilent if Slurm is not in time."""
     try:
         done = subprocess.run(
             [program, *arguments],

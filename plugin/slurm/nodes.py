@@ -299,10 +299,7 @@ class SlurmMachine:
 
 
 def read_machine(*, timeout_s: float = MACHINE_TIMEOUT_S) -> SlurmMachine:
-    """Return the cluster of this machine.
-
-    Raises CannotAskSlurm if there is none, SlurmIsSilent if slurmctld is down.
-    """
+    """Return the cluster of this machine. Raises CannotAskSlurm without one, SlurmIsSilent if slurmctld is down."""
     nodes = ask("scontrol", *NODES_ARGUMENTS, timeout_s=timeout_s)
     return parse_machine(nodes, ask("scontrol", "show", "config", timeout_s=timeout_s))
 

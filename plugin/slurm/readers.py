@@ -65,10 +65,7 @@ _VERSION = re.compile(rb"(\d+)\.(\d+)")
 
 
 def read_json(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs, nodes and reservations.
-
-    Raises CannotAskSlurm if a command fails, or lists an error in its answer.
-    """
+    """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails, or its answer lists an error."""
     jobs = jobs_of_json(ask("squeue", *SQUEUE_JSON_ARGUMENTS, timeout_s=timeout_s), source="squeue --json")
     if slurm_version(timeout_s) < SCONTROL_SPEAKS_JSON:
         nodes = nodes_of_json(ask("sinfo", "--all", "--json", timeout_s=timeout_s), source="sinfo --json")
@@ -109,10 +106,7 @@ class SlurmRest:
         self._url, self._token, self._timeout_s = url.rstrip("/"), token, timeout_s
 
     def read(self) -> SlurmSnapshot:
-        """Return jobs, nodes and reservations.
-
-        Raises CannotAskSlurm if slurmrestd refuses, SlurmIsSilent if it is silent.
-        """
+        """Return jobs, nodes, reservations. Raises CannotAskSlurm if slurmrestd refuses, SlurmIsSilent if silent."""
         with self._session() as session:
             version = newest_rest_version(self._get(session, "/openapi/v3"))
             if not version:
@@ -195,10 +189,7 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 
 def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs and nodes from pyslurm, the rest from squeue and scontrol.
-
-    Raises CannotAskSlurm if it does not fit.
-    """
+    """Return jobs and nodes from pyslurm, all else from squeue and scontrol. Raises CannotAskSlurm if it is unfit."""
     check_pyslurm(timeout_s)
     try:
         # -P: the folder of the program is not searched for imports.

@@ -160,10 +160,7 @@ class LeverMeasurement:
     def measure(
         self, replays: int = REPLAYS, what_ifs: int = WHAT_IF_REPLAYS, progress: Callable[[int], None] = lambda _: None
     ) -> tuple[Lever, ...]:
-        """Return a row for each policy of each lever, by so many replays, for caps by `what_ifs`.
-
-        `progress` gets the number of finished policies.
-        """
+        """Return each lever's policies as rows by so many replays and `what_ifs`; `progress` gets the number done."""
         rows = [Lever("order", saving, replays=each.replays) for saving, each in self._orders()]
         for number, (name, policy) in enumerate(LEVERS):
             rows.append(self._capacity_lever(name, policy, what_ifs if name == "caps" else replays))

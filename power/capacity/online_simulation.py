@@ -85,10 +85,7 @@ def check_sla(sla: float) -> None:
 
 
 def list_offers(snapshot: Snapshot) -> tuple[int, ...]:
-    """Return the numbers of units that OLS tries in turn: L, then ceil((l + U) / 2), to U, in whole nodes.
-
-    Raises BadInput if L is above U.
-    """
+    """Return the units OLS tries in turn: L, then ceil((l + U) / 2), to U, in whole nodes. Raises BadInput if L > U."""
     most, whole = snapshot.usable_units, snapshot.units_per_node
     check_units(snapshot, most)
     steps = [snapshot.least_units]

@@ -26,10 +26,7 @@ HORIZON_S = 24 * HOUR_S
 
 @dataclass(frozen=True, eq=False)
 class PricesAhead(FrozenColumns):
-    """`per_mwh[i]` holds from `at_s[i]` to the next one, the first from now, the last until `until_s`; all are known.
-
-    Consecutive prices differ.
-    """
+    """Known prices, no neighbours alike: `per_mwh[i]` from `at_s[i]` to the next, the first from now, to `until_s`."""
 
     at_s: Int64
     per_mwh: Float64
@@ -86,9 +83,7 @@ def offer_everything(snapshot: Snapshot, prices: PricesAhead) -> OfferProfile:
 
 
 def find_fewest_units(snapshot: Snapshot, prices: PricesAhead) -> Int64:
-    """Return the units that running jobs still hold at the start of each interval, by their expected ends, in whole
-    nodes.
-    """
+    """Return the units that running jobs still hold at each interval's start, by expected ends, in whole nodes."""
     end_s = np.maximum(snapshot.running.expected_end_s, snapshot.now_s + 1)
     held = (end_s[None, :] > prices.at_s[:, None]) @ snapshot.running.size
     per_node = snapshot.units_per_node

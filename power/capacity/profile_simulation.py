@@ -33,9 +33,7 @@ from sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
 from sim_backend.replay.schedule import NO_PEAKS
 
 UNCHANGED = ("profile", "window", "recent_s", "log")
-"""The parts of the engine's state that a run without window policy, promises and predictions does not change, and the
-log.
-"""
+"""The parts of the engine's state that a run without window policy, promises and predictions leaves, and the log."""
 
 RISING, SLEEPING, FALLING = (
     [state(depth) for depth in range(len(DEPTHS))] for state in (coming_up, asleep, going_down)
@@ -44,14 +42,10 @@ STATE_NUMBERS = np.arange(STATES)
 IS_RISING = np.isin(STATE_NUMBERS, RISING)
 IS_MOVING = np.isin(STATE_NUMBERS, RISING + FALLING)
 IS_SPARE = np.isin(STATE_NUMBERS, RISING + SLEEPING)
-"""By state: whether a node comes up; whether it is in transition; whether it sleeps or comes up, so that its units are
-spare.
-"""
+"""By state: whether a node comes up; is in transition; sleeps or comes up, so that its units are spare."""
 
 LAST_S = 1 << 60
-"""The submission time of a job that is never reached: without it the nodes would not change after the last job's
-end.
-"""
+"""The submission time of a job that is never reached: without it nodes would not change after the last end."""
 
 
 class EngineMachine(NamedTuple):

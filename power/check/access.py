@@ -114,10 +114,7 @@ def _unknown_nodes(nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
 
 
 def check_feeds(feeds: Iterable[tuple[str, Feed | None]], *, now_s: int) -> list[Finding]:
-    """Return a finding for each configured feed, by name.
-
-    The feeds store the answers in their caches.
-    """
+    """Return a finding for each configured feed, by name. The feeds store the answers in their caches."""
     window = Window(now_s - now_s % HOUR_S, now_s - now_s % HOUR_S + HOUR_S)
     return [_feed_finding(name, feed.known(window, now_s)) for name, feed in feeds if feed is not None]
 

@@ -235,9 +235,7 @@ class OrderRefused(OffpeakError):
 
 @dataclass(frozen=True)
 class StandbyContext:
-    """The settings of the door, the ledger, the author of the test ("admin NAME"), and the scheduler that the rules
-    query.
-    """
+    """The settings of the door, the ledger, the author of the test ("admin NAME"), and the rules' scheduler."""
 
     inventory: Inventory
     wire: Transport

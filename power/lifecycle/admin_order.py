@@ -120,9 +120,7 @@ async def execute_order(
 
 
 async def _poll_other_nodes(admin_order: AdminOrder, order: NodeOrder) -> dict[str, NodeRecord]:
-    """Return the records of all opted-in nodes after a poll: before one goes down, the door counts those that are
-    on.
-    """
+    """Poll all opted-in nodes and return their records: before one goes down, the door counts those that are on."""
     nodes = expand(admin_order.settings.nodes) if admin_order.settings.nodes and order is not NodeOrder.ON else ()
     if not nodes:
         return {}

@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NodePoller:
-    """The machines by their names, the driver of each, and the other sources that show whether a node is up or in
-    standby.
-    """
+    """The machines by name, the driver of each, and the other sources that show whether a node is up or in standby."""
 
     machines: Mapping[str, InventoryNode]
     drivers: Mapping[str, PowerDriver]

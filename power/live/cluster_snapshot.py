@@ -59,10 +59,7 @@ class NodeSleep:
 
 @dataclass(frozen=True, eq=False)
 class PowerSite:
-    """The machines, the settings, and the node classes by hardware name.
-
-    `shared_nodes`: the scheduler lets jobs share a node.
-    """
+    """Machines, settings, and node classes by hardware name. `shared_nodes`: the scheduler lets jobs share a node."""
 
     inventory: Inventory
     agent: AgentSettings

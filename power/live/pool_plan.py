@@ -253,9 +253,7 @@ def _is_new(job: Job, now_s: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PoolTargets:
-    """The targets of a pool: nodes awake (`floor`), idle and ready (`reserve`), idle and awake (`keep`), and the
-    reason.
-    """
+    """A pool's targets: nodes awake (`floor`), idle and ready (`reserve`), idle and awake (`keep`), and the reason."""
 
     capacity: CapacityPolicy
     row: int

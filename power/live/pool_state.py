@@ -339,9 +339,7 @@ LONGEST_UNDECIDED_S = 60
 def find_undecided_jobs(
     view: SchedulerView, decided: Container[str], rules: FlexibilityRules, *, is_capped: bool = False
 ) -> frozenset[str]:
-    """Return the new jobs that the queue loop has not decided on and that it may delay: their owners allow that, or
-    power `is_capped`.
-    """
+    """Return the new jobs that may be delayed, by their owners or if power `is_capped`, and are not decided on yet."""
     new = (
         job
         for job in view.jobs

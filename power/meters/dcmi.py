@@ -58,8 +58,6 @@ def watts(answer: bytes) -> tuple[float | None, str]:
 
 
 def dcmi_meter(machine: InventoryNode, wire: Transport) -> DcmiMeter:
-    """Return the meter of the machine's BMC, which shares the session of its driver. Raises BadInventory like
-    `address_of`.
-    """
+    """Return the meter of the machine's BMC, sharing its driver's session. Raises BadInventory like `address_of`."""
     bmc, sessions = address_of(machine), wire.sessions
     return DcmiMeter(bmc.node, partial(sessions.ask, bmc), partial(sessions.close, bmc), clock=wire.clock)

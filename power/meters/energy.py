@@ -83,9 +83,7 @@ COUNTER_TOLERANCE_STEPS = 2.0
 
 @dataclass(frozen=True)
 class CounterTotal:
-    """The counted energy [J], the number of resets, and the last value of the counter; None before the first
-    reading.
-    """
+    """The counted energy [J], the number of resets, and the counter's last value; None before the first reading."""
 
     energy_j: float = 0.0
     resets: int = 0
@@ -131,9 +129,7 @@ def _contradiction_text(count: CounterTotal, integrated: Energy) -> str:
 
 
 METER_ACCURACY = 0.02
-"""An inner meter may show so much more than an outer one, because of the meters' errors: PDUs and BMCs state 1 to 2
-%.
-"""
+"""An inner meter may show so much more than an outer one by the meters' errors: PDUs and BMCs state 1 to 2 %."""
 TENFOLD = (8.0, 12.5)
 """Two meters of the same power that differ by such a factor use different units: PDUs count in W or in 10 W."""
 MIN_COMMON_COVERAGE = 0.9
@@ -152,9 +148,7 @@ class MeasuringPoint:
 
 @dataclass(frozen=True)
 class PowerDifference:
-    """The power between an outer and an inner measuring point [W, share of the outer], and the problem with it, if
-    any.
-    """
+    """The power between an outer and an inner measuring point [W, share of the outer], and its problem, if any."""
 
     outer: str
     inner: str

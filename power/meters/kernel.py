@@ -161,9 +161,7 @@ HWMON_PATTERNS = ("hwmon*/power*_average", "hwmon*/power*_input")
 
 @dataclass(frozen=True)
 class HwmonSensor:
-    """One sensor file: `chip` is the folder ("hwmon1"), `file` a file in it ("power1_average"), `power_uw` its value if
-    any.
-    """
+    """One sensor: `chip` is its folder ("hwmon1"), `file` one in it ("power1_average"), `power_uw` its value if any."""
 
     chip: str
     file: str
@@ -193,9 +191,7 @@ def read_hwmon_sensors(sysfs: Path) -> tuple[HwmonSensor, ...]:
 
 
 def hwmon_readings(node: str, sensors: tuple[HwmonSensor, ...], *, at_unix_s: float) -> tuple[Reading, ...]:
-    """Return one reading for each sensor, its average if it has one. Parts may contain each other: do not add them
-    up.
-    """
+    """Return each sensor's reading, its average if it has one. Parts may contain each other: do not add them up."""
     last_first = sorted(sensors, key=lambda sensor: sensor.file.endswith("_average"))
     chosen = {sensor.key: sensor for sensor in last_first}.values()
     alike = Counter(_sensor_part(sensor) for sensor in chosen)
@@ -238,9 +234,7 @@ class HwmonMeter:
 
 @dataclass(frozen=True)
 class HeadNodeLoad:
-    """The load of this machine's processors and memory, and the temperature of its hottest sensor, None without
-    sensors.
-    """
+    """The load of this machine's processors and memory, and its hottest sensor's temperature, None without one."""
 
     cpu_percent: float
     memory_percent: float

@@ -94,9 +94,7 @@ def pdus_feeding(inventory: Inventory, nodes: Iterable[str]) -> tuple[Pdu, ...]:
 
 
 def site_meters(settings: Settings, inventory: Inventory, nodes: str | None, wire: Transport) -> tuple[Meter, ...]:
-    """Return the meters of these nodes; if `nodes` is None, of all machines and this one. Raises BadInventory for
-    unknown nodes.
-    """
+    """Return the meters of these nodes, None: of all machines and this one. Raises BadInventory for unknown nodes."""
     chosen = inventory.chosen(expand(nodes)) if nodes else inventory.machines
     pdus = pdus_feeding(inventory, [node.node for node in chosen]) if nodes else inventory.pdus
     own = () if nodes else (*own_meters(), *slurm_meters(settings))

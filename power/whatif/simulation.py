@@ -96,9 +96,7 @@ def check_known_power(snapshot: Snapshot, policy: Policy) -> None:
 
 
 def all_start_s(workload: Workload, holders: int, units: int, policy: Policy, snapshot: Snapshot) -> Int64:
-    """Return when the engine starts each job of the snapshot's workload. All are submitted at once; the first `holders`
-    start at once.
-    """
+    """Return when the engine starts each job of the workload: all submitted at once, the first `holders` started."""
     if holders == len(workload.submit_s):
         return workload.submit_s
     # All jobs run for their estimates; the engine is faster if it knows that.

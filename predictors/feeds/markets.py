@@ -10,10 +10,7 @@ from offpeak.text import did_you_mean
 
 @dataclass(frozen=True)
 class Market:
-    """One zone: its names at the sources, "" if a source does not publish it.
-
-    `place` is the hub or load zone inside an American market.
-    """
+    """A zone: its names at the sources, "" if a source lacks it; `place` is an American market's hub or load zone."""
 
     zone: str
     maps: str
@@ -63,10 +60,7 @@ BY_ZONE = {market.zone: market for market in MARKETS}
 
 
 def find_market(text: str) -> Market:
-    """Return the market of "DE-LU", or of "CAISO/TH_NP15_GEN-APND" with the place inside it.
-
-    Raises BadSetting otherwise.
-    """
+    """Return the market of "DE-LU", or of "CAISO/TH_NP15_GEN-APND" with the place inside it, else raise BadSetting."""
     zone, _, place = text.partition("/")
     if zone not in BY_ZONE:
         raise BadSetting(f"feeds.zone: {text!r} is not a known zone", hint=did_you_mean(zone, BY_ZONE))

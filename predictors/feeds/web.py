@@ -46,10 +46,7 @@ STATUSES: Mapping[int, FeedCondition] = {
 
 @dataclass(frozen=True)
 class HttpRequest:
-    """A request on behalf of a source; headers may contain a key and are not shown.
-
-    The whole answer must arrive within `timeout_s`.
-    """
+    """A source's request; headers may contain a key and are not shown. The whole answer must arrive in `timeout_s`."""
 
     source: str
     url: str

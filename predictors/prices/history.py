@@ -17,10 +17,7 @@ HIGHEST = 1e9
 
 @dataclass(frozen=True)
 class PriceSteps:
-    """`count` equal steps from `start_s` [Unix s] on.
-
-    Raises BadPrices unless `step_s` is 900, 1800 or 3600 and fits.
-    """
+    """`count` equal steps from `start_s` [Unix s]. Raises BadPrices unless `step_s` is 900, 1800 or 3600 and fits."""
 
     start_s: int
     step_s: int
@@ -91,10 +88,7 @@ def _run(which: NDArray[np.bool_] | Int64) -> slice:
 
 
 def price_history(series: Series) -> PriceHistory:
-    """Return the series by quarter-hours; a quarter-hour with several prices has the mean of the known ones.
-
-    A quarter-hour is known if its start is.
-    """
+    """Return the series by quarter-hours, known if their starts are; each has the mean of its known prices."""
     quarter_s = np.arange(-(-int(series.start_s[0]) // QUARTER_S) * QUARTER_S, series.end_s, QUARTER_S, dtype=np.int64)
     start_s = int(quarter_s[0]) if len(quarter_s) else 0
     price = value_at(series, quarter_s)

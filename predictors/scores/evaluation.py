@@ -170,10 +170,7 @@ class Score:
 def compute_score(
     actual: Float64, given: Prediction, *, naive: Prediction | None = None, close: float = HOUR_S
 ) -> Score:
-    """Return the score of the predictions `given` for `actual` float64[n], leaving out where `actual` is NaN.
-
-    Without `naive` the relative error is NaN.
-    """
+    """Return the score of `given` where `actual` float64[n] is known; without `naive` the relative error is NaN."""
     known = np.isfinite(actual)
     y, quantiles = actual[known], given.quantiles[known]
     error = np.abs(y - quantiles[:, MEDIAN])

@@ -155,9 +155,7 @@ class RunningStatistics:
 
     @property
     def table(self) -> CategoryTable:
-        """The table, until the next call of `make_room`; a kernel that adds keys to it must be followed by
-        `note_keys`.
-        """
+        """The table until the next `make_room`; a kernel that adds keys to it must be followed by `note_keys`."""
         return CategoryTable(self._slot_key, self._seen, self._kinds)
 
     def note_keys(self, added: int) -> None:

@@ -190,9 +190,7 @@ PENALTY = 0.1
 
 @kernel
 def ridge_at(rows: Float64, value: Float64, questions: Float64) -> float:
-    """Return the predictions for `questions` by a ridge regression of `value` on the standardised features of
-    `rows`.
-    """
+    """Return predictions for `questions` by a ridge regression of `value` on the standardised features of `rows`."""
     standard, mean, deviation = _standardised(rows)
     middle = value.mean()
     products, towards = _normal_equations(standard, value - middle)

@@ -156,9 +156,7 @@ class SnmpClient:
         return {name: answer for name, answer in pairs if not (isinstance(answer, NoSnmpValue) and answer.gone)}, ""
 
     async def _get(self, login: SnmpLogin, oids: tuple[str, ...]) -> SnmpValues:
-        """Request one packet of OIDs. After an error the failing OID is dropped and the rest requested again, as v1
-        requires.
-        """
+        """Request one packet of OIDs; after an error all but the failing OID again, as v1 requires."""
         if not oids:
             return {}
         status, index, found = await self._ask(login, get_cmd, oids)

@@ -66,9 +66,7 @@ class SnmpLogin:
 
 
 def read_snmp_login(pdu: Pdu) -> SnmpLogin:
-    """Read the login from its files. Raises BadInventory for values that SNMP does not define, BadInput like
-    `read_secret`.
-    """
+    """Read the login from its files. Raises BadInventory for what SNMP does not define, BadInput like `read_secret`."""
     credential, where = pdu.credential, f"credentials.{pdu.credential.name}"
     if pdu.version not in VERSIONS:
         raise BadInventory(f"pdus.{pdu.name}: {pdu.version!r} is not a version of SNMP", hint='known: "1", "2c", "3"')

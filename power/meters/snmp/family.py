@@ -101,9 +101,7 @@ class RowSource:
 
 @dataclass(frozen=True)
 class PduFamily:
-    """A family by its name. `detect` are prefixes of sysObjectID; `no_value` and negative numbers mean a missing
-    value.
-    """
+    """A PDU family. `detect` are prefixes of sysObjectID; `no_value` and negative numbers mean a missing value."""
 
     name: str
     models: str

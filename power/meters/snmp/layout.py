@@ -160,15 +160,11 @@ def _index_order(index: str) -> tuple[tuple[int, int | str], ...]:
 
 
 MAX_EXCESS = 0.25
-"""Parts may add up to so much more than the total: meters of PDUs are exact to a few percent, and are read one after
-the other.
-"""
+"""Parts may exceed the total by so much: PDUs are exact to a few percent, and parts are read one after the other."""
 MAX_LACK = 0.5
 """Or to so much less: some PDUs in a chain have no meters for phases or outlets."""
 MIN_POWER_FACTOR = 0.125
-"""The lowest plausible power factor, also of idle nodes. Watts that are too small by a factor of ten give a lower
-one.
-"""
+"""The lowest plausible power factor, also of idle nodes: watts too small by a factor of ten give a lower one."""
 DOUBTLESS_STEPS = 3.0
 """A difference of so many of the coarser steps is never doubtful."""
 

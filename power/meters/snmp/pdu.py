@@ -136,9 +136,7 @@ def _lacks_a_counter(layout: PduLayout, counted_rows: Sequence[PduRow]) -> bool:
 
 
 def _total_power(layout: PduLayout, answers: SnmpValues) -> tuple[float | None, str]:
-    """Return the watts of all rows and a note. There is no sum if a row has lost its value; rows that never had one are
-    left out and named.
-    """
+    """Return the watts of all rows and a note, no sum if a row lost its value; rows that never had one are named."""
     known_w: list[float] = []
     lost: list[str] = []
     never: list[str] = []
