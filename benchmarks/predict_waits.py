@@ -10,10 +10,9 @@ from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
 from power.whatif.simulation import simulate_waits_s
-from predictors.scores.exams import WaitExam, wait_exam
-from predictors.waits.arbiter import WaitPredictor
+from predictors.scores import WaitExam, wait_exam
 from predictors.waits.questions import NO_JOB, WaitQuestions
-from predictors.waits.registry import wait_predictors
+from predictors.waits.registry import WaitPredictor, wait_predictors
 from predictors.waits.states import snapshot_features
 from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.schedule import replay

@@ -20,8 +20,7 @@ from predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tarif
 from predictors.feeds.energy_charts import format_utc
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownSeries, Window
-from predictors.model_file import ModelOrigin, load_model, save_model
-from predictors.port import Prediction, certain
+from predictors.port import ModelOrigin, Prediction, certain, load_model, save_model
 from predictors.prices.history import QUARTER_S, STEPS_S, PriceHistory, PriceSteps, price_at, price_history
 from predictors.prices.lear import INPUT_DAYS
 from predictors.prices.outlook import price_fallback

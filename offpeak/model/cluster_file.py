@@ -16,8 +16,8 @@ from offpeak.files import read_bytes
 from offpeak.machines.node_sets import MOST_NODES, expand, fold
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import DEFAULT_PREEMPTION, Allowance, PreemptionRules, PreemptMode, Qos
+from offpeak.model.node_class_file import TomlEntry, TomlFormat
 from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
-from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_duration_s, parse_memory_mib
 from offpeak.text import did_you_mean
 

@@ -16,8 +16,7 @@ from offpeak.model.cluster import Cluster
 from offpeak.model.limits import Limit
 from offpeak.model.request import Chunk, Request
 from plugin.day_plan.inputs import PlanInputs, expected_end_s
-from plugin.planner.limits import NO_DEMAND, UNLIMITED, Demands, LimitUse, PlanLimits
-from plugin.planner.problem import Plan, Rates, Work
+from plugin.planner.problem import NO_DEMAND, UNLIMITED, Demands, LimitUse, Plan, PlanLimits, Rates, Work
 from plugin.scheduler.job import HOLDING, Job
 
 

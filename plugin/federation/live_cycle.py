@@ -17,13 +17,12 @@ from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.step_series import Series
 from plugin.federation.choice import SiteChoice, SiteEstimate
 from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, SiteStates
-from plugin.federation.electricity import mix_carbon, tariff_price
 from plugin.federation.jobs import PlacementRequest, policy_for, request_columns
 from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches, transfer_s
 from plugin.federation.policies import grid_policy
 from plugin.federation.site_report import Curve, SiteReport, WaitRows
 from plugin.federation.site_waits import SiteWait, expected_wait
-from plugin.federation.sites import Grid, Site
+from plugin.federation.sites import Grid, Site, mix_carbon, tariff_price
 
 REASONS = {
     DecisionReason.IMPOSSIBLE: "no site can run it: {missing}",

@@ -18,9 +18,8 @@ from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import IntegralCurve, Series
 from plugin.federation.choice import SiteMismatch
 from plugin.federation.cycle import GridCycle, Predictions
-from plugin.federation.electricity import integrate_series
 from plugin.federation.jobs import GridJobs
-from plugin.federation.sites import Grid
+from plugin.federation.sites import Grid, integrate_series
 
 
 @dataclass(frozen=True, eq=False)

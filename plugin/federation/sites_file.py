@@ -27,8 +27,18 @@ from offpeak.model.node_class_file import bundled_node_class, bundled_node_class
 from offpeak.prices.tariff import Tariff, parse_tariff
 from offpeak.settings.kinds import BANDWIDTH, CARBON, LATENCY
 from offpeak.text import did_you_mean
-from plugin.federation.electricity import esc_g_per_kwh
-from plugin.federation.sites import MOST_FEATURES, SLURM, SSH, Grid, Link, Reach, Site, SiteRoom, parse_reach
+from plugin.federation.sites import (
+    MOST_FEATURES,
+    SLURM,
+    SSH,
+    Grid,
+    Link,
+    Reach,
+    Site,
+    SiteRoom,
+    esc_g_per_kwh,
+    parse_reach,
+)
 from predictors.feeds.markets import MARKETS, find_market
 
 AtLeastOne = Annotated[int, Field(ge=1)]

@@ -28,8 +28,7 @@ from plugin.planner.capacity import (
     watts,
     with_more_steps,
 )
-from plugin.planner.limits import NO_DEMAND
-from plugin.planner.problem import TOMORROW, Plan, Problem, Work, empty_plan, first_unit
+from plugin.planner.problem import NO_DEMAND, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
 
 
 class WorkColumns(NamedTuple):

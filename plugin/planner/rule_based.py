@@ -11,9 +11,19 @@ import numpy as np
 from offpeak.compiled import in_place, kernel
 from offpeak.model.arrays import Int64
 from plugin.planner.capacity import watts
-from plugin.planner.limits import Demands, LimitUse
 from plugin.planner.placement import Places
-from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, Problem, Work, empty_plan, first_unit, resource_columns
+from plugin.planner.problem import (
+    NO_LIMIT,
+    TOMORROW,
+    Demands,
+    LimitUse,
+    Plan,
+    Problem,
+    Work,
+    empty_plan,
+    first_unit,
+    resource_columns,
+)
 
 
 class QueuedWork(NamedTuple):

@@ -11,7 +11,7 @@ from plugin.scheduler.registry import SLURM, scheduler_name
 from plugin.slurm.commands import CannotAskSlurm, ask
 from plugin.slurm.nodes import read_machine
 from power.drivers.transport import Transport
-from power.meters.dcmi import dcmi_meter
+from power.meters.bmc import dcmi_meter
 from power.meters.kernel import HwmonMeter, RaplMeter
 from power.meters.port import Meter
 from power.meters.slurm import SlurmMeter, gathers_energy
@@ -20,7 +20,7 @@ SLURM_TIMEOUT_S = 10.0
 
 
 def _redfish(machine: InventoryNode, wire: Transport) -> Meter:
-    from power.meters.redfish import RedfishMeter
+    from power.meters.bmc import RedfishMeter
 
     return RedfishMeter(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 

@@ -19,8 +19,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s
 from predictors.choice import NAIVE, PredictorChoice
-from predictors.model_file import ModelOrigin
-from predictors.port import Prediction, State, check_state, join_states, scalar_array, state_part
+from predictors.port import ModelOrigin, Prediction, State, check_state, join_states, scalar_array, state_part
 from predictors.prices.history import QUARTER_S, PriceHistory, PriceSteps, join_histories, price_at
 from predictors.prices.models import MEMBERS, WEEK, Member
 from predictors.prices.outlook import (

@@ -1,5 +1,5 @@
 """Predictors of queue waits behind one port, and an arbiter over them.
 
-`questions` defines questions and outcomes. `states` and `state_row` convert the machine's state at submission to a row
-of numbers. `similar_jobs`, `boosted` and the predictors of `registry` answer; `arbiter` weighs their answers.
+`questions` defines questions and outcomes. `states` converts the machine's state at submission to a row of numbers.
+`similar_jobs`, `boosted` and the predictors of `registry` answer, and its arbiter weighs their answers.
 """

@@ -13,7 +13,7 @@ from predictors.trees.forest import Forest, forest_state, restore_forest
 from predictors.trees.grow import Growth, GrowthSchedule, TrainingHistory, can_grow, grow, no_trees
 from predictors.trees.running_statistics import COMMON, RECENT_MEAN, RunningStatistics
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
-from predictors.waits.state_row import FEATURES
+from predictors.waits.states import FEATURES
 
 MOST_ROWS = 200_000
 GROWTH = Growth(loss="absolute_error")

@@ -1,21 +1,109 @@
-"""The predictors of waits, and the two simplest: no wait at all, and the what-if simulation.
+"""The predictors of waits, the two simplest (no wait at all, the what-if simulation), and the arbiter over them.
 
 `PlannedWaits` runs the scheduler on from the present state; the caller passes the simulation in.
+
+The arbiter takes the weighted median of several answers; smaller recent errors give more weight, separately for jobs
+that find room and jobs that do not. This is a vote with weights by past errors (Littlestone and Warmuth, "The weighted
+majority algorithm", Information and Computation 108, 1994), here with a discount for old errors. Following only the
+best member errs more: the error of a long wait becomes known late, and until then a member that predicts no waits
+leads.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import Snapshot
-from predictors.port import EMPTY_STATE, Prediction, State, certain
+from predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain, check_state, join_states, state_part
+from predictors.recent_errors import OpenQuestions
 from predictors.trees.grow import GrowthSchedule, can_grow
-from predictors.waits.arbiter import Arbiter, WaitPredictor
 from predictors.waits.boosted import SCHEDULE, BoostedWaits
-from predictors.waits.questions import WaitOutcomes, WaitQuestions, WaitSpread
+from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.similar_jobs import SimilarJobs
-from predictors.waits.state_row import FEATURES
+from predictors.waits.states import FEATURES
+
+MISSING, QUEUED = FEATURES.index("missing_units"), FEATURES.index("queued_jobs")
+KEPT_SHARE = 0.998
+"""How much of its weight an error keeps with each further job of its class: after 346 jobs it weighs half."""
+
+LEAST_ERROR_S = 1.0
+
+NOBODY_WAITS, ROOM, NO_ROOM = range(3)
+"""The classes: there is room and nobody is ahead, there is room but others wait for more, there is no room."""
+
+WaitPredictor = Predictor[WaitQuestions, WaitOutcomes]
+
+
+class MemberAnswers(NamedTuple):
+    """The answers of the members about a job of a class."""
+
+    wait_s: Float64
+    case: int
+
+
+class Arbiter:
+    """Queries its `members`, which have equal weights until errors are known; the basis names the member."""
+
+    def __init__(self, members: tuple[WaitPredictor, ...], name: str = "arbiter") -> None:
+        self.name, self.members = name, members
+        self._open: OpenQuestions[MemberAnswers] = OpenQuestions()
+        self._error_s = np.zeros((NO_ROOM + 1, len(members)))
+
+    def learn(self, outcome: WaitOutcomes, at_s: int) -> None:
+        """Learn jobs that have started, and the error of each member's first answer about them."""
+        for job_id, wait_s in zip(outcome.questions.job_id.tolist(), outcome.wait_s.tolist(), strict=True):
+            given = self._open.take_out(job_id)
+            if given is not None:
+                error_s = self._error_s[given.case]
+                error_s += (1 - KEPT_SHARE) * (np.abs(given.wait_s - wait_s) - error_s)
+        for member in self.members:
+            member.learn(outcome, at_s)
+
+    def predict(self, question: WaitQuestions, at_s: int) -> Prediction:
+        """Return for each job the answer of the member that is in the middle."""
+        answers = [member.predict(question, at_s) for member in self.members]
+        predicted_s, case = np.stack([answer.point for answer in answers], axis=1), _case(question)
+        real = question.job_id != NO_JOB
+        self._open.remember(question.job_id[real].tolist(), map(MemberAnswers, predicted_s[real], case[real].tolist()))
+        return _picked(answers, self.members, _middle(predicted_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2))
+
+    def state(self) -> State:
+        """Return the errors and the state of each member."""
+        members = {str(number): member.state() for number, member in enumerate(self.members)}
+        return {"error_s": self._error_s.copy(), **join_states(members)}
+
+    def restore(self, state: State) -> None:
+        """Take over both."""
+        check_state(is_so=state["error_s"].shape == self._error_s.shape, what="errors of other members")
+        self._error_s = np.array(state["error_s"], np.float64)
+        for number, member in enumerate(self.members):
+            member.restore(state_part(state, str(number)))
+
+
+def _case(question: WaitQuestions) -> Int64:
+    rows = question.rows
+    return np.where(rows[:, MISSING] > 0, NO_ROOM, np.where(rows[:, QUEUED] > 0, ROOM, NOBODY_WAITS))
+
+
+def _middle(predicted_s: Float64, weight: Float64) -> Int64:
+    """Return the index of the member with the weighted median of each row; both float64[n, members]."""
+    rising = np.argsort(predicted_s, axis=1, kind="stable")
+    so_far = np.cumsum(np.take_along_axis(weight, rising, axis=1), axis=1)
+    middle = (so_far >= so_far[:, -1:] / 2).argmax(axis=1)
+    chosen: Int64 = rising[np.arange(len(middle)), middle]
+    return chosen
+
+
+def _picked(answers: list[Prediction], members: tuple[WaitPredictor, ...], chosen: Int64) -> Prediction:
+    """Return row i of answer `chosen[i]`, with the member's name before its basis."""
+    rows = np.arange(len(chosen))
+    return Prediction(
+        np.stack([answer.mean for answer in answers])[chosen, rows],
+        np.stack([answer.quantiles for answer in answers])[chosen, rows],
+        tuple(f"{members[one].name}: {answers[one].basis[row]}" for row, one in enumerate(chosen.tolist())),
+    )
 
 
 class NoWaitPredictor:

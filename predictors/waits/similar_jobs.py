@@ -14,7 +14,7 @@ from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
 from predictors.port import Prediction, State, check_state, join_states, state_part
 from predictors.waits.questions import WaitOutcomes, WaitQuestions, WaitSpread
-from predictors.waits.state_row import PUBLISHED
+from predictors.waits.states import PUBLISHED
 
 
 class LatestRows:

@@ -15,9 +15,9 @@ from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.snapshot import Snapshot
-from predictors.waits.arbiter import WaitPredictor
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions
-from predictors.waits.state_row import FEATURES, JobColumns, SubmittedJob, write_row
+from predictors.waits.registry import WaitPredictor
+from predictors.waits.states import FEATURES, JobColumns, SubmittedJob, write_row
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.grid.broker import Moment, WaitEstimator
 from sim_backend.grid.sites import OpenSite

@@ -23,10 +23,9 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_integrals import Usage, energy_and_charge, integrate_constant
 from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.cycle import GridRules
-from plugin.federation.electricity import esc_g_per_kwh
 from plugin.federation.jobs import Goal
 from plugin.federation.policies import grid_policy
-from plugin.federation.sites import Site
+from plugin.federation.sites import Site, esc_g_per_kwh
 from sim_backend.grid.broker import Decider, run_grid
 from sim_backend.grid.electricity import Steady
 from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SleepingNodes

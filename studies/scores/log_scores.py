@@ -26,8 +26,17 @@ from power.whatif.simulation import simulate_waits_s
 from predictors.job_power import POWER_PREDICTORS, readings_w
 from predictors.port import Predictor
 from predictors.run_times.registry import RUN_TIME_PREDICTORS, boosted_run_time
-from predictors.scores.evaluation import Exam, Score, compute_score, take_exam
-from predictors.scores.exams import JobExam, WaitExam, power_exam, run_time_exam, wait_exam
+from predictors.scores import (
+    Exam,
+    JobExam,
+    Score,
+    WaitExam,
+    compute_score,
+    power_exam,
+    run_time_exam,
+    take_exam,
+    wait_exam,
+)
 from predictors.trees.boosted import SCHEDULE, BoostedTrees
 from predictors.trees.grow import GrowthSchedule, can_grow
 from predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors

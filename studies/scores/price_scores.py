@@ -24,8 +24,7 @@ from predictors.port import Prediction, certain
 from predictors.prices.history import PriceHistory, PriceSteps, price_history
 from predictors.prices.models import LAST_WEEK, MEMBERS, SINGLE, Member
 from predictors.prices.predictor import PricePredictor
-from predictors.scores.evaluation import Score, compute_score, take_exam
-from predictors.scores.exams import PriceExam, price_exam
+from predictors.scores import PriceExam, Score, compute_score, price_exam, take_exam
 from studies.report import StudyTable, TableCell
 
 LOCAL_TIME = "local_time"

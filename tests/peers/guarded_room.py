@@ -18,7 +18,7 @@ from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
-from power.check.enrolment import probe_bmcs
+from power.check.devices import probe_bmcs
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport

@@ -11,8 +11,18 @@ from itertools import combinations, product
 import numpy as np
 
 from offpeak.model.facility import Facility
-from plugin.planner.limits import Demands, LimitUse, PlanLimits
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Problem, Rates, Running, Work
+from plugin.planner.problem import (
+    NO_LIMIT,
+    NOTHING_RUNS,
+    Demands,
+    LimitUse,
+    NodeCapacities,
+    PlanLimits,
+    Problem,
+    Rates,
+    Running,
+    Work,
+)
 
 HORIZON_S = 9
 FULL_W = 4000.0

@@ -12,9 +12,8 @@ import pytest
 from hypothesis.strategies import SearchStrategy
 
 from offpeak.errors import OffpeakError
-from predictors.model_file import ModelOrigin, load_model, save_model
-from predictors.port import LEVELS, Prediction
-from predictors.scores.evaluation import Exam, take_exam
+from predictors.port import LEVELS, ModelOrigin, Prediction, load_model, save_model
+from predictors.scores import Exam, take_exam
 
 ORIGIN = ModelOrigin(outcomes=3, first_s=10, last_s=20, mae=1.5)
 

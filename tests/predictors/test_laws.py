@@ -8,7 +8,7 @@ from random_jobs import alike, populations
 
 from predictors.job_power import POWER_PREDICTORS, DeclaredPower, JobPowerQuantity, chosen_power
 from predictors.run_times.registry import RUN_TIME_PREDICTORS, RunTimeQuantity, chosen_run_time
-from predictors.scores.exams import power_exam, run_time_exam
+from predictors.scores import power_exam, run_time_exam
 from predictors.trees.boosted import BoostedTrees
 from predictors.trees.grow import Growth, GrowthSchedule
 

@@ -8,7 +8,7 @@ from laws import ORIGIN
 
 from offpeak.errors import BadInput, CannotWrite
 from predictors.job_power import DeclaredPower
-from predictors.model_file import load_model, save_model
+from predictors.port import load_model, save_model
 from predictors.run_times.last_two import LastTwo
 from predictors.run_times.registry import boosted_run_time
 from predictors.trees.forest import Forest, forest_state, restore_forest

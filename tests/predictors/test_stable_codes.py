@@ -4,7 +4,7 @@ from hypothesis import given
 from random_jobs import populations
 
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames
-from predictors.submitted_jobs import stable_code, with_stable_codes
+from predictors.job_history import stable_code, with_stable_codes
 
 
 def test_a_name_has_the_same_code_everywhere():

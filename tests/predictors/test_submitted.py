@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from random_jobs import populations
 
-from predictors.submitted_jobs import jobs_at_submission
+from predictors.job_history import jobs_at_submission
 
 REPORTED_BY_TIME = ("runtime_s", "logged_start_s", "node_power_w")
 

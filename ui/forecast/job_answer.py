@@ -19,13 +19,12 @@ from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
 from power.whatif.simulation import simulate_waits_s
 from power.whatif.snapshot_file import read_snapshot
+from predictors.job_history import jobs_at_submission, stable_code, with_stable_codes
 from predictors.job_power import DeclaredPower, boosted_power, power_history
-from predictors.model_file import ModelOrigin, load_model, save_model
-from predictors.port import Prediction, Predictor
+from predictors.port import ModelOrigin, Prediction, Predictor, load_model, save_model
 from predictors.run_times.last_two import LastTwo
 from predictors.run_times.registry import UserEstimate, boosted_run_time, similar_run_times
-from predictors.scores.evaluation import Exam, teach
-from predictors.submitted_jobs import jobs_at_submission, stable_code, with_stable_codes
+from predictors.scores import Exam, teach
 from predictors.trees.grow import SELDOM
 from predictors.waits.registry import arbiter
 from predictors.waits.states import LogStates, if_submitted_now

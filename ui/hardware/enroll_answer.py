@@ -25,7 +25,7 @@ from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from plugin.scheduler.registry import scheduler_of
-from power.check.enrolment import EnrolmentResult, probe_bmcs
+from power.check.devices import EnrolmentResult, probe_bmcs
 from power.check.findings import failed_finding, group_findings
 from power.check.standby import StandbyContext, StandbyTestResult, run_standby_test
 from power.drivers.transport import Transport

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from power.meters.port import Reading
-from power.meters.snmp.answers import SnmpValues, parse_snmp_number, values_below
+from power.meters.snmp.client import SnmpValues, parse_snmp_number, values_below
 from power.meters.snmp.family import KINDS, ColumnSpec, PduFamily, RowCondition, RowNaming, RowSource, parse_step
 
 

@@ -14,8 +14,14 @@ from offpeak.machines.inventory import Pdu
 from offpeak.text import counted
 from power.drivers.logins import Logins
 from power.meters.port import Reading
-from power.meters.snmp.answers import NoSnmpValue, SnmpValues, parse_snmp_number
-from power.meters.snmp.client import DEFAULT_PATIENCE, SnmpClient, SnmpPatience
+from power.meters.snmp.client import (
+    DEFAULT_PATIENCE,
+    NoSnmpValue,
+    SnmpClient,
+    SnmpPatience,
+    SnmpValues,
+    parse_snmp_number,
+)
 from power.meters.snmp.engines import SnmpEngines, SnmpLogin, read_snmp_login
 from power.meters.snmp.family import PduFamily
 from power.meters.snmp.family_file import SYS_OBJECT_ID, candidate_families, is_of_family, read_family

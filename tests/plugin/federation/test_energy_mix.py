@@ -3,8 +3,7 @@
 import pytest
 
 from offpeak.errors import BadInput
-from plugin.federation.electricity import esc_g_per_kwh
-from plugin.federation.sites import Site
+from plugin.federation.sites import Site, esc_g_per_kwh
 
 # Majanen et al., Table III; the third CUE is printed 0.166792, which is not the product of its factors.
 TABLE_3 = [

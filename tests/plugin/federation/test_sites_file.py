@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadSites
-from plugin.federation.electricity import mix_carbon, tariff_price
+from plugin.federation.sites import mix_carbon, tariff_price
 from plugin.federation.sites_file import example_sites, read_sites
 
 NORTH = """\

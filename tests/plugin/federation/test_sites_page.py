@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from plugin.federation.electricity import EMISSIONS_G_PER_KWH
+from plugin.federation.sites import EMISSIONS_G_PER_KWH
 from plugin.federation.sites_file import EXAMPLE, LinkTable, SiteTable
 
 

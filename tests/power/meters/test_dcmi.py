@@ -12,7 +12,7 @@ from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
-from power.meters.dcmi import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
+from power.meters.bmc import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
 from power.meters.port import Reading
 
 # Of ipmi_sim: DCMI itself asks for user only.

@@ -12,8 +12,8 @@ from offpeak.errors import BadAnswer, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
 from power.drivers.logins import Logins
+from power.meters.bmc import RedfishMeter
 from power.meters.port import Reading
-from power.meters.redfish import RedfishMeter
 
 METRICS, POWER = f"{CHASSIS}/EnvironmentMetrics", f"{CHASSIS}/Power"
 NOON = 1_795_219_200.0

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from random_jobs import jobs_of, user_habits
 
+from predictors.job_history import jobs_at_submission
 from predictors.job_power import (
     DeclaredPower,
     boosted_power,
     power_history,
     readings_w,
 )
-from predictors.scores.evaluation import compute_score, take_exam
-from predictors.scores.exams import power_exam
-from predictors.submitted_jobs import jobs_at_submission
+from predictors.scores import compute_score, power_exam, take_exam
 from sim_backend.traces.read import read_log
 
 USER, OTHER = 3, 4

@@ -13,8 +13,7 @@ from offpeak.model.local_time import parse_zone, to_local_s
 from predictors.prices.history import PriceHistory, PriceSteps
 from predictors.prices.models import BLEND, LAST_WEEK
 from predictors.prices.predictor import PricePredictor
-from predictors.scores.evaluation import compute_score, take_exam
-from predictors.scores.exams import price_exam
+from predictors.scores import compute_score, price_exam, take_exam
 
 # Newfoundland's clock went back from 00:01 to 23:01 until 2011, Lord Howe's goes back by half an hour.
 ZONES = ("UTC", "Europe/Brussels", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu")

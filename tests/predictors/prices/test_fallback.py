@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import parse_zone
 from predictors.choice import NAIVE
-from predictors.model_file import load_model, save_model
+from predictors.port import load_model, save_model
 from predictors.prices.history import PriceHistory, PriceSteps
 from predictors.prices.models import BLEND, YESTERDAY
 from predictors.prices.outlook import FALLBACK_RULE, price_fallback

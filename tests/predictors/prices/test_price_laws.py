@@ -14,7 +14,7 @@ from offpeak.model.local_time import parse_zone
 from predictors.prices.history import PriceHistory
 from predictors.prices.models import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
 from predictors.prices.predictor import PricePredictor
-from predictors.scores.exams import price_exam
+from predictors.scores import price_exam
 
 pytestmark = pytest.mark.thorough
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from predictors.run_times.registry import UserEstimate, boosted_run_time
-from predictors.scores.evaluation import compute_score, take_exam
-from predictors.scores.exams import run_time_exam
+from predictors.scores import compute_score, run_time_exam, take_exam
 from sim_backend.traces.read import read_log
 
 pytestmark = pytest.mark.thorough

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from random_jobs import populations, user_habits
 
-from predictors.model_file import load_model, save_model
+from predictors.job_history import jobs_at_submission
+from predictors.port import load_model, save_model
 from predictors.run_times.last_two import LastTwo
-from predictors.scores.evaluation import compute_score, take_exam, teach
-from predictors.scores.exams import run_time_exam
-from predictors.submitted_jobs import jobs_at_submission
+from predictors.scores import compute_score, run_time_exam, take_exam, teach
 
 JOBS = user_habits(300, 1)
 

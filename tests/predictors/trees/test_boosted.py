@@ -5,8 +5,7 @@ import pytest
 from random_jobs import user_habits
 
 from predictors.run_times.registry import RunTimeQuantity
-from predictors.scores.evaluation import compute_score, take_exam
-from predictors.scores.exams import run_time_exam
+from predictors.scores import compute_score, run_time_exam, take_exam
 from predictors.trees.boosted import BoostedTrees
 from predictors.trees.grow import Growth, GrowthSchedule
 

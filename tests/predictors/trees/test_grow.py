@@ -74,7 +74,7 @@ sys.modules["sklearn"] = None
 sys.path.insert(0, {tests!r})
 from random_jobs import user_habits
 from predictors.run_times.registry import boosted_run_time
-from predictors.submitted_jobs import jobs_at_submission
+from predictors.job_history import jobs_at_submission
 predictor = boosted_run_time()
 predictor.learn(user_habits(600, 1), 10**9)
 asked = jobs_at_submission(user_habits(3, 2))

@@ -7,9 +7,8 @@ from hypothesis.extra.numpy import arrays
 from logged_waits import jobs_of
 
 from predictors.port import certain
-from predictors.scores.evaluation import compute_score, take_exam
-from predictors.scores.exams import wait_exam
-from predictors.waits.arbiter import Arbiter, _middle
+from predictors.scores import compute_score, take_exam, wait_exam
+from predictors.waits.registry import Arbiter, _middle
 
 
 class Says:

@@ -7,12 +7,11 @@ import pytest
 from logged_waits import jobs_of
 
 from predictors.port import LEVELS, certain
-from predictors.scores.evaluation import compute_score, take_exam
-from predictors.scores.exams import wait_exam
+from predictors.scores import compute_score, take_exam, wait_exam
 from predictors.trees.grow import Growth
-from predictors.waits.arbiter import Arbiter
 from predictors.waits.boosted import BoostedWaits
 from predictors.waits.questions import NO_JOB
+from predictors.waits.registry import Arbiter
 from predictors.waits.similar_jobs import SimilarJobs
 from predictors.waits.states import if_submitted_now
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from logged_waits import UNITS, logged_jobs
 
-from predictors.scores.exams import wait_exam
+from predictors.scores import wait_exam
 
 
 @given(logged_jobs())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from predictors.waits.questions import WaitOutcomes, WaitQuestions
 from predictors.waits.similar_jobs import BASES, CLUSTER, HISTORY, RIDGE, SimilarJobs
-from predictors.waits.state_row import FEATURES
+from predictors.waits.states import FEATURES
 
 
 def questions(sizes):

@@ -5,11 +5,10 @@ from hypothesis import given
 from laws import LAWS, Subject
 from logged_waits import UNITS, logged_jobs
 
-from predictors.scores.exams import wait_exam
+from predictors.scores import wait_exam
 from predictors.trees.grow import Growth, GrowthSchedule
-from predictors.waits.arbiter import Arbiter
 from predictors.waits.boosted import BoostedWaits
-from predictors.waits.registry import NoWaitPredictor, PlannedWaits
+from predictors.waits.registry import Arbiter, NoWaitPredictor, PlannedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 
 pytestmark = pytest.mark.thorough

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from plugin.federation.electricity import esc_g_per_kwh
+from plugin.federation.sites import esc_g_per_kwh
 from studies.energy_carbon import run as simulate
 from studies.energy_carbon.federation import (
     CLUSTERS,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.scores.evaluation import take_exam
+from predictors.scores import take_exam
 from studies.scores.log_scores import (
     POWER,
     RUN_TIME,

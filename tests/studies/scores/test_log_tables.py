@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from predictors.scores.evaluation import Score
+from predictors.scores import Score
 from studies.report import cell_text
 from studies.scores.log_scores import POWER, RUN_TIME, WAIT, LogResult, LogTask, log_tables
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.scores.evaluation import Score
+from predictors.scores import Score
 from studies.report import cell_text
 from studies.scores.price_scores import OURS, PriceResult, price_tables
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from predictors.prices.predictor import PricePredictor
-from predictors.scores.evaluation import take_exam
-from predictors.scores.exams import price_exam
+from predictors.scores import price_exam, take_exam
 from studies.scores.price_scores import (
     ALL,
     DAYS_AHEAD,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offpeak.display import clock_text
 from predictors.port import Prediction
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
-from predictors.waits.state_row import FEATURES
+from predictors.waits.states import FEATURES
 from studies.scores.log_scores import WAIT
 from ui.forecast.job_answer import JobForecast, PredictorAnswer, _table, forecast_json
 from ui.requests import ForecastJob
