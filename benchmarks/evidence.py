@@ -21,7 +21,7 @@ from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, NodeStateRecord, Price, SavingRecord
-from offpeak.ledger.seals import make_next_seal
+from offpeak.ledger.seals import KEY_NAME, make_next_seal
 from offpeak.ledger.tables import decisions, jobs, prices, quarters, savings, series, states
 from offpeak.model.constants import DAY_S
 from offpeak.settings.ledger import LedgerSettings
@@ -31,6 +31,7 @@ BEGIN = datetime(2026, 7, 1, tzinfo=UTC)
 DAYS = 31
 MONTH = f"{BEGIN:%Y-%m}"
 INSERTED_AT_ONCE = 50_000
+KEY = "0f" * 32
 
 
 def write_month(url: str, nodes: int = NODES, count: int = JOBS, days: int = DAYS) -> None:
@@ -103,11 +104,12 @@ def seal_days(url: str, zone: tzinfo = UTC) -> list[float]:
     now_s = BEGIN.timestamp() + (DAYS + 2) * DAY_S
     # A day is sealed only when a newer row is there.
     ledger.write_states([NodeStateRecord("n0001", now_s - 1, "on", "on", "offpeak", "")])
+    ledger.remember(KEY_NAME, KEY)
     ledger.settle()
     while True:
         began = time.perf_counter()
         with open_ledger(url) as connection:
-            seal = make_next_seal(connection, zone, now_s, now_s)
+            seal = make_next_seal(connection, zone, now_s, now_s, key=KEY)
         if seal is None or (not seal.rows and took_s):
             break
         ledger.write_seal(seal)

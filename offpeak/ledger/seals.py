@@ -5,10 +5,13 @@ and the savings of a day are booked again during the next one. A row belongs to 
 Readings and minutes are not sealed, because they are pruned within weeks; the quarter-hours are.
 
 The digest of a table's day is SHA-256 over its columns in order of the key, the same for SQLite and PostgreSQL:
-numbers as IEEE 754 doubles, little-endian, without a value NaN, but 0 for an energy of savings that is not known, which
-older programs stored; texts as the JSON list of the distinct ones, sorted,
+numbers as IEEE 754 doubles, little-endian, without a value NaN; texts as the JSON list of the distinct ones, sorted,
 and the place of each row's text in it as a 32-bit integer. Beside it stand sums over 16 groups of rows. From them the
 row of a group is found that was changed, deleted or added, as long as it is the only one of its group.
+
+Names of people, and texts that may have them, are sealed as their pseudonyms: BLAKE2 digests under a secret key of the
+ledger. So rows with the pseudonyms in place of the names prove as much, to somebody who does not know the key. Seals of
+older programs are over the names, and over 0 where a saving is not known.
 """
 
 import base64
@@ -24,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import JSON, Column, Connection, FromClause, Text, func, insert, select
 
+from offpeak.door.effect import SCHEDULER, US
 from offpeak.ledger import tables
 from offpeak.ledger.tables import quarters, seals, series
 from offpeak.model.arrays import Float64
@@ -60,6 +64,12 @@ SealedRows = Mapping[str, Any]
 """The rows of a table by column, each a TextColumn or an array of numbers, NaN for those that are not known."""
 
 
+def recoded(column: TextColumn, values: Sequence[str]) -> TextColumn:
+    """Return the column with other values in place of its own, in any order."""
+    changed = text_column(values)
+    return TextColumn(changed.values, changed.codes[column.codes])
+
+
 def text_column(texts: Sequence[str]) -> TextColumn:
     """Return the column of these texts."""
     values = tuple(sorted(set(texts)))
@@ -72,6 +82,7 @@ class SealedTable:
     """A table whose rows are sealed: the columns, those that identify a row, and the column with its time.
 
     A row belongs to the day that has its time; one with the end of a period `to_end` belongs to the day before it.
+    The texts of the columns `personal` are sealed as pseudonyms.
     """
 
     rows: FromClause
@@ -79,6 +90,7 @@ class SealedTable:
     keys: tuple[str, ...]
     at: str
     to_end: bool = False
+    personal: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -97,10 +109,12 @@ def is_text(column: Column[Any]) -> bool:
     return isinstance(column.type, Text | JSON)
 
 
-def _sealed(name: str, keys: str, at: str, *, to_end: bool = False, without: str = "") -> SealedTable:
+def _sealed(
+    name: str, keys: str, at: str, *, to_end: bool = False, without: str = "", personal: str = ""
+) -> SealedTable:
     table = tables.metadata.tables[name]
     columns = tuple(column for column in table.columns if column.name != without)
-    return SealedTable(table, columns, tuple(keys.split()), at, to_end)
+    return SealedTable(table, columns, tuple(keys.split()), at, to_end, tuple(personal.split()))
 
 
 _NAMES = (series.c.meter, series.c.way, series.c.part, series.c.node)
@@ -109,15 +123,19 @@ SEALED_TABLES = (
     SealedTable(
         quarters.join(series), (*_MEANS, *_NAMES), ("at_unix_s", "node", "meter", "way", "part"), at="at_unix_s"
     ),
-    _sealed("states", "at_unix_s node", "at_unix_s"),
+    _sealed("states", "at_unix_s node", "at_unix_s", personal="by why"),
     # Their numbers differ in a copy.
-    _sealed("decisions", "at_unix_s subject decided", "at_unix_s", without="number"),
-    _sealed("intents", "number", "at_unix_s"),
+    _sealed("decisions", "at_unix_s subject decided", "at_unix_s", without="number", personal="reason"),
+    _sealed("intents", "number", "at_unix_s", personal="by reason"),
     # An outcome may come days after its intent, when the agent starts again.
-    _sealed("outcomes", "intent", "at_unix_s"),
-    _sealed("refusals", "at_unix_s subject order rule", "at_unix_s", without="number"),
+    _sealed("outcomes", "intent", "at_unix_s", personal="said trouble"),
+    _sealed(
+        *("refusals", "at_unix_s subject order rule", "at_unix_s"),
+        without="number",
+        personal="by reason said hint trouble",
+    ),
     _sealed("prices", "from_unix_s", "from_unix_s"),
-    _sealed("jobs", "job started_unix_s", "ended_unix_s"),
+    _sealed("jobs", "job started_unix_s", "ended_unix_s", personal="user account"),
     _sealed("savings", "from_unix_s until_unix_s baseline", "until_unix_s", to_end=True),
     _sealed("trial_days", "trial lever partition from_unix_s", "drawn_unix_s"),
 )
@@ -152,6 +170,28 @@ def take_rows(rows: SealedRows, which: NDArray[Any]) -> SealedRows:
     }
 
 
+KEY_NAME = "key of pseudonyms"
+"""The name of the key in the memory of the ledger, 64 hexadecimal digits. Without it no later seal can be verified."""
+NO_PERSONS = frozenset(("", US, SCHEDULER))
+
+
+def pseudonym(text: str, key: str) -> str:
+    """Return the digest of a text under the key; that of no person is the text itself."""
+    if text in NO_PERSONS:
+        return text
+    return hashlib.blake2b(text.encode(), key=bytes.fromhex(key), digest_size=16).hexdigest()
+
+
+def with_pseudonyms(table: SealedTable, rows: SealedRows, key: str) -> SealedRows:
+    """Return the rows with pseudonyms in place of personal texts."""
+    named = {name: rows[name] for name in table.personal}
+    return {**rows, **{name: recoded(each, [pseudonym(it, key) for it in each.values]) for name, each in named.items()}}
+
+
+def _key_digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
 GROUPS = 16
 KEY_TEXT_BYTES = 32
 PRIMES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
@@ -159,23 +199,29 @@ PRIMES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 @dataclass(frozen=True)
 class TableSeal:
-    """The number of rows of one day of a table, their digest, and the sums over groups of them, base85."""
+    """The number of rows of one day of a table, their digest, and the sums over groups of them, base85.
+
+    `key` identifies the key of the pseudonyms, "" in seals of older programs.
+    """
 
     rows: int
     sha256: str
     sums: str
+    key: str = ""
 
 
-def seal_rows(table: SealedTable, rows: SealedRows) -> TableSeal | None:
+def seal_rows(table: SealedTable, rows: SealedRows, key: str) -> TableSeal | None:
     """Return the seal of rows in order of their key, None without rows."""
-    rows = _as_sealed(table, rows)
+    rows = with_pseudonyms(table, rows, key)
     if not (count := len(rows[table.at])):
         return None
     packed = base64.b85encode(zlib.compress(_group_sums(table, rows).tobytes(), 9)).decode()
-    return TableSeal(count, _digest(table, rows), packed)
+    return TableSeal(count, _digest(table, rows), packed, _key_digest(key))
 
 
-def _as_sealed(table: SealedTable, rows: SealedRows) -> SealedRows:
+def _as_sealed(table: SealedTable, sealed: TableSeal, rows: SealedRows, key: str | None) -> SealedRows:
+    if sealed.key:
+        return rows if key is None else with_pseudonyms(table, rows, key)
     energies = ("baseline_energy_j", "energy_j") if table.name == "savings" else ()
     return {**rows, **{name: np.where(np.isnan(rows[name]), 0.0, rows[name]) for name in energies}}
 
@@ -242,16 +288,24 @@ def _row_hashes(table: SealedTable, rows: SealedRows) -> tuple[Words, Words]:
 
 @dataclass(frozen=True)
 class RowChange:
-    """A change after the seal: "altered", "deleted" or "added", and the key, empty for several rows of a group."""
+    """A change after the seal: "altered", "deleted" or "added", and the key, empty for several rows of a group.
+
+    Rows that are sealed under a key that is lost cannot be compared: they are "sealed under another key".
+    """
 
     table: str
     kind: str
     key: tuple[tuple[str, float | str], ...] = ()
 
 
-def find_changes(table: SealedTable, sealed: TableSeal | None, rows: SealedRows) -> list[RowChange]:
-    """Return what differs from a day's seal; nothing if the rows are those that were sealed."""
-    rows = _as_sealed(table, rows)
+def find_changes(table: SealedTable, sealed: TableSeal | None, rows: SealedRows, key: str | None) -> list[RowChange]:
+    """Return what differs from a day's seal; nothing if the rows are those that were sealed.
+
+    `key` is that of the pseudonyms, "" if it is lost, None for rows that have pseudonyms already.
+    """
+    if sealed and sealed.key and table.personal and key is not None and _key_digest(key) != sealed.key:
+        return [RowChange(table.name, "sealed under another key")]
+    rows = _as_sealed(table, sealed, rows, key) if sealed else rows
     if _digest(table, rows) == sealed.sha256 if sealed else not len(rows[table.at]):
         return []
     present = _group_sums(table, rows)
@@ -365,7 +419,7 @@ def write_seal(connection: Connection, seal: LedgerSeal) -> None:
 
 
 def make_next_seal(
-    connection: Connection, zone: tzinfo, now_unix_s: float, booked_unix_s: float | None
+    connection: Connection, zone: tzinfo, now_unix_s: float, booked_unix_s: float | None, *, key: str
 ) -> LedgerSeal | None:
     """Return the seal of the first day without one; None if it is not settled yet, or if no row is newer than it.
 
@@ -382,7 +436,7 @@ def make_next_seal(
     # After a jump of the clock the days since the last row are not over yet.
     if span.until_unix_s > settled_unix_s or span.until_unix_s > _last_row(connection):
         return None
-    found = ((table.name, seal_rows(table, read_rows(connection, table, span))) for table in SEALED_TABLES)
+    found = ((table.name, seal_rows(table, read_rows(connection, table, span), key)) for table in SEALED_TABLES)
     return make_seal(last.digest if last else "", span, now_unix_s, {name: seal for name, seal in found if seal})
 
 

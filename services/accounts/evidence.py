@@ -11,9 +11,10 @@ import platform
 import sqlite3
 import struct
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, tzinfo
+from functools import partial
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -30,8 +31,10 @@ from offpeak.errors import BadInput
 from offpeak.files import reading
 from offpeak.installation import installed_version
 from offpeak.ledger.backlog import QUARTER_S
+from offpeak.ledger.marks import read_memory
 from offpeak.ledger.prices import slot_prices
 from offpeak.ledger.seals import (
+    KEY_NAME,
     SEALED_TABLES,
     LedgerSeal,
     SealedRows,
@@ -41,9 +44,12 @@ from offpeak.ledger.seals import (
     find_changes,
     in_order,
     is_text,
+    pseudonym,
     read_rows,
     read_seals,
+    recoded,
     take_rows,
+    with_pseudonyms,
 )
 from offpeak.ledger.tables import metadata, quarters
 from offpeak.model.constants import J_PER_KWH
@@ -68,11 +74,11 @@ Figures = dict[str, dict[str, float | None]]
 """Energy, cost and CO2 by name, such as "account physics EUR"."""
 
 
-def find_figures(connection: Connection, span: TimeRange, zone: tzinfo) -> Figures:
-    """Return the figures of the reports: accounts, nodes, and savings."""
+def find_figures(connection: Connection, span: TimeRange, zone: tzinfo, name_of: Callable[[str], str] = str) -> Figures:
+    """Return the figures of the reports: accounts under these names, nodes, and savings."""
     account = make_month_account(connection, span, zone)
     found = {
-        f"account {use.account} {use.currency}".strip(): _figure(use.energy_j, use.cost, use.carbon_g)
+        f"account {name_of(use.account)} {use.currency}".strip(): _figure(use.energy_j, use.cost, use.carbon_g)
         for use in account.accounts
     }
     found |= {f"node {use.of[0]}": _figure(use.energy_j, use.cost, use.carbon_g) for use in account.nodes}
@@ -113,12 +119,27 @@ def find_gaps(connection: Connection, span: TimeRange, zone: tzinfo, chain: Sequ
     ]
 
 
-def make_bundle(connection: Connection, span: TimeRange, zone: tzinfo, settings: Mapping[str, object]) -> bytes:
-    """Return the bundle of a time that begins and ends with a quarter-hour. Raises BadInput as the reports do."""
+def make_bundle(
+    connection: Connection,
+    span: TimeRange,
+    zone: tzinfo,
+    settings: Mapping[str, object],
+    *,
+    anonymise: bool = False,
+) -> bytes:
+    """Return the bundle of a time that begins and ends with a quarter-hour. Raises BadInput as the reports do.
+
+    `anonymise`: with pseudonyms of people. Raises BadInput if older seals in that time are over names.
+    """
     if connection.dialect.name == "postgresql":
         # Figures and rows of one instant, as SQLite gives them: the agent goes on writing.
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    chain = read_seals(connection, span)
+    chain, key = read_seals(connection, span), read_memory(connection, KEY_NAME) or ""
+    named = [seal for seal in chain if not all(each.get("key") for each in seal.tables.values())]
+    if anonymise and (named or not key):
+        until = f"until {minute_text(named[-1].until_unix_s, zone)}" if named else "of this ledger"
+        hint = "leave out --anonymise: a bundle with names proves them"
+        raise BadInput(f"the days {until} are not sealed with pseudonyms", hint=hint)
     # All rows of each sealed day, also of one that reaches over the time because it was sealed in another zone.
     spans = [span, *(seal.span for seal in chain)]
     sealed = TimeRange(min(each.from_unix_s for each in spans), max(each.until_unix_s for each in spans))
@@ -134,15 +155,16 @@ def make_bundle(connection: Connection, span: TimeRange, zone: tzinfo, settings:
         "until_unix_s": span.until_unix_s,
         "settings": dict(settings),
         "seals": [asdict(seal) for seal in chain],
-        "figures": find_figures(connection, span, zone),
+        "key": None if anonymise else key,
+        "figures": find_figures(connection, span, zone, partial(pseudonym, key=key) if anonymise else str),
     }
     members = {MANIFEST: json.dumps(manifest, indent=1, default=str).encode()}
     for table in SEALED_TABLES:
-        members[f"{table.name}.parquet"] = _parquet(connection, table, sealed, zone)
+        members[f"{table.name}.parquet"] = _parquet(connection, table, sealed, zone, key if anonymise else "")
     return pack(members)
 
 
-def _parquet(connection: Connection, table: SealedTable, span: TimeRange, zone: tzinfo) -> bytes:
+def _parquet(connection: Connection, table: SealedTable, span: TimeRange, zone: tzinfo, key: str) -> bytes:
     if table.name in PERIODS:
         rows = read_rows(connection, table, EVER)
         touches = (rows["from_unix_s"] < span.until_unix_s) & (rows["until_unix_s"] > span.from_unix_s)
@@ -150,6 +172,7 @@ def _parquet(connection: Connection, table: SealedTable, span: TimeRange, zone: 
     else:
         edges = pairwise(day_edges(span, zone))
         days = [read_rows(connection, table, TimeRange(start, end)) for start, end in edges]
+    days = [with_pseudonyms(table, day, key) for day in days] if key else days
     whole = pa.concat_tables([pa.table({name: _array(column) for name, column in day.items()}) for day in days])
     file = BytesIO()
     texts = [column.name for column in table.columns if is_text(column)]
@@ -188,6 +211,7 @@ class Examination:
     made_by: str
     rows: int
     chain: list[LedgerSeal]
+    is_anonymised: bool
 
     @property
     def different(self) -> list[str]:
@@ -264,7 +288,7 @@ def _examine(manifest: Mapping[str, Any], members: Mapping[str, bytes], changes:
             if (content := members.get(f"{table.name}.parquet")) is not None:
                 of_table = _rows_of(table, content)
                 rows += len(of_table[table.at])
-                changes += changes_in(table, of_table, chain, zone)
+                changes += changes_in(table, of_table, chain, zone, manifest["key"])
                 _load(connection, table, of_table)
         gaps, computed = find_gaps(connection, span, zone, chain), find_figures(connection, span, zone)
     engine.dispose()
@@ -278,6 +302,7 @@ def _examine(manifest: Mapping[str, Any], members: Mapping[str, bytes], changes:
         made_by=str(manifest["versions"]["offpeak"]),
         rows=rows,
         chain=chain,
+        is_anonymised=manifest["key"] is None,
     )
 
 
@@ -292,17 +317,21 @@ def _day(seal: LedgerSeal, zone: tzinfo) -> str:
     return minute_text(seal.from_unix_s, zone).partition(" ")[0]
 
 
-def changes_in(table: SealedTable, rows: SealedRows, chain: Sequence[LedgerSeal], zone: tzinfo) -> list[str]:
-    """Return the changes of a table's rows since the days of the chain were sealed, as texts."""
+def changes_in(
+    table: SealedTable, rows: SealedRows, chain: Sequence[LedgerSeal], zone: tzinfo, key: str | None
+) -> list[str]:
+    """Return the changes of a table's rows since the days of the chain were sealed, as texts; `key` as there."""
     found = []
     for seal in chain:
         inside = table.within(rows[table.at], seal.span)
-        for change in find_changes(table, seal.of(table), in_order(table, take_rows(rows, inside))):
-            key = ", ".join(
+        for change in find_changes(table, seal.of(table), in_order(table, take_rows(rows, inside)), key):
+            which = ", ".join(
                 minute_text(value, zone) if name.endswith("unix_s") and isinstance(value, float) else str(value)
                 for name, value in change.key
             )
-            found.append(f"{table.name} of {_day(seal, zone)}: {f'{key} was' if key else 'rows were'} {change.kind}")
+            found.append(
+                f"{table.name} of {_day(seal, zone)}: {f'{which} was' if which else 'rows were'} {change.kind}"
+            )
     return found
 
 
@@ -316,8 +345,7 @@ def _column(read: pa.ChunkedArray, has_text: bool) -> Any:
         return read.cast(pa.float64()).to_numpy()
     array = read.cast(pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
     values, codes = array.dictionary.to_pylist(), array.indices.to_numpy()
-    order = np.array(sorted(range(len(values)), key=values.__getitem__), np.int32)
-    return TextColumn(tuple(values[place] for place in order.tolist()), np.argsort(order).astype(np.int32)[codes])
+    return recoded(TextColumn(tuple(values), codes), values)
 
 
 def _load(connection: Connection, table: SealedTable, rows: SealedRows) -> None:

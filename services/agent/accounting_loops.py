@@ -6,6 +6,7 @@ pruning loop deletes what is older than the ledger keeps, and the sealing loop s
 """
 
 import asyncio
+import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SavingRecord
-from offpeak.ledger.seals import make_next_seal
+from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
@@ -300,11 +301,16 @@ class PruneLoop(Loop):
         await asyncio.to_thread(self._ledger.prune, self._clock())
 
 
+JUMP_S = 300.0
+"""The clock jumped if it gained more than this between two rounds."""
+
+
 class SealLoop(Loop):
     """Seals each day of the ledger once its rows are settled, one day a round, also those of a time without the agent.
 
     The first round seals nothing: the jobs that ended while the agent was away are booked first. `booked_unix_s` gives
-    the time of the last view from which jobs were booked.
+    the time of the last view from which jobs were booked. A clock that jumps forward may be wrong: until it has gone on
+    for as long as a day takes to settle, only the time that has passed since counts.
     """
 
     name = "seals"
@@ -313,11 +319,13 @@ class SealLoop(Loop):
         self,
         ledger: Ledger,
         zone: Callable[[], tzinfo],
-        clock: Callable[[], float],
+        now: Callable[[], Instant],
         booked_unix_s: Callable[[], float | None],
     ) -> None:
-        self._ledger, self._zone, self._clock, self._booked_unix_s = ledger, zone, clock, booked_unix_s
-        self._has_begun = self._is_behind = False
+        self._ledger, self._zone, self._now, self._booked_unix_s = ledger, zone, now, booked_unix_s
+        self._before: Instant | None = None
+        self._jumped_s: float | None = None
+        self._is_behind = False
 
     @property
     def period_s(self) -> float:
@@ -326,16 +334,33 @@ class SealLoop(Loop):
 
     async def round(self) -> None:
         """Seal the first settled day without a seal. Raises BadLedger, CannotWrite."""
-        if self._has_begun:
-            self._is_behind = await asyncio.to_thread(self._seal_a_day)
-        self._has_begun = True
+        has_begun, now_s = self._before is not None, self._settling_unix_s()
+        key = await asyncio.to_thread(self._ledger.remembered, KEY_NAME)
+        if key is None:
+            # It counts once it is read from the disk: with this process it would be lost.
+            self._ledger.remember(KEY_NAME, secrets.token_hex(32))
+        elif has_begun:
+            self._is_behind = await asyncio.to_thread(self._seal_a_day, key, now_s)
 
-    def _seal_a_day(self) -> bool:
+    def _settling_unix_s(self) -> float:
+        now, before = self._now(), self._before or self._now()
+        steady_unix_s = before.unix_s + now.monotonic_s - before.monotonic_s
+        if now.unix_s - steady_unix_s > JUMP_S:
+            if self._jumped_s is None:
+                self._jumped_s = now.monotonic_s
+                LOG.warning("seals: the clock jumped forward by %.0f s: days wait", now.unix_s - steady_unix_s)
+            if now.monotonic_s - self._jumped_s < SETTLED_S:
+                self._before = before
+                return steady_unix_s
+        self._before, self._jumped_s = now, None
+        return now.unix_s
+
+    def _seal_a_day(self, key: str, now_unix_s: float) -> bool:
         booked_unix_s = self._booked_unix_s()
         if not self._ledger.settle():
             return False
         with open_ledger(self._ledger.settings.url) as connection:
-            seal = make_next_seal(connection, self._zone(), self._clock(), booked_unix_s)
+            seal = make_next_seal(connection, self._zone(), now_unix_s, booked_unix_s, key=key)
         if seal:
             self._ledger.write_seal(seal)
         return seal is not None

@@ -18,7 +18,7 @@ from plugin.queue_hook.facts import PLAN
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
 from power.interlocks.preconditions import HELD, StateReading
-from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldChange, Release
+from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldChange, Instant, Release
 from power.meters.plausibility import DrawBound, find_draw_bound
 from power.meters.port import Meter
 from power.meters.registry import site_meters
@@ -125,7 +125,9 @@ class SiteAgent:
             self.levers,
             self.trial,
             PruneLoop(ledger, clock),
-            SealLoop(ledger, lambda: self.site.zone, clock, lambda: self.accounts.booked_unix_s),
+            SealLoop(
+                ledger, lambda: self.site.zone, lambda: Instant(steady(), clock()), lambda: self.accounts.booked_unix_s
+            ),
         )
         self.runners = tuple(LoopRunner(loop, problem_log, site.clock) for loop in self.loops)
 

@@ -117,6 +117,9 @@ def bundle(
         str | None,
         typer.Option("--month", help="Month, such as 2026-11. [default: the last complete one]", show_default=False),
     ] = None,
+    anonymise: Annotated[
+        bool, typer.Option("--anonymise", help="Write pseudonyms in place of names of people, and of texts by them.")
+    ] = False,
     url: URL = None,
     config: CONFIG = None,
 ) -> None:
@@ -124,7 +127,7 @@ def bundle(
     values = read_values(settings_path(config, os.environ), options={"ledger.url": url})
     from ui.ledger.evidence import write_bundle
 
-    write_bundle(month, file, values)
+    write_bundle(month, file, values, anonymise=anonymise)
 
 
 def verify(

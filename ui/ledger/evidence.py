@@ -14,8 +14,9 @@ from offpeak.display import amount_text, minute_text
 from offpeak.files import check_writable, replacing
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import ledger_address, open_ledger
+from offpeak.ledger.marks import read_memory
 from offpeak.ledger.prune import RETENTION_RULES, keep_s
-from offpeak.ledger.seals import SEALED_TABLES, broken_links, read_rows, read_seals
+from offpeak.ledger.seals import KEY_NAME, SEALED_TABLES, broken_links, read_rows, read_seals
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.kinds import SettingValue
 from offpeak.settings.table import Settings
@@ -31,7 +32,7 @@ SHOWN = 12
 OF_FIGURES = ("prices.", "carbon.", "power.", "machine.", "scheduling.", "capacity.", "plan.")
 
 
-def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValue]) -> None:
+def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValue], *, anonymise: bool) -> None:
     """Write the evidence of a month; the present month up to the last complete quarter-hour."""
     check_writable(file, example="november.zip")
     settings = Settings.of(values)
@@ -40,7 +41,7 @@ def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValu
     whole = TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S)
     written = {name: value.written for name, value in values.items() if name.startswith(OF_FIGURES)}
     with open_ledger(settings.ledger.url) as connection:
-        content = make_bundle(connection, whole, zone, written)
+        content = make_bundle(connection, whole, zone, written, anonymise=anonymise)
     with replacing(file) as opened:
         if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             # It names users and their jobs, as the ledger does.
@@ -54,7 +55,8 @@ def verify_bundle(file: Path) -> None:
     found = examine_bundle(file)
     last = found.chain[-1] if found.chain else None
     start, end = (minute_text(each, found.zone) for each in (found.span.from_unix_s, found.span.until_unix_s))
-    typer.echo(f"{start} to {end}, {found.zone}: made by offpeak {found.made_by}, {counted(found.rows, 'row')}")
+    names = ", without names" if found.is_anonymised else ""
+    typer.echo(f"{start} to {end}, {found.zone}: made by offpeak {found.made_by}, {counted(found.rows, 'row')}{names}")
     typer.echo(
         f"sealed: {counted(len(found.chain), 'day')}, digest of the last {last.digest if last else 'not known'}\n"
     )
@@ -97,14 +99,14 @@ def verify_ledger(whole: Settings) -> None:
     kept_s = {rule.table_name: keep_s(rule, settings) for rule in RETENTION_RULES}
     kept_s |= {"outcomes": kept_s["intents"], "trial_days": round(now_s)}
     with open_ledger(settings.url) as connection:
-        chain = read_seals(connection)
+        chain, key = read_seals(connection), read_memory(connection, KEY_NAME) or ""
         changes += [f"the seal of {minute_text(seal.from_unix_s, zone)} was changed" for seal in broken_links(chain)]
         for seal in chain:
             for table in SEALED_TABLES:
                 if seal.from_unix_s > now_s - kept_s[table.name]:
                     found = read_rows(connection, table, seal.span)
                     rows += len(found[table.at])
-                    changes += changes_in(table, found, [seal], zone)
+                    changes += changes_in(table, found, [seal], zone, key)
     typer.echo(f"{ledger_address(settings.url)}: {counted(len(chain), 'sealed day')}, {counted(rows, 'row')}")
     if chain:
         typer.echo(f"last sealed: until {minute_text(chain[-1].until_unix_s, zone)}, digest {chain[-1].digest}")

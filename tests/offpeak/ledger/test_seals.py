@@ -30,14 +30,17 @@ from offpeak.ledger.seals import (
     UNSEEN_S,
     LedgerSeal,
     RowChange,
+    TextColumn,
     broken_links,
     find_changes,
     make_next_seal,
     read_rows,
     read_seals,
+    recoded,
     seal_rows,
     take_rows,
     text_column,
+    with_pseudonyms,
 )
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
@@ -46,6 +49,7 @@ from offpeak.model.time_range import TimeRange
 Open = Callable[..., Ledger]
 MIDNIGHT_S = 1_793_404_800.0  # 2026-10-31 00:00 UTC
 NODES, DAYS = 12, 3
+KEY = "ab" * 32
 TABLES = {table.name: table for table in SEALED_TABLES}
 
 
@@ -90,7 +94,7 @@ def seal_all(
 ) -> list[LedgerSeal]:
     for _ in range(2 * DAYS):
         with open_ledger(ledger.settings.url) as connection:
-            seal = make_next_seal(connection, zone, now_unix_s, booked_unix_s)
+            seal = make_next_seal(connection, zone, now_unix_s, booked_unix_s, key=KEY)
         if seal:
             ledger.write_seal(seal)
     with open_ledger(ledger.settings.url) as connection:
@@ -107,7 +111,7 @@ def change(url: str, statement: str) -> None:
 def changes(connection: Connection, seal: LedgerSeal) -> list[RowChange]:
     found = []
     for table in SEALED_TABLES:
-        found += find_changes(table, seal.of(table), read_rows(connection, table, seal.span))
+        found += find_changes(table, seal.of(table), read_rows(connection, table, seal.span), KEY)
     return found
 
 
@@ -134,6 +138,39 @@ def test_the_seals_of_both_databases_are_equal(tmp_path: object, postgres: objec
         digests.append([seal.digest for seal in seal_all(ledger)])
     assert digests[0] == digests[1]
     assert len(set(digests[0])) == DAYS
+
+
+def test_rows_with_pseudonyms_have_the_seal_of_the_rows_with_names(ledger: Ledger) -> None:
+    fill(ledger)
+    (seal, *_) = seal_all(ledger)
+    jobs = TABLES["jobs"]
+    with open_ledger(ledger.settings.url) as connection:
+        named = read_rows(connection, jobs, seal.span)
+        hidden = {
+            table.name: with_pseudonyms(table, read_rows(connection, table, seal.span), KEY) for table in SEALED_TABLES
+        }
+        for table in SEALED_TABLES:
+            assert find_changes(table, seal.of(table), hidden[table.name], None) == []
+    texts = [each.values for rows in hidden.values() for each in rows.values() if isinstance(each, TextColumn)]
+    assert not {"ann", "physics", "idle", "no", "ask"} & {text for values in texts for text in values}
+    assert hidden["intents"]["by"].values == (US,)
+    other = {**hidden["jobs"], "user": recoded(hidden["jobs"]["user"], ["0" * 32])}
+    assert {change.kind for change in find_changes(jobs, seal.of(jobs), other, None)} == {"altered"}
+    assert [each.kind for each in find_changes(jobs, seal.of(jobs), named, "cd" * 32)] == ["sealed under another key"]
+
+
+def test_an_older_seal_is_over_names_and_over_zeros_of_savings(ledger: Ledger) -> None:
+    fill(ledger)
+    ledger.write_savings([SavingRecord(MIDNIGHT_S, MIDNIGHT_S + DAY_S, "as it was", None, None, None, None, "")])
+    (seal, *_) = seal_all(ledger)
+    with open_ledger(ledger.settings.url) as connection:
+        for name, zeros in (("jobs", ()), ("savings", ("baseline_energy_j", "energy_j"))):
+            rows = read_rows(connection, TABLES[name], seal.span)
+            was = {**rows, **{column: np.nan_to_num(rows[column]) for column in zeros}}
+            older = seal_rows(replace(TABLES[name], personal=()), was, KEY)
+            assert older
+            assert find_changes(TABLES[name], replace(older, key=""), rows, KEY) == []
+            assert bool(find_changes(TABLES[name], older, rows, KEY)) is True
 
 
 @pytest.mark.parametrize(
@@ -285,10 +322,10 @@ def price_rows(values: list[tuple[float, str]]) -> dict[str, object]:
 def test_no_row_is_named_that_was_not_there(count: int) -> None:
     """Rows are deleted and others altered, so that some groups lose one row in all."""
     rows = [(float(number), "x") for number in range(120)]
-    sealed = seal_rows(PRICES, price_rows(rows))
+    sealed = seal_rows(PRICES, price_rows(rows), KEY)
     places = np.array([number for number in range(120) if number % count != 1])
     left = take_rows(price_rows([(value + (value % 7 == 0), text) for value, text in rows]), places)
-    found = find_changes(PRICES, sealed, left)
+    found = find_changes(PRICES, sealed, left, KEY)
     deleted = {each.key[0][1] for each in found if each.kind == "deleted" and each.key}
     assert found
     assert deleted <= {float(number) for number in range(120)} - set(places.astype(float).tolist())
@@ -301,9 +338,9 @@ values = st.tuples(st.floats(allow_nan=True, width=64), st.text(max_size=3))
 def test_any_single_altered_value_is_found_and_named(rows: list[tuple[float, str]], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(rows) - 1))
     other = data.draw(values)
-    sealed = seal_rows(PRICES, price_rows(rows))
+    sealed = seal_rows(PRICES, price_rows(rows), KEY)
     altered = price_rows([*rows[:place], other, *rows[place + 1 :]])
-    found = find_changes(PRICES, sealed, altered)
+    found = find_changes(PRICES, sealed, altered, KEY)
     same = rows[place][1] == other[1] and (
         rows[place][0] == other[0] or (rows[place][0] != rows[place][0] and other[0] != other[0])
     )

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from benchmarks.evidence import BEGIN, seal_days, write_month
+from benchmarks.evidence import BEGIN, KEY, seal_days, write_month
 from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.model.constants import DAY_S
@@ -79,6 +79,45 @@ def test_a_bundle_gives_the_same_figures(bundle: bytes, examine: Examine) -> Non
     manifest = json.loads(members_of(bundle)["manifest.json"])
     assert set(manifest["versions"]) == {"offpeak", "python", "numpy", "pyarrow", "sqlalchemy"}
     assert manifest["settings"] == {"prices.decide_by": "price"}
+
+
+def test_an_anonymised_bundle_proves_the_same_figures(url: str, bundle: bytes, examine: Examine) -> None:
+    with open_ledger(url) as connection:
+        content = make_bundle(connection, SPAN, UTC, {}, anonymise=True)
+    found, named = examine(content), examine(bundle)
+    assert (found.changes, found.different, found.is_anonymised, named.is_anonymised) == ([], [], True, False)
+    assert (found.chain, found.rows) == (named.chain, named.rows)
+    sums = [sorted(str(each) for each in one.computed.values()) for one in (found, named)]
+    assert sums[0] == sums[1]
+    members = members_of(content)
+    for name in ("user1", "account01", "idle for 20 min", KEY):
+        assert (name in texts_of(content), name in texts_of(bundle)) == (False, True)
+    users = pq.read_table(io.BytesIO(members["jobs.parquet"]))["user"].to_pylist()
+    of_names = pq.read_table(io.BytesIO(members_of(bundle)["jobs.parquet"]))["user"].to_pylist()
+    assert len(set(zip(users, of_names, strict=True))) == len(set(users)) == len(set(of_names))
+    swapped = with_rows(content, "jobs.parquet", lambda rows: rows.set_column(3, "user", rows["account"]))
+    assert examine(swapped).changes
+
+
+def texts_of(bundle: bytes) -> str:
+    members = members_of(bundle)
+    tables = [str(pq.read_table(io.BytesIO(members[name])).to_pydict()) for name in members if name != "manifest.json"]
+    return "\n".join([members["manifest.json"].decode(), *tables])
+
+
+def test_days_that_an_older_program_sealed_need_a_bundle_with_names(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'older.sqlite'}"
+    write_month(url, NODES, JOBS, DAYS)
+    with open_ledger(url) as connection, pytest.raises(BadInput, match="of this ledger are not sealed") as refused:
+        make_bundle(connection, SPAN, UTC, {}, anonymise=True)
+    assert "leave out --anonymise" in refused.value.hint
+    seal_days(url)
+    engine = writing_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE seals SET tables = replace(tables, '\"key\"', '\"no\"') WHERE rowid = 1"))
+    engine.dispose()
+    with open_ledger(url) as connection, pytest.raises(BadInput, match="until 2026-07-02 00:00 are not sealed"):
+        make_bundle(connection, SPAN, UTC, {}, anonymise=True)
 
 
 def test_prices_say_since_when_they_were_known(bundle: bytes) -> None:

@@ -12,6 +12,7 @@ from offpeak.ledger.rows import NodeStateRecord
 from offpeak.ledger.seals import broken_links, read_seals
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.settings.ledger import LedgerSettings
+from power.lifecycle.node_record import Instant
 from services.agent.accounting_loops import SealLoop
 
 MIDNIGHT_S = 1_793_404_800.0
@@ -19,7 +20,7 @@ MIDNIGHT_S = 1_793_404_800.0
 
 def rounds(ledger: Ledger, now_unix_s: float, count: int) -> list[float]:
     """Run rounds of a new loop, as after a restart, and return the pause after each."""
-    loop, pauses = SealLoop(ledger, lambda: UTC, lambda: now_unix_s, lambda: now_unix_s), []
+    loop, pauses = SealLoop(ledger, lambda: UTC, lambda: Instant(0.0, now_unix_s), lambda: now_unix_s), []
     for _ in range(count):
         asyncio.run(loop.round())
         pauses.append(loop.period_s)
@@ -52,7 +53,7 @@ def test_rows_that_wait_for_the_disk_are_in_the_seal(tmp_path: Path) -> None:
     other.execute("BEGIN IMMEDIATE")
     ledger.write_states([NodeStateRecord("n2", MIDNIGHT_S + 60, "on", "on", "x")])
     now_s = MIDNIGHT_S + 2 * DAY_S + 30 * HOUR_S
-    loop = SealLoop(ledger, lambda: UTC, lambda: now_s, lambda: now_s)
+    loop = SealLoop(ledger, lambda: UTC, lambda: Instant(0.0, now_s), lambda: now_s)
     release = threading.Timer(1.0, other.rollback)
     release.start()
     for _ in range(2):
@@ -61,4 +62,30 @@ def test_rows_that_wait_for_the_disk_are_in_the_seal(tmp_path: Path) -> None:
         assert [seal.rows for seal in read_seals(connection)] == [2]
     release.join()
     other.close()
+    ledger.close()
+
+
+def test_a_clock_that_jumps_forward_seals_no_day_before_it_has_gone_on(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
+    ledger = Ledger(LedgerSettings(url=url))
+    # What the agent writes by the wrong clock.
+    ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1, 6)])
+    assert ledger.settle(60)
+    now = Instant(500.0, MIDNIGHT_S + DAY_S + 30 * HOUR_S - 100)
+    loop = SealLoop(ledger, lambda: UTC, lambda: now, lambda: now.unix_s)
+
+    def sealed_after(passed_s: float, gained_s: float = 0.0) -> int:
+        nonlocal now
+        now = Instant(now.monotonic_s + passed_s, now.unix_s + passed_s + gained_s)
+        asyncio.run(loop.round())
+        with open_ledger(url) as connection:
+            return len(read_seals(connection))
+
+    assert [sealed_after(0.0), sealed_after(10.0)] == [0, 0]
+    assert [sealed_after(10.0, 2 * DAY_S), sealed_after(20.0)] == [0, 0]
+    assert sealed_after(10.0, -2 * DAY_S) == 0, "it goes back"
+    assert sealed_after(10.0, 2 * DAY_S) == 0
+    assert sealed_after(60.0) == 1, "the time that passed settles the day"
+    assert sealed_after(29 * HOUR_S) == 2
+    assert sealed_after(HOUR_S) == 3, "the clock has gone on: it is right"
     ledger.close()
