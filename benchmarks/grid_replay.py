@@ -8,8 +8,8 @@ from pathlib import Path
 from benchmarks.bars import Measured
 from benchmarks.logs import SHARED
 from studies.day_ahead.inputs import DAYS, make_forecasts, places
-from studies.day_ahead.plan import START
 from studies.day_ahead.run import DayAheadExperiment, run
+from studies.day_ahead.tables import START
 
 FOLDER = SHARED / "xsede_2014"
 BAR_S = 180.0

@@ -3,7 +3,7 @@
 import time
 import uuid
 
-from sim_backend.virtual.bmc import BmcFaults, VirtualBmc
+from sim_backend.virtual.node import BmcFaults, VirtualBmc
 from sim_backend.virtual.rmcp.login import LoginDesk
 from sim_backend.virtual.rmcp.sessions import SILENCE_S
 

@@ -14,7 +14,7 @@ from benchmarks.soak_stops.witness import Rules
 from offpeak.errors import OffpeakError
 from services.agent.requests import END_HOLD, HOLD, format_hold
 from services.agent.status import exchange
-from sim_backend.virtual.bmc import BmcFaults
+from sim_backend.virtual.node import BmcFaults
 
 LASTS_S, RETRY_S, PATIENCE_S = (0.3, 4.0), 0.5, 40.0
 """Real seconds."""

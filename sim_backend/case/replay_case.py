@@ -24,8 +24,7 @@ from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import Settings
 from plugin.capacity.port import Fleet, TypeShare
-from sim_backend.case.cooling import CoolingConditions, room_of
-from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, prices_of
+from sim_backend.case.electricity import CoolingConditions, LaidSeries, ReplayPrices, carbon_of, prices_of, room_of
 from sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
 from sim_backend.case.site_jobs import site_jobs, site_units
 from sim_backend.case.site_priorities import SitePriorities, without_formula

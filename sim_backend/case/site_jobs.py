@@ -24,7 +24,7 @@ from sim_backend.case.site_priorities import SitePriorities, order_note, order_o
 from sim_backend.mixed.case import MixedCase, MixedJobs, case_of_classes, mixed_case
 from sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
 from sim_backend.traces.filters import reasons_text
-from sim_backend.traces.requests import request_classes as classes_of_rows
+from sim_backend.traces.records import request_classes as classes_of_rows
 
 MOST_TYPES_NAMED = 6
 SHOWN_NAMES = 5

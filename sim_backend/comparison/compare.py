@@ -12,8 +12,7 @@ from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.prices.alignment import REPEATED_WEEKS
 from offpeak.text import counted
-from sim_backend.case.cooling import Cooling, cooling_of
-from sim_backend.case.electricity import peak_times
+from sim_backend.case.electricity import Cooling, cooling_of, peak_times
 from sim_backend.case.machine_size import backlog_s
 from sim_backend.case.replay_case import ReplayCase, guessed_end_s
 from sim_backend.case.site_jobs import mixed_case_of

@@ -32,7 +32,7 @@ from offpeak.model.step_integrals import (
     integrate_series,
 )
 from offpeak.model.step_series import Series
-from sim_backend.case.cooling import Cooling
+from sim_backend.case.electricity import Cooling
 from sim_backend.case.replay_case import ReplayMachine
 from sim_backend.comparison.pools import stopped_runs
 from sim_backend.engine.state import NOT_YET

@@ -11,7 +11,6 @@ from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.capacity.sleepers import SHALLOW_TO_DEEP
 from sim_backend.engine.backfill import duration_of
-from sim_backend.engine.nodes import CHUNK_NODES, NO_PIECE, Nodes, take_nodes
 from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
 from sim_backend.engine.power_capacity import first_due_s
 from sim_backend.engine.power_transitions import wake
@@ -28,7 +27,17 @@ from sim_backend.engine.running_jobs import (
     push,
     unlist,
 )
-from sim_backend.engine.state import NEVER, NOT_YET, SchedulingRules, State, Workload
+from sim_backend.engine.state import (
+    CHUNK_NODES,
+    NEVER,
+    NO_PIECE,
+    NOT_YET,
+    Nodes,
+    SchedulingRules,
+    State,
+    Workload,
+    take_nodes,
+)
 
 RISING = 0
 """The turn of rising nodes, the first inactive nodes that jobs get; the turns of sleeping nodes by depth follow."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from offpeak.compiled import in_place, index, part
 from predictors.run_times.last_two import learn_run_time
-from sim_backend.engine.nodes import take_nodes
 from sim_backend.engine.state import (
     EXACT_RUNTIME,
     NEVER,
@@ -22,6 +21,7 @@ from sim_backend.engine.state import (
     State,
     Workload,
     new_state,
+    take_nodes,
 )
 
 

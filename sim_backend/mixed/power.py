@@ -17,16 +17,17 @@ from offpeak.model.node_states import DEPTHS
 from plugin.capacity.need import NeedRecord, new_record
 from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
-from sim_backend.engine.nodes import Nodes, all_free
 from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
 from sim_backend.engine.state import (
     FCFS,
     NEVER,
     NOT_YET,
     USER_ESTIMATE,
+    Nodes,
     SchedulingRules,
     State,
     Workload,
+    all_free,
 )
 from sim_backend.engine.state import (
     new_state as equal_nodes_state,

@@ -12,8 +12,7 @@ from offpeak.model.node_class import NodeClass
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from plugin.capacity.port import CapacityPolicy
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.nodes import NO_PIECE
-from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from sim_backend.engine.state import NEVER, NO_PIECE, NOT_YET, PeakTimes
 from sim_backend.mixed.advance import DECIDE, FULL
 from sim_backend.mixed.advance_powered import CAPACITY, LOG_FULL, advance_powered
 from sim_backend.mixed.case import MixedCase

@@ -19,8 +19,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.model.local_time import zone_text
 from offpeak.model.request import Chunk, Request
-from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, trace_of
-from sim_backend.traces.requests import request_classes
+from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, request_classes, trace_of
 from sim_backend.traces.swf.lines import LARGEST, NUMBER, SUBMIT, split_lines, without_lines
 from sim_backend.traces.swf.read import (
     APPLICATION,

@@ -12,8 +12,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from sim_backend.virtual.bmc import BmcUser, VirtualBmc
-from sim_backend.virtual.node import Clock, LiveNode, VirtualNode, clock_of
+from sim_backend.virtual.node import BmcUser, Clock, LiveNode, VirtualBmc, VirtualNode, clock_of
 from sim_backend.virtual.pdu import VirtualPdu
 from sim_backend.virtual.rmcp.server import serve
 from sim_backend.virtual.room_plan import OUTLETS, RoomLogins, RoomPlan

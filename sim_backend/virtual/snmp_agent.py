@@ -21,7 +21,7 @@ from pysnmp.proto.rfc1905 import endOfMibView, noSuchInstance
 from pysnmp.smi.error import NotWritableError
 
 from offpeak.process import separate_snmp_random_numbers
-from sim_backend.virtual.bmc import NAMESPACE
+from sim_backend.virtual.node import NAMESPACE
 from sim_backend.virtual.pdu import UPTIME, Oid, Rows, Value, VirtualPdu, apc_rows
 from sim_backend.virtual.room_plan import PduLogins
 

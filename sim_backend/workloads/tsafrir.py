@@ -13,9 +13,12 @@ from numpy.random import Generator
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import MINUTE_S
-from sim_backend.workloads.users import COMMON_ESTIMATES_S
+from offpeak.model.constants import HOUR_S, MINUTE_S
 
+COMMON_ESTIMATES_S = np.array(
+    [MINUTE_S * minutes for minutes in (5, 10, 15, 20, 30)]
+    + [HOUR_S * hours for hours in (1, 2, 3, 4, 5, 6, 8, 10, 12, 18)]
+)
 HEAD = 20
 RANKS_BY_TIME = {
     "SDSC-SP2": (3, 1, 4, 17, 13, 7, 8, 18, 2, 6, 16, 10, 5, 15, 14, 19, 11, 12, 9, 20),

@@ -21,7 +21,7 @@ from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.text import counted
 from predictors.prices.models import SARIMA, need_statsmodels
-from sim_backend.grid.electricity import forecast_days
+from sim_backend.grid.grid import forecast_days
 from sim_backend.workloads.lublin_model import TYPELESS, Gamma, draw_arrivals, draw_runtimes_s, draw_sizes, stretched
 from sim_backend.workloads.tsafrir import tsafrir_estimates_s
 from studies.harness import run_all

@@ -25,12 +25,9 @@ from plugin.federation.cycle import GridRules
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Site
 from predictors.waits.similar_jobs import SimilarJobs
-from sim_backend.grid.broker import Decider, StayHome, WaitEstimator, run_grid
-from sim_backend.grid.electricity import DayAhead, Markets
-from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite
-from sim_backend.grid.outcome import outcome_of
-from sim_backend.grid.sites import GridSchedule
-from sim_backend.grid.waits import LearnedWaits, ZeroGridWaits
+from sim_backend.grid.broker import Decider, LearnedWaits, StayHome, WaitEstimator, ZeroGridWaits, run_grid
+from sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
+from sim_backend.grid.sites import GridSchedule, outcome_of
 from sim_backend.replay.policy import parse_policy
 from studies.day_ahead.inputs import PricePlace, SiteDemand, daily_prices, draw, forecasts, place_of
 from studies.logs import make_jobs

@@ -11,16 +11,22 @@ from pydantic import TypeAdapter
 from offpeak.text import counted
 from plugin.federation.metaschedule import need_or_tools
 from studies.day_ahead.inputs import DAYS, SITES, make_forecasts, places, site_rows
-from studies.day_ahead.plan import FEW, INST, START, STRATEGIES, TWO_PRICE, by_weight, planned
 from studies.day_ahead.run import DayAheadExperiment, DayAheadResult, StrategyCase, run
 from studies.day_ahead.tables import (
+    FEW,
+    INST,
+    START,
+    STRATEGIES,
+    TWO_PRICE,
     DayAheadResults,
+    by_weight,
     cost,
     cycles_table,
     data_table,
     errors_table,
     estimates_table,
     most_table,
+    planned,
     powers_table,
     response,
     shares_table,

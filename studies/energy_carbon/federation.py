@@ -26,11 +26,9 @@ from plugin.federation.cycle import GridRules
 from plugin.federation.jobs import Goal
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Site, esc_g_per_kwh
-from sim_backend.grid.broker import Decider, run_grid
-from sim_backend.grid.electricity import Steady
-from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SleepingNodes
+from sim_backend.grid.broker import Decider, LongestWaits, run_grid
+from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SleepingNodes, Steady
 from sim_backend.grid.sites import GridSchedule
-from sim_backend.grid.waits import LongestWaits
 from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
 from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.powered import PoweredMachine

@@ -4,7 +4,7 @@ The run is a pure function of the log, the policy and the seed. The bound is the
 energy with a known future and unmoved jobs. A node that sleeps through a gap costs one cycle, however long the gap is,
 so the gaps that save most come first. No other assignment of jobs to nodes needs fewer: sort the nodes of any run at
 each instant from active to asleep. Whenever a node falls asleep the lowest active level does, so cycles are those of
-the levels, and each level sleeps only in its own gaps (sim_backend/nodes/gaps.py).
+the levels, and each level sleeps only in its own gaps (sim_backend/nodes/bounds.py).
 """
 
 from collections.abc import Mapping

@@ -13,7 +13,7 @@ from benchmarks.soak_stops.site import NOTICES_S, SHUTDOWN_S, SiteScheduler, Sto
 from benchmarks.soak_stops.witness import TAKES_EFFECT_S, WAITS_S, Rules, Witness
 from plugin.scheduler.job import JobState
 from sim_backend.virtual.machine_room import MachineRoom, build_room
-from sim_backend.virtual.rmcp.commands import HARD_OFF, ON, SOFT_OFF
+from sim_backend.virtual.rmcp.server import HARD_OFF, ON, SOFT_OFF
 from sim_backend.virtual.room_plan import room_logins
 
 

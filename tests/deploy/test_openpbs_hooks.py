@@ -10,7 +10,7 @@ import pytest
 from pbs_standin import standin
 
 from plugin.pbs.openpbs_server import HOOK_FAILURES
-from sim_backend.pbs_standin.hooks import HookEvent, Resources, priority, run_hook
+from sim_backend.pbs_standin.submission import HookEvent, Resources, priority, run_hook
 
 BROKEN = object()
 

@@ -24,7 +24,7 @@ from offpeak.settings.agent import AgentSettings
 from power.door.node_orders import reconcile
 from power.interlocks.preconditions import StateReading
 from power.interlocks.rate_limits import power_step_of_class
-from sim_backend.virtual.bmc import BmcFaults
+from sim_backend.virtual.node import BmcFaults
 
 SOFT_OFF, POWER_ON = 5, 1
 

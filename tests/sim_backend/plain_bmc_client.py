@@ -4,12 +4,24 @@ import random
 from dataclasses import dataclass, field, replace
 
 from offpeak.model.node_class_file import bundled_node_class
-from sim_backend.virtual.bmc import BmcUser, VirtualBmc
-from sim_backend.virtual.node import LiveNode, VirtualNode
-from sim_backend.virtual.rmcp.framing import OPEN_REQUEST, RAKP1, RAKP3, Packet, read_packet, write_packet
+from sim_backend.virtual.node import BmcUser, LiveNode, VirtualBmc, VirtualNode
 from sim_backend.virtual.rmcp.login import LoginDesk
 from sim_backend.virtual.rmcp.server import reply_to
-from sim_backend.virtual.rmcp.sessions import SUITES, BmcSession, CipherSuite, SessionTable, keys_of, opened, sealed
+from sim_backend.virtual.rmcp.sessions import (
+    OPEN_REQUEST,
+    RAKP1,
+    RAKP3,
+    SUITES,
+    BmcSession,
+    CipherSuite,
+    Packet,
+    SessionTable,
+    keys_of,
+    opened,
+    read_packet,
+    sealed,
+    write_packet,
+)
 
 ADMIN, PASSWORD = b"admin", b"secret"
 CONSOLE_ID = 0xA0A1A2A3

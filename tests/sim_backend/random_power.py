@@ -16,10 +16,9 @@ from plugin.capacity.port import CapacityPolicy, CapacityTargets
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
 from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
 from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
-from sim_backend.engine.nodes import CHUNK_NODES, NO_PIECE, Nodes
 from sim_backend.engine.power import Power, all_active
 from sim_backend.engine.power import TransitionLog as EngineLog
-from sim_backend.engine.state import SchedulingRules, State, new_state
+from sim_backend.engine.state import CHUNK_NODES, NO_PIECE, Nodes, SchedulingRules, State, new_state
 from sim_backend.replay.powered import PoweredMachine, PoweredSchedule, depth_table, replay_powered
 from sim_backend.replay.schedule import NO_PEAKS, workload_of
 

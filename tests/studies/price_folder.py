@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from studies.day_ahead.inputs import places
-from studies.day_ahead.xsede import SHARES
+from studies.day_ahead.run import SHARES
 
 CORES = {"Blacklight": 256, "Gordon": 512}
 

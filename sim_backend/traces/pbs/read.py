@@ -15,8 +15,7 @@ from offpeak.model.local_time import zone_text
 from offpeak.model.request import Request
 from plugin.pbs import openpbs, torque
 from sim_backend.traces.pbs.log import OVER, QUEUED, RERUN, STARTED, PbsLog, read_log
-from sim_backend.traces.records import CodedNames, ColumnStore, Records, trace_of
-from sim_backend.traces.requests import request_classes
+from sim_backend.traces.records import CodedNames, ColumnStore, Records, request_classes, trace_of
 
 TASK = re.compile(r"(\d{1,18})\[\d+\]")
 

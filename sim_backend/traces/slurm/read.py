@@ -21,8 +21,7 @@ from offpeak.model.local_time import zone_text
 from offpeak.model.request import Request
 from offpeak.text import counted
 from plugin.slurm.requests import forget_parsed
-from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, trace_of
-from sim_backend.traces.requests import request_classes
+from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, request_classes, trace_of
 from sim_backend.traces.slurm.fields import (
     SACCT_COMMAND,
     Block,

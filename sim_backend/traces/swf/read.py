@@ -19,8 +19,7 @@ from offpeak.model.jobs import OPTIONAL_COLUMNS, Jobs, RejectedJobs, Trace
 from offpeak.model.request import Chunk, Request
 from offpeak.model.units import HIGHEST_NODE_W
 from offpeak.text import counted
-from sim_backend.traces.records import ColumnStore
-from sim_backend.traces.requests import request_classes
+from sim_backend.traces.records import ColumnStore, request_classes
 from sim_backend.traces.swf import lines
 from sim_backend.traces.swf.lines import (
     COLUMNS,

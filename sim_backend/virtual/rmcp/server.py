@@ -1,13 +1,21 @@
-"""A virtual BMC at its address: it answers each datagram with at most one."""
+"""A virtual BMC at its address: it answers each datagram with at most one.
+
+Its commands and the privilege that each needs (appendix G). App: identity, login and session (chapters 20 and 22).
+Chassis: power state and control (chapter 28). DCMI v1.5: power reading (sections 6.1 and 6.6.1).
+"""
 
 import asyncio
+import struct
 import time
-from dataclasses import replace
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import cast
 
-from sim_backend.virtual.bmc import VirtualBmc
-from sim_backend.virtual.rmcp.commands import IpmiCall, answer
-from sim_backend.virtual.rmcp.framing import (
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep
+from sim_backend.virtual.node import ADMINISTRATOR, NAMESPACE, OPERATOR, USER, LiveNode, VirtualBmc
+from sim_backend.virtual.rmcp.login import LoginDesk, guid_bytes, open_session, rakp_1, rakp_3
+from sim_backend.virtual.rmcp.sessions import (
     IPMI,
     OPEN_REQUEST,
     OPEN_RESPONSE,
@@ -15,16 +23,279 @@ from sim_backend.virtual.rmcp.framing import (
     RAKP2,
     RAKP3,
     RAKP4,
+    SUITES,
+    BmcSession,
+    CipherSuite,
     Malformed,
     Packet,
+    SessionTable,
+    opened,
     pong,
     read_packet,
     read_request,
+    sealed,
     write_answer,
     write_packet,
 )
-from sim_backend.virtual.rmcp.login import LoginDesk, open_session, rakp_1, rakp_3
-from sim_backend.virtual.rmcp.sessions import BmcSession, SessionTable, opened, sealed
+
+INVALID_COMMAND, WRONG_LENGTH, WRONG_FIELD, NO_PRIVILEGE, WRONG_STATE = 0xC1, 0xC7, 0xCC, 0xD4, 0xD5
+"""Completion codes of table 5-2."""
+
+
+class CompletionError(Exception):
+    """The BMC replies with this completion code alone."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"{code:#04x}")
+        self.code = code
+
+
+@dataclass(frozen=True)
+class IpmiCall:
+    """A command's data, the BMC that received it, and its session; None before login."""
+
+    bmc: VirtualBmc
+    sessions: SessionTable
+    session: BmcSession | None
+    data: bytes
+
+    def byte(self, index: int) -> int:
+        """Return a byte of the data; Refused if there are fewer."""
+        if index >= len(self.data):
+            raise CompletionError(WRONG_LENGTH)
+        return self.data[index]
+
+
+LAN_CHANNEL, THIS_CHANNEL = 1, 0x0E
+PRIVILEGE_EXCEEDED, NO_SUCH_SESSION = 0x81, 0x87
+
+S0, S3, S5, UNKNOWN = 0x00, 0x03, 0x05, 0x2A
+"""System power states of section 20.7."""
+
+
+def device_id(_: IpmiCall) -> bytes:
+    """Get Device ID, section 20.1: an unspecified maker's chassis device, firmware 1.00, IPMI 2.0."""
+    return bytes([0x20, 0x01, 0x01, 0x00, 0x02, 0x80]) + bytes(3) + bytes(2)
+
+
+def device_guid(call: IpmiCall) -> bytes:
+    """Get Device GUID, section 20.8: of the BMC, which is not that of the system."""
+    return uuid.uuid5(NAMESPACE, str(call.bmc.guid)).bytes[::-1]
+
+
+def system_guid(call: IpmiCall) -> bytes:
+    """Get System GUID, section 22.14."""
+    return guid_bytes(call.bmc)
+
+
+def acpi_power_state(call: IpmiCall) -> bytes:
+    """Get ACPI Power State, section 20.7: of the system and of the device; unknown on the way from one to another."""
+    known = {ACTIVE: (S0, 0), FAILED: (UNKNOWN, UNKNOWN), asleep(STANDBY): (S3, 3), asleep(OFF): (S5, 3)}
+    return bytes(known.get(call.bmc.node.now().state, (UNKNOWN, UNKNOWN)))
+
+
+def authentication_capabilities(call: IpmiCall) -> bytes:
+    """Get Channel Authentication Capabilities, section 22.13: sessions of IPMI 2.0, by user name."""
+    _check_channel(call)
+    wants_rmcp_plus = call.byte(0) & 0x80
+    call.byte(1)
+    return bytes([LAN_CHANNEL, wants_rmcp_plus, 0x04, 0x02 if wants_rmcp_plus else 0]) + bytes(4)
+
+
+def cipher_suites(call: IpmiCall) -> bytes:
+    """Get Channel Cipher Suites, section 22.15: sixteen bytes of the list, from the requested index."""
+    _check_channel(call)
+    start = (call.byte(2) & 0x3F) * 16
+    return bytes([LAN_CHANNEL]) + b"".join(map(_record, SUITES))[start : start + 16]
+
+
+def set_privilege(call: IpmiCall) -> bytes:
+    """Set Session Privilege Level, section 22.18; 0 queries the present level."""
+    session, level = _own(call), call.byte(0) & 0x0F
+    if level > ADMINISTRATOR or level == 1:
+        raise CompletionError(WRONG_FIELD)
+    if level > session.limit:
+        raise CompletionError(PRIVILEGE_EXCEEDED)
+    session.privilege = level or session.privilege
+    return bytes([session.privilege])
+
+
+def close_session(call: IpmiCall) -> bytes:
+    """Close Session, section 22.19: the own one, or any for an administrator."""
+    session, managed_id = _own(call), int.from_bytes(call.data[:4], "little")
+    call.byte(3)
+    if managed_id != session.managed_id and session.privilege < ADMINISTRATOR:
+        raise CompletionError(NO_PRIVILEGE)
+    if not call.sessions.close(managed_id):
+        raise CompletionError(NO_SUCH_SESSION)
+    return b""
+
+
+def _record(suite: CipherSuite) -> bytes:
+    authentication, integrity, confidentiality = suite.algorithms
+    return bytes([0xC0, suite.number, authentication, 0x40 | integrity, 0x80 | confidentiality])
+
+
+def _check_channel(call: IpmiCall) -> None:
+    if call.byte(0) & 0x0F not in (LAN_CHANNEL, THIS_CHANNEL):
+        raise CompletionError(WRONG_FIELD)
+
+
+def _own(call: IpmiCall) -> BmcSession:
+    if call.session is None:
+        raise CompletionError(NO_PRIVILEGE)
+    return call.session
+
+
+HARD_OFF, ON, CYCLE, RESET, SOFT_OFF = 0, 1, 2, 3, 5
+"""Chassis Control, section 28.3."""
+
+ON_BY_COMMAND = 0x10
+"""Bit of the last power event: it was switched on by a command."""
+
+POLICIES, KEEP_POLICY = (0, 1, 2), 3
+
+
+def chassis_status(call: IpmiCall) -> bytes:
+    """Get Chassis Status, section 28.2."""
+    bmc = call.bmc
+    power = bmc.restore_policy << 5 | bmc.node.powered
+    # The light can blink, and does so or not.
+    return bytes([power, bmc.last_event, 0x40 | bmc.identify << 4])
+
+
+def chassis_control(call: IpmiCall) -> bytes:
+    """Chassis Control, section 28.3: accepted at once, done as fast as the node can."""
+    order, bmc = call.byte(0) & 0x0F, call.bmc
+    if order not in ORDERS:
+        raise CompletionError(WRONG_FIELD)
+    bmc.orders.append(order)
+    if order in (CYCLE, RESET) and not bmc.node.powered:
+        raise CompletionError(WRONG_STATE)
+    if not bmc.faults.drops_commands:
+        ORDERS[order](bmc.node)
+        bmc.last_event = ON_BY_COMMAND if order in (ON, CYCLE) else 0
+    return b""
+
+
+def chassis_identify(call: IpmiCall) -> bytes:
+    """Chassis Identify, section 28.5: without data for a while, 0 seconds end it, the second byte forces it on."""
+    forced = len(call.data) > 1 and call.data[1] & 1
+    call.bmc.identify = 2 if forced else int(not call.data or call.data[0] > 0)
+    return b""
+
+
+def set_restore_policy(call: IpmiCall) -> bytes:
+    """Set Power Restore Policy, section 28.8: returns which there are; 3 changes nothing."""
+    policy = call.byte(0) & 0x07
+    if policy in POLICIES:
+        call.bmc.restore_policy = policy
+    elif policy != KEEP_POLICY:
+        raise CompletionError(WRONG_FIELD)
+    return b"\x07"
+
+
+ORDERS: dict[int, Callable[[LiveNode], None]] = {
+    HARD_OFF: LiveNode.hard_off,
+    ON: LiveNode.on,
+    CYCLE: LiveNode.reset,
+    RESET: LiveNode.reset,
+    SOFT_OFF: LiveNode.soft_off,
+}
+
+DCMI = 0xDC
+SYSTEM_STATISTICS = 0x01
+MEASURING = 0x40
+VERSION = b"\x01\x05\x02"
+"""DCMI 1.5, second revision of the parameters."""
+
+CAPABILITIES = {
+    1: b"\x00\x01\x00",  # power management; no further ways in
+    2: b"\x00\x00\x00\x00\x00",
+    3: b"\x00\x00",
+    4: b"\xff\xff\xff",
+    5: b"\x01\x41",  # one rolling average, over a minute
+}
+"""Table 6-3, by parameter."""
+
+
+def dcmi_capabilities(call: IpmiCall) -> bytes:
+    """Get DCMI Capabilities Info, table 6-2."""
+    parameter = _body(call, 1)
+    if parameter not in CAPABILITIES:
+        raise CompletionError(WRONG_FIELD)
+    return bytes([DCMI]) + VERSION + CAPABILITIES[parameter]
+
+
+def power_reading(call: IpmiCall) -> bytes:
+    """Get Power Reading, table 6-16: now, lowest, highest and mean [W] since the node was made."""
+    if _body(call, 1) != SYSTEM_STATISTICS:
+        raise CompletionError(WRONG_FIELD)
+    live, at_s = call.bmc.node, call.bmc.node.clock()
+    node = live.now()
+    now_w = node.power_w
+    mean_w = live.energy_j / at_s if at_s > 0 else now_w
+    watts = (round(value) for value in (now_w, min(node.least_w, now_w), max(node.most_w, now_w), mean_w))
+    period_ms = min(round(at_s * 1000), 0xFFFFFFFF)
+    return bytes([DCMI]) + struct.pack("<4HIIB", *watts, round(at_s) & 0xFFFFFFFF, period_ms, MEASURING)
+
+
+def _body(call: IpmiCall, index: int) -> int:
+    if call.byte(0) != DCMI:
+        raise CompletionError(INVALID_COMMAND)
+    return call.byte(index)
+
+
+CHASSIS, APP, GROUP = 0x00, 0x06, 0x2C
+"""Network functions of table 5-1."""
+
+BEFORE_LOGIN = 0
+GARBAGE = b"\x00\xa5\x5a"
+"""A success with fewer bytes than any command returns."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """The function that handles a command, and the privilege that it needs."""
+
+    answer: Callable[[IpmiCall], bytes]
+    privilege: int
+    of_session: bool = False
+
+
+COMMANDS = {
+    (APP, 0x01): Command(device_id, USER),
+    (APP, 0x07): Command(acpi_power_state, USER),
+    (APP, 0x08): Command(device_guid, USER),
+    (APP, 0x37): Command(system_guid, BEFORE_LOGIN),
+    (APP, 0x38): Command(authentication_capabilities, BEFORE_LOGIN, of_session=True),
+    (APP, 0x3B): Command(set_privilege, USER, of_session=True),
+    (APP, 0x3C): Command(close_session, USER, of_session=True),
+    (APP, 0x54): Command(cipher_suites, BEFORE_LOGIN, of_session=True),
+    (CHASSIS, 0x01): Command(chassis_status, USER),
+    (CHASSIS, 0x02): Command(chassis_control, OPERATOR),
+    (CHASSIS, 0x04): Command(chassis_identify, OPERATOR),
+    (CHASSIS, 0x06): Command(set_restore_policy, OPERATOR),
+    (GROUP, 0x01): Command(dcmi_capabilities, USER),
+    (GROUP, 0x02): Command(power_reading, USER),
+}
+"""By network function and number. Those `of_session` answer rightly even where the BMC otherwise talks nonsense."""
+
+
+def answer(call: IpmiCall, function: int, number: int) -> bytes:
+    """Return completion code and data of a command."""
+    command = COMMANDS.get((function, number))
+    if command is None:
+        return bytes([INVALID_COMMAND])
+    if command.privilege > (call.session.privilege if call.session else BEFORE_LOGIN):
+        return bytes([NO_PRIVILEGE])
+    if call.bmc.faults.garbage and not command.of_session:
+        return GARBAGE
+    try:
+        return b"\x00" + command.answer(call)
+    except CompletionError as refused:
+        return bytes([refused.code])
+
 
 Address = tuple[str, int]
 

@@ -31,8 +31,8 @@ from power.lifecycle.node_context import NodeContext, RetryPolicy
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeRecord, Release, is_goal
 from power.lifecycle.sweep import SweepContext, make_poller, read_clocks, sweep
 from power.lifecycle.transitions import apply_event
-from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
+from sim_backend.virtual.node import BmcFaults
 
 pytestmark = pytest.mark.thorough
 

@@ -11,7 +11,7 @@ from offpeak.model.step_integrals import Usage, integrate_constant, integrate_se
 from offpeak.model.step_series import Series
 from offpeak.settings.plan import PlanSettings
 from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Plan, Problem, Rates, Work, compute_profit
-from sim_backend.case.cooling import CoolingConditions, cooling_of, room_of
+from sim_backend.case.electricity import CoolingConditions, cooling_of, room_of
 from sim_backend.nodes.power_curve import power_curve
 
 AIR = facility_named("air", full_power_w=20_000.0)

@@ -7,10 +7,8 @@ from small_grids import jobs_of, log_of, site_of
 from plugin.federation.cycle import GridRules
 from plugin.federation.policies import grid_policy
 from predictors.prices.models import YESTERDAY
-from sim_backend.grid.broker import Decider, StayHome, run_grid
-from sim_backend.grid.electricity import DayAhead, Markets, Steady, forecast_days
-from sim_backend.grid.grid import SimulatedGrid
-from sim_backend.grid.waits import LongestWaits
+from sim_backend.grid.broker import Decider, LongestWaits, StayHome, run_grid
+from sim_backend.grid.grid import DayAhead, Markets, SimulatedGrid, Steady, forecast_days
 
 PRICES, CARBON = (50.0, 50.0, 50.0), (700.0, 1500.0, 200.0)
 

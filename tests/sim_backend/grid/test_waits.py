@@ -8,9 +8,8 @@ from small_grids import UNITS, jobs_of, log_of, site_of
 
 from predictors.waits.similar_jobs import SimilarJobs
 from predictors.waits.states import log_rows
-from sim_backend.grid.broker import Moment, run_grid
+from sim_backend.grid.broker import LearnedWaits, LongestWaits, Moment, NoisyWaits, ZeroGridWaits, run_grid
 from sim_backend.grid.grid import SimulatedGrid
-from sim_backend.grid.waits import LearnedWaits, LongestWaits, NoisyWaits, ZeroGridWaits
 
 pytestmark = pytest.mark.thorough
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from offpeak.files import LongText
 from offpeak.model.request import Chunk, Request
 from sim_backend.traces.gwf import gwf_trace
-from sim_backend.traces.requests import request_classes
+from sim_backend.traces.records import request_classes
 from sim_backend.traces.swf.read import swf_trace
 
 VALUES = st.integers(-1, 3) | st.sampled_from([-1, 2**61, 2**62])

@@ -7,8 +7,7 @@ from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput, BadPrices
 from studies.day_ahead.inputs import daily_prices, site_rows
-from studies.day_ahead.run import DayAheadExperiment, DayAheadResult, StrategyCase, run
-from studies.day_ahead.xsede import SHARES
+from studies.day_ahead.run import SHARES, DayAheadExperiment, DayAheadResult, StrategyCase, run
 
 
 @pytest.fixture(scope="module")

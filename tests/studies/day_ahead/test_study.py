@@ -10,9 +10,9 @@ from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput
 from studies.day_ahead.inputs import places
-from studies.day_ahead.plan import ALWAYS, FEW, cases, planned
 from studies.day_ahead.run import HOURS, DayAheadResult
 from studies.day_ahead.study import RUN, day_ahead, digest_of
+from studies.day_ahead.tables import ALWAYS, FEW, cases, planned
 from studies.harness import JOURNAL, Replays, StudyOrder, result_key
 from studies.report import Report, markdown
 

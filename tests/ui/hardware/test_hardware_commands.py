@@ -12,8 +12,8 @@ from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.process import exclusive_lock
-from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
+from sim_backend.virtual.node import BmcFaults
 from ui.command import run
 
 pytestmark = pytest.mark.thorough

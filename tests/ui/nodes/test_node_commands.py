@@ -31,9 +31,8 @@ from power.drivers.transport import Transport
 from power.lifecycle.admin_order import AdminOrder, execute_order
 from power.lifecycle.node_record import NodeRecord
 from services.agent.status import NodeStatus, StatusSnapshot
-from sim_backend.virtual.bmc import BmcFaults
 from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.node import VirtualNode
+from sim_backend.virtual.node import BmcFaults, VirtualNode
 from ui.command import run
 from ui.nodes import node_answer
 

@@ -17,8 +17,7 @@ from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.model.orders import PowerState
 from power.drivers.ipmi.driver import BmcDriver, ipmi_driver
 from power.drivers.transport import Transport
-from sim_backend.virtual.bmc import BmcUser, VirtualBmc
-from sim_backend.virtual.node import LiveNode, VirtualNode, clock_of
+from sim_backend.virtual.node import BmcUser, LiveNode, VirtualBmc, VirtualNode, clock_of
 from sim_backend.virtual.rmcp.server import BmcServer, serve
 from sim_backend.virtual.rmcp.sessions import SessionTable
 

@@ -7,9 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_bmc_client import ADMIN, PlainClient, new_desk, renumbered, request
 
-from sim_backend.virtual.bmc import BmcFaults, BmcUser
-from sim_backend.virtual.rmcp.framing import IPMI_CLASS, RAKP1, RAKP3, Malformed, Packet, write_packet
-from sim_backend.virtual.rmcp.sessions import SUITES, CipherSuite, SequenceWindow, decrypted, encrypted
+from sim_backend.virtual.node import BmcFaults, BmcUser
+from sim_backend.virtual.rmcp.sessions import (
+    IPMI_CLASS,
+    RAKP1,
+    RAKP3,
+    SUITES,
+    CipherSuite,
+    Malformed,
+    Packet,
+    SequenceWindow,
+    decrypted,
+    encrypted,
+    write_packet,
+)
 
 APP, CHASSIS = 0x06, 0x00
 STATUS = request(CHASSIS, 0x01)
