@@ -47,7 +47,7 @@ from sim_backend.comparison.replications import shifted
 from sim_backend.engine.state import PeakTimes
 from sim_backend.replay.policy import DEFAULT_DISCIPLINE, DISCIPLINES, Policy, parse_policy
 from sim_backend.replay.schedule import Schedule
-from sim_backend.traces.requests import request_classes
+from sim_backend.traces.records import request_classes
 
 MOST_TASKS = 10_000
 """Of an array so many waiting tasks count."""
