@@ -21,8 +21,8 @@ from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_series import Series
 from plugin.federation.cycle import GridCycle, GridRules, SiteStates
 from plugin.federation.policies import GridPolicy
-from predictors.waits.registry import WaitPredictor
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions
+from predictors.waits.registry import WaitPredictor
 from predictors.waits.states import FEATURES, JobColumns, SubmittedJob, write_row
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.grid.grid import SimulatedGrid
