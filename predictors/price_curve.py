@@ -12,7 +12,7 @@ from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.step_series import Series, split, value_at
 from offpeak.model.weighing import CO2_UNIT, Weighing
 from offpeak.prices.peak import Peak, PeakRule, classify, weigh
-from offpeak.prices.tariff import Tariff, tariff_series
+from offpeak.prices.tariff import Tariff, charge_market, price_of_next_mwh, tariff_series
 from predictors.choice import ChosenErrors
 from predictors.feeds.port import FeedProblem, Window
 from predictors.price_forecast import PriceForecast, PriceSource, forecast_prices
@@ -76,7 +76,7 @@ def price_curve(source: PriceSource, rule: PeakRule, zone: tzinfo, *, now_s: int
         return _of_tariff(source.tariff, rule, window)
     # Forecasts are made for whole hours on the clock of UTC, as those of every market.
     hours = Window(window.from_s // HOUR_S * HOUR_S, -(-window.until_s // HOUR_S) * HOUR_S)
-    return _of_forecast(forecast_prices(source, hours, now_s), rule)
+    return _of_forecast(forecast_prices(source, hours, now_s), rule, source.contract)
 
 
 def weigh_curve(curve: PriceCurve, carbon: Series | None, weighing: Weighing, rule: PeakRule) -> PriceCurve:
@@ -94,12 +94,14 @@ def _of_tariff(tariff: Tariff, rule: PeakRule, window: Window) -> PriceCurve:
     return PriceCurve(series, peak, (tariff.basis,) * len(series))
 
 
-def _of_forecast(forecast: PriceForecast, rule: PeakRule) -> PriceCurve:
+def _of_forecast(forecast: PriceForecast, rule: PeakRule, contract: Tariff | None) -> PriceCurve:
     whole, basis, quantiles = _by_interval(forecast)
-    series, peak = classify(whole, rule)
+    series, peak = classify(charge_market(contract, whole) if contract else whole, rule)
     at = np.searchsorted(whole.start_s, series.start_s, side="right") - 1
-    bases = tuple(basis[each] for each in at)
-    return PriceCurve(series, peak, bases, forecast.problems, quantiles=quantiles[at], errors=forecast.errors)
+    bases, ranges = tuple(basis[each] for each in at), quantiles[at]
+    if contract:
+        ranges = np.column_stack([price_of_next_mwh(contract, series.start_s, each) for each in ranges.T])
+    return PriceCurve(series, peak, bases, forecast.problems, quantiles=ranges, errors=forecast.errors)
 
 
 def _by_interval(forecast: PriceForecast) -> tuple[Series, list[str], Float64]:

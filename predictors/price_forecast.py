@@ -56,7 +56,7 @@ class PriceForecast:
 @dataclass(frozen=True)
 class PriceSource:
     """Where prices come from: the feed, the tariff behind it, and the market's `holidays`; `inputs` by names that
-    tell their places, too.
+    tell their places, too. `contract` is the tariff that charges the market's prices, None if they are paid as such.
 
     `model` is the file of the saved forecast; None if reading the operator's own file again is faster.
     """
@@ -66,6 +66,7 @@ class PriceSource:
     model: Path | None = None
     holidays: str = ""
     inputs: tuple[tuple[str, Feed], ...] = ()
+    contract: Tariff | None = None
 
     @property
     def is_tariff(self) -> bool:

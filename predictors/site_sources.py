@@ -9,11 +9,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from offpeak.errors import BadSetting
 from offpeak.installation import missing_extra
 from offpeak.model.step_series import Series
 from offpeak.model.units import parse_carbon_g_per_kwh
 from offpeak.prices.layout import parse_file_and_layout
-from offpeak.prices.tariff import site_tariff
+from offpeak.prices.tariff import Tariff, check_market
+from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from predictors.feeds.feed import Feed
@@ -22,6 +24,7 @@ from predictors.feeds.port import FeedProblem, Window
 from predictors.feeds.registry import carbon_feed, input_feeds, price_feed
 from predictors.price_forecast import PriceSource
 
+TARIFF = "tariff"
 EUROPEAN, AMERICAN = ("energy-charts", "nord-pool"), ("us-markets",)
 
 
@@ -53,10 +56,25 @@ def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:
 
     Raises BadSetting for what cannot be.
     """
+    tariff = _file_tariff(prices, site_zone(feeds.zone))
     names = feeds.prices or _usual(feeds, prices)
+    if tariff and not tariff.follows_market and not feeds.prices and not prices.file:
+        # The zone is also that of the carbon intensity.
+        names = (TARIFF,)
+        feeds = replace(feeds, currency=tariff.currency)
     feed = price_feed(replace(feeds, prices=names), prices)
     assert feed is not None
+    if tariff:
+        check_market(tariff, has_prices=names != (TARIFF,))
+    if tariff and feed.quantity.unit != f"{tariff.currency}/MWh":
+        hint = f'write currency = "{tariff.currency}" below [feeds], or the tariff in the currency of the feed'
+        raise BadSetting(f"{tariff.text}: is in {tariff.currency}, and the feed in {feeds.currency}", hint=hint)
     return feed
+
+
+def _file_tariff(prices: PriceSettings, zone: tzinfo) -> Tariff | None:
+    """Return the tariff of a file, None for a rule of two prices, which the known prices replace."""
+    return site_tariff(prices.tariff, zone) if prices.tariff and is_file(prices.tariff) else None
 
 
 def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[PriceSource, tzinfo]:
@@ -68,13 +86,17 @@ def build_price_source(feeds: FeedSettings, prices: PriceSettings) -> tuple[Pric
     # The values of an input before they were revised are in the model alone.
     inputs = tuple((each.cache.stem, each) for _, each in input_feeds(feeds))
     model = None if own and not inputs else feed.cache.with_suffix(".npz")
-    return PriceSource(feed, site_tariff(prices.tariff, zone), model, holidays, inputs), zone
+    tariff = site_tariff(prices.tariff, zone)
+    if not tariff.follows_market:
+        return PriceSource(feed, tariff, model, holidays, inputs), zone
+    behind = replace(site_tariff(None, zone), currency=tariff.currency)
+    return PriceSource(feed, behind, model, holidays, inputs, tariff), zone
 
 
 def _usual(feeds: FeedSettings, prices: PriceSettings) -> tuple[str, ...]:
     if feeds.zone is not None:
         return EUROPEAN if find_market(feeds.zone).entsoe else AMERICAN
-    return ("file",) if prices.file else ("tariff",)
+    return ("file",) if prices.file else (TARIFF,)
 
 
 FILES = (".csv", ".gz")

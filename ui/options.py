@@ -96,8 +96,9 @@ def _joined(given: object) -> object:
 
 
 def chosen_settings(file: Path | None, *, options: Mapping[str, object]) -> Settings:
-    """Return the settings of the file with the given options; raise BadInput for both --prices and --tariff."""
-    by_tariff = options["prices.tariff"] is not None
+    """Return the settings of the file with the given options; raise BadInput for --prices and a rule."""
+    given = options["prices.tariff"]
+    by_tariff = given is not None and not str(given).endswith(".toml")
     if by_tariff and options["prices.file"] is not None:
         raise BadInput("--prices and --tariff exclude each other", hint="give the one that your contract uses")
     values = read_values(file, options=options)

@@ -30,6 +30,7 @@ HIGHEST_OF_OTHERS_PER_MWH = 1e9
 COMMON_PRICE_UNITS = tuple(f"{currency}/{per}" for currency in ("EUR", "USD", "GBP", "CHF") for per in PER_MWH)
 
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
+_DEMAND_UNIT = re.compile(r"([A-Za-z]{3})/([kM]W)")
 _PRICE_UNIT = re.compile(rf"([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
 
 
@@ -92,6 +93,16 @@ def parse_price(text: str) -> tuple[float, str]:
     if abs(price) > highest_value(name):
         raise BadInput(f"{text!r} is no plausible price", hint=plausible_range(name))
     return price, name.split("/")[0]
+
+
+def parse_demand_price(text: str) -> tuple[float, str]:
+    """Return "120EUR/kW" as (120.0, "EUR") [EUR/kW]."""
+    number, unit = _number_and_unit(text, example="120EUR/kW")
+    match = _DEMAND_UNIT.fullmatch(unit)
+    if match is None:
+        raise BadInput(f"unknown unit {unit!r}", hint="a demand charge is a price per kW or MW, such as 120EUR/kW")
+    per_kw = _not_negative(_known(number / (1000 if match[2] == "MW" else 1), text), text)
+    return _at_most(per_kw, HIGHEST_PER_MWH, text, "100,000 for a kW"), match[1].upper()
 
 
 def highest_value(unit: str) -> float:

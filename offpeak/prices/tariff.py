@@ -1,4 +1,9 @@
-"""Time-of-use tariffs: two prices, and the local hours in which the higher one holds."""
+"""The tariff of a site: what its bill charges for energy and for the highest demand.
+
+A tariff is a file (`tariff_file`), or a rule of two prices and the local hours of the higher one. `tariff_series` makes
+the price of the next MWh from it, with the market's price where the tariff follows a market. All decisions and accounts
+use that series; `bill` charges metered energy position by position.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
@@ -6,12 +11,21 @@ from datetime import UTC, tzinfo
 import numpy as np
 
 from offpeak.errors import BadPrices
-from offpeak.model.arrays import Int64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.local_time import parse_zone, zone_text
-from offpeak.model.step_series import Series, merge
+from offpeak.model.step_series import Series, merge, split
 from offpeak.model.units import parse_price
-from offpeak.prices import ASSUMED_TARIFF
-from offpeak.prices.peak import ClockHours, check_holidays, parse_days, parse_hours
+from offpeak.prices.peak import ClockHours, PeakRule
+from offpeak.prices.rates import (
+    HOLIDAY,
+    ClockWindow,
+    RateSchedule,
+    RateWindow,
+    TariffCalendar,
+    check_holidays,
+    parse_days,
+    parse_hours,
+)
 from offpeak.text import parse_pairs
 
 KEYS = ("on", "off", "hours", "days", "holidays", "zone")
@@ -24,21 +38,49 @@ NO_PRICES = "assumed, as no prices are given: --prices FILE or --tariff RULE"
 
 
 @dataclass(frozen=True)
-class Tariff:
-    """`on_per_mwh` within `hours`, `off_per_mwh` outside, in `currency` per MWh.
+class DemandCharge:
+    """A price of the highest quarter-hour mean of a month, or of a year if `is_yearly`, in the windows."""
 
-    `text` is the declaration, `description` the same in words, `assumed` the parts that were not declared, if any.
-    `names_zone`: the tariff names the time zone of its hours itself.
+    name: str
+    per_kw: float
+    is_yearly: bool
+    windows: tuple[ClockWindow, ...]
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """The price of energy, then the grid fee and levies per MWh, demand charges, and the value added tax.
+
+    `export` is the price of energy that the site feeds in, None if it is paid nothing. `text` is the declaration,
+    `description` the same in words, `assumed` the parts that were not declared, if any. `hours` are the on-peak hours
+    of a rule of two prices. `names_zone`: the tariff names the time zone of its hours itself.
     """
 
-    on_per_mwh: float
-    off_per_mwh: float
     currency: str
-    hours: ClockHours
+    energy: RateSchedule
     text: str
     description: str
+    fees: tuple[RateSchedule, ...] = ()
+    export: RateSchedule | None = None
+    demand: tuple[DemandCharge, ...] = ()
+    vat_percent: float = 0.0
+    hours: ClockHours | None = None
     assumed: str = ""
     names_zone: bool = False
+
+    @property
+    def calendar(self) -> TariffCalendar:
+        """The clock of the tariff."""
+        return self.energy.calendar
+
+    @property
+    def follows_market(self) -> bool:
+        """Whether a price depends on that of the market."""
+        return self.energy.needs_spot or (self.export is not None and self.export.needs_spot)
+
+    def on_peak(self, rule: PeakRule) -> PeakRule:
+        """Return the on-peak hours that the tariff declares, else the rule."""
+        return self.hours or rule
 
     @property
     def basis(self) -> str:
@@ -49,13 +91,6 @@ class Tariff:
     def source(self) -> str:
         """Return the text by which figures name this tariff: the declaration and the assumptions."""
         return f"{self.text} ({self.assumed})" if self.assumed else self.text
-
-
-def site_tariff(text: str | None, zone: tzinfo = UTC) -> Tariff:
-    """Return the tariff that a site declares, else the assumed one."""
-    if text is not None:
-        return parse_tariff(text, zone)
-    return replace(parse_tariff(ASSUMED_TARIFF, zone), assumed=NO_PRICES)
 
 
 def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
@@ -80,9 +115,8 @@ def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
     on, off = (f"{price:,g} {currency}/MWh" for price in (on_per_mwh, off_per_mwh))
     hours = _hours(declared, zone)
     return Tariff(
-        on_per_mwh=on_per_mwh,
-        off_per_mwh=off_per_mwh,
         currency=currency,
+        energy=_two_prices(on_per_mwh, off_per_mwh, hours),
         hours=hours,
         text=text,
         description=f"{on} {_when(declared, hours.zone)}, else {off}",
@@ -106,10 +140,59 @@ def _hours(pairs: dict[str, str], zone: tzinfo) -> ClockHours:
     return ClockHours(from_s, until_s, parse_days(pairs["days"]), place, named or zone)
 
 
+def _two_prices(on_per_mwh: float, off_per_mwh: float, hours: ClockHours) -> RateSchedule:
+    windows = (RateWindow("on", on_per_mwh, when=hours.window), RateWindow("off", off_per_mwh))
+    holiday = RateWindow("holiday", off_per_mwh, when=ClockWindow(days=(HOLIDAY,)))
+    return RateSchedule("energy", hours.calendar, (*windows, holiday) if hours.holidays else windows)
+
+
+def price_of_next_mwh(tariff: Tariff, unix_s: Int64, spot: Float64 | float = np.nan) -> Float64:
+    """Return what a MWh more costs at each instant, taxes included, where the market has these prices.
+
+    It has no part of a demand charge, which depends on the highest quarter-hour and not on the energy.
+    """
+    cells = tariff.calendar.cells(unix_s)
+    price = tariff.energy.prices(cells, spot)
+    for fee in tariff.fees:
+        price = price + fee.prices(cells)
+    return price * (1 + tariff.vat_percent / 100)
+
+
 def tariff_series(tariff: Tariff, from_s: int, until_s: int) -> Series:
-    """Return the tariff's price from `from_s` to `until_s` [Unix s], one interval per stretch of one price."""
+    """Return the price of the next MWh from `from_s` to `until_s` [Unix s], one interval per stretch of one price.
+
+    It is not known where the tariff follows the market.
+    """
     if until_s <= from_s:
         raise BadPrices(f"the tariff {tariff.text!r} is asked for no time at all")
-    start_s: Int64 = np.append(np.int64(from_s), tariff.hours.edges_s(from_s, until_s))
-    price = np.where(tariff.hours.on_peak_at(start_s), tariff.on_per_mwh, tariff.off_per_mwh)
-    return merge(Series(start_s, until_s, price, f"{tariff.currency}/MWh", tariff.source))
+    start_s: Int64 = np.array([from_s], np.int64)
+    unknown = Series(start_s, until_s, np.array([np.nan]), f"{tariff.currency}/MWh", tariff.source)
+    return merge(charge_market(tariff, unknown))
+
+
+def charge_market(tariff: Tariff, spot: Series) -> Series:
+    """Return what the next MWh costs at these prices of the market, with the intervals cut where the tariff changes.
+
+    Raises BadPrices if they are in another currency.
+    """
+    if spot.unit != f"{tariff.currency}/MWh":
+        raise BadPrices(
+            f"{tariff.text}: is in {tariff.currency}, and the prices of {spot.source} are in {spot.unit}",
+            hint="write the tariff in the market's currency, or set the currency of the feed",
+        )
+    schedules = (tariff.energy, *tariff.fees)
+    edges_s = np.concatenate(
+        [tariff.calendar.edges_s(each.table, int(spot.start_s[0]), spot.end_s) for each in schedules]
+    )
+    cut = split(spot, edges_s)
+    return replace(cut, value=price_of_next_mwh(tariff, cut.start_s, cut.value))
+
+
+def check_market(tariff: Tariff, *, has_prices: bool) -> None:
+    """Raise BadPrices if the tariff follows the market and there are no prices of it, or the other way round."""
+    if tariff.follows_market and not has_prices:
+        hint = "name a price file (--prices), or for the agent the market: zone below [feeds]"
+        raise BadPrices(f"{tariff.text}: follows the market, whose prices are not set", hint=hint)
+    if has_prices and not tariff.follows_market:
+        hint = f'leave the price file or the sources out, or write price = "spot" below [[energy]] in {tariff.text}'
+        raise BadPrices(f"{tariff.text}: has all prices itself, and others are set, too", hint=hint)

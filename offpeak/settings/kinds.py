@@ -73,9 +73,9 @@ def _weighing(written: object) -> str:
 
 def _tariff(written: object) -> str:
     # The rule's hours need numpy, which settings without a tariff do without.
-    from offpeak.prices.tariff import parse_tariff
+    from offpeak.prices.tariff_file import site_tariff
 
-    return parse_tariff(_text(written)).text
+    return site_tariff(_text(written)).text
 
 
 TEXT = SettingKind("text", _text)

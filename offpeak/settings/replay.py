@@ -42,8 +42,9 @@ class PriceSettings:
     )
     tariff: str | None = row(
         TARIFF,
-        "On-peak and off-peak price and the on-peak hours, in the log's time zone or that of zone=; optionally days= "
-        f"and holidays=. If neither prices nor a tariff are set, {ASSUMED_TARIFF} is assumed and reported.",
+        "Tariff file (.toml) with all positions of the bill; or on-peak and off-peak price and the on-peak hours, in "
+        "the log's time zone or that of zone=, optionally days= and holidays=. If neither prices nor a tariff are set, "
+        f"{ASSUMED_TARIFF} is assumed and reported.",
         example=ASSUMED_TARIFF,
     )
     peak_rule: str = row(

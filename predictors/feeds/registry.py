@@ -12,7 +12,7 @@ from offpeak.errors import BadSetting
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import parse_zone
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
-from offpeak.prices.tariff import site_tariff
+from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from offpeak.text import did_you_mean

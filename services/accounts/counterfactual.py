@@ -29,7 +29,7 @@ from offpeak.model.step_series import Series, fill_gaps, split
 from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.model.weighing import Weighing, parse_weighing
 from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
-from offpeak.prices.tariff import site_tariff
+from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.pools import is_usable
@@ -368,6 +368,7 @@ def read_replay_inputs(
 
 def _peak_rule(prices: LedgerPrices, settings: PriceSettings, zone: tzinfo) -> PeakRule:
     """Return the on-peak rule of the agent: the hours of a tariff, else the rule of the settings."""
+    rule = parse_peak_rule(settings.peak_rule, zone=zone)
     if prices.by_tariff and not parse_weighing(settings.decide_by).needs_carbon:
-        return site_tariff(settings.tariff, zone).hours
-    return parse_peak_rule(settings.peak_rule, zone=zone)
+        return site_tariff(settings.tariff, zone).on_peak(rule)
+    return rule

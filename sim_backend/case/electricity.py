@@ -22,7 +22,8 @@ from offpeak.prices.alignment import AlignmentWeeks, LogSpan, align_log, extend,
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_file_and_layout, parse_layout
 from offpeak.prices.peak import PeakRule, classify, parse_peak_rule, weigh
-from offpeak.prices.tariff import Tariff, site_tariff, tariff_series
+from offpeak.prices.tariff import Tariff, charge_market, check_market, tariff_series
+from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from sim_backend.engine.state import PeakTimes
@@ -82,11 +83,15 @@ Carbon = LaidSeries | float | None
 
 @dataclass(frozen=True)
 class ReplayPrices:
-    """Prices on a log's clock, what decisions go by, and the rule that says when that is on-peak."""
+    """Prices on a log's clock, what decisions go by, and the rule that says when that is on-peak.
+
+    `tariff` is that of the bill, with its demand charges; None if the prices are those of a file alone.
+    """
 
     laid: LaidSeries
     rule: PeakRule
     weighing: Weighing = BY_PRICE
+    tariff: Tariff | None = None
 
 
 def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayPrices:
@@ -95,8 +100,10 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
     weighing, rule = parse_weighing(prices.decide_by), parse_peak_rule(prices.peak_rule, zone=log.zone)
     if prices.file is None:
         tariff = site_tariff(prices.tariff, log.zone)
+        check_market(tariff, has_prices=False)
         # The hours of a tariff do not say when CO2 is high.
-        return ReplayPrices(_laid_tariff(log, tariff, when), rule if weighing.needs_carbon else tariff.hours, weighing)
+        peaks = rule if weighing.needs_carbon else tariff.on_peak(rule)
+        return ReplayPrices(_laid_tariff(log, tariff, when), peaks, weighing, tariff)
     series = read_series(prices.file, parse_layout(prices.layout or ""))
     if series.unit == CARBON_UNIT:
         raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
@@ -104,10 +111,15 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
     laid = align_log(log, filled, start=when)
     notes = [laid.note, *([laid.weeks.note] if laid.weeks else [])]
     notes += gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()
+    contract = site_tariff(prices.tariff, log.zone) if prices.tariff and is_file(prices.tariff) else None
+    if contract:
+        check_market(contract, has_prices=True)
+        notes.append(contract.description)
+        filled = charge_market(contract, filled)
     laid_series = LaidSeries(
         filled, laid.offset_s, log.zone, tuple(notes), are_gaps_filled=prices.fill_gaps, weeks=laid.weeks
     )
-    return ReplayPrices(laid_series, rule, weighing)
+    return ReplayPrices(laid_series, rule, weighing, contract)
 
 
 def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]:
@@ -183,7 +195,7 @@ def _lay_on_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -
             log.unix_start_s,
             f"log mapped to its own dates, from {date_text(log.unix_start_s + log.first_s, log.zone)}",
         )
-    monday_s = int(A_MONDAY.replace(tzinfo=tariff.hours.zone).timestamp())
+    monday_s = int(A_MONDAY.replace(tzinfo=tariff.calendar.zone).timestamp())
     return monday_s - log.begin_s, f"log without a date mapped to a Monday, {A_MONDAY.date()}"
 
 

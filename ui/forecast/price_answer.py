@@ -38,6 +38,10 @@ def answer(settings: Settings, request: PriceForecastRequest) -> None:
         typer.echo(forecast_json(forecast, settings.feeds))
     else:
         print_forecast(forecast, settings.feeds, zone, tariff=source.tariff, is_alone=source.is_tariff)
+        if source.contract:
+            typer.echo(
+                f"\nThese are prices of the market; `offpeak prices` charges the known ones by {source.contract.text}."
+            )
 
 
 def print_forecast(

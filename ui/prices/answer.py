@@ -24,7 +24,8 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, zone_text
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.alignment import parse_start
-from offpeak.prices.tariff import Tariff, site_tariff
+from offpeak.prices.tariff import Tariff, charge_market
+from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
 from predictors.feeds.port import INCOMPLETE, KnownSeries, Window
@@ -53,6 +54,8 @@ class KnownPrices:
     @property
     def basis(self) -> str:
         """Return what the prices rest on; a tariff that is set or assumed is not published."""
+        if self.tariff.follows_market:
+            return f"{self.known.basis}, charged by {self.tariff.text}"
         return self.tariff.basis if self.known.source == self.tariff.source else self.known.basis
 
     def hours(self) -> tuple[Int64, Float64]:
@@ -206,9 +209,9 @@ def answer(settings: Settings, request: PricesRequest) -> None:
         hints = [problem.hint for problem in known.problems if problem.condition not in INCOMPLETE]
         hint = hints[0] if hints else "--from and --to ask for another time"
         raise BadPrices(f"no price is known of that time: {reasons}", hint=hint)
-    prices = KnownPrices(
-        settings.feeds.zone, window, zone, known, known.series, site_tariff(settings.prices.tariff, feed.clock)
-    )
+    tariff = site_tariff(settings.prices.tariff, feed.clock)
+    paid = charge_market(tariff, known.series) if tariff.follows_market else known.series
+    prices = KnownPrices(settings.feeds.zone, window, zone, known, paid, tariff)
     if request.plot:
         write_plot(prices, request.plot)
     if request.as_json:

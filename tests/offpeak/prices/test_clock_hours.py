@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.prices.peak import ClockHours, check_holidays, parse_days, parse_hours
+from offpeak.prices.peak import ClockHours
+from offpeak.prices.rates import check_holidays, parse_days, parse_hours
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

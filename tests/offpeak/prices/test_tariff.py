@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.prices import ASSUMED_TARIFF
-from offpeak.prices.tariff import parse_tariff, site_tariff, tariff_series
+from offpeak.prices.tariff import parse_tariff, tariff_series
+from offpeak.prices.tariff_file import site_tariff
 
 BERLIN = ZoneInfo("Europe/Berlin")
 PAPER = "on=90EUR/MWh,off=30EUR/MWh"
@@ -26,7 +27,7 @@ def hours_on(text: str, from_day: str, until_day: str) -> float:
 
 def test_the_customary_hours():
     tariff = parse_tariff(PAPER)
-    assert (tariff.on_per_mwh, tariff.off_per_mwh, tariff.currency) == (90, 30, "EUR")
+    assert tariff.currency == "EUR"
     series = tariff_series(tariff, 0, 2 * 86400)
     assert series.start_s.tolist() == [0, 9 * 3600, 23 * 3600, 33 * 3600, 47 * 3600]
     assert series.value.tolist() == [30, 90, 30, 90, 30]
@@ -47,7 +48,7 @@ def test_hours_that_nobody_declares_are_named():
 
 def test_a_tariff_that_nobody_declares_is_named_as_assumed():
     assumed = site_tariff(None)
-    assert (assumed.on_per_mwh, assumed.off_per_mwh) == (90, 30)
+    assert {window.per_mwh for window in assumed.energy.windows} == {90, 30}
     assert assumed.assumed == "assumed, as no prices are given: --prices FILE or --tariff RULE"
     assert assumed.source == f"{ASSUMED_TARIFF} ({assumed.assumed})"
     declared = site_tariff(ASSUMED_TARIFF)

@@ -1,0 +1,145 @@
+"""The bill of metered energy under a tariff, position by position, and the charge for the highest quarter-hour.
+
+Energy comes in quarter-hours, as grid operators meter it; a negative one is energy that the site feeds in. A position
+is rounded to the cent, as on a bill, and the total is the sum of the positions.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offpeak.errors import BadPrices
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import to_unix_s
+from offpeak.model.step_series import Series, value_at
+from offpeak.prices.rates import RateSchedule, TariffCalendar
+from offpeak.prices.tariff import DemandCharge, Tariff
+
+QUARTER_S = 900
+QUARTER_H = 0.25
+
+
+@dataclass(frozen=True)
+class BillLine:
+    """A position: its quantity in `unit`, kWh or kW, and its cost."""
+
+    name: str
+    quantity: float
+    unit: str
+    cost: float
+
+
+@dataclass(frozen=True)
+class DemandPeak:
+    """The highest quarter-hour of a period of a charge, and what it costs before tax; `share` of the period counts.
+
+    `at_s` [Unix s] is its begin. `period` is "2026" or "2026-11".
+    """
+
+    charge: DemandCharge
+    period: str
+    at_s: int
+    power_kw: float
+    share: float
+
+    @property
+    def cost(self) -> float:
+        """The price of the peak in the part of the period that counts."""
+        return self.charge.per_kw * self.power_kw * self.share
+
+
+@dataclass(frozen=True)
+class Bill:
+    """The positions, the tax last. `unpriced_kwh` have no known price, and `unknown_s` no known energy."""
+
+    currency: str
+    lines: tuple[BillLine, ...]
+    unpriced_kwh: float
+    unknown_s: int
+
+    @property
+    def total(self) -> float:
+        """The sum of the positions."""
+        return round(sum(line.cost for line in self.lines), 2)
+
+
+def make_bill(tariff: Tariff, start_s: Int64, energy_kwh: Float64, spot: Series | None = None) -> Bill:
+    """Return the bill of the quarter-hours that begin then [Unix s]; NaN is energy that is not known.
+
+    `spot` is the price of the market. A charge per month or year counts with the part of it that the time covers.
+    """
+    market = np.full(len(start_s), np.nan) if spot is None else value_at(spot, start_s)
+    if spot is not None and spot.currency != tariff.currency:
+        hint = "write the tariff in the market's currency"
+        raise BadPrices(f"{tariff.text}: is in {tariff.currency}, and the market in {spot.currency}", hint=hint)
+    cells, known = tariff.calendar.cells(start_s), np.nan_to_num(energy_kwh)
+    imported, exported = np.maximum(known, 0.0), np.maximum(-known, 0.0)
+    lines = [line for each in (tariff.energy, *tariff.fees) for line in _energy_lines(each, cells, imported, market)]
+    if tariff.export and exported.any():
+        lines += _energy_lines(tariff.export, cells, exported, market, sign=-1)
+    power_w = np.where(np.isnan(energy_kwh), np.nan, np.maximum(energy_kwh, 0.0)) * (1000 / QUARTER_H)
+    for peak in demand_peaks(tariff, start_s, power_w):
+        lines.append(BillLine(f"{peak.charge.name} {peak.period}", peak.power_kw, "kW", round(peak.cost, 2)))
+    if tariff.vat_percent:
+        net = sum(line.cost for line in lines)
+        lines.append(BillLine(f"tax {tariff.vat_percent:g} %", 0.0, "", round(net * tariff.vat_percent / 100, 2)))
+    unpriced = np.isnan(tariff.energy.prices(cells, market))
+    unknown_s = int(np.isnan(energy_kwh).sum()) * QUARTER_S
+    return Bill(tariff.currency, tuple(lines), float(imported[unpriced].sum()), unknown_s)
+
+
+def _energy_lines(
+    schedule: RateSchedule, cells: Int64, energy_kwh: Float64, market: Float64, *, sign: int = 1
+) -> Iterator[BillLine]:
+    cost = np.nan_to_num(schedule.prices(cells, market)) * energy_kwh / 1000
+    window = schedule.table.ravel()[cells]
+    for number, each in enumerate(schedule.windows):
+        within = window == number
+        name = f"{schedule.title} {each.name}".strip().replace("_", " ")
+        yield BillLine(name, float(energy_kwh[within].sum()), "kWh", round(sign * float(cost[within].sum()), 2))
+
+
+def demand_peaks(
+    tariff: Tariff, start_s: Int64, power_w: Float64, *, from_s: int | None = None
+) -> tuple[DemandPeak, ...]:
+    """Return the peak of each demand charge in each of its periods, of the quarter-hours that begin then [Unix s].
+
+    NaN is a quarter-hour that is not known: it has no part in a peak. Quarter-hours before `from_s` count for the
+    peak, but not for the share of the period: with those since January the bill of a month has its part of the year.
+    """
+    if len(start_s) == 0:
+        return ()
+    if np.any(np.diff(start_s) != QUARTER_S) or start_s[0] % QUARTER_S:
+        raise BadPrices("the demand is not in quarter-hours", hint="give the mean of each quarter-hour, without gaps")
+    cells, months = tariff.calendar.cells(start_s), tariff.calendar.months(start_s)
+    counted = start_s >= (start_s[0] if from_s is None else from_s)
+    found = []
+    for charge in tariff.demand:
+        mask = np.logical_or.reduce([window.mask for window in charge.windows]).ravel()[cells] & ~np.isnan(power_w)
+        period = months // 12 if charge.is_yearly else months
+        for each in np.unique(period[counted]).tolist():
+            within = np.flatnonzero((period == each) & mask)
+            if not len(within):
+                continue
+            at = within[np.argmax(power_w[within])]
+            covered_s = int(np.count_nonzero((period == each) & counted)) * QUARTER_S
+            share = min(covered_s / _period_s(tariff.calendar, each, charge), 1.0)
+            name = str(np.datetime64(each, "Y" if charge.is_yearly else "M"))
+            found.append(DemandPeak(charge, name, int(start_s[at]), float(power_w[at]) / 1000, share))
+    return tuple(found)
+
+
+def demand_cost(tariff: Tariff, start_s: Int64, power_w: Float64, *, from_s: int | None = None) -> float:
+    """Return what the highest quarter-hours cost, tax included; arguments as `demand_peaks`."""
+    net = sum(peak.cost for peak in demand_peaks(tariff, start_s, power_w, from_s=from_s))
+    return net * (1 + tariff.vat_percent / 100)
+
+
+def _period_s(calendar: TariffCalendar, period: int, charge: DemandCharge) -> int:
+    edges = np.array([period, period + 1], f"datetime64[{'Y' if charge.is_yearly else 'M'}]")
+    days: NDArray[np.int64] = edges.astype("datetime64[D]").astype(np.int64)
+    first, last = to_unix_s(days * DAY_S, calendar.zone)[0].tolist()
+    return int(last - first)
