@@ -18,7 +18,7 @@ from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 from power.drivers.port import PowerDriver, PowerObservation, confirm_at_once
 from power.lifecycle.sweep import NodePoller
 from services.agent.agent import SiteAgent
@@ -86,6 +86,18 @@ class SaysTheSame:
         return {}
 
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing."""
+        return {}
+
+    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:  # noqa: ARG002
+        """Return that none may be requeued."""
+        return {}
+
+    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing."""
+        return {}
+
+    def requeue(self, names: Sequence[str]) -> dict[str, str]:  # noqa: ARG002
         """Do nothing."""
         return {}
 

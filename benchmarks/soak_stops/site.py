@@ -24,7 +24,7 @@ from offpeak.model.request import Chunk
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from plugin.scheduler.job import JobState
-from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from plugin.scheduler.port import RequeuePermit, SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom
@@ -175,6 +175,20 @@ class SiteScheduler:
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         """As the port."""
         return self._change(lambda: self._scheduler.defer(begin_s))
+
+    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
+        """As the port."""
+        self._fail()
+        with self._turn:
+            return self._scheduler.requeue_permits(jobs)
+
+    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
+        """As the port."""
+        return self._change(lambda: self._scheduler.signal(signals))
+
+    def requeue(self, names: Sequence[str]) -> dict[str, str]:
+        """As the port."""
+        return self._change(lambda: self._scheduler.requeue(names))
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """As the port."""

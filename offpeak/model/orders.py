@@ -61,12 +61,17 @@ class NodeChange(StrEnum):
 
 
 class QueueChange(StrEnum):
-    """A change to the jobs of a queue: their priorities, their earliest start, their comments, or all as before."""
+    """A change to the jobs of a queue: their priorities, their earliest start, their comments, or all as before.
+
+    CHECKPOINT: a running job gets the signal for its checkpoint. REQUEUE: it stops and waits again.
+    """
 
     RANK = "rank"
     DEFER = "defer"
     TELL = "tell"
     RESTORE = "restore"
+    CHECKPOINT = "checkpoint"
+    REQUEUE = "requeue"
 
 
 class JobOrder(StrEnum):

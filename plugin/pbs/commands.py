@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from offpeak.errors import SchedulerError
+from plugin.scheduler.port import RequeuePermit
 
 # English messages, and UTC: qstat writes times, and qalter reads them, in the time zone of their user.
 PLAIN = {"LC_ALL": "C", "TZ": "UTC"}
@@ -259,6 +260,14 @@ def hosts_of(placement: str) -> tuple[str, ...]:
 def has_dependency(depend: str) -> bool:
     """Whether a job waits for others: `beforeok` and its like mean that others wait for this job."""
     return any(part and not part.startswith("before") for part in depend.split(","))
+
+
+def requeue_permit(name: str, record: Mapping[str, Any]) -> RequeuePermit | None:
+    """Return whether the job is rerunnable, None for an interactive job."""
+    if record.get("interactive"):
+        return None
+    starts = as_int(record.get("run_count", record.get("start_count")))
+    return RequeuePermit(as_text(record.get("Rerunable")) == "True", name, max(starts - 1, 0))
 
 
 def hints_comment(value: str) -> str:

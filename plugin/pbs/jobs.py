@@ -25,13 +25,18 @@ from plugin.pbs.commands import (
 )
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
+from plugin.scheduler.port import RequeuePermit
 
 
 class PbsJob(NamedTuple):
-    """A job, and its `rank`: its position in the server's own queue, smaller first."""
+    """A job, and its `rank`: its position in the server's own queue, smaller first.
+
+    `permit` tells whether it is rerunnable, None for an interactive job.
+    """
 
     job: Job
     rank: int
+    permit: RequeuePermit | None = None
 
 
 def job_reason(state: JobState, depend: str, hold_types: str, comment: str) -> str:

@@ -36,6 +36,7 @@ from plugin.pbs.commands import (
     memory_mib,
     one_line,
     parse_json,
+    requeue_permit,
 )
 from plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, job_reason
 from plugin.pbs.openpbs_server import (
@@ -115,8 +116,8 @@ def jobs_of_json(answer: bytes, site_value: SiteValue) -> tuple[PbsJob, ...]:
     limits = {name: as_int(found[name].get("max_run_subjobs")) for name in split & found.keys()}
     pbs_jobs = (_job(name, record, site_value) for name, record in found.items() if name not in split)
     return tuple(
-        PbsJob(job._replace(task_limit=limits.get(job.array_id, 0)), rank) if job.array_id else PbsJob(job, rank)
-        for job, rank in pbs_jobs
+        each._replace(job=each.job._replace(task_limit=limits.get(each.job.array_id, 0))) if each.job.array_id else each
+        for each in pbs_jobs
     )
 
 
@@ -200,7 +201,7 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         plain=not (has_dependency(depend) or array_id or "array" in record),
         array_id=array_id,
     )
-    return PbsJob(job, as_int(record.get("queue_rank")))
+    return PbsJob(job, as_int(record.get("queue_rank")), requeue_permit(name, record))
 
 
 def _offset(resources: Record) -> int:

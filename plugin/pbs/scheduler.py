@@ -15,7 +15,16 @@ from typing import ClassVar, NamedTuple
 
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.commands import AttributesByName, CannotAskPbs, PbsCommands, execution_queues, failure, parse_attributes
+from plugin.pbs.commands import (
+    AttributesByName,
+    CannotAskPbs,
+    PbsCommands,
+    change_by_value,
+    change_jobs,
+    execution_queues,
+    failure,
+    parse_attributes,
+)
 from plugin.pbs.demand import with_demand
 from plugin.pbs.jobs import (
     STATES_WITHOUT_NODES,
@@ -30,8 +39,9 @@ from plugin.pbs.jobs import (
     read_holding_jobs,
     with_holders,
 )
+from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
+from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView, change_refusal, is_change_done
 
 
 class MarkKind(StrEnum):
@@ -193,6 +203,19 @@ class PbsScheduler(ABC):
     @abstractmethod
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         """Set the earliest start of each job, 0 for now; return why not, by job."""
+
+    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
+        """Return what the server shows of each of these running jobs."""
+        running = [each for each in self._jobs(self._queues()) if each.job.state is JobState.RUNNING]
+        return {each.job.job_id: each.permit for each in running if each.job.job_id in jobs and each.permit}
+
+    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
+        """Send the processes of each job its signal; return why not, by job."""
+        return change_by_value(self.commands, "qsig", "-s", {job: f"SIG{name}" for job, name in signals.items()})
+
+    def requeue(self, names: Sequence[str]) -> dict[str, str]:
+        """Requeue these jobs, which the server refuses if they are not rerunnable; return why not, by job."""
+        return change_jobs(self.commands, "qrerun", (), names)
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write each job's comment, "" removes offpeak's; return the errors by job."""

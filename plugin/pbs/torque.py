@@ -34,6 +34,7 @@ from plugin.pbs.commands import (
     limit_s,
     memory_mib,
     one_line,
+    requeue_permit,
     xml_fields,
     xml_records,
 )
@@ -137,7 +138,7 @@ def _job(element: ElementTree.Element) -> PbsJob:
         plain=not (has_dependency(depend) or "[" in record.get("Job_Id", "")),
         array_id=_TASK.sub("[]", job_id) if _TASK.search(job_id := record.get("Job_Id", "")) else "",
     )
-    return PbsJob(job, as_int(record.get("queue_rank")))
+    return PbsJob(job, as_int(record.get("queue_rank")), requeue_permit(job.job_id, record))
 
 
 def _below(element: ElementTree.Element, name: str) -> dict[str, str]:

@@ -3,5 +3,5 @@
 `queue_plan.plan_queue` is the entry: `facts.QueueFacts` and the site's `QueueRules` go in, a `QueuePlan` comes out.
 First `start_times` plans begin times within the jobs' flexibility. Then `positions` finds the site's own order,
 `competition` finds the groups of jobs that compete for nodes, `window` reorders the first jobs of each group, and
-`queue_plan` writes the new priorities down with marks and reasons.
+`queue_plan` writes the new priorities down with marks and reasons. `checkpoints` stops running jobs after a checkpoint.
 """

@@ -187,7 +187,7 @@ class BeginTimePlanner:
         if latest is None or starts is None:
             return None
         now, best = starts.at(now_s), starts.cheapest(now_s, latest.begin_s)
-        if best is None or best.at_s == now_s or not _saves_enough(best, now):
+        if best is None or best.at_s == now_s or not saves_enough(best, now):
             return None
         return self._delay_choice(job, best, now, latest)
 
@@ -207,7 +207,7 @@ class BeginTimePlanner:
             if begin_s <= latest.begin_s:
                 return None
             return BeginChoice(NOW, "let go", "no price is known up to its latest start")
-        if begin_s <= latest.begin_s and not _saves_enough(best, starts.at(begin_s)):
+        if begin_s <= latest.begin_s and not saves_enough(best, starts.at(begin_s)):
             return None
         if best.at_s == now_s:
             return BeginChoice(NOW, "let go", f"no later start is {self._gain} by now")
@@ -274,7 +274,7 @@ def _was_released(job: Job, marks: JobMarks, now_s: int) -> bool:
     return mark is not None and (mark.to <= now_s or (job.begin_s or 0) >= mark.at_unix_s)
 
 
-def _saves_enough(best: StartCost, other: StartCost) -> bool:
+def saves_enough(best: StartCost, other: StartCost) -> bool:
     """Return whether the start saves its share; never if one of the costs is not known."""
     return other.per_watt - best.per_watt > LEAST_SAVING * abs(other.per_watt)
 

@@ -8,7 +8,7 @@ before its change: a change that is refused or already done is not sent to the s
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.limits import SiteLimits
@@ -61,6 +61,14 @@ class SchedulerTraits:
     limits: SiteLimits = field(default_factory=SiteLimits)
 
 
+class RequeuePermit(NamedTuple):
+    """Whether a running batch job may be requeued now, what commands call it, and how often it was started again."""
+
+    allowed: bool
+    name: str
+    restarts: int
+
+
 class Scheduler(Protocol):
     """One scheduler. A method that changes something returns why not, by job or node; {} after all changes."""
 
@@ -81,6 +89,15 @@ class Scheduler(Protocol):
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write the notice that each job's owner sees; "" removes it."""
+
+    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
+        """Return what it shows of each of these running jobs, nothing of others and of interactive ones."""
+
+    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
+        """Send each job, as RequeuePermit names it, its signal, such as USR1."""
+
+    def requeue(self, names: Sequence[str]) -> dict[str, str]:
+        """Put each running job back into the queue, if that is permitted; it begins anew."""
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Order the change of these nodes."""

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.node import OURS, Node
-from plugin.scheduler.port import Ranking, is_change_done
-from plugin.slurm.commands import ask, complaint_of_one, complaints_by_job
+from plugin.scheduler.port import Ranking, RequeuePermit, is_change_done
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, complaint_of_one, complaints_by_job, run_scontrol
 from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
 
 # Larger values mean "none" in Slurm.
@@ -77,6 +77,51 @@ def _held_jobs(timeout_s: float) -> set[str]:
     rows = ask("squeue", *arguments, "--Format=JobID:|,PriorityLong:|,Reason:", timeout_s=timeout_s).decode()
     fields = (row.split("|", 2) for row in rows.splitlines())
     return {job for job, priority, reason in fields if priority == "0" or reason.strip() in _HELD_REASONS}
+
+
+# The fields before JobName, which a user writes; the tasks of an array are A_T, because A names the whole array.
+_RUNNING_JOB = re.compile(rb"^JobId=(\d+)(?: ArrayJobId=(\d+) ArrayTaskId=(\d+))? JobName=", re.MULTILINE)
+_PERMIT = re.compile(rb" Requeue=([01]) Restarts=(\d+) BatchFlag=1 ")
+
+
+def read_requeue_permits(jobs: Sequence[str], timeout_s: float) -> dict[str, RequeuePermit]:
+    """Return what Slurm shows of each of these running batch jobs."""
+    found = {}
+    for job in jobs:
+        try:
+            shown = ask("scontrol", "--all", "--oneliner", "show", "job", job, timeout_s=timeout_s)
+        except SlurmIsSilent:
+            raise
+        except CannotAskSlurm:
+            continue
+        for line in shown.splitlines():
+            head, permit = _RUNNING_JOB.match(line), _PERMIT.search(line)
+            if head and permit and head[1].decode() == job and b" JobState=RUNNING " in line:
+                name = b"_".join(head.groups()[1:]) if head[2] else head[1]
+                found[job] = RequeuePermit(permit[1] == b"1", name.decode(), int(permit[2]))
+    return found
+
+
+def signal_jobs(signals: Mapping[str, str], scontrol: ScontrolOptions) -> dict[str, str]:
+    """Send the signal to the script of each job; return why not, by job."""
+    complaints = {
+        job: run_scontrol(
+            (f"--signal={signal}", "--batch", job),
+            command=scontrol.command,
+            timeout_s=scontrol.timeout_s,
+            name="scancel",
+        )
+        for job, signal in signals.items()
+    }
+    return {job: lines[-1] for job, lines in complaints.items() if lines}
+
+
+def requeue_jobs(names: Sequence[str], scontrol: ScontrolOptions) -> dict[str, str]:
+    """Requeue each job, which slurmctld refuses if the job does not permit it; return why not, by job."""
+    complaints = {
+        job: run_scontrol(("requeue", job), command=scontrol.command, timeout_s=scontrol.timeout_s) for job in names
+    }
+    return {job: lines[-1] for job, lines in complaints.items() if lines}
 
 
 UNCLEAR_COMMENT = "a line break in its name or comments hides which AdminComment is its own"

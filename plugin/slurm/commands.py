@@ -174,10 +174,15 @@ def complaint_of_one(arguments: Sequence[str], sign: str, *, command: Sequence[s
 
 
 def run_scontrol(
-    arguments: Sequence[str], *, command: Sequence[str], timeout_s: float, orders: Sequence[str] = ()
+    arguments: Sequence[str],
+    *,
+    command: Sequence[str],
+    timeout_s: float,
+    orders: Sequence[str] = (),
+    name: str = "scontrol",
 ) -> list[str]:
-    """Run scontrol behind the prefix `command`; return the lines of its complaint, [] if it did all."""
-    program = (*command, "scontrol")
+    """Run scontrol, or another program, behind the prefix `command`; return the lines of its complaint, if any."""
+    program = (*command, name)
     try:
         done = subprocess.run(
             [*program, *arguments],
@@ -188,7 +193,7 @@ def run_scontrol(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise SlurmIsSilent(f"scontrol: no answer within {timeout_s:g} s", hint=TRY_LATER) from None
+        raise SlurmIsSilent(f"{name}: no answer within {timeout_s:g} s", hint=TRY_LATER) from None
     except OSError as problem:
         hint = f"try `{' '.join(program)} ping`"
         raise CannotAskSlurm(f"{program[0]}: cannot be run: {problem.strerror}", hint=hint) from None

@@ -7,8 +7,17 @@ from dataclasses import replace
 from offpeak.model.orders import NodeChange
 from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from plugin.slurm.changes import ScontrolOptions, change_nodes, defer_jobs, notify_owners, rank_jobs
+from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView
+from plugin.slurm.changes import (
+    ScontrolOptions,
+    change_nodes,
+    defer_jobs,
+    notify_owners,
+    rank_jobs,
+    read_requeue_permits,
+    requeue_jobs,
+    signal_jobs,
+)
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
 from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, traits_of_text
 from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
@@ -79,6 +88,18 @@ class SlurmScheduler:
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         """Set when each job may start at the earliest, 0 for now; return why not, by job."""
         return defer_jobs(begin_s, self._scontrol)
+
+    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
+        """Return what Slurm shows of each of these running batch jobs."""
+        return read_requeue_permits(jobs, self._timeout_s)
+
+    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
+        """Send each job's script its signal; return why not, by job."""
+        return signal_jobs(signals, self._scontrol)
+
+    def requeue(self, names: Sequence[str]) -> dict[str, str]:
+        """Requeue these running jobs; return why not, by job."""
+        return requeue_jobs(names, self._scontrol)
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write our part of each job's AdminComment, "" removes it; return why not, by job."""

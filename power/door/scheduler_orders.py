@@ -1,7 +1,7 @@
 """Orders to the scheduler: the one place that changes its jobs and nodes, through a door of its own."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from offpeak.door.door import Door, Limit
@@ -57,6 +57,16 @@ class SchedulerOrders:
         return await self._let(
             _make_queue_effect(partition, QueueChange.DEFER, begin_s, why, by), lambda: self._scheduler.defer(begin_s)
         )
+
+    async def signal(self, partition: str, signals: Mapping[str, str], *, why: str) -> SchedulerOrderResult:
+        """Ask running jobs for a checkpoint."""
+        effect = _make_queue_effect(partition, QueueChange.CHECKPOINT, signals, why, US)
+        return await self._let(effect, lambda: self._scheduler.signal(signals))
+
+    async def requeue(self, partition: str, names: Sequence[str], *, why: str) -> SchedulerOrderResult:
+        """Put running jobs back into the queue."""
+        effect = _make_queue_effect(partition, QueueChange.REQUEUE, dict.fromkeys(names), why, US)
+        return await self._let(effect, lambda: self._scheduler.requeue(names))
 
     async def notify(
         self, partition: str, comments: Mapping[str, str], *, why: str, by: str = US

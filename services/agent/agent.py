@@ -35,6 +35,7 @@ from services.agent.accounting_loops import (
     SealLoop,
     meter_period_s,
 )
+from services.agent.checkpoints import CheckpointController
 from services.agent.demand_response import (
     CapSection,
     EventFileLoop,
@@ -85,6 +86,7 @@ class SiteAgent:
         self.accounts = JobAccounts(self._account_section(), ledger, problem_log)
         self.planner = QueuePlanner(ledger, problem_log, self._surroundings)
         self.queue = QueueController(ledger, problem_log)
+        self.checkpoints = CheckpointController(self.queue, ledger, problem_log, self.observer, lambda: self.modes)
         self.power = PowerController(self._power_section, ledger, problem_log, clock, steady)
         self.waits = WaitForecast()
         self.wait_history = WaitHistory(self.waits, ledger)
@@ -97,6 +99,7 @@ class SiteAgent:
             planner=self.planner,
             on_new_jobs=self.look_soon,
             waits=self.wait_history,
+            run_checkpoints=self.checkpoints.run_cycle,
         )
         self.power_loop = PowerLoop(
             section=self._power_section,

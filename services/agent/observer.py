@@ -22,7 +22,7 @@ from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_PRICE, Weighing
 from offpeak.prices.peak import Peak, PeakRule
 from offpeak.settings.feeds import FeedSettings
-from plugin.scheduler.port import Scheduler, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import RequeuePermit, Scheduler, SchedulerTraits, SchedulerView
 from predictors.feeds.feed import Feed, fetched
 from predictors.feeds.port import INCOMPLETE, FeedProblem, Window
 from predictors.feeds.registry import temperature_feed
@@ -293,6 +293,14 @@ class Observer:
             self._requested_s = requested_s
             self._partitions = {node.name: node.partitions for node in self.latest.nodes}
             return self.latest
+
+    async def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
+        """Return what the scheduler shows of these running jobs; nothing if it cannot be read."""
+        try:
+            return await asyncio.to_thread(self._scheduler.requeue_permits, jobs) if jobs else {}
+        except SchedulerError as problem:
+            self._problem_log.report("requeue", f"{problem}; {problem.hint}")
+            return {}
 
     def forget(self) -> None:
         """Read the scheduler again the next time, because it was changed. A view that is being read is too old."""

@@ -8,7 +8,7 @@ each partition may have a mode of its own.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Container, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from operator import attrgetter
@@ -220,7 +220,7 @@ class QueueController:
         self._problem_log.report("queue policy", plan.problem or None)
         jobs = {job.job_id: job for job in facts.jobs}
         self._ledger.write_decisions(self.changed.of(plan.decisions, {f"job {job}" for job in jobs}))
-        await self._remember(list(plan.seen))
+        await self.remember(list(plan.seen))
         permitted = plan
         if not modes.may_rank:
             for group in group_plan(replace(plan, begin_s={}, tell={}), jobs, lambda _: Mode.SHADOW):
@@ -229,10 +229,14 @@ class QueueController:
         # One order for all partitions of a mode: a large site has dozens of them, and each order takes its time.
         for group in group_plan(permitted, jobs, modes.of):
             await self._carry_out(group, permitted, orders, modes.of(group.partitions))
-        if plan.forget:
-            await asyncio.to_thread(self._ledger.forget_marks, plan.forget)
-            self._marks = None
+        await self.forget(plan.forget)
         return plan
+
+    async def forget(self, marks: Sequence[JobMark]) -> None:
+        """Delete marks that have served."""
+        if marks:
+            await asyncio.to_thread(self._ledger.forget_marks, marks)
+            self._marks = None
 
     async def _carry_out(
         self, group: QueueGroup, plan: QueuePlan, orders: SchedulerOrders, mode: Mode, *, is_only_order: bool = False
@@ -243,9 +247,7 @@ class QueueController:
             return
         self._requested[key] = group
         if mode is Mode.ACTIVE:
-            await self._remember(
-                [mark for mark in plan.remember if mark.job in group.rank or mark.job in group.begin_s]
-            )
+            await self.remember([mark for mark in plan.remember if mark.job in group.rank or mark.job in group.begin_s])
         if group.rank:
             why = f"{len(group.rank)} jobs in another order"
             self._report_failures(await orders.rank(group.name, group.rank, why=why, by=self._by), mode)
@@ -258,7 +260,8 @@ class QueueController:
             self._report_failures(result, mode)
             self.comments |= {job: text for job, text in group.tell.items() if result.done and job not in result.failed}
 
-    async def _remember(self, marks: list[JobMark]) -> None:
+    async def remember(self, marks: Sequence[JobMark]) -> None:
+        """Write marks before the changes that they record. Raises CannotWrite."""
         if marks:
             await asyncio.to_thread(self._ledger.remember_marks, marks)
             self._marks = None
@@ -398,7 +401,8 @@ class QueueLoop(Loop):
     """Puts the queue in order once a cycle, and books the jobs that have ended.
 
     `doors` opens the doors to nodes and scheduler, `on_new_jobs` is called when jobs are decided about for the first
-    time. `facts` are those of the last round, `decided` the jobs that it has decided about.
+    time, `run_checkpoints` stops running jobs after checkpoints. `facts` are those of the last
+    round, `decided` the jobs that it has decided about.
     """
 
     section: Callable[[], QueueSection]
@@ -409,6 +413,7 @@ class QueueLoop(Loop):
     planner: QueuePlanner
     on_new_jobs: Callable[[], None]
     waits: WaitHistory
+    run_checkpoints: Callable[[QueueFacts, QueueRules, SchedulerOrders], Awaitable[None]]
     facts: QueueFacts | None = None
     decided: frozenset[str] = frozenset()
 
@@ -442,6 +447,7 @@ class QueueLoop(Loop):
         self.facts = add_wait_allowances(self.facts, replace(observed, view=counted), self.waits, section)
         self.facts = await self.planner.add_plan(self.facts, section, observed)
         await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)
+        await self.run_checkpoints(self.facts, section.rules, orders.scheduler)
         if find_undecided_jobs(view, self.decided, flexibility, is_capped=self.planner.is_capped):
             self.on_new_jobs()
         self.decided = frozenset(job.job_id for job in view.jobs)

@@ -17,6 +17,7 @@ from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
 from plugin.federation.site_report import Curve, SiteReport, make_curve
+from plugin.queue_hook.checkpoints import CHECKPOINT_STEPS
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.positions import QueuePosition, marks_by_job, queue_positions
 from plugin.scheduler.job import HOLDING, Job, JobState
@@ -100,6 +101,7 @@ def _job_status(
     job: Job, facts: QueueFacts, rules: QueueRules, decision: DecisionRecord | None, offers: Sequence[PoolOffer]
 ) -> JobStatus:
     waits = job.state is JobState.PENDING
+    stops = job.state is JobState.RUNNING and decision is not None and decision.decided in CHECKPOINT_STEPS
     inputs = dict(decision.inputs) if decision and waits else {}
     planned_s = job.start_s if waits and job.start_s and job.start_s > facts.now_s else None
     if planned_s is None and waits and facts.planned is not None:
@@ -113,7 +115,7 @@ def _job_status(
         place=None,
         of=0,
         watts_per_node=facts.node_power_w.get(job.job_id),
-        why=_explain_wait(job, decision if waits else None, offers if waits else ()),
+        why=_explain_wait(job, decision if waits or stops else None, offers if waits else ()),
         would_start_unix_s=planned_s,
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
         expected_saving=_number(inputs.get("saved")),
@@ -156,7 +158,9 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         nodes=_node_counts(agent),
         saved_today=agent.savings.today,
         shadow_today=agent.savings.shadow_today,
-        jobs=job_statuses(facts, rules, agent.queue.changed.latest, offers) if facts and with_jobs else (),
+        jobs=job_statuses(facts, rules, agent.queue.changed.latest | agent.checkpoints.changed.latest, offers)
+        if facts and with_jobs
+        else (),
         problems=problems,
         now_unix_s=now_s,
         clock_factor=agent.site.clock.factor,

@@ -71,6 +71,7 @@ def _set_power(node: SimNode, order: str, manager: bool) -> str:
 
 READ_ONLY = frozenset({PRIORITY_RESOURCE, BEGIN_RESOURCE})
 HISTORY = "job_history_enable"
+NOT_RERUNNABLE = 15034
 SELECTED = {TORQUE: frozenset("CEHQRTW"), OPENPBS: frozenset("BEFHMQRSTUWX")}
 """The states that qselect takes: that of Torque does not take S, though its server has suspended jobs."""
 NO_HISTORY = "qstat: PBS is not configured to maintain job history \n"
@@ -184,7 +185,8 @@ def _qalter(pbs: Pbs, call: PbsCall) -> PbsReply:
     options = options_of(call.arguments)
 
     def change(job: SimJob, options: Options) -> None:
-        if job.state is not JobState.PENDING:
+        job.may_be_requeued = options.values.get("r", "ny"[job.may_be_requeued]) == "y"
+        if job.state is not JobState.PENDING and set(options.values) != {"r"}:
             raise PbsError(15015, f"Cannot modify attribute while job running {pbs.job_id(job)}")
         for name in options.wants:
             _check_resource(pbs, name, call.user)
@@ -220,6 +222,33 @@ def _hold(pbs: Pbs, call: PbsCall) -> PbsReply:
 
 def _qdel(pbs: Pbs, call: PbsCall) -> PbsReply:
     return _of_each(pbs, call, options_of(call.arguments), lambda job, _: pbs.cluster.end(job, call.now_s))
+
+
+def _qrerun(pbs: Pbs, call: PbsCall) -> PbsReply:
+    def change(job: SimJob, _options: Options) -> None:
+        if not job.may_be_requeued:
+            raise PbsError(NOT_RERUNNABLE, f"Job is not rerunable {pbs.job_id(job)}")
+        pbs.cluster.requeue(job, call.now_s)
+
+    return _of_running(pbs, call, options_of(call.arguments), change)
+
+
+def _qsig(pbs: Pbs, call: PbsCall) -> PbsReply:
+    def change(job: SimJob, options: Options) -> None:
+        job.attributes["signal"] = options.values.get("s", "SIGTERM")
+
+    return _of_running(pbs, call, options_of(call.arguments), change)
+
+
+def _of_running(pbs: Pbs, call: PbsCall, options: Options, change: Callable[[SimJob, Options], None]) -> PbsReply:
+    def change_if_running(job: SimJob, options: Options) -> None:
+        if call.user not in pbs.managers:
+            raise PbsError(REFUSED, f"Unauthorized Request  {pbs.job_id(job)}")
+        if job.state is not JobState.RUNNING:
+            raise PbsError(BAD_STATE, f"Request invalid for state of job {pbs.job_id(job)}")
+        change(job, options)
+
+    return _of_each(pbs, call, options, change_if_running)
 
 
 def _qorder(pbs: Pbs, call: PbsCall) -> PbsReply:
@@ -277,6 +306,8 @@ PROGRAMS: Mapping[str, Callable[[Pbs, PbsCall], PbsReply]] = {
     "qrls": _hold,
     "qdel": _qdel,
     "qorder": _qorder,
+    "qrerun": _qrerun,
+    "qsig": _qsig,
     "pbsnodes": _pbsnodes,
     "qmgr": _qmgr,
 }

@@ -134,6 +134,7 @@ def _job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, index
         holds={"u"} if "h" in options.values else set(),
         after=tuple(int(each) for each in re.findall(r":(\d+)", after)),
         wants=dict(wants),
+        may_be_requeued=options.values.get("r", "y") == "y",
         tasks=tasks,
         attributes={
             "request": request,

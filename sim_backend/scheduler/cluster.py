@@ -43,7 +43,7 @@ class SimJob:
     s by the system. The job starts at `begin_s` at the earliest, after the end of the jobs in `after`. At most
     `task_limit` tasks of its array run at once, 0 for any number. `placed` are its nodes, with its share of each.
     `wants` are the requested resources by name, `tasks` the fields of Torque's task requests, `attributes` all other
-    attributes of the submission.
+    attributes of the submission. A job `may_be_requeued` once it has written a checkpoint.
     """
 
     number: int
@@ -69,6 +69,8 @@ class SimJob:
     start_s: float | None = None
     end_s: float | None = None
     lost: bool = False
+    may_be_requeued: bool = False
+    restarts: int = 0
     comment: str = ""
     wants: dict[str, str] = field(default_factory=dict)
     tasks: dict[str, str] = field(default_factory=dict)
@@ -292,6 +294,13 @@ class SimulatedCluster:
             self.nodes[name].used.pop(job.job_id, None)
             self.nodes[name].last_used_s = int(at_s)
         job.state, job.end_s = JobState.ENDED, at_s
+
+    def requeue(self, job: SimJob, now_s: float) -> None:
+        """Put a running job back into the queue; what has run need not run again."""
+        ran_s = now_s - (job.start_s or now_s)
+        self.end(job, now_s)
+        job.state, job.placed, job.start_s, job.end_s = JobState.PENDING, {}, None, None
+        job.run_s, job.restarts = max(job.run_s - ran_s, 1.0), job.restarts + 1
 
     def hangs(self, job: SimJob) -> bool:
         """Whether it waits for others to end."""

@@ -8,7 +8,7 @@ from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView, change_refusal, is_change_done
+from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView, change_refusal, is_change_done
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 
 BOOT_S = 600
@@ -70,6 +70,30 @@ class SimulatedScheduler:
             job.begin_s = at_s or int(self._clock())
 
         return self._change(begin_s, set_begin)
+
+    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
+        """Return whether each of these running jobs may be requeued."""
+        return {
+            job.job_id: RequeuePermit(job.may_be_requeued, job.job_id, job.restarts)
+            for job in self.cluster.jobs.values()
+            if job.job_id in jobs and job.state is JobState.RUNNING
+        }
+
+    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
+        """Have each running job write its checkpoint, at once; return why not, by job."""
+        running = {job.job_id: job for job in self.cluster.jobs.values() if job.state is JobState.RUNNING}
+        for name in signals.keys() & running.keys():
+            running[name].may_be_requeued = True
+        return dict.fromkeys(signals.keys() - running.keys(), "does not run")
+
+    def requeue(self, names: Sequence[str]) -> dict[str, str]:
+        """Put each running job that permits it back into the queue; return why not, by job."""
+        now_s, permits = self._step(), self.requeue_permits(names)
+        for job in self.cluster.jobs.values():
+            if job.job_id in permits and permits[job.job_id].allowed:
+                self.cluster.requeue(job, now_s)
+                job.may_be_requeued = False
+        return {name: "may not be requeued" for name in names if name not in permits or not permits[name].allowed}
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write what owners see, "" takes it away where there is any; return why not, by job."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 
 NOTHING = SchedulerView(0, (), (), ())
 
@@ -19,6 +19,7 @@ class RecordingScheduler:
     shows: SchedulerView = NOTHING
     error: SchedulerError | None = None
     requested: int = 0
+    permits: dict[str, RequeuePermit] = field(default_factory=dict)
 
     def traits(self) -> SchedulerTraits:
         return SchedulerTraits("heard", "1", Ranking.VALUE, power_saving=True, boot_s=60, shared_nodes=False)
@@ -37,6 +38,15 @@ class RecordingScheduler:
 
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         return self._hear("defer", dict(begin_s))
+
+    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
+        return {job: self.permits[job] for job in jobs if job in self.permits}
+
+    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
+        return self._hear("signal", dict(signals))
+
+    def requeue(self, names: Sequence[str]) -> dict[str, str]:
+        return self._hear("requeue", dict.fromkeys(names))
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         return self._hear("notify", dict(comments))

@@ -15,7 +15,7 @@ from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange
 from plugin.scheduler.job import JobState
-from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from plugin.scheduler.port import RequeuePermit, SchedulerTraits, SchedulerView
 from services.accounts.account_of_savings import SavingsAccount, saving_text
 from sim_backend.scheduler.cluster import SimJob, SimulatedCluster, nodes_of
 from sim_backend.scheduler.simulated import SimulatedScheduler
@@ -130,6 +130,21 @@ class LiveCluster:
         """As the port."""
         with self._turn:
             return self._scheduler.defer(begin_s)
+
+    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
+        """As the port."""
+        with self._turn:
+            return self._scheduler.requeue_permits(jobs)
+
+    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
+        """As the port."""
+        with self._turn:
+            return self._scheduler.signal(signals)
+
+    def requeue(self, names: Sequence[str]) -> dict[str, str]:
+        """As the port."""
+        with self._turn:
+            return self._scheduler.requeue(names)
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """As the port."""

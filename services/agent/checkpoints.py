@@ -1,0 +1,106 @@
+"""Asks running jobs for their checkpoints and requeues them, as far as the mode of each partition allows."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from offpeak.door.effect import Mode
+from offpeak.ledger.ledger import Ledger
+from offpeak.model.constants import HOUR_S
+from plugin.queue_hook.checkpoints import (
+    MOST_AT_ONCE,
+    CheckpointPlan,
+    choose_checkpoints,
+    find_asked,
+    plan_checkpoints,
+    plan_returns,
+)
+from plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
+from plugin.scheduler.job import Job, join_array_tasks
+from plugin.scheduler.port import RequeuePermit
+from power.door.scheduler_orders import SchedulerOrders
+from services.agent.loop import DecisionFilter, ProblemLog
+from services.agent.observer import Observer
+from services.agent.queue_loop import QueueController
+from services.agent.site_context import PartitionModes
+
+CHECKPOINTS = "checkpoints"
+"""The subject of their problems in the log."""
+
+
+class CheckpointController:
+    """Carries out the steps of jobs with checkpoints.
+
+    `events` are jobs that an event stops, with their begin times. `changed` has the last decision about each job.
+    """
+
+    def __init__(
+        self,
+        queue: QueueController,
+        ledger: Ledger,
+        problem_log: ProblemLog,
+        observer: Observer,
+        modes: Callable[[], PartitionModes],
+    ) -> None:
+        self._queue, self._ledger, self._problem_log = queue, ledger, problem_log
+        self._observer, self._modes = observer, modes
+        self.changed = DecisionFilter(again_after_s=float(HOUR_S))
+        self.events: Mapping[str, StartConstraint] = {}
+
+    async def run_cycle(self, facts: QueueFacts, rules: QueueRules, orders: SchedulerOrders) -> None:
+        """Take the next step of each such job. CannotWrite: no job gets a signal, and none is requeued."""
+        asked, choices = find_asked(facts), choose_checkpoints(facts, rules, self.events)
+        new = [job for job in choices if job not in asked][: 2 * MOST_AT_ONCE]
+        permits = await self._observer.requeue_permits([*asked, *new])
+        plan = plan_checkpoints(facts, rules, choices, permits)
+        written = self.changed.of(plan.decisions, {f"job {job.job_id}" for job in facts.jobs})
+        self._ledger.write_decisions(written)
+        modes = self._modes()
+        jobs, is_new = {job.job_id: job for job in facts.jobs}, {decision.subject for decision in written}
+        steps = {job: jobs[job] for job in (*plan.signals, *plan.requeue)}
+        # In the other modes the door records once what offpeak would have done.
+        steps = {
+            name: job
+            for name, job in steps.items()
+            if modes.of(job.partitions) is Mode.ACTIVE or f"job {name}" in is_new
+        }
+        problems = [*plan.problems, *await self._carry_out(plan, steps, permits, orders)]
+        self._problem_log.report(CHECKPOINTS, "; ".join(problems) or None)
+        await self._queue.forget(plan.forget)
+        if plan.requeue:
+            self._observer.forget()
+            view = await self._observer.view(at_most_s=0.0)
+            facts = replace(facts, jobs=join_array_tasks(view.jobs)) if view else facts
+        await self._defer(replace(facts, marks=await self._queue.marks()), orders)
+
+    async def _carry_out(
+        self,
+        plan: CheckpointPlan,
+        steps: Mapping[str, Job],
+        permits: Mapping[str, RequeuePermit],
+        orders: SchedulerOrders,
+    ) -> list[str]:
+        """Give the orders and return the problems."""
+        problems = []
+        for name, job in steps.items():
+            partitions, called = ",".join(job.partitions), permits[name].name
+            signal, mark = plan.signals.get(name) or ("", plan.requeue[name])
+            if self._modes().of(job.partitions) is Mode.ACTIVE:
+                await self._queue.remember([mark])
+            if signal:
+                result = await orders.signal(partitions, {called: signal}, why=f"job {name} gets {signal}")
+            else:
+                result = await orders.requeue(partitions, [called], why=f"job {name} has written its checkpoint")
+            if result.failed:
+                problems.append(f"job {name}: {'; '.join(result.failed.values())}")
+                await self._queue.forget([mark])
+        return problems
+
+    async def _defer(self, facts: QueueFacts, orders: SchedulerOrders) -> None:
+        """Give requeued jobs their begin times once they wait."""
+        begin_s, given, served = plan_returns(facts)
+        jobs = {job.job_id: job for job in facts.jobs}
+        await self._queue.remember(given)
+        await self._queue.forget(served)
+        for name, at_s in begin_s.items():
+            partitions = ",".join(jobs[name].partitions)
+            await orders.defer(partitions, {name: at_s}, why=f"job {name} waits after its checkpoint")
