@@ -39,6 +39,7 @@ from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.energy_use import WAYS, EnergySums, EnergyUse, UsePeriod, choose_sums, energy_use, periods
 from offpeak.ledger.prices import SlotPrices, nan_to_none, slot_prices
 from offpeak.ledger.tables import minutes, quarters, readings, series
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH, MINUTE_S
 from offpeak.model.time_range import TimeRange
 
@@ -62,6 +63,34 @@ def node_means(connection: Connection, span: TimeRange) -> list[NodeMean]:
         ways = by_way.setdefault((at_unix_s, node), {})
         ways[way] = ways.get(way, 0.0) + energy_j / covered_s
     return [NodeMean(*key, _outermost(ways)) for key, ways in sorted(by_way.items())]
+
+
+def quarter_powers(connection: Connection, span: TimeRange) -> tuple[Int64, Float64]:
+    """Return each quarter-hour from the first to the last measured one in that time, and the draw of all nodes [W].
+
+    A node counts by the way that measured most of the time. NaN: no node was measured.
+    """
+    at = quarters.c.at_unix_s
+    within = (at >= span.from_unix_s) & (at < span.until_unix_s) & (quarters.c.covered_s > 0)
+    of_nodes = (series.c.node != "") & series.c.way.in_(WAYS)
+    covered_s = func.sum(quarters.c.covered_s) / func.count(quarters.c.series.distinct())
+    ways = connection.execute(
+        select(series.c.node, series.c.way, covered_s)
+        .select_from(quarters.join(series))
+        .where(within, of_nodes)
+        .group_by(series.c.node, series.c.way)
+    )
+    best: dict[str, tuple[float, int]] = {}
+    for node, way, length_s in ways:
+        best[node] = max(best.get(node, (0.0, 0)), (float(length_s), -WAYS.index(way)))
+    chosen = {(node, WAYS[-number]) for node, (_, number) in best.items()}
+    numbers = [number for number, of in _parts(connection, best).items() if of in chosen]
+    mean_w = func.sum(quarters.c.energy_j / quarters.c.covered_s)
+    wanted = quarters.c.series.in_(numbers)
+    sums = connection.execute(select(at, mean_w).where(within, wanted).group_by(at))
+    found: dict[int, float] = dict(row._tuple() for row in sums)
+    start_s = np.arange(min(found), max(found) + 1, QUARTER_S, dtype=np.int64) if found else np.empty(0, np.int64)
+    return start_s, np.array([found.get(second, np.nan) for second in start_s.tolist()], np.float64)
 
 
 def _outermost(ways: Mapping[str, float]) -> float:

@@ -15,6 +15,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_unix_s
 from offpeak.model.step_series import Series, value_at
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.rates import RateSchedule, TariffCalendar
 from offpeak.prices.tariff import DemandCharge, Tariff
 
@@ -44,11 +45,17 @@ class DemandPeak:
     at_s: int
     power_kw: float
     share: float
+    vat_percent: float = 0.0
 
     @property
     def cost(self) -> float:
         """The price of the peak in the part of the period that counts."""
         return self.charge.per_kw * self.power_kw * self.share
+
+    @property
+    def cost_with_tax(self) -> float:
+        """The same with the value added tax."""
+        return self.cost * (1 + self.vat_percent / 100)
 
 
 @dataclass(frozen=True)
@@ -103,43 +110,42 @@ def _energy_lines(
 
 
 def demand_peaks(
-    tariff: Tariff, start_s: Int64, power_w: Float64, *, from_s: int | None = None
+    tariff: Tariff, start_s: Int64, power_w: Float64, *, span: TimeRange | None = None
 ) -> tuple[DemandPeak, ...]:
     """Return the peak of each demand charge in each of its periods, of the quarter-hours that begin then [Unix s].
 
-    NaN is a quarter-hour that is not known: it has no part in a peak. Quarter-hours before `from_s` count for the
-    peak, but not for the share of the period: with those since January the bill of a month has its part of the year.
+    NaN is a quarter-hour that is not known: it has no part in a peak. The bill is that of `span`, by default of these
+    quarter-hours; those before it count for the peak: with those since January a month has its part of the year.
     """
     if len(start_s) == 0:
         return ()
     if np.any(np.diff(start_s) != QUARTER_S) or start_s[0] % QUARTER_S:
         raise BadPrices("the demand is not in quarter-hours", hint="give the mean of each quarter-hour, without gaps")
+    billed = span or TimeRange(float(start_s[0]), float(start_s[-1]) + QUARTER_S)
     cells, months = tariff.calendar.cells(start_s), tariff.calendar.months(start_s)
-    counted = start_s >= (start_s[0] if from_s is None else from_s)
     found = []
     for charge in tariff.demand:
         mask = np.logical_or.reduce([window.mask for window in charge.windows]).ravel()[cells] & ~np.isnan(power_w)
         period = months // 12 if charge.is_yearly else months
-        for each in np.unique(period[counted]).tolist():
+        for each in np.unique(period).tolist():
             within = np.flatnonzero((period == each) & mask)
-            if not len(within):
-                continue
-            at = within[np.argmax(power_w[within])]
-            covered_s = int(np.count_nonzero((period == each) & counted)) * QUARTER_S
-            share = min(covered_s / _period_s(tariff.calendar, each, charge), 1.0)
-            name = str(np.datetime64(each, "Y" if charge.is_yearly else "M"))
-            found.append(DemandPeak(charge, name, int(start_s[at]), float(power_w[at]) / 1000, share))
+            edges = np.array([each, each + 1]).astype("datetime64[Y]" if charge.is_yearly else "datetime64[M]")
+            first_s, after_s = _edges_s(tariff.calendar, edges)
+            inside_s = min(after_s, billed.until_unix_s) - max(first_s, billed.from_unix_s)
+            if len(within) and inside_s > 0:
+                at = within[np.argmax(power_w[within])]
+                name, share = str(edges[0]), inside_s / (after_s - first_s)
+                power_kw = float(power_w[at]) / 1000
+                found.append(DemandPeak(charge, name, int(start_s[at]), power_kw, share, tariff.vat_percent))
     return tuple(found)
 
 
-def demand_cost(tariff: Tariff, start_s: Int64, power_w: Float64, *, from_s: int | None = None) -> float:
+def demand_cost(tariff: Tariff, start_s: Int64, power_w: Float64, *, span: TimeRange | None = None) -> float:
     """Return what the highest quarter-hours cost, tax included; arguments as `demand_peaks`."""
-    net = sum(peak.cost for peak in demand_peaks(tariff, start_s, power_w, from_s=from_s))
-    return net * (1 + tariff.vat_percent / 100)
+    return sum(peak.cost_with_tax for peak in demand_peaks(tariff, start_s, power_w, span=span))
 
 
-def _period_s(calendar: TariffCalendar, period: int, charge: DemandCharge) -> int:
-    edges = np.array([period, period + 1], f"datetime64[{'Y' if charge.is_yearly else 'M'}]")
-    days: NDArray[np.int64] = edges.astype("datetime64[D]").astype(np.int64)
-    first, last = to_unix_s(days * DAY_S, calendar.zone)[0].tolist()
-    return int(last - first)
+def _edges_s(calendar: TariffCalendar, edges: NDArray[np.datetime64]) -> tuple[int, int]:
+    days: Int64 = edges.astype("datetime64[D]").astype(np.int64)
+    first_s, after_s = to_unix_s(days * DAY_S, calendar.zone)[0].tolist()
+    return first_s, after_s

@@ -9,10 +9,12 @@ from sqlalchemy import Connection
 
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, account_uses
-from offpeak.ledger.node_energy import node_energy
+from offpeak.ledger.node_energy import node_energy, quarter_powers
 from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import savings_in
 from offpeak.model.time_range import TimeRange
+from offpeak.prices.bill import DemandPeak, demand_peaks
+from offpeak.prices.tariff import Tariff
 from services.accounts.account_of_savings import SavingsAccount, account_of, sum_account
 from services.accounts.trials import TrialResult, trial_results
 
@@ -31,7 +33,8 @@ class MonthAccount:
     """Jobs by account, measured energy by node, the account of savings, and the cost of each day.
 
     `shadow` is what shadow mode would have saved, `trials` what days on and off have measured. `assumed_price_share` is
-    the part of the priced time whose price is that of an assumed tariff.
+    the part of the priced time whose price is that of an assumed tariff. `demand` are the peaks of the metered nodes
+    in the periods of the tariff's demand charges, with the month's part of each.
     """
 
     accounts: tuple[AccountUse, ...]
@@ -41,10 +44,16 @@ class MonthAccount:
     days: tuple[DayCost, ...]
     trials: tuple[TrialResult, ...]
     assumed_price_share: float
+    demand: tuple[DemandPeak, ...] = ()
 
 
-def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo) -> MonthAccount:
-    """Return the account of a time. Raises BadInput if it has prices in two currencies."""
+def make_month_account(
+    connection: Connection, span: TimeRange, zone: tzinfo, tariff: Tariff | None = None
+) -> MonthAccount:
+    """Return the account of a time, with the demand charges of the tariff.
+
+    Raises BadInput if it has prices in two currencies.
+    """
     return MonthAccount(
         accounts=tuple(account_uses(connection, span)),
         nodes=tuple(node_energy(connection, span, ("node",), zone)),
@@ -53,7 +62,16 @@ def make_month_account(connection: Connection, span: TimeRange, zone: tzinfo) ->
         days=_cost_days(connection, span, zone),
         trials=tuple(result for result in trial_results(connection) if result.at_unix_s >= span.from_unix_s),
         assumed_price_share=assumed_share(connection, span),
+        demand=_demand_in(connection, span, tariff) if tariff and tariff.demand else (),
     )
+
+
+def _demand_in(connection: Connection, span: TimeRange, tariff: Tariff) -> tuple[DemandPeak, ...]:
+    """Return the peaks since the year began, by the tariff's clock, of the periods in that time."""
+    year = datetime.fromtimestamp(span.from_unix_s, tariff.calendar.zone).year
+    since_s = datetime(year, 1, 1, tzinfo=tariff.calendar.zone).timestamp()
+    start_s, power_w = quarter_powers(connection, TimeRange(since_s, span.until_unix_s))
+    return demand_peaks(tariff, start_s, power_w, span=span)
 
 
 def _cost_days(connection: Connection, span: TimeRange, zone: tzinfo) -> tuple[DayCost, ...]:

@@ -6,6 +6,7 @@ import typer
 
 from offpeak.files import check_writable, replacing
 from offpeak.ledger.database import open_ledger
+from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
 from services.accounts.month_account import make_month_account
@@ -49,8 +50,9 @@ def month_subject(settings: Settings, month_text: str | None) -> MonthSubject:
     zone = site_zone(settings.feeds.zone)
     month = month_of(month_text, now_unix_s=time.time(), zone=zone)
     with open_ledger(settings.ledger.url) as connection:
-        account = make_month_account(connection, month.span, zone)
-    return MonthSubject(month, zone, account, lines_of(account))
+        tariff = site_tariff(settings.prices.tariff, zone)
+        account = make_month_account(connection, month.span, zone, tariff)
+    return MonthSubject(month, zone, account, lines_of(account, tariff))
 
 
 def _print(subject: MonthSubject) -> None:

@@ -17,6 +17,8 @@ from offpeak.ledger.job_costs import AccountUse, known_sum, sum_uses
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.model.time_range import TimeRange
+from offpeak.prices.bill import DemandPeak
+from offpeak.prices.tariff import Tariff
 from offpeak.text import counted, printable
 from services.accounts.account_of_savings import (
     MEASURED,
@@ -77,7 +79,7 @@ def _after(first: datetime) -> datetime:
     return datetime(year, month + 1, 1, tzinfo=first.tzinfo)
 
 
-ACCOUNT, TOTAL, NODES, SAVED, SHADOW = "account", "jobs", "nodes", "saved", "shadow"
+ACCOUNT, TOTAL, NODES, DEMAND, SAVED, SHADOW = "account", "jobs", "nodes", "demand", "saved", "shadow"
 SAVING_KINDS = (SAVED, SHADOW)
 CHANCE = "chance alone could do it"
 
@@ -104,12 +106,13 @@ class MonthLine:
     basis: str
 
 
-def lines_of(account: MonthAccount) -> tuple[MonthLine, ...]:
+def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
     """Return the lines of a month, the savings last."""
     return (
         *(account_line(each) for each in account.accounts),
         *_totals(account.accounts),
         *([nodes_line(account.nodes)] if account.nodes else []),
+        *(demand_line(peak, tariff) for peak in account.demand),
         *(lever_line(lever, account.saved.currency, SAVED) for lever in account.saved.levers),
         *(lever_line(lever, account.shadow.currency, SHADOW) for lever in account.shadow.levers),
     )
@@ -145,6 +148,28 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
         currency=nodes[0].currency,
         co2_kg=kg,
         basis=basis,
+    )
+
+
+def demand_line(peak: DemandPeak, tariff: Tariff) -> MonthLine:
+    """Return the line of the highest quarter-hour of the metered nodes, with the month's part of its charge."""
+    at = datetime.fromtimestamp(peak.at_s, tariff.calendar.zone)
+    name = f"{peak.charge.name} {peak.period}: {peak.power_kw:,.1f} kW on {at:%Y-%m-%d %H:%M}"
+    share = percent_text(100 * peak.share, 1)
+    return MonthLine(
+        kind=DEMAND,
+        name=name,
+        jobs=None,
+        energy_kwh=None,
+        measured_kwh=None,
+        partly_kwh=None,
+        modelled_kwh=None,
+        cost=peak.cost_with_tax,
+        low=None,
+        high=None,
+        currency=tariff.currency,
+        co2_kg=None,
+        basis=f"{MEASURED}, the highest quarter-hour of the nodes with meters; {share} of the charge for {peak.period}",
     )
 
 
@@ -283,6 +308,10 @@ ACCOUNTS = (
     "nodes.",
     "The energy of nodes is that of their meters, without filling gaps. Energy that no job used belongs to no account.",
 )
+PEAKS = (
+    "Demand: the highest quarter-hour of the nodes with meters so far in the period of the charge, at the price of the "
+    "tariff, tax included, and the part of the period within the month. The bill has the peak of the whole site."
+)
 AT_REST = (
     "Nodes at rest: the idle energy of these nodes, by their readings while idle, else by their node class, minus "
     "their energy while going down, asleep and waking, measured if meters cover nine tenths of the rest. Only rests "
@@ -303,6 +332,7 @@ def method(subject: MonthSubject) -> list[str]:
     lines += [*ACCOUNTS, *_left_out(subject.account.accounts)]
     levers = {lever.lever for saved in (subject.account.saved, subject.account.shadow) for lever in saved.levers}
     lines += [*([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
+    lines += [PEAKS] if subject.account.demand else []
     return [
         *lines,
         *(f"Trial {result.trial}, lever {result.lever}: {result.text}." for result in subject.account.trials),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import demand_cost, demand_peaks, make_bill
 from offpeak.prices.tariff import Tariff
 from offpeak.prices.tariff_file import parse_tariff_file, site_tariff
@@ -140,7 +141,9 @@ def test_the_bill_of_a_month_has_its_part_of_the_charge_of_the_year():
     tariff = example("spot")
     april = int(start_s[at(start_s, BERLIN, "2026-04-01T00:00")])
     january = at(start_s, BERLIN, "2026-02-01T00:00")
-    assert demand_cost(tariff, start_s, power_w, from_s=april) == pytest.approx(300 * 120 * 30 / 365)
+    assert demand_cost(tariff, start_s, power_w, span=TimeRange(april, int(start_s[-1]) + 900)) == pytest.approx(
+        300 * 120 * 30 / 365
+    )
     assert demand_cost(tariff, start_s[:january], power_w[:january]) == pytest.approx(100 * 120 * 31 / 365)
 
 

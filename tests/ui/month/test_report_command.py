@@ -9,8 +9,11 @@ import pytest
 from month_site import MonthSite, booked, month_site
 from playwright.sync_api import Browser, Page
 
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.node_energy import node_means
 from offpeak.ledger.rows import JobUse, Price, SavingRecord
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
@@ -187,3 +190,30 @@ def test_the_page_on_a_screen_and_a_phone(opened: Callable[[int, str], Page]) ->
     for scheme in ("light", "dark"):
         narrow = opened(390, scheme)
         assert narrow.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_demand_charge_of_the_month_is_a_line_of_its_own(url: str, offpeak: Offpeak, tmp_path: Path) -> None:
+    """The charge of the year counts with the 31 days of May; the peak is that of the sums of all metered nodes."""
+    tariff = 'currency = "EUR"\nzone = "Europe/Berlin"\nvat_percent = 19\n[[energy]]\nprice = "90EUR/MWh"\n'
+    (tmp_path / "tariff.toml").write_text(tariff + '[[demand]]\nprice = "120EUR/kW"\nper = "year"\n')
+    (tmp_path / "offpeak.toml").write_text('[prices]\ntariff = "tariff.toml"\n')
+    done = offpeak(
+        "report", *MONTH, "--ledger", url, "--config", "offpeak.toml", "--csv", "out.csv", "--html", "o.html"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    with (tmp_path / "out.csv").open() as file:
+        (line,) = [row for row in csv.DictReader(file) if row["kind"] == "demand"]
+    name = f"demand 2023: {peak_kw(url):,.1f} kW on 2023-05-"
+    assert line["name"].startswith(name)
+    assert float(line["cost"]) == pytest.approx(peak_kw(url) * 120 * 1.19 * 31 / 365)
+    assert name in done.stdout
+    assert name in (tmp_path / "o.html").read_text()
+
+
+def peak_kw(url: str) -> float:
+    """Return the highest sum of the means of all nodes in a quarter-hour."""
+    with open_ledger(url) as connection:
+        sums: dict[int, float] = {}
+        for mean in node_means(connection, TimeRange(1_682_892_000, 1_685_570_400)):
+            sums[mean.at_unix_s] = sums.get(mean.at_unix_s, 0.0) + mean.power_w
+    return max(sums.values()) / 1000
