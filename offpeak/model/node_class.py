@@ -57,6 +57,11 @@ class NodeClass:
     repair_s: int | None = None
     enclosure: EnclosurePower | None = None
 
+    @property
+    def overhead_w(self) -> float:
+        """Its share of the overhead of its enclosure, which stays while another node there is awake; 0 without one."""
+        return self.enclosure.overhead_w / self.enclosure.nodes if self.enclosure else 0.0
+
     def running_w(self, utilisation: float) -> float:
         """Return the draw [W] at that utilisation, 0..1: straight lines between the points."""
         used, power_w = zip(*self.running, strict=True)
@@ -74,8 +79,7 @@ class NodeClass:
         saved_w = self.idle_w - depth.power_w
         if self.enclosure is None or depth.depth == POWERSAVE:
             return saved_w
-        overhead_w = self.enclosure.overhead_w
-        return saved_w - overhead_w / self.enclosure.nodes + (overhead_w / last if last else 0.0)
+        return saved_w - self.overhead_w + (self.enclosure.overhead_w / last if last else 0.0)
 
     def state_w(self) -> Float64:
         """Return the draw of a node that runs nothing, by its state: float64[STATES], 0 for a depth that is not there.

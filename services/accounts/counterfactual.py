@@ -6,7 +6,7 @@ was submitted: it is left out, and counted. The engine replays the log under eac
 submissions, prices and power, and charges each period. `services.accounts.lever_savings` compares the bills.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -19,6 +19,7 @@ from sqlalchemy import Connection, or_, select
 from offpeak.ledger.prices import LedgerPrices, read_prices
 from offpeak.ledger.rows import JobUse
 from offpeak.ledger.tables import jobs
+from offpeak.machines.inventory import Enclosure
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, Pool
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
@@ -57,6 +58,7 @@ MOST_TASKS = 10_000
 class LeverSite:
     """The site as replays need it: its pools of usable nodes, and the class of each pool that may sleep, else None.
 
+    `enclosures` are those of each pool that the inventory names: how many of the pool's last nodes, and of all nodes.
     `known_since` is when the record of its jobs begins [Unix s]; `not_ended` are the jobs that wait or run.
     `is_active`: the mode lets the agent's decisions through, None if not in all partitions alike.
     """
@@ -64,6 +66,7 @@ class LeverSite:
     settings: Settings
     cluster: Cluster
     classes: tuple[NodeClass | None, ...]
+    enclosures: tuple[tuple[tuple[int, int], ...], ...]
     zone: tzinfo
     known_since: float
     not_ended: tuple[JobUse, ...]
@@ -72,11 +75,12 @@ class LeverSite:
 
 @dataclass(frozen=True)
 class LeverSection:
-    """As `LeverSite`: the settings, the nodes that may be switched, their classes, the zone, the mode."""
+    """As `LeverSite`: the settings, the nodes that may be switched, classes and enclosures, the zone, the mode."""
 
     settings: Settings
     machines: Collection[str]
     class_of: Callable[[str], NodeClass | None]
+    enclosure_of: Mapping[str, Enclosure]
     zone: tzinfo
     is_active: bool | None
 
@@ -111,11 +115,19 @@ def make_lever_site(
         settings=section.settings,
         cluster=cluster,
         classes=tuple(classes),
+        enclosures=tuple(enclosures_in(pool.names, section.enclosure_of) for pool in pools),
         zone=section.zone,
         known_since=known_since,
         not_ended=not_ended,
         is_active=section.is_active,
     )
+
+
+def enclosures_in(names: Iterable[str], enclosure_of: Mapping[str, Enclosure]) -> tuple[tuple[int, int], ...]:
+    """Return how many of these nodes are in each enclosure, and how many nodes it has; those that can be whole last."""
+    inside = Counter(enclosure_of[name].name for name in names if name in enclosure_of)
+    found = ((count, len(enclosure_of[name].nodes)) for name, count in sorted(inside.items()))
+    return tuple(sorted(found, key=lambda each: each[0] == each[1]))
 
 
 def jobs_not_ended(view: SchedulerView, draws: Mapping[str, JobDraw], run_s: Mapping[str, int]) -> tuple[JobUse, ...]:

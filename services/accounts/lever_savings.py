@@ -231,8 +231,8 @@ def _with_classes(case: ReplayCase, site: LeverSite) -> ReplayCase:
         return case
     if not case.is_mixed:
         seed = site.settings.power.seed
-        return replace(case, nodes=PoweredMachine(case.machine.size, 1, classes[0], seed))
-    return replace(case, pools=PoweredPools(classes, tuple(sizes), max(1, round(per_node))))
+        return replace(case, nodes=PoweredMachine(case.machine.size, 1, classes[0], seed, site.enclosures[0]))
+    return replace(case, pools=PoweredPools(classes, tuple(sizes), max(1, round(per_node)), site.enclosures))
 
 
 def _baseline(lever: str, is_shadow: bool) -> str:

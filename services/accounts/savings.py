@@ -8,7 +8,7 @@ spread of these readings is the range of the saving; without them it is that of 
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import median
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from offpeak.ledger.node_energy import node_means, spans_energy
 from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord, SavingRecord
+from offpeak.machines.inventory import Enclosure
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
@@ -34,18 +35,23 @@ from services.accounts.account_of_savings import SLEEP
 from services.accounts.ended_jobs import find_node_runs
 
 RESTING_STATES = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
+NO_ENCLOSURES: Mapping[str, Enclosure] = {}
 OUR_ACTORS = frozenset({"offpeak", SCHEDULER})
 """The actors whose rests count: offpeak, and the scheduler, which has nodes woken for a job."""
 
 
 @dataclass(frozen=True)
 class NodeRest:
-    """A node from when it left ON until it was ON again, or the time ended: seconds in each state."""
+    """A node from when it left ON until it was ON again, or the time ended: seconds in each state.
+
+    For `beside_s` of them it slept while another node of its enclosure was awake.
+    """
 
     node: str
     from_unix_s: float
     until_unix_s: float
     seconds: Mapping[NodeState, float]
+    beside_s: float = 0.0
 
     @property
     def length_s(self) -> float:
@@ -53,15 +59,48 @@ class NodeRest:
         return self.until_unix_s - self.from_unix_s
 
 
-def find_rests(states: Iterable[NodeStateRecord], span: TimeRange) -> tuple[NodeRest, ...]:
+def find_rests(
+    states: Iterable[NodeStateRecord], span: TimeRange, enclosure_of: Mapping[str, Enclosure] = NO_ENCLOSURES
+) -> tuple[NodeRest, ...]:
     """Return the rests within a time, by node; `states` are in order of time, with what each was at the start.
 
     A time for which another actor switched the node off is no rest. A rest ends where the state is not known.
     """
+    by_node = _by_node(states)
+    whole = {
+        enclosure.name: _whole_times([by_node.get(node, ()) for node in enclosure.nodes], span)
+        for enclosure in {each.name: each for each in enclosure_of.values()}.values()
+    }
+    rests = (rest for node in sorted(by_node) for rest in _find_rests_of_node(node, by_node[node], span))
+    return tuple(
+        replace(rest, beside_s=_beside_s(rest, whole[of.name])) if (of := enclosure_of.get(rest.node)) else rest
+        for rest in rests
+    )
+
+
+def _by_node(states: Iterable[NodeStateRecord]) -> Mapping[str, Sequence[NodeStateRecord]]:
     by_node: dict[str, list[NodeStateRecord]] = {}
     for state in states:
         by_node.setdefault(state.node, []).append(state)
-    return tuple(rest for node in sorted(by_node) for rest in _find_rests_of_node(node, by_node[node], span))
+    return by_node
+
+
+def _whole_times(nodes: Sequence[Sequence[NodeStateRecord]], span: TimeRange) -> list[TimeRange]:
+    """Return the times in which all these nodes sleep."""
+    asleep = [each for states in nodes if states for each in _stretches(states, span) if each[0] in DEPTH_OF_STATE]
+    edges = sorted(edge for _, _, from_s, until_s in asleep for edge in ((from_s, 1), (until_s, -1)))
+    whole, sleeping, since_s = list[TimeRange](), 0, 0.0
+    for at_s, step in edges:
+        if sleeping == len(nodes) and at_s > since_s:
+            whole.append(TimeRange(since_s, at_s))
+        sleeping, since_s = sleeping + step, at_s
+    return whole
+
+
+def _beside_s(rest: NodeRest, whole: Iterable[TimeRange]) -> float:
+    asleep_s = sum(seconds for state, seconds in rest.seconds.items() if state in DEPTH_OF_STATE)
+    both = (min(rest.until_unix_s, each.until_unix_s) - max(rest.from_unix_s, each.from_unix_s) for each in whole)
+    return asleep_s - sum(max(each, 0.0) for each in both)
 
 
 def _find_rests_of_node(node: str, states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[NodeRest]:
@@ -111,7 +150,8 @@ def rest_energy_j(rest: NodeRest, node_class: NodeClass) -> float | None:
         NodeState.GOING_DOWN: depth.enter.power_w,
         NodeState.BOOTING: depth.leave.power_w,
     }
-    return sum(draw_w.get(state, depth.power_w) * seconds for state, seconds in rest.seconds.items())
+    asleep_j = sum(draw_w.get(state, depth.power_w) * seconds for state, seconds in rest.seconds.items())
+    return asleep_j + node_class.overhead_w * rest.beside_s
 
 
 def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None:
@@ -208,7 +248,13 @@ class IdlePower(NamedTuple):
     error_w: float | None
 
 
-def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: ClassOf) -> SavingRecord | None:
+def book_savings(
+    url: str,
+    span: TimeRange,
+    nodes: Iterable[str],
+    class_of: ClassOf,
+    enclosure_of: Mapping[str, Enclosure] = NO_ENCLOSURES,
+) -> SavingRecord | None:
     """Return the savings of these nodes in a time that is over; None without rests, and for nodes without a class.
 
     It reads the ledger, all rests at once: an event loop calls it in a thread. Raises BadLedger if that cannot be read,
@@ -218,8 +264,9 @@ def book_savings(url: str, span: TimeRange, nodes: Iterable[str], class_of: Clas
     if not named or span.until_unix_s <= span.from_unix_s:
         return None
     with open_ledger(url) as connection:
-        states = [NodeStateRecord(**record) for record in states_in(connection, span, named)]
-        rests = find_rests(states, span)
+        beside = {node for name in named if name in enclosure_of for node in enclosure_of[name].nodes}
+        states = [NodeStateRecord(**record) for record in states_in(connection, span, sorted(beside.union(named)))]
+        rests = [rest for rest in find_rests(states, span, enclosure_of) if rest.node in set(named)]
         idle = _measure_idle(connection, span, {rest.node for rest in rests}, class_of) if rests else {}
         return sum_savings(span, _rest_uses(connection, rests, class_of, idle))
 
@@ -263,12 +310,9 @@ def _idle_power(powers_w: Sequence[float]) -> IdlePower | None:
 
 
 def _find_on_times(states: Sequence[NodeStateRecord], span: TimeRange) -> Mapping[str, Sequence[tuple[float, float]]]:
-    by_node: dict[str, list[NodeStateRecord]] = {}
-    for state in states:
-        by_node.setdefault(state.node, []).append(state)
     return {
         node: [(from_s, until_s) for state, _, from_s, until_s in _stretches(its, span) if state is NodeState.ON]
-        for node, its in by_node.items()
+        for node, its in _by_node(states).items()
     }
 
 

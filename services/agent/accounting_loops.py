@@ -9,7 +9,7 @@ import asyncio
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
@@ -20,6 +20,7 @@ from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SavingRecord
 from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
+from offpeak.machines.inventory import Enclosure
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
@@ -232,10 +233,11 @@ SAVINGS_CYCLES = 30
 
 @dataclass(frozen=True)
 class SavingsSection:
-    """The nodes that may be switched, their classes, the zone of the days, and the cycle of the agent."""
+    """The nodes that may be switched, their classes, all enclosures, the zone of days, and the cycle of the agent."""
 
     nodes: Mapping[str, object]
     class_of: ClassOf
+    enclosure_of: Mapping[str, Enclosure]
     zone: tzinfo
     cycle_s: float
 
@@ -275,8 +277,8 @@ class SavingsLoop(Loop):
             return account_of(connection, today), account_of(connection, today, is_shadow=True)
 
     async def _compute(self, span: TimeRange, section: SavingsSection) -> SavingRecord | None:
-        nodes: Iterable[str] = section.nodes
-        return await asyncio.to_thread(book_savings, self._ledger.settings.url, span, nodes, section.class_of)
+        of_nodes = (section.nodes, section.class_of, section.enclosure_of)
+        return await asyncio.to_thread(book_savings, self._ledger.settings.url, span, *of_nodes)
 
 
 def find_midnights(unix_s: float, zone: tzinfo) -> tuple[float, float, float]:

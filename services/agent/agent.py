@@ -334,12 +334,15 @@ class SiteAgent:
 
     def _savings_section(self) -> SavingsSection:
         site = self.site
-        return SavingsSection(site.machines, site.node_class, site.zone, site.settings.agent.cycle_s)
+        return SavingsSection(
+            site.machines, site.node_class, site.inventory.enclosure_of, site.zone, site.settings.agent.cycle_s
+        )
 
     def _lever_section(self) -> LeverSection:
         site, active = self.site, {mode is Mode.ACTIVE for mode in (self.modes.usual, *self.modes.own.values())}
         is_active = None if len(active) > 1 else True in active
-        return LeverSection(site.settings, site.machines.keys(), site.node_class, site.zone, is_active)
+        enclosure_of = site.inventory.enclosure_of
+        return LeverSection(site.settings, site.machines.keys(), site.node_class, enclosure_of, site.zone, is_active)
 
     def _meter_section(self) -> MeterSection:
         site = MeteredSite(self._draw_bound, self.site.inventory.enclosure_of)

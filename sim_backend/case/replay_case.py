@@ -51,12 +51,13 @@ class ReplayMachine:
 class PoweredPools:
     """The nodes of several pools that can sleep: the class and the number of those of each pool.
 
-    A node has `units_per_node` allocation units, the mean of all pools.
+    A node has `units_per_node` allocation units, the mean of all pools. `enclosures` are those of each pool's NodeLog.
     """
 
     classes: tuple[NodeClass, ...]
     sizes: tuple[int, ...]
     units_per_node: int
+    enclosures: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @property
     def nodes(self) -> int:

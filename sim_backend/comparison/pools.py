@@ -105,7 +105,8 @@ def _usage(
 def _log(case: ReplayCase, schedule: PooledSchedule, pool: int) -> NodeLog:
     assert case.pools is not None
     if schedule.node_logs:
-        return replace(schedule.node_logs[pool], units_per_node=case.pools.units_per_node)
+        enclosures = case.pools.enclosures[pool] if case.pools.enclosures else ()
+        return replace(schedule.node_logs[pool], units_per_node=case.pools.units_per_node, enclosures=enclosures)
     none = np.empty(0, dtype=np.int64)
     states = none.astype(np.int8)
     return NodeLog(case.pools.sizes[pool], case.pools.units_per_node, none, none.astype(np.int32), states)

@@ -8,7 +8,7 @@ The sleep figures are the inactive nodes, the power cycles, and the waits of job
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from offpeak.model.step_integrals import (
 
 Int32 = NDArray[np.int32]
 Int8 = NDArray[np.int8]
+ASLEEP = (asleep(STANDBY), asleep(OFF))
+"""The states in which the overhead of an enclosure ends, once all its nodes are in them."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class NodeLog:
     """Entry `i`: at `at_s[i]` [trace seconds] node `node[i]` enters `state[i]`, a number of `model.node_states`.
 
     Entries are in time order; of several entries of a node within a second the last one holds. Before its first entry a
-    node is active. Raises OffpeakError if times go back, or a node or a state does not exist.
+    node is active. The last nodes are in `enclosures`, each so many of its nodes. Raises OffpeakError if times go back,
+    or a node or a state does not exist.
     """
 
     nodes: int
@@ -47,6 +50,7 @@ class NodeLog:
     at_s: Int64
     node: Int32
     state: Int8
+    enclosures: tuple[tuple[int, int], ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if not len(self.at_s) == len(self.node) == len(self.state):
@@ -162,32 +166,41 @@ class NodeCharge:
 
 @dataclass(frozen=True)
 class StateTimes:
-    """Over all nodes, by state: node-seconds int64[STATES], and the integrals of a meter's series float64[STATES]."""
+    """Over all nodes, by state: node-seconds int64[STATES], and the integrals of a meter's series float64[STATES].
+
+    `beside` are those of nodes that sleep while another node of their enclosure is awake: seconds and integral.
+    """
 
     seconds: Int64
     integral: Float64
+    beside: tuple[int, float]
 
 
 def state_times(meter: StepIntegral, log: NodeLog, begin_s: int, until_s: int) -> StateTimes:
     """Return how long the nodes were in each state within [begin_s, until_s)."""
     series, entries = (meter.at_s, meter.value, meter.total), (log.at_s, log.node, log.state)
-    return StateTimes(*_state_times(series, entries, log.nodes, begin_s, until_s))
+    inside, whole = np.array(log.enclosures, np.int64).reshape(-1, 2).T
+    enclosure = np.append(np.full(log.nodes - inside.sum(), -1), np.repeat(np.arange(len(inside)), inside))
+    return StateTimes(*_state_times(series, entries, (enclosure, whole), begin_s, until_s))
 
 
 @kernel
 def _state_times(
     series: tuple[Int64, Float64, Float64],
     entries: tuple[Int64, Int32, Int8],
-    nodes: int,
+    enclosures: tuple[Int64, Int64],
     begin_s: int,
     until_s: int,
-) -> tuple[Int64, Float64]:
+) -> tuple[Int64, Float64, tuple[int, float]]:
     at_s, value, total = series
     entry_s, node, state = entries
+    enclosure, whole = enclosures
+    nodes, away, beside_s, beside = len(enclosure), np.zeros(len(whole), dtype=np.int64), 0, 0.0
     seconds, integral = np.zeros(STATES, dtype=np.int64), np.zeros(STATES)
     present = np.full(nodes, ACTIVE, dtype=np.int8)
     at = interval_at(at_s, 0, begin_s)
     since_s, since = np.full(nodes, begin_s), np.full(nodes, total_at(at_s, value, total, at, begin_s))
+    last_s, last = np.full(len(whole), begin_s), np.full(len(whole), since[0])
     # After the last entry of the log every node leaves its state at the end of the period.
     for entry in range(len(entry_s) + nodes):
         closing = entry >= len(entry_s)
@@ -198,8 +211,15 @@ def _state_times(
         seconds[present[which]] += second - since_s[which]
         integral[present[which]] += now - since[which]
         since_s[which], since[which] = second, now
-        present[which] = ACTIVE if closing else state[entry]
-    return seconds, integral
+        was, present[which] = present[which], ACTIVE if closing else state[entry]
+        of = enclosure[which]
+        if of >= 0:
+            if away[of] < whole[of]:
+                beside_s += away[of] * (second - last_s[of])
+                beside += away[of] * (now - last[of])
+            last_s[of], last[of] = second, now
+            away[of] += int(present[which] in ASLEEP) - int(was in ASLEEP)
+    return seconds, integral, (beside_s, beside)
 
 
 def node_energy_and_charge(meter: StepIntegral, powered: PoweredUsage) -> tuple[NodeCharge, NodeCharge]:
@@ -208,13 +228,19 @@ def node_energy_and_charge(meter: StepIntegral, powered: PoweredUsage) -> tuple[
     times = state_times(meter, powered.node_log, usage.begin_s, usage.until_s)
     # With an idle power of 1 W the idle charge is unit-time, which stays exact when sleep is subtracted.
     energy, charged = energy_and_charge(meter, replace(usage, idle_w=1.0))
-    return _parts(powered, energy, times.seconds), _parts(powered, charged, times.integral)
+    return (
+        _parts(powered, energy, times.seconds, times.beside[0]),
+        _parts(powered, charged, times.integral, times.beside[1]),
+    )
 
 
-def _parts(powered: PoweredUsage, all_active: Charge, in_state: NDArray[np.int64] | Float64) -> NodeCharge:
+def _parts(
+    powered: PoweredUsage, all_active: Charge, in_state: NDArray[np.int64] | Float64, beside: float
+) -> NodeCharge:
     away = in_state[np.arange(STATES) != ACTIVE].sum()
     idle = powered.usage.idle_w * (all_active.idle - powered.node_log.units_per_node * away)
     used = powered.node_class.state_w() * in_state
+    used[asleep(OFF)] += powered.node_class.overhead_w * beside
     ways = [way(depth) for depth in range(len(DEPTHS)) for way in (going_down, coming_up)]
     return NodeCharge(
         jobs=all_active.jobs,

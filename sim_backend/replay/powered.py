@@ -27,7 +27,7 @@ from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_window, steps
 
 @dataclass(frozen=True)
 class PoweredMachine:
-    """Nodes of one class: allocation units, units a node, and the seed of their failures.
+    """Nodes of one class: allocation units, units a node, the seed of their failures, and `enclosures` as of NodeLog.
 
     Raises OffpeakError unless the units are those of whole nodes.
     """
@@ -36,6 +36,7 @@ class PoweredMachine:
     units_per_node: int
     node_class: NodeClass
     seed: int = 1
+    enclosures: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         surplus = self.size % self.units_per_node
@@ -86,7 +87,7 @@ class LogBook:
     def node_log(self, machine: PoweredMachine) -> NodeLog:
         """Return all that was taken."""
         at_s, node, state = (np.concatenate(columns) for columns in zip(*self.pieces, strict=True))
-        return NodeLog(machine.nodes, machine.units_per_node, at_s, node, state)
+        return NodeLog(machine.nodes, machine.units_per_node, at_s, node, state, enclosures=machine.enclosures)
 
 
 NO_JOBS = np.empty(0, dtype=np.int64)

@@ -95,7 +95,7 @@ class LeverDaysSite:
         names = frozenset(f"n{number:02}" for number in range(NODES))
         pool = Pool(NodeType(16, 64_000), frozenset({"batch"}), NODES, names)
         site = LeverSite(
-            self.settings, Cluster((pool,), {"batch": Partition("batch")}), (CLASS,), UTC, BEGIN_S, (), is_active
+            self.settings, Cluster((pool,), {"batch": Partition("batch")}), (CLASS,), ((),), UTC, BEGIN_S, (), is_active
         )
         return replace(site, **changes)
 

@@ -11,11 +11,14 @@ from lever_days import CLASS, NODES, LeverDaysSite, day, days_jobs, lever_days, 
 from offpeak.door.effect import Effect, Outcome
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, SavingRecord
+from offpeak.machines.inventory import Enclosure
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.node_class import EnclosurePower
 from offpeak.model.orders import QueueChange
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
+from services.accounts.counterfactual import enclosures_in
 from services.accounts.lever_savings import (
     CARRIED_OUT,
     IN_PART,
@@ -73,6 +76,29 @@ def test_nodes_that_nothing_needs_would_have_slept(tmp_path: Path) -> None:
     most_j = (CLASS.idle_w - off_w) * sleep.node_hours * HOUR_S
     assert sleep.baseline_energy_j - sleep.energy_j == pytest.approx(most_j, rel=0.05)
     assert sleep.saved_carbon_g == pytest.approx(300 * (sleep.baseline_energy_j - sleep.energy_j) / 3.6e6, rel=1e-3)
+
+
+def test_lone_sleepers_of_an_enclosure_would_have_saved_less(tmp_path: Path) -> None:
+    site = lever_days(tmp_path / "ledger.sqlite", jobs=days_jobs(per_day=40))
+    blade = replace(CLASS, enclosure=EnclosurePower(4, 40.0))
+
+    def saved(*enclosures: tuple[int, int]) -> tuple[float, float]:
+        rows = {row.lever: row for row in booked(site, 4, classes=(blade,), enclosures=(enclosures,))}
+        row = rows["sleep"]
+        assert row.baseline_energy_j is not None
+        assert row.energy_j is not None
+        return row.baseline_energy_j - row.energy_j, row.node_hours or 0.0
+
+    (unnamed_j, node_hours), (named_j, _), (alone_j, _) = saved(), saved(*[(4, 4)] * 4), saved((NODES, NODES + 1))
+    assert alone_j == pytest.approx(unnamed_j - 10.0 * node_hours * HOUR_S, rel=0.02)
+    assert alone_j < named_j < unnamed_j
+
+
+def test_enclosures_of_a_pool_come_last_if_they_can_sleep_as_a_whole() -> None:
+    c1, c2 = Enclosure("c1", ("n1", "n2", "n3")), Enclosure("c2", ("n4", "n5"))
+    enclosure_of = {node: each for each in (c1, c2) for node in (each.name, *each.nodes)}
+    assert enclosures_in(("n0", "n1", "n2", "n4", "n5"), enclosure_of) == ((2, 3), (2, 2))
+    assert enclosures_in(("n0", "n9"), enclosure_of) == ()
 
 
 def test_a_day_without_jobs_is_known(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The savings of rests: unknown states save nothing, and days add up."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.prices import MeanPrice
 from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price
+from offpeak.machines.inventory import Enclosure
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class import EnclosurePower, NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
 from offpeak.model.orders import NodeState
@@ -42,6 +44,20 @@ def test_a_rest_is_from_the_way_down_to_the_way_up() -> None:
     )
     enter, leave = OFF_DEPTH.enter.power_w, OFF_DEPTH.leave.power_w
     assert rest_energy_j(rest, SERVER) == pytest.approx(60 * enter + 3940 * OFF_DEPTH.power_w + 120 * leave)
+
+
+def test_a_node_that_sleeps_beside_one_that_is_awake_draws_its_share_of_the_enclosure() -> None:
+    of_three = Enclosure("c1", ("n1", "n2", "n3"))
+    enclosure_of = dict.fromkeys(("c1", *of_three.nodes), of_three)
+    blade = replace(SERVER, enclosure=EnclosurePower(3, 30.0))
+    states = [*night("n1"), *night("n2"), NodeStateRecord("n3", 2060.0, "off", "off", "offpeak")]
+    rests = {rest.node: rest for rest in find_rests(sorted(states, key=lambda each: each.at_unix_s), DAY, enclosure_of)}
+    assert [rests[node].beside_s for node in of_three.nodes] == [1000.0, 1000.0, DAY.until_unix_s - 5000.0]
+    alone_j, together_j = rest_energy_j(rests["n1"], blade), rest_energy_j(find_rests(night(), DAY)[0], blade)
+    assert alone_j is not None
+    assert together_j is not None
+    assert alone_j - together_j == pytest.approx(10.0 * 1000)
+    assert [rest.beside_s for rest in find_rests(night(), DAY, enclosure_of)] == [3940.0], "nothing is known of others"
 
 
 def test_nodes_off_by_others_or_unknown_save_nothing() -> None:
@@ -116,6 +132,14 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     ledger.write_savings([saving])
     ledger.write_savings([saving])
     assert ledger.settle(60)
+    of_two = dict.fromkeys(("n2", "n4"), Enclosure("c1", ("n2", "n4")))
+    blades = {node: replace(SERVER, enclosure=EnclosurePower(2, 20.0)) for node in classes}
+    for states, beside_s in (([], 0.0), ([NodeStateRecord("n4", 2060.0, "on", "on", "admin ann")], 2940.0)):
+        ledger.write_states(states)
+        assert ledger.settle(60)
+        shared = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3"], blades.get, of_two)
+        assert shared is not None
+        assert shared.energy_j == pytest.approx(saving.energy_j + 10.0 * beside_s)
     so_far = book_savings(ledger.settings.url, TimeRange(0.0, 3000.0), ["n1"], classes.get)
     assert so_far is not None
     assert so_far.baseline_energy_j == pytest.approx(SERVER.idle_w * 2000)

@@ -144,7 +144,7 @@ def test_the_days_of_all_trials_are_read_from_the_ledger(tmp_path: Path) -> None
 
 def test_the_mode_and_the_policy_of_the_queue_are_settings_of_a_time() -> None:
     def section(queue: str = "greedy", is_active: bool | None = True) -> LeverSection:
-        return LeverSection(Settings(agent=AgentSettings(queue=queue)), (), lambda _: None, UTC, is_active)
+        return LeverSection(Settings(agent=AgentSettings(queue=queue)), (), lambda _: None, {}, UTC, is_active)
 
     texts = [section(), section("off"), section("greedy", False), section("greedy", None)]
     assert len({each.in_force for each in texts}) == len(texts)
@@ -156,7 +156,7 @@ def test_an_old_view_books_nothing(tmp_path: Path) -> None:
     ledger.ready()
     view = SchedulerView(int(BEGIN_S), (), (), ())
     observer = cast("Observer", SimpleNamespace(latest=view, traits=object()))
-    section = LeverSection(Settings(), (), lambda _: None, UTC, True)
+    section = LeverSection(Settings(), (), lambda _: None, {}, UTC, True)
     for late_s, seen in ((OLDEST_VIEW_S + 1, False), (OLDEST_VIEW_S, True)):
         now_s = BEGIN_S + late_s
         loop = LeverLoop(lambda: section, observer, cast("JobAccounts", None), ledger, partial(float, now_s))

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from random_node_logs import IDLE_W, Placed, meters, placed, state_at
 
 from offpeak.errors import OffpeakError
+from offpeak.model.node_class import EnclosurePower
 from offpeak.model.node_class_file import bundled_node_class
-from offpeak.model.node_states import ACTIVE, FAILED, asleep, coming_up, going_down
+from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, STATES, asleep, coming_up, going_down
 from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integral, integrate_constant
 from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, node_energy_and_charge, state_times
 
@@ -100,6 +101,35 @@ def test_every_node_is_in_one_state_at_a_time(case: Placed) -> None:
     times = state_times(ENERGY, log, usage.begin_s, usage.until_s)
     assert times.seconds.sum() == log.nodes * (usage.until_s - usage.begin_s)
     assert times.integral.tolist() == times.seconds.tolist()
+
+
+@given(st.data())
+def test_sleepers_draw_their_share_until_their_enclosure_sleeps(data: st.DataObject) -> None:
+    nodes, end_s = 6, 40
+    entry = st.tuples(st.integers(0, end_s), st.integers(0, nodes - 1), st.integers(0, STATES - 1))
+    entries = sorted(data.draw(st.lists(entry, max_size=25)), key=lambda each: each[0])
+    at_s, node, state = np.array(entries, np.int64).reshape(-1, 3).T
+    # Nodes 1 and 2 are in an enclosure of three, of which one is elsewhere; nodes 3 to 5 are all of another.
+    log = NodeLog(nodes, 1, at_s, node.astype(np.int32), state.astype(np.int8), enclosures=((2, 3), (3, 3)))
+    begin_s = data.draw(st.integers(0, end_s))
+    now, beside = np.full(nodes, 0), np.zeros(end_s)
+    for second in range(end_s):
+        for _, which, new in (each for each in entries if each[0] == second):
+            now[which] = new
+        sleeps = np.isin(now, [asleep(STANDBY), asleep(OFF)])
+        beside[second] = sleeps[1:3].sum() + (0 if sleeps[3:].all() else sleeps[3:].sum())
+    found = state_times(integrate_constant(3.0), log, begin_s, end_s)
+    assert found.beside[0] == beside[begin_s:].sum()
+    assert found.beside[1] == pytest.approx(3.0 * found.beside[0])
+    server = replace(bundled_node_class("server"), enclosure=EnclosurePower(3, 30.0))
+    usage = Usage(
+        *(np.empty(0, np.int64),) * 4, machine_size=nodes, idle_w=server.idle_w, begin_s=begin_s, until_s=end_s
+    )
+    more, less = (
+        node_energy_and_charge(ENERGY, PoweredUsage(usage, log, each))[0].total
+        for each in (server, replace(server, enclosure=None))
+    )
+    assert more - less == pytest.approx(10.0 * found.beside[0])
 
 
 def test_a_known_night() -> None:
