@@ -1,9 +1,10 @@
 """`make demo-slurm`: offpeak on a real Slurm of this machine, whose nodes sleep, wake and run jobs, in two minutes."""
 
 import random
+import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +34,7 @@ DAY_MIN = 24 * 60
 
 DURATION_S = 120.0
 POLL_S, SUMMARY_S = 0.5, 10.0
+TRIES = 10
 THIN, FAT, GPU = NodeType(4, 1000), NodeType(4, 4000), NodeType(4, 2000, (("a100", 2),))
 NODE_TYPES = (*(THIN,) * 5, *(FAT,) * 2, *(GPU,) * 3)
 PARTITIONS = """\
@@ -64,8 +66,8 @@ class JobClass:
     watts: float
 
 
-BATCH_CLASSES = (JobClass("render", 320.0), JobClass("archive", 130.0))
-GPU_CLASS = JobClass("train", 280.0)
+BATCH_CLASSES = (JobClass("render", 200.0), JobClass("archive", 130.0))
+GPU_CLASS = JobClass("train", 180.0)
 JOB_CLASSES = (*BATCH_CLASSES, GPU_CLASS)
 MEMORY_MIB, LARGE_MEMORY_MIB = (300, 400, 500), 3000
 LARGE_MEMORY_SHARE, GPU_SHARE = 0.15, 0.3
@@ -229,9 +231,29 @@ def _sum_up(cluster: PoweredCluster, console: Console, seconds: float) -> None:
     started, lost = len(cluster.jobs.started()), len(cluster.log.violations)
     console.print(f"{started} jobs were started, {lost} times power was taken from a job.\n")
     used = ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")
-    for arguments in (("status",), ("ledger", "savings"), used):
-        answer = run_offpeak(cluster, *arguments)
-        console.print(f"$ offpeak {' '.join(arguments)}\n{answer.stdout}{answer.stderr}", markup=False)
+    for arguments, answer in (*answers_of_one_moment(cluster).items(), (used, _answer(cluster, used))):
+        console.print(f"$ offpeak {' '.join(arguments)}\n{answer}", markup=False)
+
+
+def answers_of_one_moment(cluster: PoweredCluster) -> Mapping[tuple[str, ...], str]:
+    """Return status and savings as of one moment: the bill grows with each reading, and the saving with each round."""
+    answers: dict[tuple[str, ...], str] = {}
+    for _ in range(TRIES):
+        answers = {arguments: _answer(cluster, arguments) for arguments in (("status",), ("ledger", "savings"))}
+        if len({saved_in(answer) for answer in answers.values()}) == 1:
+            break
+    return answers
+
+
+def _answer(cluster: PoweredCluster, arguments: Sequence[str]) -> str:
+    answer = run_offpeak(cluster, *arguments)
+    return answer.stdout + answer.stderr
+
+
+def saved_in(text: str) -> str:
+    """Return what was saved, as status and ledger print it; empty if they do not."""
+    found = re.search(r"^saved(?: today|:)\s+(.*)$", text, re.MULTILINE)
+    return found[1] if found else ""
 
 
 @dataclass

@@ -91,7 +91,8 @@ class SavingRecord:
     """What a `lever` saved in a period: its energy and cost beside those of the `baseline`; None is not known.
 
     `low_cost` and `high_cost` bound the saving in 19 of 20 cases; `measured_share` is 0..1, None if nothing says.
-    `is_shadow`: shadow mode would have saved it. `delay_s` is the mean delay of the `delayed_jobs` [s].
+    `is_shadow`: shadow mode would have saved it. `delay_s` is the mean delay of the `delayed_jobs` [s]. The row of a
+    running day counts what happened up to `as_of_unix_s`.
     """
 
     from_unix_s: float
@@ -112,6 +113,7 @@ class SavingRecord:
     node_hours: float | None = None
     delayed_jobs: int | None = None
     delay_s: float | None = None
+    as_of_unix_s: float | None = None
 
 
 @dataclass(frozen=True)

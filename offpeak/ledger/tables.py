@@ -222,9 +222,11 @@ savings = Table(
     _maybe("node_hours"),
     Column("delayed_jobs", Integer),
     _maybe("delay_s"),
+    _maybe("as_of_unix_s"),
 )
 """What each lever saved in a period: `low_cost` and `high_cost` bound the saving in 19 of 20 cases, `is_shadow` marks
-what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_jobs`. What is not known is NULL.
+what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_jobs`, `as_of_unix_s` the end of what the
+row of a running day counts. What is not known is NULL.
 """
 
 trial_days = Table(

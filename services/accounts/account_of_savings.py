@@ -119,7 +119,10 @@ def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = F
     priced = [row for row in rows if _cost_of(row) is not None]
     if not priced:
         return sum_account(rows, None, is_shadow=is_shadow)
-    until_s = min(span.until_unix_s, max(row["until_unix_s"] for row in priced))
+    last_s = max(row["until_unix_s"] for row in priced)
+    # The bill of a running day ends where its saving ends, so that the share is the same until the next booking.
+    as_of = [row["as_of_unix_s"] for row in priced if row["until_unix_s"] == last_s and row["as_of_unix_s"] is not None]
+    until_s = min(span.until_unix_s, last_s, *([max(as_of)] if as_of else []))
     bill = _bill(connection, TimeRange(priced[0]["from_unix_s"], until_s))
     return sum_account(rows, bill, is_shadow=is_shadow)
 

@@ -258,14 +258,17 @@ class SavingsLoop(Loop):
         return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * self._section().cycle_s)
 
     async def round(self) -> None:
-        """Book the savings of today up to now, and those of yesterday again. Raises BadLedger, BadInput."""
-        section, now_s = self._section(), self._clock()
+        """Book the savings of today up to the last full minute, and those of yesterday again.
+
+        Raises BadLedger, BadInput.
+        """
+        section, now_s = self._section(), self._clock() // MINUTE_S * MINUTE_S
         yesterday_s, today_s, tomorrow_s = find_midnights(now_s, section.zone)
         if section.nodes:
             today = await self._compute(TimeRange(today_s, now_s), section)
             yesterday = await self._compute(TimeRange(yesterday_s, today_s), section)
             # The row of a day is always that of the whole day, so that a later one replaces it.
-            booked = [replace(today, until_unix_s=tomorrow_s)] if today else []
+            booked = [replace(today, until_unix_s=tomorrow_s, as_of_unix_s=now_s)] if today else []
             self._ledger.write_savings([*booked, *([yesterday] if yesterday else [])])
         self.today, self.shadow_today = await asyncio.to_thread(self._read, TimeRange(today_s, now_s))
 

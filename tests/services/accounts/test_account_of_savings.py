@@ -137,6 +137,22 @@ def test_meters_that_came_later_or_miss_nodes_leave_the_bill_unknown(ledger: Led
         assert account_of(connection, TimeRange(0.0, DAY_S)).share is None, "half of the nodes have no meter"
 
 
+def test_the_share_of_a_running_day_is_the_same_until_its_next_booking(ledger: Ledger) -> None:
+    row = SavingRecord(0.0, DAY_S, "all nodes on", 5 * KWH, 1.5, 3 * KWH, 1.0, "EUR", as_of_unix_s=2040.0)
+    accounts = []
+    for measured_s in (2040, 2049, 2060, 4000):
+        ledger.write_prices([Price(0.0, DAY_S, 100.0, "EUR", "x", 400.0)])
+        ledger.write_readings(
+            [MeterReading("n1", "dcmi", "total", at, at + 1, 1000.0, node="n1") for at in range(measured_s)]
+        )
+        ledger.write_savings([row])
+        assert ledger.settle(60)
+        with open_ledger(ledger.settings.url) as connection:
+            accounts += [account_of(connection, TimeRange(0.0, measured_s))]
+    assert accounts[0].bill == pytest.approx(0.1 * 2040 / 3600)
+    assert [saving_text(account) for account in accounts[1:]] == [saving_text(accounts[0])] * 3
+
+
 def test_the_bill_of_active_days_is_without_those_of_shadow(ledger: Ledger) -> None:
     booked(ledger, measured_s=DAY_S)
     day = SavingRecord(-DAY_S, 0.0, "as it was", 5 * KWH, 1.5, 3 * KWH, 1.0, "EUR", is_shadow=True)
