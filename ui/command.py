@@ -27,6 +27,7 @@ MODULES = {
     "score": "ui.forecast.command",
     "nodes": "ui.nodes.command",
     "node": "ui.nodes.command",
+    "cap": "ui.nodes.command",
     "agent": "ui.agent.command",
     "page": "ui.agent.command",
     "status": "ui.agent.command",

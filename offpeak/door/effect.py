@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offpeak.model.orders import NodeChange, NodeOrder, Order, QueueChange
+from offpeak.model.orders import CapOrder, NodeChange, NodeOrder, Order, QueueChange
 
 US = "offpeak"
 ADMIN = "admin "
@@ -23,6 +23,8 @@ HARMLESS: frozenset[Order] = frozenset(
         NodeChange.RESUME,
         QueueChange.RESTORE,
         QueueChange.TELL,
+        CapOrder.CAP,
+        CapOrder.UNCAP,
     }
 )
 """Orders that cannot end a job or keep it from starting. The door sends them even if the ledger cannot be written."""
@@ -41,8 +43,8 @@ REFUSED = "refused"
 class Effect:
     """An order for a subject; `inputs` are the named numbers and texts that the decision rests on.
 
-    The subject is the name of a node, "queue of PARTITIONS" or "site NAME". `by` is "offpeak", "scheduler" or
-    "admin NAME".
+    The subject is the name of a node, a node set for caps, "queue of PARTITIONS" or "site NAME". `by` is "offpeak",
+    "scheduler" or "admin NAME".
     """
 
     subject: str
@@ -134,8 +136,11 @@ def refused_by_mode(mode: Mode, effect: Effect, *, put_to_sleep: bool) -> Refusa
     """Return the mode's refusal, None if it lets the effect through.
 
     In every mode the door wakes a node for the scheduler that a door has `put_to_sleep`, and lets the scheduler know
-    that it may request the node. So no mode leaves a node behind that a job cannot wake.
+    that it may request the node. So no mode leaves a node behind that a job cannot wake. No mode keeps a cap either:
+    only caps of the ledger are removed.
     """
+    if effect.order is CapOrder.UNCAP:
+        return None
     if put_to_sleep and (effect.wakes_for_scheduler or effect.order in WAKEABLE):
         return None
     if mode is Mode.ACTIVE or (mode is Mode.ADVISE and (effect.by_admin or effect.order is QueueChange.TELL)):

@@ -48,7 +48,9 @@ def is_standby_proof(capability: str) -> bool:
 class Hardware:
     """A kind of node: the driver and login of its BMC, and its sleep methods, shallow to deep.
 
-    `bmc_power` is "enclosure" if the BMC reports the power of the whole enclosure.
+    `bmc_power` is "enclosure" if the BMC reports the power of the whole enclosure. `cap_by` is what caps the power of
+    running nodes ("bmc", "cpu" or "gpu"), None for no caps; `cap_curve` names the curve that tells how much that slows
+    their jobs down.
     """
 
     name: str
@@ -64,6 +66,8 @@ class Hardware:
     sleep_methods: tuple[SleepMethod, ...] = ()
     node_class: str | None = None
     bmc_power: str = "node"
+    cap_by: str | None = None
+    cap_curve: str | None = None
 
     def sleep_method(self, order: NodeOrder) -> SleepMethod | None:
         """Return the sleep method of the order, None if such nodes have none."""

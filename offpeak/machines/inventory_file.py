@@ -62,6 +62,8 @@ class HardwareTable(TomlTable):
     ssh_port: Port = 22
     node_class: Name | None = None
     bmc_power: Literal["node", "enclosure"] = "node"
+    cap_by: Literal["bmc", "cpu", "gpu"] | None = None
+    cap_curve: Name | None = None
     standby: StandbyTable | None = None
     soft_off: SleepMethodTable | None = None
     hard_off: SleepMethodTable | None = None
@@ -191,7 +193,12 @@ class _Reader:
             sleep_methods=tuple(_sleep_methods(table)),
             node_class=table.node_class,
             bmc_power=table.bmc_power,
+            cap_by=table.cap_by,
+            cap_curve=self._cap_curve(table.cap_curve),
         )
+
+    def _cap_curve(self, name: str | None) -> str | None:
+        return str(self._path.parent / name) if name and name.endswith(".csv") else name
 
     def _login(self, name: str | None, place: str) -> Credential | None:
         return None if name is None else self._known(self._credentials, name, place, "credentials")

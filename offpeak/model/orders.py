@@ -81,16 +81,23 @@ class JobOrder(StrEnum):
     CANCEL = "cancel"
 
 
+class CapOrder(StrEnum):
+    """A change of the power limit of a running node: a cap, and the limit from before."""
+
+    CAP = "cap"
+    UNCAP = "uncap"
+
+
 class UnknownOrder(StrEnum):
     """An order in the ledger that this version does not know."""
 
     UNKNOWN = "unknown"
 
 
-Order = NodeOrder | NodeChange | QueueChange | JobOrder | UnknownOrder
+Order = NodeOrder | NodeChange | QueueChange | JobOrder | CapOrder | UnknownOrder
 
 _ORDER_BY_TEXT: dict[str, Order] = {
-    str(order): order for kind in (NodeOrder, NodeChange, QueueChange, JobOrder) for order in kind
+    str(order): order for kind in (NodeOrder, NodeChange, QueueChange, JobOrder, CapOrder) for order in kind
 }
 
 

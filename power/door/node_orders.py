@@ -160,7 +160,7 @@ def find_power_steps(inventory: Inventory) -> Mapping[str, PowerStep]:
     }
 
 
-SCHEDULER_IS_READ_ANEW = Outcome("interrupted", "the scheduler is read again")
+IS_READ_ANEW = Outcome("interrupted", "the scheduler is read again, and caps are removed")
 
 ReadState = Callable[[str], Awaitable[StateReading]]
 """Reads the current state of a node, UNKNOWN if it cannot be read."""
@@ -171,7 +171,7 @@ async def reconcile(
 ) -> tuple[tuple[Intent, Outcome], ...]:
     """Add an outcome to every intent without one, by the current state of its node, and return both. Sends nothing.
 
-    The effect of an order to the scheduler is read from it in each cycle anyway.
+    The effect of an order to the scheduler is read from it in each cycle anyway, and each cap has a record of its own.
 
     The desired states then follow from the observations, as after any other sweep.
     """
@@ -179,7 +179,7 @@ async def reconcile(
     nodes = tuple(dict.fromkeys(intent.effect.subject for intent in intents if intent.effect.is_to_node))
     seen = dict(zip(nodes, await asyncio.gather(*map(look_at, nodes)), strict=True))
     ends = tuple(
-        (intent, make_outcome(seen[intent.effect.subject]) if intent.effect.is_to_node else SCHEDULER_IS_READ_ANEW)
+        (intent, make_outcome(seen[intent.effect.subject]) if intent.effect.is_to_node else IS_READ_ANEW)
         for intent in intents
     )
     for intent, outcome in ends:

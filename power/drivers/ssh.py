@@ -171,6 +171,18 @@ class NodeSsh:
         """Return the node's counters as its offpeak-node writes them."""
         return await self._ask("meters")
 
+    async def caps(self) -> str:
+        """Return limits, ranges and draws of processors and GPUs as offpeak-node writes them."""
+        return await self._ask("caps")
+
+    async def cap(self, device: str, cap_w: int, for_s: int) -> None:
+        """Cap the processors ("cpu") or the GPUs ("gpu"), all together, until `uncap`, or for that time at most."""
+        await self._ask(f"cap {device} {cap_w} {for_s}")
+
+    async def uncap(self, device: str) -> None:
+        """Bring back the limits from before the cap."""
+        await self._ask(f"uncap {device}")
+
     async def _ask(self, request: str, confirm: Confirm = confirm_at_once) -> str:
         key = read_private_key(self._key_file)
         # The public half distinguishes a changed key, which may be tried, from the refused one.

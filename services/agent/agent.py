@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from offpeak.door.effect import ADMIN, Effect, Hold, Mode, Refusal, refused_by_mode
+from offpeak.door.effect import ADMIN, US, Effect, Hold, Mode, Refusal, refused_by_mode
 from offpeak.door.journal import HistoryEntry
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
@@ -15,6 +15,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import PLAN
+from power.door.cap_orders import CapOrderer, CapOrders, CapRecords
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
 from power.interlocks.preconditions import HELD, StateReading
@@ -35,6 +36,7 @@ from services.agent.accounting_loops import (
     SealLoop,
     meter_period_s,
 )
+from services.agent.cap_loop import CapController, CapLoop, NodeCapSection, outcome_text
 from services.agent.checkpoints import CheckpointController
 from services.agent.demand_response import (
     CapSection,
@@ -55,12 +57,29 @@ from services.agent.queue_loop import (
     QueueSection,
     queue_rules,
 )
-from services.agent.requests import HOLD, HoldRequest, NodeRequest, WakeContext, WakeReply, make_wake_reply, parse_order
-from services.agent.site_context import PartitionModes, SiteContext, SiteOrders, open_doors, open_site_scheduler_door
+from services.agent.requests import (
+    HOLD,
+    CapRequest,
+    HoldRequest,
+    NodeRequest,
+    WakeContext,
+    WakeReply,
+    make_wake_reply,
+    parse_order,
+)
+from services.agent.site_context import (
+    PartitionModes,
+    SiteContext,
+    SiteOrders,
+    open_cap_orders,
+    open_doors,
+    open_site_scheduler_door,
+)
 from services.agent.trial_loop import TrialLoop, TrialSection
 from services.agent.wait_forecast import WaitForecast, WaitHistory
 
 LOG_OUT_S = 5.0
+LIFT_S = 20.0
 OPENADR_EVENTS_FILE = "openadr-events.json"
 
 
@@ -78,6 +97,7 @@ class SiteAgent:
         self.site, self.ledger, self.problem_log, self._clock = site, ledger, problem_log, clock
         self.next_modes: PartitionModes | None = None
         self._orders: SiteOrders | None = None
+        self._cap_orders: CapOrders | None = None
         self._opening = asyncio.Lock()
         self.prices = PriceLoop(lambda: self.site.price_section, ledger, problem_log, clock)
         self.weather = WeatherLoop(self._weather_section, problem_log, clock)
@@ -88,6 +108,8 @@ class SiteAgent:
         self.queue = QueueController(ledger, problem_log)
         self.checkpoints = CheckpointController(self.queue, ledger, problem_log, self.observer, lambda: self.modes)
         self.power = PowerController(self._power_section, ledger, problem_log, clock, steady)
+        section = lambda: NodeCapSection(self.site.by_name, self.site.node_class)  # noqa: E731
+        self.node_caps = CapController(section, CapRecords(ledger), self.cap_orders, problem_log, clock)
         self.waits = WaitForecast()
         self.wait_history = WaitHistory(self.waits, ledger)
         self.queue_loop = QueueLoop(
@@ -127,6 +149,7 @@ class SiteAgent:
             self.savings,
             self.levers,
             self.trial,
+            CapLoop(self.node_caps),
             PruneLoop(ledger, clock),
             SealLoop(
                 ledger, lambda: self.site.zone, lambda: Instant(steady(), clock()), lambda: self.accounts.booked_unix_s
@@ -158,6 +181,43 @@ class SiteAgent:
                 )
                 self.power.forget_refusals()
             return self._orders
+
+    async def cap_orders(self) -> CapOrders:
+        """Return the door to power limits of nodes, opened once for the present settings; errors as for `orders`."""
+        await self.orders()
+        async with self._opening:
+            if self._cap_orders is None:
+                records = self.node_caps.records
+                await asyncio.to_thread(records.load)
+                self._cap_orders = open_cap_orders(
+                    self.site, self.ledger, self.observer, self.power.known, lambda: self.modes, records
+                )
+            return self._cap_orders
+
+    async def order_caps(self, request: CapRequest) -> dict[str, Any]:
+        """Carry out an admin's order about caps, or list them without one, and return the reply."""
+        if not request.nodes:
+            return {"caps": [cap._asdict() for cap in self.node_caps.status()]}
+        for node in request.nodes:
+            if node not in self.site.machines:
+                raise BadInput(f"{node}: is not managed by offpeak", hint="add it to nodes below [agent]")
+        until_unix_s = self.now_unix_s + (request.for_s or 0)
+        orderer = CapOrderer(f"{ADMIN}{request.by}", request.reason, until_unix_s)
+        return await self.node_caps.order(request.nodes, request.cap_w, orderer)
+
+    async def lift_caps(self, nodes: Collection[str], why: str) -> None:
+        """End the caps of these nodes as far as their devices answer; the next start ends the others."""
+        if not nodes:
+            return
+        try:
+            async with asyncio.timeout(LIFT_S):
+                outcomes = await self.node_caps.lift(nodes, CapOrderer(US, why))
+        except (OffpeakError, TimeoutError) as problem:
+            LOG.warning("not all caps are removed: %s; the next start of the agent removes them", problem)
+            return
+        for node, outcome in outcomes.items():
+            if text := outcome_text(outcome):
+                LOG.warning("%s: its cap is not removed: %s; the next start of the agent removes it", node, text)
 
     def receive(self, request: NodeRequest) -> WakeReply | None:
         """Apply a request about nodes, and start a round of nodes. Raises BadInput for an order to a node that offpeak
@@ -251,7 +311,11 @@ class SiteAgent:
         """Work with another site from now on. The caller is between rounds."""
         await self.meters.close()
         await asyncio.to_thread(self.accounts.close)
-        old, self.site, self._orders = self.site, site, None
+        # What is reached in another way from now on cannot be given back later.
+        known, capped = self.site.by_name, self.node_caps.records.by_node
+        changed = [node for node in capped if site.by_name.get(node) != known.get(node)]
+        await self.lift_caps(changed, "the inventory has changed")
+        old, self.site, self._orders, self._cap_orders = self.site, site, None, None
         self.power_loop.wake_problem = "the settings were just read again"
         if self.next_modes is site.modes:
             self.next_modes = None

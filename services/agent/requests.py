@@ -148,6 +148,30 @@ def parse_hold_request(request: dict[str, Any], by: str) -> HoldRequest:
     return HoldRequest(str(request["tell"]), str(node), by, str(reason), until_unix_s, take_over)
 
 
+CAP = "cap"
+
+
+@dataclass(frozen=True)
+class CapRequest:
+    """A request of `offpeak cap`: a cap for so long, the former limits if `cap_w` is None, without nodes a list."""
+
+    nodes: tuple[str, ...]
+    by: str
+    cap_w: int | None = None
+    for_s: int | None = None
+    reason: str = ""
+
+
+def parse_cap_request(request: dict[str, Any], by: str) -> CapRequest:
+    """Return the request. Raises BadInput if it is no request for caps."""
+    fields = parse_request(str(request.get("text", "")).encode())
+    nodes, cap_w, for_s, reason = (*map(request.get, ("nodes",)), *map(fields.get, ("cap_w", "for_s", "reason")))
+    whole = all(number is None or (isinstance(number, int) and number > 0) for number in (cap_w, for_s))
+    if not isinstance(nodes, str) or not isinstance(reason, str) or not whole or (cap_w is None) != (for_s is None):
+        raise BadInput("that is no cap", hint="it has cap_w and for_s, both above 0 or both null, and reason")
+    return CapRequest(expand(nodes) if nodes else (), by, cap_w, for_s, reason)
+
+
 @dataclass(frozen=True)
 class WakeReply:
     """The decision about each node with its reason.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from offpeak.door.effect import ADMIN, US, Mode
+from offpeak.door.effect import ADMIN, US, Hold, Mode
 from offpeak.door.journal import Intent
 from offpeak.errors import BadInventory, SchedulerError
 from offpeak.ledger.ledger import Ledger
@@ -21,6 +21,7 @@ from plugin.queue_hook.queue_plan import restore_plan
 from plugin.scheduler.job import Job, JobState, join_array_tasks
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import Ranking
+from power.door.cap_orders import CapDevices, CapOrderer, CapOrders, CapRecords, make_cap_door
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.drivers.poll import poll_drivers
 from power.drivers.port import PowerDriver
@@ -28,6 +29,7 @@ from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 from power.live.node_steps import may_still_go_down
 from services.agent.agent import SiteAgent
+from services.agent.cap_loop import outcome_text
 from services.agent.node_memory import load_node_records, read_last_sleep_orders
 from services.agent.power_loop import POLL_TIMEOUTS
 from services.agent.queue_loop import group_plan
@@ -187,6 +189,7 @@ def run_restore(settings: Settings) -> RestoreResult:
 
 async def _restore(site: SiteContext, ledger: Ledger) -> RestoreResult:
     by, scheduler = f"{ADMIN}{login_name()}", site.scheduler
+    capped = await _lift_caps(site, ledger, by)
     orders = open_scheduler_door(scheduler, ledger, lambda _: Mode.ADVISE, nodes=site.machines)
     view, marks, now = scheduler.view(), ledger.marks(), Instant(time.monotonic(), time.time())
     records = load_node_records(ledger, site.machines, unix_s=now.unix_s, monotonic_s=now.monotonic_s)
@@ -210,7 +213,17 @@ async def _restore(site: SiteContext, ledger: Ledger) -> RestoreResult:
         for node, why in left.items()
     ]
     opened = [node.name for node in view.nodes if node.closed_by_us and node.name not in left]
-    return RestoreResult(tuple(opened), (*refused, *failed, *still))
+    return RestoreResult(tuple(opened), (*refused, *failed, *still, *capped))
+
+
+async def _lift_caps(site: SiteContext, ledger: Ledger, by: str) -> list[str]:
+    """Remove the caps on the power of nodes that an agent has left; return why others stay."""
+    records, clock = CapRecords(ledger), site.transport.clock
+    records.load()
+    door = make_cap_door(ledger, lambda _: Mode.ADVISE, clock, nodes=(), hold_of=dict[str, Hold]().get)
+    orders = CapOrders(door, CapDevices(site.by_name, site.transport, site.drivers.bmc_of), records, clock)
+    outcomes = await orders.uncap(tuple(records.by_node), CapOrderer(by, WHY))
+    return [f"{node}: is capped still: {text}" for node, outcome in outcomes.items() if (text := outcome_text(outcome))]
 
 
 async def _find_off_nodes(nodes: Iterable[str], site: SiteContext) -> frozenset[str]:

@@ -111,6 +111,7 @@ class Service:
             snapshot=lambda seen: make_snapshot(agent, seen),
             wakes=agent.wakes,
             change_hold=agent.change_hold,
+            order_caps=agent.order_caps,
             plan=lambda: agent.planner.latest if agent.site.settings.agent.queue == PLAN else None,
             bills=lambda query: read_job_bills(agent.site.settings.ledger.url, query),
         )
@@ -132,6 +133,7 @@ class Service:
             await self._ended.wait()
             notify(STOPPING)
             await self._end(tasks)
+            await agent.lift_caps(tuple(agent.node_caps.records.by_node), "the agent ends")
             self._acted = self._acted.widened(agent.site.modes)
             await self._give_back(NO_MODES)
         LOG.info("ended")

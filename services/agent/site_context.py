@@ -28,9 +28,11 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import did_you_mean
 from plugin.policy_process import PolicyProcess
+from plugin.scheduler.job import HOLDING
 from plugin.scheduler.port import Scheduler
 from plugin.scheduler.registry import scheduler_of
 from power.capacity.registry import check_policy_name
+from power.door.cap_orders import CapDevices, CapOrders, CapRecords, make_cap_door
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from power.door.scheduler_orders import SchedulerOrders, find_partitions, make_scheduler_door
 from power.drivers.registry import DriverPool
@@ -230,6 +232,29 @@ def open_doors(
     put_to_sleep = nodes.door.history.was_put_to_sleep
     scheduler = open_site_scheduler_door(site, ledger, observer, known, modes, put_to_sleep=put_to_sleep)
     return SiteOrders(nodes, scheduler)
+
+
+def open_cap_orders(
+    site: SiteContext,
+    ledger: Ledger,
+    observer: Observer,
+    known: RuleInputs,
+    modes: Callable[[], PartitionModes],
+    records: CapRecords,
+) -> CapOrders:
+    """Return orders of caps, through a door of their own. The agent caps a node by itself if all its jobs allow it."""
+
+    def mode_of(effect: Effect) -> Mode:
+        return modes().of([name for node in expand(effect.subject) for name in observer.partitions_of_node(node)])
+
+    def may_cap(node: str) -> bool:
+        view = observer.latest
+        jobs = [job for job in view.jobs if job.state in HOLDING and node in job.host_names] if view else []
+        return bool(jobs) and all(site.flexibility.of(job).may_be_capped for job in jobs)
+
+    clock = site.transport.clock
+    door = make_cap_door(ledger, mode_of, clock, nodes=site.machines, hold_of=known.hold_of, may_cap=may_cap)
+    return CapOrders(door, CapDevices(site.by_name, site.transport, site.drivers.bmc_of), records, clock)
 
 
 def open_site_scheduler_door(

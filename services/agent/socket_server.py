@@ -19,10 +19,12 @@ from plugin.federation.site_report import SiteReport, report_json
 from services.accounts.job_bills import BillQuery, JobBill, bills_json
 from services.agent.requests import (
     BILLS,
+    CAP,
     END_HOLD,
     HOLD,
     AgentRequest,
     Callers,
+    CapRequest,
     HoldRequest,
     NodeRequestSink,
     Rights,
@@ -32,6 +34,7 @@ from services.agent.requests import (
     make_reply,
     not_ready,
     parse_bill_query,
+    parse_cap_request,
     parse_hold_request,
     parse_request,
 )
@@ -52,11 +55,21 @@ MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
 """Returns the snapshot for a caller that already has the jobs of that time; None before the first snapshot."""
 
 
-HOLD_REQUESTS = (HOLD, END_HOLD)
+HOLD_REQUESTS = (HOLD, END_HOLD, CAP)
+"""Requests of operators that wait until devices have followed."""
 HOLD_PATIENCE_S = 30.0
 """An order under way must end before a hold is confirmed."""
 ChangeHold = Callable[[HoldRequest], Awaitable[dict[str, Any]]]
 """Begins or ends a hold, and returns the reply once it is in force."""
+
+
+OrderCaps = Callable[[CapRequest], Awaitable[dict[str, Any]]]
+"""Sets, ends or lists caps, and returns the reply once the devices have followed."""
+
+
+async def refuse_caps(_request: CapRequest) -> dict[str, Any]:
+    """Refuse the request, for an agent without caps."""
+    raise OffpeakError("this agent caps no nodes")
 
 
 async def refuse_holds(_request: HoldRequest) -> dict[str, Any]:
@@ -79,11 +92,13 @@ class SocketServer:
         bills: Callable[[BillQuery], Sequence[JobBill]],
         wakes: WakeableNodes = tuple,
         change_hold: ChangeHold = refuse_holds,
+        order_caps: OrderCaps = refuse_caps,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._receive, self._callers = published, receive, callers
         self._report, self._snapshot, self._plan, self._wakes = report, snapshot, plan, wakes
         self._patience_s, self._change_hold, self._bills = patience_s, change_hold, bills
+        self._order_caps = order_caps
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only requests that need a name wait.
@@ -186,8 +201,10 @@ class SocketServer:
     ) -> dict[str, Any]:
         if not rights.may_hold:
             hint = "be root, or in the group that operators below [agent] names"
-            raise BadInput("only operators may hold nodes and release them", hint=hint)
+            raise BadInput("only operators may hold, release and cap nodes", hint=hint)
         limit.reschedule(asyncio.get_running_loop().time() + HOLD_PATIENCE_S)
+        if request.get("tell") == CAP:
+            return await self._order_caps(parse_cap_request(request, await self._person(peer)))
         return await self._change_hold(parse_hold_request(request, await self._person(peer)))
 
     async def _person(self, peer: Peer) -> str:

@@ -106,7 +106,8 @@ class SimNode:
     its power and the server has not noticed; a job that starts there is lost. `power` is the power state in the eyes of
     the scheduler. `note` and `mark` are texts of admins and of offpeak. `power_order` is the last power order to the
     daemon, "" for none. A node with `partitions` runs only their jobs; a node without any runs the jobs of the queues
-    that have no nodes of their own. `used` are the shares of jobs.
+    that have no nodes of their own. `used` are the shares of jobs, `speed` is below 1 while a limited power slows them
+    down.
     """
 
     name: str
@@ -128,6 +129,7 @@ class SimNode:
     power_order: str = ""
     used: dict[str, NodeResources] = field(default_factory=dict)
     last_used_s: int = 0
+    speed: float = 1.0
 
     @property
     def cpus_used(self) -> int:
@@ -208,6 +210,7 @@ class SimulatedCluster:
     started: list[SimJob] = field(default_factory=list)
     last_number: int = 0
     last_rank: int = 0
+    stepped_s: float = 0.0
 
     def submit(self, job: SimJob) -> SimJob:
         """Take a job in, at the end of the queue; one without a number gets the next."""
@@ -221,6 +224,7 @@ class SimulatedCluster:
 
     def step(self, now_s: float) -> None:
         """Let jobs end that are over, and those start that can."""
+        self._slow_down(now_s)
         for job in self.jobs.values():
             if (
                 job.state in ON_NODES
@@ -239,6 +243,15 @@ class SimulatedCluster:
         for job in self.jobs.values():
             if job.state is JobState.STARTS:
                 self._begin_if_up(job, now_s)
+
+    def _slow_down(self, now_s: float) -> None:
+        """Let jobs run longer by what their slowest node has lost since the last step."""
+        passed_s, self.stepped_s = now_s - (self.stepped_s or now_s), now_s
+        if any(node.speed < 1 for node in self.nodes.values()):
+            for job in self.jobs.values():
+                if job.state is JobState.RUNNING and passed_s > 0:
+                    speed = min(self.nodes[name].speed for name in job.placed)
+                    job.run_s += (1 - speed) * min(passed_s, now_s - (job.start_s or now_s))
 
     def pending(self, now_s: float) -> list[SimJob]:
         """Return the jobs that could start now, the first to start first."""

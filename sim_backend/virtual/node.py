@@ -13,8 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from offpeak.errors import NotSupported
+from offpeak.model.node_cap import cap_curve_named
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, asleep, coming_up, going_down
+
+CURVE = "v100"
+"""The measured curve by which jobs slow down under a limit."""
 
 DecideFailure = Callable[[Transition], bool]
 """Decides whether a transition that begins will fail."""
@@ -31,7 +35,8 @@ class VirtualNode:
 
     `state` is a number of offpeak.model.node_states; `energy_j` is its energy up to `since_s`. A transition that
     `fails` ends in FAILED: the node hangs, switched on. `wakes_next` is an ON that waits for the shutdown to end; a BMC
-    that `drops_early_on` forgets it. `least_w` and `most_w` are its extremes before `since_s`.
+    that `drops_early_on` forgets it. `least_w` and `most_w` are its extremes before `since_s`. A job draws no more than
+    the `limit_w`, and slows down for it by the `CURVE`.
     """
 
     node_class: NodeClass
@@ -45,13 +50,29 @@ class VirtualNode:
     energy_j: float = 0.0
     least_w: float = math.inf
     most_w: float = 0.0
+    limit_w: float = math.inf
 
     @property
     def power_w(self) -> float:
         """The present power [W]."""
         if self.state == ACTIVE:
-            return self.node_class.running_w(self.utilisation)
+            return max(min(self.node_class.running_w(self.utilisation), self.limit_w), self._floor_w)
         return float(self.node_class.state_w()[self.state])
+
+    @property
+    def _floor_w(self) -> float:
+        """What the node draws under the lowest limit: a job draws some power at the lowest clock, too."""
+        dynamic_w = self.node_class.running_w(self.utilisation) - self.node_class.idle_w
+        return self.node_class.idle_w + cap_curve_named(CURVE).least_share * dynamic_w
+
+    @property
+    def speed(self) -> float:
+        """The speed of its jobs, 1 without a limit that they reach."""
+        dynamic_w = self.node_class.running_w(self.utilisation) - self.node_class.idle_w
+        if self.state != ACTIVE or dynamic_w <= 0:
+            return 1.0
+        slowdown = cap_curve_named(CURVE).slowdown((self.power_w - self.node_class.idle_w) / dynamic_w)
+        return 1.0 - slowdown[1] if slowdown else 1.0
 
     def energy_at(self, now_s: float) -> float:
         """Return the energy [J] used up to `now_s`, a second within the present state."""
@@ -80,6 +101,13 @@ def used(node: VirtualNode, utilisation: float, now_s: float) -> VirtualNode:
     now = advance(node, now_s)
     same_state = changed(now, now_s, state=now.state, until_s=now.until_s, fails=now.fails)
     return replace(same_state, utilisation=utilisation, wakes_next=now.wakes_next)
+
+
+def limited(node: VirtualNode, limit_w: float, now_s: float) -> VirtualNode:
+    """Return the node with that limit of its power, inf for none."""
+    now = advance(node, now_s)
+    same_state = changed(now, now_s, state=now.state, until_s=now.until_s, fails=now.fails)
+    return replace(same_state, limit_w=limit_w, wakes_next=now.wakes_next)
 
 
 def advance(node: VirtualNode, now_s: float) -> VirtualNode:
@@ -232,6 +260,10 @@ class LiveNode:
         """Set the utilisation, 0..1."""
         self.node = used(self.node, utilisation, self.clock())
 
+    def limit(self, limit_w: float) -> None:
+        """Limit the power of the node, inf for no limit."""
+        self.node = limited(self.node, limit_w, self.clock())
+
     def on(self) -> None:
         """Switch the node on."""
         self.node = power_on_node(self.node, self.clock(), self._decide_failure)
@@ -274,13 +306,16 @@ class BmcUser:
 
 @dataclass(frozen=True)
 class BmcFaults:
-    """The faults of a BMC: no reply, a late or a wrong reply, an accepted order not executed, a foreign identity."""
+    """The faults of a BMC: no reply, a late or a wrong reply, an accepted order not executed, a foreign identity, a
+    power limit that it accepts and does not keep.
+    """
 
     silent: bool = False
     delay_s: float = 0.0
     drops_commands: bool = False
     guid: uuid.UUID | None = None
     garbage: bool = False
+    ignores_limit: bool = False
 
 
 @dataclass
@@ -294,6 +329,23 @@ class LoginCount:
     def failed(self) -> int:
         """Logins that were not accepted, or not yet: most clients give up silently if its proof is wrong."""
         return self.begun - self.accepted
+
+
+@dataclass(frozen=True)
+class PowerLimit:
+    """The power limit of DCMI: its settings as they were sent, and whether it is in force. The BMC accepts limits from
+    `least_w` to `most_w`.
+    """
+
+    settings: bytes = bytes(11)
+    active: bool = False
+    least_w: int = 50
+    most_w: int = 5000
+
+    @property
+    def limit_w(self) -> int:
+        """The limit, also one that is not in force."""
+        return int.from_bytes(self.settings[1:3], "little")
 
 
 @dataclass
@@ -312,6 +364,7 @@ class VirtualBmc:
     restore_policy: int = 1
     last_event: int = 0
     identify: int = 0
+    power_limit: PowerLimit = field(default_factory=lambda: PowerLimit())
 
     @property
     def guid(self) -> uuid.UUID:

@@ -9,7 +9,10 @@ import pytest
 from node_tree import SCRIPT, node_tree, write_tree
 
 SHELLS = [shell for shell in (["dash"], ["bash", "--posix"], ["busybox", "sh"]) if shutil.which(shell[0])]
-REFUSAL = "offpeak-node: this key may only ask: probe, standby SECONDS [STATE], meters\n"
+REFUSAL = (
+    "offpeak-node: this key may only ask: probe, standby SECONDS [STATE], meters, caps, cap DEVICE WATTS SECONDS,"
+    " uncap DEVICE\n"
+)
 
 REFUSED = [
     "",
@@ -54,6 +57,26 @@ REFUSED = [
     "standby shallow",
     "standby shallow 60",
     "governor powersave",
+    "cap",
+    "cap cpu",
+    "cap cpu 100",
+    "cap cpu 100 9",
+    "cap cpu 100 86401",
+    "cap cpu 0 60",
+    "cap cpu 100W 60",
+    "cap cpu -100 60",
+    "cap gpu 100 60 1",
+    "cap mem 100 60",
+    "cap cpu 100 60; touch {mark}",
+    "cap cpu 100 $(touch {mark})",
+    "cap cpu 100\n60",
+    "cap cpu 100 60\ntouch {mark}",
+    "uncap",
+    "uncap mem",
+    "uncap cpu gpu",
+    "uncap cpu\n",
+    "--expire cpu 1.2",
+    "expire cpu 1.2",
     "/bin/sh -c 'touch {mark}'",
     "\x1b]0;title\x07",
     "%n%s%d",

@@ -40,6 +40,16 @@ def resources(power_state: str = "On") -> dict[str, Any]:
     }
 
 
+def merge(resource: Any, change: Any) -> Any:
+    """Change a resource as a PATCH does: objects and the members of lists one by one."""
+    if isinstance(change, dict):
+        resource.update({key: merge(resource.get(key), value) for key, value in change.items()})
+        return resource
+    if isinstance(change, list):
+        return [merge(*pair) for pair in zip(resource, change, strict=True)]
+    return change
+
+
 @dataclass
 class RedfishPeer:
     """Answers with `resources`; one that is bytes is sent as it is, an int as that status, None never."""
@@ -61,6 +71,9 @@ class RedfishPeer:
             self.resets.append(reset)
             self.resources[SYSTEM]["PowerState"] = "On" if reset == "On" else "Off"
             self.on_reset(reset)
+            return 204, b""
+        if method == "PATCH":
+            merge(self.resources[path], json.loads(body))
             return 204, b""
         found = self.resources.get(path, 404)
         if found is None:
@@ -85,6 +98,9 @@ def redfish_peer(certificate: Path | None = None) -> Iterator[RedfishPeer]:
 
         def do_POST(self) -> None:
             self.answer("POST")
+
+        def do_PATCH(self) -> None:
+            self.answer("PATCH")
 
         def answer(self, method: str) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 PACKAGES = ("offpeak", "predictors", "plugin", "sim_backend", "power", "services", "studies", "ui", "benchmarks")
-ORDERS = {"send", "standby", "control", "CONTROL", "set_power"}
+ORDERS = {"send", "standby", "control", "CONTROL", "set_power", "set_cap", "restore_cap", "uncap"}
 """What gives an order: of drivers, of a node's offpeak-node, of a BMC, and of pyghmi."""
 
 DRIVERS = "power/drivers/"
 ALLOWED = {
     "power/door/node_orders.py": {"send"},
+    "power/door/cap_orders.py": {"set_cap", "restore_cap"},
+    # `uncap` of the door for caps, which nobody else has.
+    "services/agent/cap_loop.py": {"uncap"},
+    "services/agent/restore.py": {"uncap"},
     # The soak orders virtual nodes of its own about.
     "benchmarks/soak/orders.py": {"send"},
     # Another thing of this name: a pipe to a solver, and to the process of an own policy.

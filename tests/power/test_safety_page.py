@@ -37,4 +37,4 @@ def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: py
     site = InterlockContext(inventory, DriverPool({}, Transport()), {}.get, lambda: 0.0, {}.get, lambda _: "")
     make_node_orders(ALL_OPEN, site, MemoryJournal())
     names = {name for kind in ("limits", "rules", "last") for name, _ in requested[kind]}
-    assert names | {"mode", "ledger", "too_late"} == reported
+    assert names | {"mode", "ledger", "too_late", "consent", "cap"} == reported

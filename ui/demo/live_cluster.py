@@ -169,6 +169,7 @@ class LiveCluster:
         for name, node in self.room.nodes.items():
             if node.now().state == ACTIVE:
                 node.use(used.get(name, 0.0))
+                self.cluster.nodes[name].speed = node.now().speed
 
 
 STEP_S = 30

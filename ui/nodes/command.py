@@ -1,4 +1,4 @@
-"""The commands `offpeak nodes` and `offpeak node`: show nodes, wake one, send it to sleep, hold it, or release it."""
+"""The commands `offpeak nodes`, `node` and `cap`: show nodes, wake or hold one or send it to sleep, cap them."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -83,6 +83,29 @@ def node(
             node_answer.hold(settings, name, reason, until)
         case NodeAction.RELEASE:
             node_answer.release(settings, name, take_over=take_over)
+
+
+def cap(
+    nodes: Annotated[str | None, typer.Argument(metavar="[NODES]", help="Node set. [default: show all caps]")] = None,
+    limit: Annotated[str | None, typer.Argument(metavar="[WATTS|off]", help="Cap of each node, such as 350W.")] = None,
+    duration: Annotated[str, typer.Option("--for", help="The agent ends the cap after this time.")] = "1h",
+    reason: Annotated[str, typer.Option(help="Reason, recorded in the ledger.")] = "by hand",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the caps in force as JSON.")] = False,
+    config: CONFIG = None,
+) -> None:
+    """Limit the power of running nodes through the agent, bring back their former limits, or show the caps in force.
+
+    The inventory says what is capped: the node by its BMC, its processors, or its GPUs.
+    """
+    settings = hardware_settings(config, None, None)
+    from ui.nodes import node_answer
+
+    if nodes is None:
+        node_answer.print_caps(settings, as_json=as_json)
+    elif limit is None:
+        raise BadInput(f"{nodes}: no cap is given", hint=f"offpeak cap {nodes} 350W --for 2h; offpeak cap {nodes} off")
+    else:
+        node_answer.cap(settings, nodes, limit, duration, reason)
 
 
 def _refuse_unused_options(action: NodeAction, options: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""Run `offpeak node NAME`: show, hold and release a node, wake it or send it to sleep.
+"""Run `offpeak node NAME`: show, hold and release a node, wake it or send it to sleep; and `offpeak cap`.
 
 `wake` and `sleep` go through the door, until the node has reached the state or is given up.
 """
@@ -16,15 +16,18 @@ from functools import partial
 from typing import Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from offpeak.display import power_text
 from offpeak.door.effect import ADMIN, Hold
 from offpeak.errors import BadAnswer, BadInput, BadInventory, OffpeakError
 from offpeak.machines.inventory import SLEEP_METHODS, Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
+from offpeak.machines.node_sets import expand, fold
 from offpeak.model.local_time import machine_zone
 from offpeak.model.orders import NodeOrder
-from offpeak.model.units import parse_duration_s
+from offpeak.model.units import parse_duration_s, parse_power_w
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import scheduler_of
@@ -35,7 +38,7 @@ from power.lifecycle.decisions import find_obstacle
 from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from power.lifecycle.sweep import read_clocks
 from services.agent.node_closer import NodeCloser
-from services.agent.requests import END_HOLD, HOLD, format_hold, format_order
+from services.agent.requests import CAP, END_HOLD, HOLD, format_hold, format_order
 from services.agent.status import AgentSilent, exchange, fetch_clock, send_node_request
 from ui.node_ledger import open_ledger_to_write
 from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
@@ -182,6 +185,51 @@ def until_text(end_unix_s: float | None) -> str:
 def _machine_named(settings: Settings, name: str) -> InventoryNode:
     (machine,) = read_inventory(settings.hardware.inventory).chosen((name,))
     return machine
+
+
+CAP_PATIENCE_S = 60.0
+"""The agent reads each device, limits it, and reads it again; a dead one takes its time limit."""
+SHOWN = ("node", "device", "cap", "limit", "draws", "until", "by", "reason")
+
+
+def cap(settings: Settings, nodes: str, limit: str, duration: str, reason: str) -> None:
+    """Cap the nodes through the agent, or bring back their former limits, and print the outcome of each. Raise
+    OffpeakError if a node did not follow, or no agent runs: nothing else would end the cap.
+    """
+    cap_w = None if limit == "off" else round(parse_power_w(limit))
+    fields = {"cap_w": cap_w, "for_s": None if cap_w is None else parse_duration_s(duration), "reason": reason}
+    reply = _exchange_caps(settings, fold(expand(nodes)), fields)
+    for line in reply["lines"]:
+        typer.echo(line)
+    if reply["failed"]:
+        raise OffpeakError("not all nodes have followed", hint="`offpeak cap` shows the caps in force")
+
+
+def print_caps(settings: Settings, *, as_json: bool) -> None:
+    """Print the caps in force, and what was read back from their devices."""
+    caps = _exchange_caps(settings, "", {"cap_w": None, "for_s": None, "reason": ""})["caps"]
+    if as_json:
+        typer.echo(json.dumps(caps, indent=2))
+        return
+    if not caps:
+        typer.echo("no node is capped")
+        return
+    table = Table(*SHOWN, box=None, pad_edge=False, header_style="bold")
+    for each in caps:
+        read = [power_text(each[key]) if each[key] is not None else "-" for key in ("limit_w", "draw_w")]
+        end = until_text(each["until_unix_s"]).removeprefix("until ") if each["until_unix_s"] else "now"
+        row = (each["node"], each["device"], power_text(each["cap_w"]), *read, end, each["by"], each["reason"])
+        table.add_row(*row)
+    Console(highlight=False, width=200).print(table)
+
+
+def _exchange_caps(settings: Settings, nodes: str, fields: dict[str, Any]) -> dict[str, Any]:
+    request = {"tell": CAP, "nodes": nodes, "text": json.dumps(fields)}
+    try:
+        return exchange(settings.agent.socket, request, patience_s=CAP_PATIENCE_S)
+    except AgentSilent as silent:
+        hint = "an agent that was killed left caps? `systemctl start offpeak-agent`, or `offpeak agent --restore`"
+        raise OffpeakError(f"{silent}: no agent would end a cap", hint=hint) from None
 
 
 def order(settings: Settings, name: str, wanted: NodeOrder, reason: str | None) -> None:

@@ -109,6 +109,14 @@ OTHER_CODES = {
 """Completion codes (IPMI v2.0, table 5-2)."""
 
 
+class BmcRefusal(BadAnswer):
+    """The BMC answered with this completion code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message, hint="look at the BMC's event log")
+        self.code = code
+
+
 def error_of_text(bmc: BmcAddress, message: str) -> DeviceError:
     """Return the error for a message of pyghmi, ipmitool or ipmipower about a login or request. Raises BadAnswer if
     unknown.
@@ -127,7 +135,7 @@ def error_of_code(bmc: BmcAddress, request: str, code: int) -> DeviceError:
     if code in NOT_SUPPORTED_CODES:
         return NotSupported(f"{bmc}: {request}: {NOT_SUPPORTED_CODES[code]} ({code:02X}h)")
     meaning = OTHER_CODES.get(code, "code of the manufacturer" if code < 0x80 else "unknown")
-    return BadAnswer(f"{bmc}: {request}: {meaning} ({code:02X}h)", hint="look at the BMC's event log")
+    return BmcRefusal(f"{bmc}: {request}: {meaning} ({code:02X}h)", code)
 
 
 def timeout_error(bmc: BmcAddress, timeout_s: float) -> NoAnswer:

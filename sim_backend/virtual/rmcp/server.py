@@ -1,10 +1,11 @@
 """A virtual BMC at its address: it answers each datagram with at most one.
 
 Its commands and the privilege that each needs (appendix G). App: identity, login and session (chapters 20 and 22).
-Chassis: power state and control (chapter 28). DCMI v1.5: power reading (sections 6.1 and 6.6.1).
+Chassis: power state and control (chapter 28). DCMI v1.5: power reading and limit (6.1 and 6.6).
 """
 
 import asyncio
+import math
 import struct
 import time
 import uuid
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep
-from sim_backend.virtual.node import ADMINISTRATOR, NAMESPACE, OPERATOR, USER, LiveNode, VirtualBmc
+from sim_backend.virtual.node import ADMINISTRATOR, NAMESPACE, OPERATOR, USER, LiveNode, PowerLimit, VirtualBmc
 from sim_backend.virtual.rmcp.login import LoginDesk, guid_bytes, open_session, rakp_1, rakp_3
 from sim_backend.virtual.rmcp.sessions import (
     IPMI,
@@ -43,11 +44,11 @@ INVALID_COMMAND, WRONG_LENGTH, WRONG_FIELD, NO_PRIVILEGE, WRONG_STATE = 0xC1, 0x
 
 
 class CompletionError(Exception):
-    """The BMC replies with this completion code alone."""
+    """The BMC replies with this completion code, mostly alone."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, data: bytes = b"") -> None:
         super().__init__(f"{code:#04x}")
-        self.code = code
+        self.code, self.data = code, data
 
 
 @dataclass(frozen=True)
@@ -240,6 +241,39 @@ def power_reading(call: IpmiCall) -> bytes:
     return bytes([DCMI]) + struct.pack("<4HIIB", *watts, round(at_s) & 0xFFFFFFFF, period_ms, MEASURING)
 
 
+NO_LIMIT, OUT_OF_RANGE = 0x80, 0x84
+
+
+def get_power_limit(call: IpmiCall) -> bytes:
+    """Get Power Limit, table 6-17: with a code of its own where none is in force."""
+    _body(call, 2)
+    limit = bytes([DCMI, 0, 0]) + call.bmc.power_limit.settings
+    if not call.bmc.power_limit.active:
+        raise CompletionError(NO_LIMIT, limit)
+    return limit
+
+
+def set_power_limit(call: IpmiCall) -> bytes:
+    """Set Power Limit, table 6-18: it is in force only once it is activated, unless one is already."""
+    _body(call, 14)
+    bmc = call.bmc
+    limit = replace(bmc.power_limit, settings=call.data[4:15])
+    if not limit.least_w <= limit.limit_w <= limit.most_w:
+        raise CompletionError(OUT_OF_RANGE)
+    return _apply_limit(bmc, limit)
+
+
+def activate_power_limit(call: IpmiCall) -> bytes:
+    """Activate/Deactivate Power Limit, table 6-19."""
+    return _apply_limit(call.bmc, replace(call.bmc.power_limit, active=bool(_body(call, 1) & 1)))
+
+
+def _apply_limit(bmc: VirtualBmc, limit: PowerLimit) -> bytes:
+    bmc.power_limit = limit
+    bmc.node.limit(limit.limit_w if limit.active and not bmc.faults.ignores_limit else math.inf)
+    return bytes([DCMI])
+
+
 def _body(call: IpmiCall, index: int) -> int:
     if call.byte(0) != DCMI:
         raise CompletionError(INVALID_COMMAND)
@@ -278,6 +312,9 @@ COMMANDS = {
     (CHASSIS, 0x06): Command(set_restore_policy, OPERATOR),
     (GROUP, 0x01): Command(dcmi_capabilities, USER),
     (GROUP, 0x02): Command(power_reading, USER),
+    (GROUP, 0x03): Command(get_power_limit, USER),
+    (GROUP, 0x04): Command(set_power_limit, OPERATOR),
+    (GROUP, 0x05): Command(activate_power_limit, OPERATOR),
 }
 """By network function and number. Those `of_session` answer rightly even where the BMC otherwise talks nonsense."""
 
@@ -294,7 +331,7 @@ def answer(call: IpmiCall, function: int, number: int) -> bytes:
     try:
         return b"\x00" + command.answer(call)
     except CompletionError as refused:
-        return bytes([refused.code])
+        return bytes([refused.code]) + refused.data
 
 
 Address = tuple[str, int]

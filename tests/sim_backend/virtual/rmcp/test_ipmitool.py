@@ -142,3 +142,21 @@ def test_faults(room: ServedRoom, ask: Ask) -> None:
 def test_sessions_are_closed_again(ask: Ask) -> None:
     for _ in range(7):
         assert ask("power", "status").returncode == 0
+
+
+def test_a_power_limit_is_set_activated_and_obeyed(room: ServedRoom, ask: Ask) -> None:
+    room.do(lambda room: room.nodes[NODE].use(1.0))
+    full_w = room.do(lambda room: room.nodes[NODE].power_w)
+    limit_w = round(full_w - 20)
+    assert "No Active Power Limit" in ask("dcmi", "power", "get_limit").stdout
+    assert ask("dcmi", "power", "set_limit", "limit", str(limit_w)).returncode == 0
+    assert ask("dcmi", "power", "activate").returncode == 0
+    shown = ask("dcmi", "power", "get_limit").stdout
+    assert "Power Limit Active" in shown.replace("Power limit", "Power Limit").replace("active", "Active")
+    assert f"{limit_w} Watts" in shown
+    assert room.do(lambda room: room.nodes[NODE].power_w) == limit_w
+    assert 0.5 < room.do(lambda room: room.nodes[NODE].now().speed) < 1
+    assert ask("dcmi", "power", "set_limit", "limit", "10").returncode != 0
+    assert ask("dcmi", "power", "deactivate").returncode == 0
+    assert room.do(lambda room: room.nodes[NODE].power_w) == full_w
+    room.do(lambda room: room.nodes[NODE].use(0.0))

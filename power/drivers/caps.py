@@ -1,0 +1,273 @@
+"""Drivers that cap the power of a running node: by its BMC (DCMI, Redfish), its processors (RAPL) or its GPUs.
+
+`cap_by` of the hardware in the inventory names the device: "bmc", "cpu" or "gpu". A cap is the most that the device may
+draw, in watts: the whole node by its BMC, all processors together, all GPUs together. A BMC keeps a cap until it is
+removed: neither DCMI nor Redfish has a timer for it. Processors and GPUs are capped by the node's offpeak-node, which
+removes the cap by itself after some time.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from offpeak.errors import BadAnswer, BadInventory, DeviceError, NotSupported
+from offpeak.machines.inventory import InventoryNode
+from power.drivers.ipmi.bmc import BmcRefusal, address_of
+from power.drivers.ipmi.requests import IpmiRequest, SendRequest
+from power.drivers.redfish import RedfishService, find_system, get_nested, parse_links
+from power.drivers.transport import Transport
+from power.meters.bmc import GROUP, POWER_READING, parse_chassis, watts
+
+
+@dataclass(frozen=True)
+class CapState:
+    """A device that can be capped: the limit in force and its draw, None for no limit and for an unknown draw.
+
+    It accepts limits from `least_w` to `most_w`, None where it does not say. `settings` is what `restore_cap` needs to
+    bring back this limit.
+    """
+
+    limit_w: float | None
+    draw_w: float | None = None
+    least_w: float | None = None
+    most_w: float | None = None
+    settings: str = ""
+
+    @property
+    def range_text(self) -> str:
+        """The limits that the device accepts, in words."""
+        if self.least_w is None and self.most_w is None:
+            return "the device does not say which limits it accepts"
+        least = "any" if self.least_w is None else f"{self.least_w:.0f} W"
+        return f"the device accepts {least} to {'any' if self.most_w is None else f'{self.most_w:.0f} W'}"
+
+
+class CapDriver(Protocol):
+    """Caps one device of a node. Each call is bounded in time and raises DeviceError."""
+
+    has_timer: bool
+
+    async def read_cap(self) -> CapState:
+        """Return the limit in force and the draw."""
+
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:
+        """Limit the device, which was in the state `was`; a device with a timer ends the cap itself after `for_s`."""
+
+    async def restore_cap(self, was: CapState) -> None:
+        """Bring back the limit of that state, or none."""
+
+
+GET_LIMIT = IpmiRequest("DCMI Get Power Limit", 0x2C, 0x03, bytes([GROUP, 0, 0]))
+ACTIVATE, DEACTIVATE = (
+    IpmiRequest(f"DCMI {verb} Power Limit", 0x2C, 0x05, bytes([GROUP, on, 0, 0]))
+    for verb, on in (("Activate", 1), ("Deactivate", 0))
+)
+"""DCMI v1.5, sections 6.6.2 to 6.6.4."""
+NO_LIMIT, OUT_OF_RANGE = 0x80, 0x84
+LIMIT_LENGTH = 14
+NO_ACTION = 0
+"""What the BMC does if it cannot keep the limit: nothing. 1 would power the node off."""
+CORRECTION_MS, SAMPLING_S = 1000, 1
+
+
+class DcmiCap:
+    """Caps a node by the power limit of its BMC."""
+
+    has_timer = False
+
+    def __init__(self, machine: InventoryNode, wire: Transport) -> None:
+        bmc, sessions = address_of(machine), wire.sessions
+        self._who, self._ask = str(bmc), partial(sessions.ask, bmc)
+
+    async def read_cap(self) -> CapState:
+        """Return the limit, and the power that the BMC measures. Raises NotSupported without DCMI."""
+        limit_w, settings = None, ""
+        try:
+            answer = await self._ask(GET_LIMIT)
+        except BmcRefusal as refusal:
+            if refusal.code != NO_LIMIT:
+                raise
+        else:
+            if len(answer) < LIMIT_LENGTH or answer[0] != GROUP:
+                raise BadAnswer(f"{self._who}: {GET_LIMIT.name}: {len(answer)} bytes that are no power limit")
+            limit_w, settings = float(int.from_bytes(answer[4:6], "little")), answer[3:LIMIT_LENGTH].hex()
+        return CapState(limit_w, await read_draw(self._ask), settings=settings)
+
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
+        """Set and activate the limit; the BMC keeps it until it is restored."""
+        times = CORRECTION_MS.to_bytes(4, "little"), bytes(2), SAMPLING_S.to_bytes(2, "little")
+        await self._set(b"".join((bytes([NO_ACTION]), cap_w.to_bytes(2, "little"), *times)))
+
+    async def restore_cap(self, was: CapState) -> None:
+        """Set the limit of before with all that belonged to it, or deactivate it."""
+        if was.settings:
+            await self._set(bytes.fromhex(was.settings))
+        else:
+            await self._ask(DEACTIVATE)
+
+    async def _set(self, settings: bytes) -> None:
+        data = bytes([GROUP, 0, 0, 0]) + settings
+        try:
+            await self._ask(IpmiRequest("DCMI Set Power Limit", 0x2C, 0x04, data))
+        except BmcRefusal as refusal:
+            if refusal.code != OUT_OF_RANGE:
+                raise
+            cap_w = int.from_bytes(settings[1:3], "little")
+            hint = "DCMI has no way to query the range; the BMC's web page or manual shows it"
+            raise BadAnswer(f"{self._who}: does not accept a limit of {cap_w} W", hint=hint) from None
+        await self._ask(ACTIVATE)
+
+
+async def read_draw(ask: SendRequest) -> float | None:
+    """Return the power that a BMC measures [W], None if it measures none."""
+    try:
+        return watts(await ask(POWER_READING))[0]
+    except DeviceError:
+        return None
+
+
+class RedfishCap:
+    """Caps a node by EnvironmentMetrics.PowerLimitWatts of its chassis, or by the older PowerControl.PowerLimit."""
+
+    has_timer = False
+
+    def __init__(self, machine: InventoryNode, wire: Transport) -> None:
+        self._machine = machine
+        self._service = RedfishService(machine, logins=wire.logins, timeout_s=wire.timeout_s)
+        self._path: str | None = None
+
+    async def read_cap(self) -> CapState:
+        """Return the limit and the draw. Raises NotSupported if no chassis of the system has a limit."""
+        if self._path is None:
+            self._path = await self._find_path()
+        resource = await self._service.get(self._path)
+        if "PowerLimitWatts" in resource:
+            return _parse_power_limit_watts(resource)
+        return _parse_power_control(resource)
+
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
+        """Set the limit; the BMC keeps it until it is restored."""
+        found = json.loads(was.settings)
+        body: dict[str, Any]
+        if "PowerLimitWatts" in found:
+            mode = {"ControlMode": "Automatic"} if "ControlMode" in found["PowerLimitWatts"] else {}
+            body = {"PowerLimitWatts": {"SetPoint": cap_w, **mode}}
+        else:
+            body = {"PowerControl": [{"PowerLimit": {"LimitInWatts": cap_w, "LimitException": "NoAction"}}]}
+        await self._change(body)
+
+    async def restore_cap(self, was: CapState) -> None:
+        """Write back what was there."""
+        await self._change(json.loads(was.settings))
+
+    async def _change(self, body: dict[str, Any]) -> None:
+        if self._path is None:
+            self._path = await self._find_path()
+        await self._service.patch(self._path, body)
+
+    async def _find_path(self) -> str:
+        system = await self._service.get(await find_system(self._service, self._machine))
+        for path in parse_links(get_nested(system, "Links", "Chassis")):
+            chassis = parse_chassis(await self._service.get(path))
+            if chassis.metrics and "PowerLimitWatts" in await self._service.get(chassis.metrics):
+                return chassis.metrics
+            if chassis.power and _power_limit(await self._service.get(chassis.power)):
+                return chassis.power
+        raise NotSupported(f"{self._service.who}: has no power limit", hint='cap its processors: cap_by = "cpu"')
+
+
+def _parse_power_limit_watts(resource: Mapping[str, Any]) -> CapState:
+    limit = resource["PowerLimitWatts"]
+    kept = {key: limit[key] for key in ("SetPoint", "ControlMode") if isinstance(limit, dict) and key in limit}
+    is_off = kept.get("ControlMode") == "Disabled" or not kept.get("SetPoint")
+    return CapState(
+        limit_w=None if is_off else _number(limit, "SetPoint"),
+        draw_w=_number(resource.get("PowerWatts"), "Reading"),
+        least_w=_number(limit, "AllowableMin"),
+        most_w=_number(limit, "AllowableMax"),
+        settings=json.dumps({"PowerLimitWatts": kept}),
+    )
+
+
+def _power_limit(resource: Mapping[str, Any]) -> dict[str, Any] | None:
+    controls = resource.get("PowerControl")
+    limit = get_nested(controls[0], "PowerLimit") if isinstance(controls, list) and controls else None
+    return limit if isinstance(limit, dict) else None
+
+
+def _parse_power_control(resource: Mapping[str, Any]) -> CapState:
+    control, limit = resource["PowerControl"][0], _power_limit(resource)
+    kept = {key: limit[key] for key in ("LimitInWatts", "LimitException") if limit and key in limit}
+    kept.setdefault("LimitInWatts", None)
+    return CapState(
+        limit_w=_number(limit, "LimitInWatts"),
+        draw_w=_number(control, "PowerConsumedWatts"),
+        most_w=_number(control, "PowerCapacityWatts"),
+        settings=json.dumps({"PowerControl": [{"PowerLimit": kept}]}),
+    )
+
+
+def _number(resource: Any, key: str) -> float | None:
+    number = get_nested(resource, key)
+    return float(number) if isinstance(number, int | float) and not isinstance(number, bool) and number > 0 else None
+
+
+class NodeDeviceCap:
+    """Caps the processors or the GPUs of a node through its offpeak-node, which ends the cap by its own timer."""
+
+    has_timer = True
+
+    def __init__(self, machine: InventoryNode, wire: Transport, *, device: str) -> None:
+        # asyncssh takes a while to import.
+        from power.drivers.ssh import NodeSsh
+
+        self._node, self._device = NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s), device
+
+    async def read_cap(self) -> CapState:
+        """Return limit, draw and range of all devices together. Raises NotSupported if the node has none."""
+        rows = [line.split("\t") for line in (await self._node.caps()).splitlines()]
+        found = [[_parse_watts(text) for text in row[2:]] for row in rows if row[0] == self._device and len(row) == 6]
+        if not found:
+            hint = "is powercap in its kernel?" if self._device == "cpu" else "is nvidia-smi on the node?"
+            raise NotSupported(f"{self._node.node}: has no {self._device} that can be capped", hint=hint)
+        limit_w, least_w, most_w, draw_w = (_sum(column) for column in zip(*found, strict=True))
+        return CapState(limit_w, draw_w, least_w, most_w)
+
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
+        """Divide the cap among the devices; the node remembers their limits of before."""
+        await self._node.cap(self._device, cap_w, for_s)
+
+    async def restore_cap(self, was: CapState) -> None:  # noqa: ARG002
+        """Bring back the limits that the node remembers; a node without any is left as it is."""
+        await self._node.uncap(self._device)
+
+
+def _parse_watts(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _sum(column: tuple[float | None, ...]) -> float | None:
+    known = [value for value in column if value is not None]
+    return sum(known) if len(known) == len(column) else None
+
+
+BY_BMC: Mapping[str, Callable[[InventoryNode, Transport], CapDriver]] = {"ipmi": DcmiCap, "redfish": RedfishCap}
+
+
+def cap_driver_of(machine: InventoryNode, wire: Transport) -> CapDriver:
+    """Return the driver that caps the machine. Raises BadInventory if its hardware names none, or lacks a setting."""
+    device, place = machine.hardware.cap_by, f"[hardware.{machine.hardware.name}]"
+    if device is None:
+        raise BadInventory(f"{machine.node}: nothing caps it", hint=f'add cap_by = "bmc", "cpu" or "gpu" below {place}')
+    if device != "bmc":
+        return NodeDeviceCap(machine, wire, device=device)
+    driver = machine.hardware.driver or ""
+    if driver not in BY_BMC:
+        hint = f'a BMC is capped by driver = "ipmi" or "redfish"; or set cap_by = "cpu" below {place}'
+        raise BadInventory(f"{machine.node}: no driver {driver!r} caps its BMC", hint=hint)
+    return BY_BMC[driver](machine, wire)

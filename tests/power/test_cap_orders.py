@@ -1,0 +1,323 @@
+"""Caps go through the door, are in the ledger before the device has them, and are removed whatever happens."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_node import fake_node
+from redfish_peer import CHASSIS, RedfishPeer, redfish_peer
+from served_room import ServedRoom, planned, served_room
+
+from benchmarks.local_slurm.processes import reserved_ports
+from offpeak.door.effect import Hold, Mode, Outcome, Refusal
+from offpeak.errors import BadAnswer, BadInventory, NotSupported
+from offpeak.ledger.ledger import Ledger
+from offpeak.machines.credentials import Credential
+from offpeak.machines.inventory import Hardware, InventoryNode
+from offpeak.settings.ledger import LedgerSettings
+from power.door.cap_orders import CapDevices, CapOrderer, CapOrders, CapRecords, make_cap_door
+from power.drivers.caps import CapDriver, CapState, cap_driver_of
+from power.drivers.registry import DriverPool
+from power.drivers.transport import Transport
+from sim_backend.virtual.node import BmcFaults
+
+ADMIN, AGENT = CapOrderer("admin carla", "heat wave"), CapOrderer("offpeak", "grid event")
+
+
+@pytest.fixture(scope="module")
+def room() -> Iterator[ServedRoom]:
+    with served_room(planned("n[1-4]")) as room:
+        for node in ("n1", "n2", "n3", "n4"):
+            room.do(lambda room, node=node: room.nodes[node].use(1.0))
+        yield room
+
+
+@pytest.fixture(autouse=True)
+def without_faults(room: ServedRoom) -> Iterator[None]:
+    yield
+    for node in room.plan.nodes:
+        room.do(lambda room, node=node: setattr(room.bmcs[node], "faults", BmcFaults()))
+        room.do(lambda room, node=node: setattr(room.bmcs[node], "power_limit", type(room.bmcs[node].power_limit)()))
+        room.do(lambda room, node=node: room.nodes[node].limit(float("inf")))
+
+
+@dataclass
+class Site:
+    """The orders of a site with a ledger in a file; `mode`, `holds` and `allowed` may be changed."""
+
+    room: ServedRoom
+    machines: dict[str, InventoryNode]
+    ledger: Ledger
+    mode: Mode = Mode.ACTIVE
+    allowed: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.holds: dict[str, Hold] = {}
+
+    @asynccontextmanager
+    async def orders(self, timeout_s: float = 2.0) -> AsyncIterator[CapOrders]:
+        wire = Transport(timeout_s=timeout_s)
+        door = make_cap_door(
+            self.ledger,
+            lambda _: self.mode,
+            time.time,
+            nodes=self.machines,
+            hold_of=self.holds.get,
+            may_cap=self.allowed.__contains__,
+        )
+        records = CapRecords(self.ledger)
+        records.load()
+        devices = CapDevices(self.machines, wire, DriverPool(self.machines, wire).bmc_of)
+        try:
+            yield CapOrders(door, devices, records, time.time)
+        finally:
+            await wire.close()
+
+    def cap(self, caps_w: dict[str, int], by: CapOrderer = ADMIN, timeout_s: float = 2.0) -> dict[str, Any]:
+        async def run() -> dict[str, Any]:
+            async with self.orders(timeout_s) as orders:
+                return await orders.cap(caps_w, by)
+
+        return asyncio.run(run())
+
+    def uncap(self, *nodes: str) -> dict[str, Any]:
+        async def run() -> dict[str, Any]:
+            async with self.orders() as orders:
+                return await orders.uncap(nodes, AGENT)
+
+        return asyncio.run(run())
+
+    def watts(self, node: str) -> float:
+        return self.room.do(lambda room: room.nodes[node].power_w)
+
+
+@pytest.fixture
+def site(room: ServedRoom, tmp_path: Path) -> Iterator[Site]:
+    password = tmp_path / "password"
+    password.touch(mode=0o600)
+    password.write_text("secret")
+    hardware = Hardware(
+        "virtual", "ipmi", Credential("bmc", "admin", password), port=room.plan.bmc_port, cap_by="bmc", cap_curve="v100"
+    )
+    pairs = zip(room.plan.nodes, room.plan.bmc_hosts, strict=True)
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
+    ledger.ready()
+    yield Site(room, {node: InventoryNode(node, hardware, bmc=host) for node, host in pairs}, ledger)
+    ledger.close()
+
+
+def test_a_cap_is_obeyed_and_removed(site: Site) -> None:
+    full_w = site.watts("n1")
+    cap_w = round(full_w - 30)
+    assert site.cap({"n1": cap_w, "n2": cap_w}) == dict.fromkeys(("n1", "n2"), Outcome("done", "accepted"))
+    assert (site.watts("n1"), site.watts("n2"), site.watts("n3")) == (cap_w, cap_w, full_w)
+    (done,) = site.ledger.recent(0.0)
+    assert (done.intent.effect.subject, str(done.intent.effect.order)) == ("n[1-2]", "cap")
+    assert dict(done.intent.effect.inputs)["cap_w"] == cap_w
+    # Another program, such as the agent after a crash, removes what this one has set.
+    assert site.uncap("n1", "n2") == dict.fromkeys(("n1", "n2"), Outcome("done", "accepted"))
+    assert site.watts("n1") == full_w
+    assert site.uncap("n1") == {}
+
+
+def test_shadow_mode_sets_nothing_and_records_what_it_would_have(site: Site) -> None:
+    site.mode, full_w = Mode.SHADOW, site.watts("n1")
+    (answer,) = site.cap({"n1": 200}).values()
+    assert isinstance(answer, Refusal)
+    assert answer.rule == "mode"
+    assert site.watts("n1") == full_w
+    assert site.room.do(lambda room: room.bmcs["n1"].power_limit.active) is False
+    assert site.ledger.recent(0.0) == ()
+
+
+def test_shadow_mode_still_removes_a_cap(site: Site) -> None:
+    full_w = site.watts("n1")
+    site.cap({"n1": round(full_w - 30)})
+    site.mode = Mode.SHADOW
+    assert site.uncap("n1")["n1"].result == "done"
+    assert site.watts("n1") == full_w
+
+
+def test_the_agent_caps_only_where_it_is_allowed(site: Site) -> None:
+    site.allowed, site.holds = frozenset({"n1", "n2"}), {"n2": Hold("dora", "memory test")}
+    answers = site.cap({"n1": 250, "n2": 250, "n3": 250, "n9": 250}, AGENT)
+    rules = {node: answer.rule if isinstance(answer, Refusal) else answer.result for node, answer in answers.items()}
+    assert rules == {"n1": "done", "n2": "held", "n3": "consent", "n9": "opted_in"}
+    site.uncap("n1")
+
+
+def test_a_cap_outside_the_range_of_the_device_is_one_line(site: Site) -> None:
+    answers = site.cap({"n1": 10, "n2": 250})
+    assert answers["n1"].result == "failed"
+    assert "does not accept a limit of 10 W" in answers["n1"].message
+    assert answers["n2"].result == "done"
+    site.uncap("n1", "n2")
+
+
+def test_a_limit_of_the_site_is_not_raised_and_comes_back(site: Site) -> None:
+    full_w = site.watts("n1")
+    site.cap({"n1": round(full_w - 20)})
+    site.ledger.remember("cap of n1", "")
+    (answer,) = site.cap({"n1": round(full_w - 10)}).values()
+    assert isinstance(answer, Refusal)
+    assert "already, which offpeak has not set" in answer.message
+    assert site.cap({"n1": round(full_w - 40)})["n1"].result == "done"
+    site.uncap("n1")
+    assert site.watts("n1") == round(full_w - 20)
+
+
+def test_dead_bmcs_hold_nobody_up(site: Site) -> None:
+    site.room.do(lambda room: setattr(room.bmcs["n3"], "faults", BmcFaults(silent=True)))
+    cap_w, ended_s = round(site.watts("n1") - 30), []
+
+    async def run() -> dict[str, Any]:
+        async with site.orders(timeout_s=1.0) as orders:
+            order = asyncio.create_task(orders.cap(dict.fromkeys(site.machines, cap_w), ADMIN))
+            begun_s = time.monotonic()
+            while [site.watts(node) for node in ("n1", "n2", "n4")] != [cap_w] * 3:
+                await asyncio.sleep(0.02)
+            ended_s.append(time.monotonic() - begun_s)
+            return await order
+
+    answers = asyncio.run(run())
+    assert ended_s[0] < 1.0
+    assert {node: answer.result for node, answer in answers.items()} == {
+        "n1": "done",
+        "n2": "done",
+        "n3": "failed",
+        "n4": "done",
+    }
+    site.uncap(*site.machines)
+
+
+def test_a_cap_that_cannot_be_recorded_is_not_set(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_w = site.watts("n1")
+    monkeypatch.setattr(CapRecords, "are_written", lambda _records: False)
+    (answer,) = site.cap({"n1": 200}).values()
+    assert isinstance(answer, Refusal)
+    assert answer.rule == "ledger"
+    assert site.watts("n1") == full_w
+
+
+def test_a_cap_that_cannot_be_removed_stays_in_the_ledger(site: Site) -> None:
+    full_w = site.watts("n1")
+    site.cap({"n1": round(full_w - 30)})
+    site.room.do(lambda room: setattr(room.bmcs["n1"], "faults", BmcFaults(silent=True)))
+    assert site.uncap("n1")["n1"].result == "failed"
+    site.room.do(lambda room: setattr(room.bmcs["n1"], "faults", BmcFaults()))
+    assert site.uncap("n1")["n1"].result == "done"
+    assert site.watts("n1") == full_w
+
+
+@pytest.fixture
+def peer() -> Iterator[RedfishPeer]:
+    with redfish_peer() as peer:
+        yield peer
+
+
+def redfish_cap(peer: RedfishPeer, tmp_path: Path, act: Callable[[CapDriver], Any]) -> Any:
+    password = tmp_path / "password"
+    password.touch(mode=0o600)
+    password.write_text("secret")
+    hardware = Hardware("compute", "redfish", Credential("bmc", "admin", password), cap_by="bmc")
+
+    async def run() -> Any:
+        return await act(cap_driver_of(InventoryNode("n001", hardware, bmc=peer.url), Transport()))
+
+    return asyncio.run(run())
+
+
+LIMIT = {"SetPoint": 900, "ControlMode": "Disabled", "AllowableMin": 180, "AllowableMax": 900}
+
+
+async def cap_and_restore(driver: CapDriver) -> tuple[CapState, CapState, CapState]:
+    was = await driver.read_cap()
+    await driver.set_cap(300, was, 60)
+    capped = await driver.read_cap()
+    await driver.restore_cap(was)
+    return was, capped, await driver.read_cap()
+
+
+def test_redfish_sets_the_set_point_and_writes_it_back(peer: RedfishPeer, tmp_path: Path) -> None:
+    peer.resources[f"{CHASSIS}/EnvironmentMetrics"]["PowerLimitWatts"] = dict(LIMIT)
+    was, capped, after = redfish_cap(peer, tmp_path, cap_and_restore)
+    assert (was.limit_w, was.draw_w, was.range_text) == (None, 374.5, "the device accepts 180 W to 900 W")
+    assert capped.limit_w == 300
+    assert after == was
+    assert peer.resources[f"{CHASSIS}/EnvironmentMetrics"]["PowerLimitWatts"] == LIMIT
+
+
+def test_older_redfish_sets_the_limit_of_its_power_control(peer: RedfishPeer, tmp_path: Path) -> None:
+    limit = {"LimitInWatts": None, "LimitException": "LogEventOnly"}
+    control = {"PowerConsumedWatts": 344, "PowerCapacityWatts": 800, "PowerLimit": limit}
+    peer.resources[f"{CHASSIS}/Power"]["PowerControl"] = [dict(control)]
+    was, capped, after = redfish_cap(peer, tmp_path, cap_and_restore)
+    assert (was.limit_w, was.draw_w, was.most_w) == (None, 344, 800)
+    assert capped.limit_w == 300
+    assert after == was
+    assert peer.resources[f"{CHASSIS}/Power"]["PowerControl"] == [control]
+
+
+def test_a_service_without_limits_says_so(peer: RedfishPeer, tmp_path: Path) -> None:
+    with pytest.raises(NotSupported, match="has no power limit"):
+        redfish_cap(peer, tmp_path, lambda driver: driver.read_cap())
+
+
+def test_hardware_says_what_caps_it() -> None:
+    machine = InventoryNode("n1", Hardware("compute", "ipmitool"), bmc="10.0.0.1")
+    with pytest.raises(BadInventory, match="nothing caps it"):
+        cap_driver_of(machine, Transport())
+    with pytest.raises(BadInventory, match="no driver 'ipmitool' caps its BMC"):
+        cap_driver_of(replace(machine, hardware=replace(machine.hardware, cap_by="bmc")), Transport())
+
+
+NVIDIA_SMI = """\
+#!/bin/sh
+# Two GPUs, as nvidia-smi 535 answers; the limits are files.
+cd "{root}"
+case $* in
+    --query-gpu=*)
+        for gpu in 0 1; do
+            echo "$gpu, $(cat gpu$gpu), 100.00, 300.00, 231.50"
+        done ;;
+    "-i "*) printf '%.2f\\n' "$4" >"gpu$2" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(("device", "cap_w"), [("cpu", 100), ("gpu", 300)])
+def test_a_node_caps_its_processors_and_gpus(tmp_path: Path, device: str, cap_w: int) -> None:
+    credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")
+
+    async def run(port: int) -> tuple[CapState, CapState, CapState]:
+        async with fake_node(tmp_path, port) as node:
+            zone = "sys/class/powercap/intel-rapl:0"
+            node.write(f"{zone}/constraint_0_power_limit_uw", "165000000\n")
+            node.write(f"{zone}/constraint_0_max_power_uw", "200000000\n")
+            node.write("usr/bin/nvidia-smi", NVIDIA_SMI.format(root=node.root))
+            node.write("gpu0", "300.00\n")
+            node.write("gpu1", "300.00\n")
+            hardware = Hardware("compute", ssh=credential, ssh_port=port, cap_by=device)
+            driver = cap_driver_of(InventoryNode("n1", hardware, ssh="127.0.0.1"), Transport())
+            assert driver.has_timer
+            was = await driver.read_cap()
+            await driver.set_cap(cap_w, was, 60)
+            capped = await driver.read_cap()
+            # A second cap is measured against the limits from before the first one.
+            await driver.set_cap(cap_w + 20, was, 60)
+            with pytest.raises(BadAnswer, match=f"{device} .* accepts"):
+                await driver.set_cap(9999, was, 60)
+            await driver.restore_cap(was)
+            return was, capped, await driver.read_cap()
+
+    with reserved_ports(1) as (port,):
+        was, capped, after = asyncio.run(run(port))
+    assert (was.limit_w, was.least_w, was.most_w) == ((165, None, 200) if device == "cpu" else (600, 200, 600))
+    assert was.draw_w == (0 if device == "cpu" else 463)
+    assert capped.limit_w == cap_w
+    assert after == was
