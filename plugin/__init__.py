@@ -2,6 +2,5 @@
 
 `window_policy` is the port and registry of queue policies, `capacity` holds the power policies. `queue_hook` and
 `day_plan` decide about the live queue, `planner` solves the planning problem. `scheduler` is the port of all
-schedulers; `slurm`, `torque` and `openpbs` implement it. Decisions are pure: facts and rules go in, plans with reasons
-come out.
+schedulers, which `slurm` and `pbs` implement. Decisions are pure: facts and rules in, plans with reasons out.
 """

@@ -136,8 +136,7 @@ def save_model(path: Path, predictor: Predictor[Any, Any], origin: ModelOrigin) 
 def load_model(path: Path, predictor: Predictor[Any, Any]) -> ModelOrigin:
     """Let the predictor take over what `save_model` wrote of one of the same name, and return where that comes from.
 
-    Raises BadInput if the file is missing, damaged, of another version or another predictor's: then make a new
-    predictor.
+    Raises BadInput if the file is missing, damaged, of another version or another predictor's: make a new one.
     """
     held = _read(path)
     about = state_part(held, "about")

@@ -41,8 +41,7 @@ LIBRARIES = {
 def check_libraries(feeds: FeedSettings) -> None:
     """Raise BadInput where the settings name a source whose library is missing.
 
-    For commands that answer once. The agent continues with the next source, or the tariff, and reports the missing
-    library.
+    For commands that answer once: the agent uses the next source, or the tariff, and reports the missing library.
     """
     for setting, names in (("prices", feeds.prices), ("inputs", feeds.inputs)):
         for name in names or ():

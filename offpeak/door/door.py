@@ -59,8 +59,7 @@ class Door:
     """Lets effects through, one at a time for each subject. Rules and limits are pairs of a name and a function.
 
     `patience_s` bounds each rule. The limits count `history`, which starts from the journal. The answers of the `last`
-    rules must be fresh on the clock `steady`. `put_to_sleep` tells whether a node was put to sleep, if another door
-    gives those orders.
+    rules must be fresh on the clock `steady`. `put_to_sleep` tells of another door's orders to sleep.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """An order for a node or a queue and its outcome, an admin's hold on a node, and the mode of the door.
 
-An effect is done, or refused by a rule. The mode opens the door to no order, to the orders of admins, or to the
-agent's too.
+An effect is done, or refused by a rule. The mode lets pass no orders, those of admins, or all.
 """
 
 from collections.abc import Callable

@@ -59,8 +59,7 @@ class Credential:
     """A login by its name in the inventory.
 
     The file `password_file` holds the password of a BMC, the community of SNMP v1 and v2c, or the authentication key of
-    SNMPv3, whose privacy key is in `privacy_file`. `key_file` is a private key for ssh, `known_hosts` the file of
-    trusted host keys.
+    SNMPv3, whose privacy key is in `privacy_file`. `key_file` is ssh's private key, `known_hosts` its trusted keys.
     """
 
     name: str

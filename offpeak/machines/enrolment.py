@@ -1,8 +1,7 @@
 """Writes nodes into an inventory: those of NetBox and RacksDB, and the identities that BMCs reported.
 
 NetBox exports the list of its devices in CSV, and its API answers in JSON. RacksDB is read from the files of its
-database, or from what `racksdb nodes --format yaml` or json prints. Every line and comment of the admin stays as it
-is.
+database, or from what `racksdb nodes --format yaml` or json prints. The admin's lines and comments stay.
 """
 
 import csv

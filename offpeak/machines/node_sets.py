@@ -96,8 +96,7 @@ def expand_in_order(text: str) -> tuple[str, ...]:
     """Return the names of a node set in the order in which they are written, so that two sets can be matched by
     position.
 
-    Raises BadInput like `expand`, and for sets without a written order: descending ranges, n[3,1], and operators other
-    than the comma.
+    Raises BadInput like `expand`, and for sets without such an order: n[3-1], n[3,1], operators but the comma.
     """
     _check_count(most_names(text), text)
     pieces = _split_at_commas(text)

@@ -135,8 +135,7 @@ class SchedulerTiming(NamedTuple):
     `completing_s` after a job. Expected ends within a window count together: of `end_window_s` at first, at each step
     longer by `end_window_step_s`, or twice as long where that is 0. Planned starts keep whole nodes for whole steps of
     `bf_resolution_s`; 0: what the job requests, for its time. Jobs on woken nodes start at multiples of `boot_check_s`.
-    A job that was stopped for another waits again after `requeue_s`. The agent orders the queue each
-    `order_interval_s`.
+    A job that was stopped for another waits again after `requeue_s`. The agent orders each `order_interval_s`.
     """
 
     sched_interval_s: int = 0

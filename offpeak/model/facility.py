@@ -1,8 +1,7 @@
 """The machine room: the cooling power by load and outside temperature, the temperature over time, and caps on power.
 
 PUE is facility power over IT power, so cooling draws IT power x (PUE - 1). Source of the table's shape: "Optimizing
-profit and cooling costs in HPC cluster scheduling", eq. (5); with a table of PUE, its eq. (3) would count the IT energy
-twice.
+profit and cooling costs in HPC cluster scheduling", eq. (5); with such a table eq. (3) counts IT energy twice.
 
 A facility is one of the two bundled tables, or a CSV file. Its first line names the temperatures, each line below
 begins with a power: `power,-10C,20C` above `50kW,1.12,1.30`, or `load,-10C,20C` above `60%,1.12,1.30` with loads in

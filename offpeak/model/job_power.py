@@ -1,8 +1,7 @@
 """The power of jobs per node [W]: measured in the log, drawn by a rule, or read from the site's table.
 
 A `PowerModel` is a frozen value that `parse_power_model` makes from text such as "uniform:100W-300W". `job_power_of`
-chooses the model for one log: the setting first, then the measurements of the log, then an assumption for the class
-of the nodes.
+chooses the model for one log: the setting first, then the measurements of the log, then what is assumed for the nodes.
 """
 
 import csv

@@ -49,8 +49,7 @@ def zone_text(zone: tzinfo) -> str | None:
 def machine_zone(etc: Path = Path("/etc")) -> tzinfo:
     """Return the zone of this machine's clock: TZ, else /etc/localtime, else /etc/timezone, else UTC.
 
-    It has a key unless /etc/localtime is a copied file. Raises BadInput if TZ is a rule such as CET-1CEST instead of a
-    name.
+    It has a key unless /etc/localtime is a copied file. Raises BadInput for rules such as TZ=CET-1CEST.
     """
     if "TZ" in os.environ:
         return _zone_of_tz(os.environ["TZ"])

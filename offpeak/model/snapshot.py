@@ -28,8 +28,7 @@ def no_rows() -> Int64:
 class RunningJobs(FrozenColumns):
     """Jobs that hold units, as columns in the order of their starts.
 
-    `start_s` is in the future if the nodes of a job are still coming up. `expected_end_s` is by the estimate or by a
-    prediction.
+    `start_s` is in the future if the nodes of a job are still coming up. `expected_end_s` is estimated or predicted.
     """
 
     size: Int64

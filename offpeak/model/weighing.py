@@ -65,8 +65,7 @@ WEIGHTS_EXAMPLE = "time=25,cost=75"
 class Weights:
     """Shares of time, cost, CO2 and energy in what a job's place costs, in per cent of the whole.
 
-    Murali and Vadhiyar chose time at 25 and cost at 75 for XSEDE (section 5.7.1); CO2 and energy are additions of
-    offpeak.
+    Murali and Vadhiyar chose time at 25 and cost at 75 for XSEDE (section 5.7.1); CO2 and energy are ours.
     """
 
     time: float = 25.0

@@ -86,8 +86,7 @@ def align_log(log: LogSpan, series: Series, *, start: date | datetime | None = N
 
     Tried in this order: `start` if given (a date keeps the log's local clock time); the log's own dates if it begins
     within the series; the same weekday and season of the first year with room for the whole log, else of the first
-    year; the first Monday for a log without a date. Raises BadPrices if `start` is outside the series or the series is
-    too short.
+    year; the first Monday for a log without a date. Raises BadPrices if `start` is outside or the series too short.
     """
     if start is not None:
         return _at_start(log, series, start)

@@ -38,8 +38,7 @@ def users_settings_path(
 ) -> Path | None:
     """Return the same for a user who only queries the agent: the system's file counts if that user may read it.
 
-    The system's file may contain the address of a database with its password; the agent's address is mostly the
-    default.
+    The system's file may hold a database's address; the agent's address is mostly the default.
     """
     named = config or environment.get("OFFPEAK_CONFIG")
     if not named and not os.access(system_file, os.R_OK):
@@ -50,8 +49,7 @@ def users_settings_path(
 def read_values(path: Path | None, *, options: Mapping[str, object] | None = None) -> dict[str, SettingValue]:
     """Return one value for every setting, by name.
 
-    `options` are the command line's values by setting name, None if not given. Raises BadSetting with one line for
-    every wrong line and option.
+    `options` are the command line's values, None if not given. Raises BadSetting with a line for each wrong one.
     """
     values = {setting.name: _value(setting, setting.default, "default") for setting in SETTINGS}
     problems: list[BadSetting] = []

@@ -26,8 +26,7 @@ class CapacityRules(NamedTuple):
     active nodes put to sleep and nodes woken, 0 for no limit. `min_awake_s` holds for all nodes, `min_asleep_s` for
     nodes that are woken without a job. `most_sleeps_per_day` is per node, 0 for no limit. `order`: which idle nodes
     sleep first. `late`: a job whose nodes come up starts on other nodes if these become free earlier. `worth_s`: an
-    idle node stays awake if it is expected to be needed within that idle time, computed every `period_s`; 0 for no
-    forecast.
+    idle node stays awake if it is expected to be needed within that idle time, each `period_s`; 0 for no forecast.
     """
 
     on_demand: bool

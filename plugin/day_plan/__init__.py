@@ -2,6 +2,5 @@
 
 `make.plan_day` is the entry. `inputs` holds the inputs, `pools` converts them to one planning problem for each pool of
 nodes, `pool_plan` solves or repairs each of them with plugin.planner, `join` puts the pools' plans together into a
-`DayPlan` with its power profile and remarks. `day_plan` also converts the plan to JSON and into the queue hook's
-constraints.
+`DayPlan` with its power profile and remarks. It becomes JSON and the hook's constraints there.
 """

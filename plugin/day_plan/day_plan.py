@@ -31,10 +31,9 @@ class Load:
 class PlannedJob:
     """A job that waits. `start_s` is None if it finds no place before the plan ends; times are Unix seconds.
 
-    `run_s` lasts to the end of the last task of an array of which only so many tasks may run at once.
-    `hosts` are suitable nodes; the scheduler may choose others. The job must not start before `begin_s`, 0 for any
-    time, for the reason `why`. `latest_start_s` is the start promised to its owner; `opted_out`: a job with the hint
-    offpeak:now is never delayed.
+    `run_s` lasts to the end of the last task of an array of which only so many tasks may run at once. `hosts` are
+    suitable nodes; the scheduler may choose others. The job must not start before `begin_s`, 0 for any time, for the
+    reason `why`. `latest_start_s` is the start promised to its owner; `opted_out`: the hint offpeak:now forbids delays.
     """
 
     job_id: str

@@ -1,7 +1,6 @@
 """Joins the plans of all pools into one plan of the queue, in the scheduler's words and on its clock.
 
-It adds the power profile (power of jobs and idle nodes, price, temperature and PUE), the reasons for changed starts,
-and remarks for the operator.
+It adds the power profile (power of jobs and idle nodes, price, temperature and PUE), why starts changed, and remarks.
 """
 
 from collections import Counter

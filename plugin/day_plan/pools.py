@@ -45,8 +45,7 @@ class PlanPool:
     """Nodes, the jobs that wait for them in the site's order, and those that have some of them.
 
     `node_bits` are the bits of the nodes' kinds, `job_bits` those of the kinds that each waiting job could use. An
-    array is a row for each of its parts, with the `tasks` of that part; other jobs have one task. `amounts` are what
-    the rows take of limits.
+    array is a row for each of its parts, with the `tasks` of that part; others have one. `amounts` are taken of limits.
     """
 
     nodes: tuple[Node, ...]

@@ -14,8 +14,7 @@ from offpeak.model.constants import J_PER_KWH
 class SiteEstimate:
     """What a job would take at a site: `delay_s` until it starts, run time, cores of whole units, energy, cost, CO2.
 
-    `score` is what the policy compared, None if it saw no choice. `transfer_s` is the part of the delay in which its
-    data arrive.
+    `score` is what the policy compared, None if it saw no choice. `transfer_s` is the part for its data.
     """
 
     site: str

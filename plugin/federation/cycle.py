@@ -62,8 +62,7 @@ class GridCycle:
 
     `wait_s` float64[n, m] is how long each of the n jobs would wait in the queue of each of the m sites, submitted now
     and alone; where that is not known, NaN or inf, the job cannot go. `misfits` says of jobs, by their number and that
-    of the site, why they cannot go there, beside the limits in the file of sites. `turn` is the site that comes next by
-    turns.
+    of the site, why they cannot go there, beside the limits in the file of sites. `turn` is the next site by turns.
     """
 
     now_s: int

@@ -8,8 +8,7 @@ the same cycle. A flow cannot bound sums of core-hours, so jobs beyond the alloc
 the flow is solved again.
 
 Each job sends one unit of flow over one of its arcs to a site; each site passes on as many as it takes in a cycle
-(figure 1). The costs are time, money, CO2 and energy, normalised and weighted: equations (4) to (6), whose two terms
-are the first two here.
+(figure 1). The costs are time, money (equations (4) to (6)), CO2 and energy, normalised and weighted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -219,8 +218,7 @@ def _sums_before(column: Float64) -> Float64:
 def place_in_turn(cycle: GridCycle, predicted: Predictions, cost: Float64, per_second: Float64) -> Int64:
     """Return the site of each job, NO_SITE where all are full; int64[n].
 
-    `cost` float64[n, m] is the cost of a job alone, inf for forbidden sites, and `per_second` float64[n] the cost of
-    each second of waiting.
+    `cost` float64[n, m] is that of a job alone, inf for forbidden sites, `per_second` float64[n] that of waiting.
     """
     units, work_unit_s = predicted.units, predicted.units * predicted.runtime_s
     taken, ahead_unit_s = np.zeros(len(cycle.grid), np.int64), np.zeros(len(cycle.grid))

@@ -42,8 +42,7 @@ class SiteFit:
 def check_fit(cycle: GridCycle, units: Int64, runtime_s: Float64) -> SiteFit:
     """Return what fits, given the units int64[n, m] and the run times [s] float64[n, m] of jobs at sites.
 
-    As in section 3.3.1 of the day-ahead paper, but a job as wide or as long as the limit fits, and its time is the one
-    at that site.
+    As in section 3.3.1 of the day-ahead paper, but a job as wide or as long as the limit there fits.
     """
     jobs, grid = cycle.jobs, cycle.grid
     wanted = jobs.features[:, None]
@@ -146,8 +145,7 @@ def count_units(jobs: GridJobs, grid: Grid) -> Int64:
 def runtime_s(jobs: GridJobs, grid: Grid) -> Float64:
     """Return the estimates at each site [s], float64[n, m].
 
-    By the ranks of the job's application where both its home and the site have one, else by the speed of a core:
-    ERT x ppc(home) / ppc(site).
+    By the ranks of the application where both home and site have one, else by core speed: ERT x ppc(home) / ppc(site).
     """
     by_core = grid.core_gflops[jobs.home][:, None] / grid.core_gflops
     if not len(grid.applications):

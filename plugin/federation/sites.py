@@ -91,8 +91,7 @@ class Site:
     relative speed of applications, higher is faster. `max_per_cycle` is how many jobs the site takes in one scheduling
     cycle, and `allocations` the core-hours that projects may use since `allocations_since_s` [Unix s], None for ever;
     None in the former two is no bound, and a site with allocations runs only their projects. A site without `reach`
-    exists in simulations only. The PUE of a site with a `room` depends on its load, and `pue` is the value with all
-    units in use.
+    exists in simulations only. The PUE of a site with a `room` depends on its load; `pue` is that of full load.
     """
 
     name: str

@@ -3,6 +3,5 @@
 scheduler.py implements plugin.scheduler.port for both, by a Dialect: how the commands are called and how their output
 is parsed. openpbs.py (with openpbs_server.py, the server's configuration) and torque.py are the dialects. jobs.py reads
 jobs and checks that the server shows all of them, demand.py finds the jobs that need a sleeping node, commands.py runs
-and parses commands. accounting.py reads the daily files of the server, and batch.py has the commands by which the
-broker submits jobs.
+and parses commands. accounting.py reads the server's daily files, and batch.py submits the broker's jobs.
 """

@@ -2,8 +2,7 @@
 
 A query returns the output, a change of jobs returns the complaints, by job. A failure is one line with the reason.
 Servers of both kinds can hang for minutes: each call has a time-out, and after a time-out no command runs for a while.
-A job's number is checked before it becomes an argument, so that a command does not take it for an option or for another
-job.
+A job's number is checked before it becomes an argument: it might be an option or another job.
 
 Values are times, sizes, lists of hosts and the hints of a job's owner to us. OpenPBS's JSON contains bytes as users
 wrote them and texts that became numbers, and lacks the keys that are empty. In Torque's XML the environment of a single

@@ -115,8 +115,7 @@ class Dialect:
     A node with one of `closed_states` gets no jobs; `open_message` is what `in_use` returns without such a state.
     `qselect_holding` selects the jobs that may have nodes, `qstat_holding` shows the jobs that are named behind it.
     `qstat_all` returns the arguments that show all jobs of a server. `parse_assigned` returns what a node's own record
-    shows as assigned to jobs, [] for nothing. `node_commands` returns the commands for a change of a node, which are
-    run in this order.
+    shows as assigned to jobs, [] for nothing. `node_commands` returns those of a node's change, in order.
     """
 
     name: str

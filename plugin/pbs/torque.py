@@ -5,8 +5,7 @@ depends on the scheduler that starts them and on its sort key. `qalter -a` sets 
 start: the server puts the job into the state W, which the scheduler ignores, and releases it by itself. A hold would
 stay for ever if the agent died first, and could not be distinguished from a hold of the owner or of an admin.
 
-Each node is one record of `pbsnodes -x`, read directly before its change: a node that an admin set offline is not
-changed.
+Each node is one record of `pbsnodes -x`, read directly before its change: an admin's offline node stays.
 """
 
 import re

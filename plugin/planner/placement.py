@@ -63,8 +63,7 @@ def place_one_by_one(
 ) -> Plan:
     """Return the plan with each job of `order` at its earliest feasible start; other jobs are left for tomorrow.
 
-    `not_before_s` holds starts back beyond the releases, int64[n]. Jobs that `kept` has placed stay where they are, and
-    must not be in `order`.
+    `not_before_s` holds starts back beyond the releases, int64[n]. Jobs in `kept` stay, and are not in `order`.
     """
     work = problem.work
     from_s = work.release_s if not_before_s is None else np.maximum(work.release_s, not_before_s)

@@ -124,8 +124,7 @@ def leave_out_jobs(problem: Problem, plan: Plan, which: Int64) -> Plan:
 def leave_out_losses(problem: Problem, plan: Plan) -> Plan:
     """Return the plan, or a better one without the jobs that lose money where the plan has them.
 
-    The other jobs move up into the room that these leave. A job that is left out is tried once more at the start that
-    pays best for it alone.
+    The other jobs move up into the room that these leave. Jobs left out are tried where they pay best alone.
     """
     best = _without_losses(problem, plan)
     if best is plan:

@@ -37,8 +37,7 @@ class StartConstraint:
 class PlannedStarts:
     """The day plan as the hook needs it, by job.
 
-    `start_s` is the planned start [Unix s]. `not_held` are the jobs whose owners allow a delay, but which would not
-    start in a cheaper hour.
+    `start_s` is the planned start [Unix s]. `not_held` are jobs that may be delayed, but not into a cheaper hour.
     """
 
     start_s: Mapping[str, int] = field(default_factory=dict)

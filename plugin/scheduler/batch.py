@@ -15,8 +15,7 @@ SUBMIT_S = 20
 class JobSubmission:
     """A job to submit: its `key`, its `script` and arguments, and the options that are added to the script's own.
 
-    `name` is "" if the script sets it, `cores` None if the script sets them for this scheduler, `latest_finish`
-    "" without one.
+    `name` is "" and `cores` None if the script sets them for this scheduler, `latest_finish` "" without one.
     """
 
     key: str

@@ -40,9 +40,8 @@ class Node(NamedTuple):
 
     `native_state` is in the scheduler's own terms. `closed`: no new job gets it (drained), for `reason`, by
     `reason_by`, since `reason_s`. `failed`: it counts as broken (down, failing). `responds`: its daemon answers.
-    `reserved`: a reservation or a maintenance holds it now. `planned`: the scheduler keeps it for a job.
-    `idle_since_s` is the end of its last job, if the scheduler reports that. `gpus` are types with counts, the type ""
-    if the scheduler names none.
+    `reserved`: a reservation or a maintenance holds it now. `planned`: the scheduler keeps it for a job. `idle_since_s`
+    is the end of its last job, if the scheduler reports that. `gpus` are types ("" if not named) with counts.
     """
 
     name: str

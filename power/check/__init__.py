@@ -3,6 +3,5 @@
 The self-test reads every BMC, PDU, node, feed and permission once and changes nothing. `devices.py` checks hardware,
 `access.py` logins, the scheduler and feeds; `findings.py` holds the results, and `as_agent.py` runs the test as the
 user of the agent. At the enrolment `devices.py` reads the identity and the capabilities of each BMC. `standby.py`
-suspends and wakes a node through the door. Inventory and settings are the input; the command line prints findings and
-proofs.
+suspends and wakes a node through the door. The command line prints the findings and proofs.
 """

@@ -62,8 +62,7 @@ class UnitSettings:
 def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
     """Run `offpeak ARGUMENTS` as the agent and return the exit code; None if only this process can run it.
 
-    `remark` takes a line about the user and the sandbox of the run. Raises UnitCannotRun if systemd cannot start the
-    program.
+    `remark` takes a line about the user and the sandbox of the run. Raises UnitCannotRun if systemd cannot start it.
     """
     if AS_AGENT_VARIABLE in os.environ or "OFFPEAK_CONFIG" in os.environ:
         return None

@@ -51,8 +51,7 @@ from power.interlocks.rate_limits import (
 class InterlockContext:
     """The inputs of the rules: the machines, the latest node states, the holds, the scheduler.
 
-    `clock` is Unix time. Limits use `steady`, a monotonic clock. `answer_clock` gives the age of the scheduler's
-    answers in real seconds.
+    `clock` is Unix time. Limits use `steady`, a monotonic clock. `answer_clock` ages the scheduler's answers.
     """
 
     inventory: Inventory

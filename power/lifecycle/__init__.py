@@ -2,6 +2,5 @@
 
 `node_record` has the values, `node_context` the inputs of a decision on one node. `observations` and `transitions` are
 the state machine; `decisions` says which orders are due. All of them are pure functions. `sweep` is the entry of the
-agent: one round polls the nodes, decides, and hands the orders to the door. `admin_order` is the entry of the command
-line.
+agent: one round polls the nodes, decides, and hands the orders to the door. `admin_order` is the command line's.
 """

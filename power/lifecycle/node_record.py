@@ -1,7 +1,6 @@
 """The record of a node's power: desired state, observed state, orders, faults, and the events that change the record.
 
-There are two clocks: times for people are Unix time [s]; waiting times use the monotonic clock [s], which cannot be set
-back.
+There are two clocks: times for people are Unix time [s]; waiting times use the monotonic clock [s].
 
 A record is stored as JSON for the next start of a program. Its monotonic times are stored as seconds relative to the
 moment of writing. The pause does not count: a wait starts again, whatever the clocks did.

@@ -1,7 +1,6 @@
 """One round over all nodes: poll them, decide, hand the due orders to the door, and record its answers.
 
-A node is polled by its BMC, and where the BMC cannot tell, by ssh and by its meter. `poll_once` polls for a command and
-orders nothing.
+A node is polled by its BMC, and where the BMC cannot tell, by ssh and by its meter. `poll_once` only polls.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """The inputs of the power loop: the site, the snapshot of the cluster in one cycle, and the memory of earlier cycles.
 
-The expected duration of a transition is the median of its measured durations, else that of the node class or the
-inventory.
+The expected duration of a transition is the median of its measured durations, else the node class's or inventory's.
 """
 
 import math

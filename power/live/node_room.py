@@ -52,8 +52,7 @@ class NodeRoom:
     def take(self, job: Job, *, awake_only: bool = False) -> dict[int, list[int]]:
         """Take nodes, and return for each pool the number of tasks on each of them, 1 on the nodes of wide tasks.
 
-        A single job takes what is left if that is not enough; an array takes nodes for whole tasks. A job that fits no
-        node takes none.
+        A single job takes what is left if that is not enough; an array takes nodes for whole tasks. Others take none.
         """
         levels = self._levels[:1] if awake_only else self._levels
         tasks, beside = self.startable_tasks(job), 0

@@ -1,8 +1,7 @@
 """Which readings can be true, by the class and the state of the node, else by what the meter has shown before.
 
 An impossible reading is refused: it becomes a gap with the reason, and is counted. A doubtful reading is refused, too,
-until the next ones confirm it: a node that is off may still draw much. Then all of them are booked, and the node is
-named.
+until the next ones confirm it: a node that is off may still draw much. Then all are booked, and the node is named.
 """
 
 import math

@@ -1,7 +1,6 @@
 """The what-if of a number of units on offer: runs the scheduling engine on from a snapshot.
 
-It returns when each known job starts, how many nodes can sleep until when, and how long one more job would wait at the
-end of the queue.
+It returns when each known job starts, how many nodes can sleep until when, and how long one more job would wait.
 
 A window policy, built in or from outside, may order the queued jobs: it sees the state of the price, and their power,
 as far as the snapshot has them. No queued job counts as passed over yet.
@@ -133,8 +132,7 @@ class WhatIfPlan:
 
     `start_s` and `end_s` hold the running jobs, then the queued ones, each in the snapshot's order. `slowdown`, 1 +
     wait / max(10 s, run) as in offpeak.model.schedule_metrics.bounded_slowdown_by_delay, and `mean_wait_s` are means
-    over all of them; 1 and 0 without jobs. `until_s` is the last end, or `now_s` without jobs; the demand after that is
-    unknown.
+    over all of them; 1 and 0 without jobs. `until_s` is the last end, or `now_s` without jobs.
     """
 
     units: int

@@ -1,7 +1,6 @@
 """HTTP exchanges, bounded as a whole, that return an answer or the problem and never raise; JSON answers and keys.
 
-JSON is validated when it arrives. Keys of services are read when they are needed, from the environment or from a file
-that no other user can read.
+JSON is validated when it arrives. Keys of services are read when needed, from the environment or from a private file.
 """
 
 import os

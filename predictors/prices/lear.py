@@ -106,8 +106,7 @@ class Lear:
     """How to learn: from `days` days at most, one `half_life_days` ago counting half, with that share of penalty.
 
     If `level_days` is above 0, prices are relative to the mean of so many previous days, at most seven, so that the
-    model applies to other price levels. A model of `inputs` forecasts no day for which none of them is known: it
-    returns NaN.
+    model applies to other price levels. With `inputs`, days without any known are NaN.
     """
 
     days: int = 728

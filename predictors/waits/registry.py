@@ -5,8 +5,7 @@
 The arbiter takes the weighted median of several answers; smaller recent errors give more weight, separately for jobs
 that find room and jobs that do not. This is a vote with weights by past errors (Littlestone and Warmuth, "The weighted
 majority algorithm", Information and Computation 108, 1994), here with a discount for old errors. Following only the
-best member errs more: the error of a long wait becomes known late, and until then a member that predicts no waits
-leads.
+best member errs more: the error of a long wait becomes known late; until then one that predicts no waits leads.
 """
 
 from collections.abc import Callable

@@ -4,8 +4,7 @@ In a log, a job's state includes the decisions before its second; of its own sec
 and the ends, but no starts.
 
 The first eight features are those of Murali and Vadhiyar, "Qespera", CCPE 28(9), 2016, as listed in their
-"Metascheduling of HPC jobs in day-ahead electricity markets", section 3.1. The others measure how far the machine is
-from having room.
+"Metascheduling of HPC jobs in day-ahead electricity markets", section 3.1. The others measure missing room.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """SNMP logins, and the SNMP engines of a program: one for all communities, and one for each SNMPv3 user and key.
 
-A login is a community, or an SNMPv3 user with up to two keys. OIDs are passed to pysnmp as numbers, so that it does not
-load its MIB compiler.
+A login is a community, or an SNMPv3 user with up to two keys. OIDs are numbers, so that pysnmp loads no MIB compiler.
 """
 
 import asyncio

@@ -85,8 +85,7 @@ class RowSource:
     """One source of values in a family; all rows in it that count add up.
 
     `only` is evaluated once, when rows are found; `valid` at each reading. `current` and `voltage`, in steps of amperes
-    and volts, are read once, too: their product must be close to the watts. `doubt` is a known weakness of all values
-    of this source.
+    and volts, are read once, too: their product must be close to the watts. `doubt` is a known weakness of all values.
     """
 
     power: ColumnSpec | None = None

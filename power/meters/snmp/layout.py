@@ -30,8 +30,7 @@ class PduCell:
 class PduRow:
     """One part of a PDU: an outlet, a phase, or a row that adds to the total.
 
-    It is row `index` of the table at `table`. It counts while `valid` allows it; `doubt` is a known weakness of its
-    values.
+    It is row `index` of the table at `table`. It counts while `valid` allows it; `doubt` is a weakness.
     """
 
     name: str
