@@ -12,7 +12,7 @@ from benchmarks.mixed_usage import usage_of
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
-from offpeak.model.priority import PriorityWeights
+from offpeak.model.limits import PriorityWeights
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import StepIntegral, integrate_series
 from offpeak.prices.file import read_series

@@ -16,7 +16,7 @@ from predictors.choice import ChosenPredictor
 from predictors.job_history import JobHistory, JobSimilarity
 from predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain
 from predictors.trees.boosted import APPLICATION, SCHEDULE, SIZE, USER, BoostedTrees
-from predictors.trees.grow import GrowthSchedule
+from predictors.trees.forest import GrowthSchedule
 
 LEAST_W = 0.1
 """Less than a sleeping core draws; a lower meter value is invalid."""

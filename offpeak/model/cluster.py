@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, TypeVar
 
-from offpeak.model.limits import DEFAULT_PREEMPTION, Limit, PreemptionRules, PreemptMode, Qos, qos_limits
-from offpeak.model.priority import SitePriority
+from offpeak.model.limits import DEFAULT_PREEMPTION, Limit, PreemptionRules, PreemptMode, Qos, SitePriority, qos_limits
 from offpeak.model.request import Chunk, Request
 from offpeak.text import counted
 

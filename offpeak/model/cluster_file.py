@@ -15,9 +15,18 @@ from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.machines.node_sets import MOST_NODES, expand, fold
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
-from offpeak.model.limits import DEFAULT_PREEMPTION, Allowance, PreemptionRules, PreemptMode, Qos
+from offpeak.model.limits import (
+    DEFAULT_PREEMPTION,
+    Allowance,
+    PreemptionRules,
+    PreemptMode,
+    PriorityOrder,
+    PriorityWeights,
+    Qos,
+    ShareAccount,
+    SitePriority,
+)
 from offpeak.model.node_class_file import TomlEntry, TomlFormat
-from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from offpeak.model.units import parse_duration_s, parse_memory_mib
 from offpeak.text import did_you_mean
 

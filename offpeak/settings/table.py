@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from offpeak.settings.agent import AgentSettings, HardwareSettings, PageSettings
+from offpeak.settings.agent import AgentSettings, HardwareSettings, PageSettings, PbsSettings, SlurmSettings
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.feeds import FeedSettings
@@ -24,7 +24,6 @@ from offpeak.settings.replay import (
     PriceSettings,
     SchedulingSettings,
 )
-from offpeak.settings.schedulers import PbsSettings, SlurmSettings
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDeci
 from plugin.federation.jobs import PlacementRequest, policy_for, request_columns
 from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches, transfer_s
 from plugin.federation.policies import grid_policy
-from plugin.federation.site_report import Curve, SiteReport, WaitRows
-from plugin.federation.site_waits import SiteWait, expected_wait
+from plugin.federation.site_report import Curve, SiteReport, SiteWait, WaitRows, expected_wait
 from plugin.federation.sites import Grid, Site, mix_carbon, tariff_price
 
 REASONS = {

@@ -1,16 +1,28 @@
 """The report that a site's agent gives a broker: idle cores, the queue, prices and CO2 of the coming days.
 
 It has no names of users. Cores and Unix seconds, as JSON both ways; None is an unknown value.
+
+The expected wait of a job is by its own request on the site's pools of nodes. A site of an older version reports waits
+by cores only: then the request counts with its cores alone, and a site with enough idle cores and without a queue has
+no wait.
 """
 
+import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from offpeak.display import clock_text
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
+from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
+from offpeak.text import counted
+from plugin.federation.jobs import PlacementRequest
+from plugin.federation.sites import Site
 
 REPORT_VERSION = 1
 WaitRows = tuple[tuple[float | None, ...], ...]
@@ -171,3 +183,122 @@ def _report_shape() -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(SiteReport)
+
+
+UNKNOWN_S = math.nan
+
+
+@dataclass(frozen=True)
+class SiteWait:
+    """The expected wait [s], NaN if it is not known; `misfit` says why the job fits no nodes, "" if it fits."""
+
+    wait_s: float = UNKNOWN_S
+    misfit: str = ""
+
+
+def expected_wait(report: SiteReport, site: Site, request: PlacementRequest) -> SiteWait:
+    """Return how long the job would wait at the site if it were submitted there now."""
+    if not report.pools:
+        return SiteWait(_wait_by_cores_s(report, site, request))
+    requested = _request_at(report, site, request)
+    return wait_on_pools(report.pools, report.partitions, requested, request.limit_s)
+
+
+def wait_on_pools(
+    pools: Sequence[PoolWaits], partitions: Sequence[PartitionTerms], requested: Request, limit_s: int
+) -> SiteWait:
+    """Return how long a job with that request and time limit would wait for nodes of the pools."""
+    terms = [each for each in partitions if each.name in requested.partitions]
+    refusals = {each.name: _refusal(each, requested, limit_s) for each in terms}
+    if refusals and all(refusals.values()):
+        return SiteWait(misfit=next(iter(refusals.values())))
+    admitting = tuple(name for name in requested.partitions if not refusals.get(name))
+    requested = requested._replace(partitions=admitting)
+    cluster = Cluster(
+        tuple(_pool(each) for each in pools),
+        {each.name: Partition(each.name, shared=True) for each in partitions},
+    )
+    if misfit := cluster.misfit(requested):
+        return SiteWait(misfit=misfit)
+    waits = [_chunk_wait_s(pools, cluster, requested, chunk, limit_s) for chunk in requested.chunks]
+    return SiteWait(UNKNOWN_S if any(map(math.isnan, waits)) else max(waits, default=0.0))
+
+
+def _wait_by_cores_s(report: SiteReport, site: Site, request: PlacementRequest) -> float:
+    """Return the wait by the table of the whole cluster, in whole units of the site."""
+    cores = -(-request.cores // site.cores_per_unit) * site.cores_per_unit
+    at_once = not report.queued and cores <= report.idle_cores
+    # A job that is too wide has its own message; its wait does not matter.
+    return 0.0 if at_once or cores > site.cores else report.waits.of(cores, request.limit_s)
+
+
+def _request_at(report: SiteReport, site: Site, request: PlacementRequest) -> Request:
+    """Return the request as the site's scheduler gets it.
+
+    Partitions of another scheduler do not count there. Features that no node reports are those of the sites file.
+    """
+    given = request.request or Request((), (Chunk(request.cores),), apart=False)
+    is_own = site.reach is not None and site.reach.submit == request.submit
+    partitions = given.partitions if is_own else ()
+    partitions = partitions or tuple(each.name for each in report.partitions if each.is_default)
+    needed = frozenset(request.features) & {name for pool in report.pools for name in pool.features}
+    chunks = tuple(chunk._replace(features=(needed,) if needed else ()) for chunk in given.chunks)
+    return given._replace(partitions=partitions, chunks=chunks)
+
+
+def _refusal(terms: PartitionTerms, request: Request, limit_s: int) -> str:
+    """Return why the partition admits no such job, "" if it does."""
+    nodes = request.least_nodes
+    if terms.most_nodes is not None and nodes > terms.most_nodes:
+        return f"partition {terms.name} admits no job of {counted(nodes, 'node')}"
+    if terms.limit_s is not None and limit_s > terms.limit_s:
+        return f"partition {terms.name} admits no job with a time limit above {clock_text(terms.limit_s)}"
+    return ""
+
+
+def _pool(pool: PoolWaits) -> Pool:
+    kind = NodeType(pool.cores, pool.memory_mib, tuple(pool.gpus.items()), frozenset(pool.features))
+    return Pool(kind, frozenset(pool.partitions), pool.nodes)
+
+
+def _chunk_wait_s(pools: Sequence[PoolWaits], cluster: Cluster, request: Request, chunk: Chunk, limit_s: int) -> float:
+    """Return the wait for all copies of the chunk: in the pool where it is shortest, or in several if none has room."""
+    (rooms,) = cluster.parts_per_node(request._replace(chunks=(chunk,)))
+    usable = [
+        (min(room, chunk.copies) if not request.apart else 1, pool)
+        for room, pool in zip(rooms, pools, strict=True)
+        if room
+    ]
+    alone = [
+        _wait_s(pool, chunk, per_node, -(-chunk.copies // per_node), limit_s, whole=request.whole_nodes)
+        for per_node, pool in usable
+        if pool.nodes * per_node >= chunk.copies
+    ]
+    if alone:
+        # A wait that is not known is longer than those that are.
+        return min((wait_s for wait_s in alone if not math.isnan(wait_s)), default=UNKNOWN_S)
+    together, missing = [0.0], chunk.copies
+    for per_node, pool in sorted(usable, key=lambda pair: -pair[0] * pair[1].nodes):
+        nodes = min(pool.nodes, -(-missing // per_node))
+        together.append(_wait_s(pool, chunk, per_node, nodes, limit_s, whole=request.whole_nodes))
+        missing -= nodes * per_node
+        if missing <= 0:
+            break
+    return UNKNOWN_S if any(map(math.isnan, together)) else max(together)
+
+
+def _wait_s(pool: PoolWaits, chunk: Chunk, per_node: int, nodes: int, limit_s: int, *, whole: bool) -> float:
+    """Return the wait for so many nodes of the pool with parts that cover `per_node` copies of the chunk."""
+    column = min(bisect_left(pool.limit_s, limit_s), len(pool.limit_s) - 1)
+    waits = [
+        each.wait_s[row][column]
+        for each in (pool.parts[-1:] if whole else pool.parts)
+        if (each is pool.parts[-1] or _covers(each.part, chunk, per_node))
+        and (row := bisect_left(each.nodes, nodes)) < len(each.nodes)
+    ]
+    return min((wait_s for wait_s in waits if wait_s is not None), default=UNKNOWN_S)
+
+
+def _covers(part: NodePart, chunk: Chunk, copies: int) -> bool:
+    needs = (chunk.cores * copies, chunk.memory_mib * copies, chunk.gpus * copies)
+    return all(need <= has for need, has in zip(needs, (part.cores, part.memory_mib, part.gpus), strict=True))

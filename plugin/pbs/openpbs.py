@@ -38,7 +38,7 @@ from plugin.pbs.commands import (
     parse_json,
     requeue_permit,
 )
-from plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, job_reason
+from plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, chunks_of, job_reason, with_memory
 from plugin.pbs.openpbs_server import (
     BEGIN_RESOURCE,
     FORMULA_SCALE,
@@ -51,7 +51,6 @@ from plugin.pbs.openpbs_server import (
     parse_hooks,
     parse_resources,
 )
-from plugin.pbs.requests import chunks_of, with_memory
 from plugin.pbs.scheduler import (
     Command,
     Dialect,

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from offpeak.model.orders import NodeChange, PowerState
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.commands import (
     AttributesByName,
     CannotAskPbs,

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.commands import (
     HINTS_VARIABLE,
     AttributesByName,
@@ -37,8 +37,7 @@ from plugin.pbs.commands import (
     xml_fields,
     xml_records,
 )
-from plugin.pbs.jobs import PbsJob, job_reason
-from plugin.pbs.requests import chunks_of, fewest_nodes, parse_tasks, with_memory
+from plugin.pbs.jobs import PbsJob, chunks_of, fewest_nodes, job_reason, parse_tasks, with_memory
 from plugin.pbs.scheduler import (
     Command,
     Dialect,

@@ -6,7 +6,7 @@ slurmctld does not show has the priorities that the accounting records, if it re
 
 from collections.abc import Mapping
 
-from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
+from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parse_config, parts
 
 TIMEOUT_S = 60.0

@@ -1,12 +1,47 @@
-"""Slurm behind the port of all schedulers."""
+"""Slurm behind the port of all schedulers. Jobs, nodes and reservations are read in one of four ways.
 
+* As text, which all versions of Slurm's commands print in the same way.
+* As the JSON of the same commands.
+* From slurmrestd, with a token from a file.
+* From pyslurm, if it is installed and made for this version of Slurm: pyslurm_child.py, a separate program, prints its
+  jobs and nodes.
+"""
+
+import base64
+import json
+import re
+import secrets
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from offpeak.errors import BadSetting
+from offpeak.installation import install_hint
+from offpeak.machines.credentials import Secret, read_secret
+from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.node import Node, Reservation
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
+from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, squeue_arguments, with_task_limits
+from plugin.slurm.nodes import (
+    NODES_ARGUMENTS,
+    RESERVATIONS_ARGUMENTS,
+    nodes_of_json,
+    nodes_of_text,
+    reservations_of_json,
+    reservations_of_text,
+)
+
+if TYPE_CHECKING:
+    from requests import Session
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from offpeak.model.orders import NodeChange
-from offpeak.settings.schedulers import SlurmSettings
-from plugin.scheduler.job import Job
+from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 from plugin.slurm.changes import (
     ScontrolOptions,
@@ -18,11 +53,211 @@ from plugin.slurm.changes import (
     requeue_jobs,
     signal_jobs,
 )
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
 from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, traits_of_text
 from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
 from plugin.slurm.nodes import node_in_use
-from plugin.slurm.readers import SlurmRest, SlurmSnapshot, read_json, read_pyslurm, read_text
+
+
+class SlurmSnapshot(NamedTuple):
+    """All jobs, also those that have just ended, all nodes and all reservations."""
+
+    jobs: tuple[Job, ...]
+    nodes: tuple[Node, ...]
+    reservations: tuple[Reservation, ...]
+
+
+def read_text(timeout_s: float) -> SlurmSnapshot:
+    """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails."""
+    # No user can guess this text and write records of other jobs into a job's name.
+    end = f"\x1e{secrets.token_hex(8)}"
+    jobs = jobs_of_text(ask("squeue", *squeue_arguments(end), timeout_s=timeout_s), end)
+    if any(job.is_array and job.state is JobState.PENDING for job in jobs):
+        jobs = with_task_limits(jobs, ask("squeue", *ARRAYS_ARGUMENTS, timeout_s=timeout_s))
+    nodes = nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=timeout_s))
+    reservations = reservations_of_text(ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s))
+    return SlurmSnapshot(jobs, nodes, reservations)
+
+
+SQUEUE_JSON_ARGUMENTS = ("--all", "--local", "--states=all", "--json")
+# From this version on scontrol prints JSON too, and sinfo's JSON no longer has single nodes.
+SCONTROL_SPEAKS_JSON = (23, 2)
+
+_VERSION = re.compile(rb"(\d+)\.(\d+)")
+
+
+def read_json(timeout_s: float) -> SlurmSnapshot:
+    """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails, or its answer lists an error."""
+    jobs = jobs_of_json(ask("squeue", *SQUEUE_JSON_ARGUMENTS, timeout_s=timeout_s), source="squeue --json")
+    if slurm_version(timeout_s) < SCONTROL_SPEAKS_JSON:
+        nodes = nodes_of_json(ask("sinfo", "--all", "--json", timeout_s=timeout_s), source="sinfo --json")
+        reservations = ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s)
+        return SlurmSnapshot(jobs, nodes, reservations_of_text(reservations))
+    return SlurmSnapshot(
+        jobs,
+        nodes_of_json(_show_json("nodes", timeout_s), source="scontrol show nodes --json"),
+        reservations_of_json(_show_json("reservations", timeout_s), source="scontrol show reservations --json"),
+    )
+
+
+def slurm_version(timeout_s: float) -> tuple[int, int]:
+    """Return the version of Slurm's commands, 22.05 as (22, 5); (0, 0) if sinfo does not print it."""
+    match = _VERSION.search(ask("sinfo", "--version", timeout_s=timeout_s))
+    return (int(match[1]), int(match[2])) if match else (0, 0)
+
+
+def _show_json(what: str, timeout_s: float) -> bytes:
+    return ask("scontrol", "--all", "show", what, "--json", timeout_s=timeout_s)
+
+
+TOKEN_HINT = "write a new one: (umask 077; scontrol token lifespan=31536000 | cut -d= -f2 > {path})"
+DAEMON_HINT = "check whether slurmrestd runs at {url}, and read its log"
+
+_JOBS_PATH = re.compile(r"/slurm/(v0\.0\.(\d+))/jobs/?")
+
+
+class SlurmRest:
+    """slurmrestd at `url`, in the newest version of its API. The token is read again for each request."""
+
+    def __init__(self, url: str | None, token: Path | None, *, timeout_s: float) -> None:
+        if not url or not token:
+            raise BadSetting(
+                'read = "rest" needs rest_url and rest_token below [slurm]',
+                hint='rest_url = "http://127.0.0.1:6820", rest_token = "/etc/offpeak/slurm.token"',
+            )
+        self._url, self._token, self._timeout_s = url.rstrip("/"), token, timeout_s
+
+    def read(self) -> SlurmSnapshot:
+        """Return jobs, nodes, reservations. Raises CannotAskSlurm if slurmrestd refuses, SlurmIsSilent if silent."""
+        with self._session() as session:
+            version = newest_rest_version(self._get(session, "/openapi/v3"))
+            if not version:
+                raise CannotAskSlurm(
+                    f"{self._url}: offers no jobs", hint="start it with openapi plugins: slurmrestd -s"
+                )
+            jobs, nodes, reservations = (
+                self._get(session, f"/slurm/{version}/{what}") for what in ("jobs", "nodes", "reservations")
+            )
+        return SlurmSnapshot(
+            jobs_of_json(jobs, source=self._url),
+            nodes_of_json(nodes, source=self._url),
+            reservations_of_json(reservations, source=self._url),
+        )
+
+    @contextmanager
+    def _session(self) -> Iterator["Session"]:
+        # Its import is slow, and only this reader needs it.
+        from requests import RequestException, Session, Timeout
+
+        token = read_secret(self._token)
+        with Session() as session:
+            session.trust_env = False
+            session.headers["X-SLURM-USER-NAME"] = token_user(token)
+            session.headers["X-SLURM-USER-TOKEN"] = token.value
+            try:
+                yield session
+            except Timeout:
+                message = f"{self._url}: no answer within {self._timeout_s:g} s"
+                raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
+            except RequestException as problem:
+                message = f"{self._url}: cannot be reached: {type(problem).__name__}"
+                raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
+
+    def _get(self, session: "Session", path: str) -> bytes:
+        answer = session.get(f"{self._url}{path}", timeout=self._timeout_s, allow_redirects=False)
+        if answer.status_code in (401, 403):
+            message = f"{self._url}: refuses the token in {self._token}"
+            raise CannotAskSlurm(message, hint=TOKEN_HINT.format(path=self._token))
+        if not answer.ok:
+            message = f"{self._url}{path}: answers {answer.status_code} {answer.reason}"
+            raise CannotAskSlurm(message, hint="slurmrestd's log, or `journalctl -u slurmrestd`, says why")
+        return answer.content
+
+
+def newest_rest_version(openapi: bytes) -> str:
+    """Return the newest version, such as v0.0.44, in which the server offers jobs; "" if there is none."""
+    try:
+        paths = json.loads(openapi)["paths"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    versions = {int(match[2]): match[1] for match in map(_JOBS_PATH.fullmatch, paths) if match}
+    return versions[max(versions)] if versions else ""
+
+
+def token_user(token: Secret) -> str:
+    """Return the user of a JSON web token; "root" if it names none."""
+    try:
+        claims = token.value.split(b".")[1]
+        return str(json.loads(base64.urlsafe_b64decode(claims + b"=="))["sun"])
+    except (IndexError, KeyError, TypeError, ValueError):
+        return "root"
+
+
+CHILD = Path(__file__).with_name("pyslurm_child.py")
+
+TRES = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
+"""Fields that pyslurm lacks: its tres_per_node is None for a GRES, its tres_per_task an object."""
+TRES_ARGUMENTS = (
+    *("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all"),
+    "--Format=JobID:|," + ":|,".join(name.replace("_", "-") for name in TRES) + ":",
+)
+
+READ_TEXT_HINT = 'write read = "text" below [slurm]'
+
+FIRST_ON_INDEX = (25, 11)
+"""The oldest version of pyslurm on the package index."""
+
+_RELEASE = re.compile(r"(\d+)\.(\d+)")
+
+
+def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
+    """Return jobs and nodes from pyslurm, all else from squeue and scontrol. Raises CannotAskSlurm if it is unfit."""
+    check_pyslurm(timeout_s)
+    try:
+        # -P: the folder of the program is not searched for imports.
+        answer = ask(sys.executable, "-P", str(CHILD), timeout_s=timeout_s)
+    except CannotAskSlurm as problem:
+        # The kind of the error stays: pyslurm itself gives up after 10 s.
+        raise type(problem)(f"pyslurm: {str(problem).partition(': ')[2]}", hint=READ_TEXT_HINT) from None
+    tres = tres_of_text(ask("squeue", *TRES_ARGUMENTS, timeout_s=timeout_s))
+    reservations = ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s)
+    return SlurmSnapshot(
+        jobs_of_json(with_tres(answer, tres), source="pyslurm"),
+        nodes_of_json(answer, source="pyslurm"),
+        reservations_of_text(reservations),
+    )
+
+
+def tres_of_text(text: bytes) -> dict[int, dict[str, str]]:
+    """Return each job's TRES per job, node, socket and task, as squeue prints them for TRES_ARGUMENTS."""
+    rows = (line.split("|") for line in text.decode(errors="replace").splitlines())
+    return {int(row[0]): dict(zip(TRES, row[1:], strict=True)) for row in rows if len(row) == 1 + len(TRES)}
+
+
+def with_tres(answer: bytes, tres: Mapping[int, Mapping[str, str]]) -> bytes:
+    """Return pyslurm's jobs with their TRES from squeue; a job that has ended since has none."""
+    jobs = json.loads(answer)["jobs"]
+    return json.dumps({"jobs": [job | tres.get(job["job_id"], {}) for job in jobs]}).encode()
+
+
+def check_pyslurm(timeout_s: float) -> None:
+    """Return if pyslurm is installed and of Slurm's own version, by year and month. Raises CannotAskSlurm if not."""
+    major, minor = slurm_version(timeout_s)
+    try:
+        installed = version("pyslurm")
+    except PackageNotFoundError:
+        hint = f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}"
+        raise CannotAskSlurm("pyslurm: is not installed", hint=hint) from None
+    match = _RELEASE.match(installed)
+    if not match or (int(match[1]), int(match[2])) != (major, minor):
+        message = f"pyslurm: {installed} is not made for Slurm {major}.{minor:02}"
+        raise CannotAskSlurm(message, hint=f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}")
+
+
+def _install_pyslurm_hint(major: int, minor: int) -> str:
+    if (major, minor) < FIRST_ON_INDEX:
+        return f"pyslurm for Slurm {major}.{minor:02} is not on the package index: build it from its source"
+    folders = "SLURM_INCLUDE_DIR=/usr/include SLURM_LIB_DIR=/usr/lib"
+    return install_hint("pyslurm", f"pyslurm=={major}.{minor}.*", environment=folders)
 
 
 class SlurmScheduler:

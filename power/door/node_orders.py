@@ -19,7 +19,6 @@ from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from power.drivers.registry import DriverPool
-from power.interlocks.breaker import Breaker, BreakerTerms
 from power.interlocks.preconditions import (
     HELD,
     AvailabilityLimits,
@@ -34,6 +33,8 @@ from power.interlocks.preconditions import (
     require_proven_standby,
 )
 from power.interlocks.rate_limits import (
+    Breaker,
+    BreakerTerms,
     PowerStep,
     find_groups,
     limit_cycles_per_day,

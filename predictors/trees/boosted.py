@@ -13,8 +13,18 @@ from offpeak.model.jobs import Jobs
 from offpeak.text import counted
 from predictors.port import LEVELS, Prediction, Restorable, State, join_states, scalar_array, state_part
 from predictors.recent_errors import ErrorsBySize, OpenQuestions
-from predictors.trees.forest import Forest, forest_state, restore_forest
-from predictors.trees.grow import Growth, GrowthSchedule, TrainingData, TrainingHistory, can_grow, grow, no_trees
+from predictors.trees.forest import (
+    Forest,
+    Growth,
+    GrowthSchedule,
+    TrainingData,
+    TrainingHistory,
+    can_grow,
+    forest_state,
+    grow,
+    no_trees,
+    restore_forest,
+)
 from predictors.trees.running_statistics import RunningStatistics
 
 WEEK_DAYS = 7

@@ -9,8 +9,17 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.text import counted
 from predictors.port import Prediction, Restorable, State, join_states, scalar_array, state_part
 from predictors.recent_errors import OpenQuestions
-from predictors.trees.forest import Forest, forest_state, restore_forest
-from predictors.trees.grow import Growth, GrowthSchedule, TrainingHistory, can_grow, grow, no_trees
+from predictors.trees.forest import (
+    Forest,
+    Growth,
+    GrowthSchedule,
+    TrainingHistory,
+    can_grow,
+    forest_state,
+    grow,
+    no_trees,
+    restore_forest,
+)
 from predictors.trees.running_statistics import COMMON, RECENT_MEAN, RunningStatistics
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.states import FEATURES

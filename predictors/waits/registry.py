@@ -17,7 +17,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import Snapshot
 from predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain, check_state, join_states, state_part
 from predictors.recent_errors import OpenQuestions
-from predictors.trees.grow import GrowthSchedule, can_grow
+from predictors.trees.forest import GrowthSchedule, can_grow
 from predictors.waits.boosted import SCHEDULE, BoostedWaits
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.similar_jobs import SimilarJobs

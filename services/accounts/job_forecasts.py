@@ -24,7 +24,7 @@ from predictors.choice import ChosenErrors, ChosenPredictor
 from predictors.job_history import jobs_at_submission, stable_code
 from predictors.job_power import chosen_power
 from predictors.port import ModelOrigin, certain, load_model, save_model
-from predictors.run_times.registry import UNLIMITED_S, chosen_run_time
+from predictors.run_times import UNLIMITED_S, chosen_run_time
 from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_draws import ASSUMED, DeclaredDraw, JobDraw, NodeKind, draw_by_class, find_declared_draw
 from services.accounts.job_use import BookedJob

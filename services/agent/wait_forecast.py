@@ -18,8 +18,7 @@ from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import MINUTE_S, WEEK_S
 from offpeak.model.request import Request
-from plugin.federation.site_report import NO_WAITS, PartitionTerms
-from plugin.federation.site_waits import wait_on_pools
+from plugin.federation.site_report import NO_WAITS, PartitionTerms, wait_on_pools
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from power.live.engine_process import simulate_apart

@@ -16,7 +16,7 @@ from offpeak.machines.node_sets import fold_names
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
-from offpeak.model.priority import PriorityOrder
+from offpeak.model.limits import PriorityOrder
 from offpeak.model.request import Chunk, Request
 from offpeak.text import counted, natural_key
 from sim_backend.case.machine_size import AllocationUnits

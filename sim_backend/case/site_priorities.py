@@ -12,7 +12,7 @@ import numpy as np
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.jobs import Jobs, LogNames
-from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
+from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from offpeak.model.request import Request
 from offpeak.text import counted
 from sim_backend.mixed.priorities import ROOT, Priorities, ShareTree

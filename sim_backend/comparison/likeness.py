@@ -14,7 +14,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs, LogNames
-from offpeak.model.priority import PriorityOrder
+from offpeak.model.limits import PriorityOrder
 from offpeak.model.request import Request
 from offpeak.text import natural_key
 from sim_backend.comparison.compare import Comparison

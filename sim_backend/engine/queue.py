@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpeak.compiled import in_place, index, part
-from predictors.run_times.last_two import predict_run_time
+from predictors.run_times import predict_run_time
 from sim_backend.engine.state import (
     BEST_FIT,
     BLOCK,

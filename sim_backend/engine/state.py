@@ -209,7 +209,7 @@ class State(NamedTuple):
 
     `ends` is a binary heap of the slots of all running jobs by (end, start number), unused if each job ends when
     expected. `expected` holds the slots of jobs that still hold nodes, sorted by (expected end, start), in 4 bytes each
-    because they are moved often. `recent_s` is the state of predictors.run_times.last_two. `start_s` is the
+    because they are moved often. `recent_s` is the state of predictors.run_times. `start_s` is the
     result: the start of each job, NOT_YET before it.
     """
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offpeak.compiled import kernel
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.priority import PriorityWeights
+from offpeak.model.limits import PriorityWeights
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.mixed.advance import DECIDE, FULL, advance
 from sim_backend.mixed.case import MixedCase

@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
 from plugin.pbs.commands import limit_s
-from plugin.pbs.requests import chunks_of, parse_tasks
+from plugin.pbs.jobs import chunks_of, parse_tasks
 from sim_backend.pbs_standin.pbs import HOOK_ERROR, OPENPBS, Pbs, PbsError
 from sim_backend.scheduler.cluster import SimJob
 

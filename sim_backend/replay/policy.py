@@ -8,7 +8,7 @@ from offpeak.settings.replay import SchedulingSettings
 from offpeak.text import did_you_mean
 from plugin.capacity.port import CapacityPolicy
 from plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
-from predictors.trees.grow import can_grow
+from predictors.trees.forest import can_grow
 from sim_backend.engine.state import (
     BEST_FIT,
     CONSERVATIVE,

@@ -1,7 +1,7 @@
 """The agent's predictor of run times in a replay, for the what-if simulations of capacity policies.
 
 The agent predicts each job when it is submitted, learns it when it ends, and predicts all jobs again whenever it plans
-(predictors.run_times.registry.chosen_run_time). Here the same kernels do so for the jobs of a log: before each
+(predictors.run_times.chosen_run_time). Here the same kernels do so for the jobs of a log: before each
 decision they catch up with the submissions and the ends since the last one, in their order. A decision is made once in
 thousands of events, so a replay without one loses nothing.
 """
@@ -22,8 +22,7 @@ from predictors.choice import NAIVE, USED, ChoiceMemory, ChoiceRule, learn_error
 from predictors.job_history import add_outcome, closest_kind
 from predictors.port import LEVELS, MEDIAN
 from predictors.recent_errors import LENGTH, ErrorWindow, error_factor, new_windows
-from predictors.run_times.last_two import learn_run_time, predict_run_time
-from predictors.run_times.registry import KINDS, UNLIMITED_S, RunTimeQuantity
+from predictors.run_times import KINDS, UNLIMITED_S, RunTimeQuantity, learn_run_time, predict_run_time
 from predictors.trees.boosted import categories
 from predictors.trees.running_statistics import CategoryTable, RunningStatistics, remember_row
 from sim_backend.engine.state import NOT_YET, USER_ESTIMATE

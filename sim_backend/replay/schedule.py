@@ -16,7 +16,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
 from plugin.window_policy import ARRIVAL
 from predictors.job_history import jobs_at_submission
-from predictors.run_times.registry import boosted_run_time
+from predictors.run_times import boosted_run_time
 from sim_backend.engine.advance import DECIDE, advance
 from sim_backend.engine.state import (
     FORESEEN_RUNTIME,

@@ -15,8 +15,8 @@ from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
+from offpeak.model.limits import SitePriority
 from offpeak.model.local_time import date_text, parse_zone
-from offpeak.model.priority import SitePriority
 from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout

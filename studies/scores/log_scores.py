@@ -25,7 +25,7 @@ from offpeak.text import counted
 from power.whatif.simulation import simulate_waits_s
 from predictors.job_power import POWER_PREDICTORS, readings_w
 from predictors.port import Predictor
-from predictors.run_times.registry import RUN_TIME_PREDICTORS, boosted_run_time
+from predictors.run_times import RUN_TIME_PREDICTORS, boosted_run_time
 from predictors.scores import (
     Exam,
     JobExam,
@@ -38,7 +38,7 @@ from predictors.scores import (
     wait_exam,
 )
 from predictors.trees.boosted import SCHEDULE, BoostedTrees
-from predictors.trees.grow import GrowthSchedule, can_grow
+from predictors.trees.forest import GrowthSchedule, can_grow
 from predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
 from sim_backend.case.machine_size import NODES, units_of
 from sim_backend.replay.policy import parse_policy

@@ -13,7 +13,7 @@ from slurm_fixtures import SlurmAccounting
 from benchmarks.local_slurm.processes import SEARCH_PATH
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import NodeChange
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler

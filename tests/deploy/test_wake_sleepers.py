@@ -16,7 +16,7 @@ import pytest
 from pbs_standin import StandIn, standin
 
 from offpeak.model.orders import NodeChange
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.node import Node

@@ -12,7 +12,7 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.machines.inventory import Inventory, SleepMethod
 from offpeak.model.orders import NodeOrder
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
 
 OPEN = replace(ALL_OPEN, nodes="node[2-3]")

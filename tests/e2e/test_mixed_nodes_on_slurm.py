@@ -12,7 +12,7 @@ from benchmarks.local_slurm.cluster import NEEDED, PoweredCluster, powered_clust
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.files import LongText
 from offpeak.model.cluster import Cluster, NodeType
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.cluster_view import cluster_of
 from plugin.slurm.accounting import sacct_text
 from plugin.slurm.scheduler import SlurmScheduler

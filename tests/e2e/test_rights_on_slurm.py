@@ -46,7 +46,7 @@ def private(cluster: SlurmCluster) -> Iterator[SlurmCluster]:
 
 ASKS = """
 from offpeak.errors import SchedulerError
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.slurm.nodes import node_in_use
 from plugin.slurm.configuration import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
@@ -69,7 +69,7 @@ ORDERS = """
 from zoneinfo import ZoneInfo
 from offpeak.errors import SchedulerError
 from offpeak.settings.agent import AgentSettings
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from offpeak.settings.table import Settings
 from plugin.queue_hook.queue_plan import plan_queue
 from plugin.scheduler.job import JobState

@@ -10,8 +10,8 @@ from slurm_fixtures import sleeping_slurm
 from slurm_queue import submit
 
 from offpeak.ledger.ledger import Ledger
+from offpeak.settings.agent import SlurmSettings
 from offpeak.settings.ledger import LedgerSettings
-from offpeak.settings.schedulers import SlurmSettings
 from plugin.scheduler.job import Job, join_array_tasks
 from plugin.slurm.scheduler import SlurmScheduler
 from predictors.recent_errors import ErrorsBySize

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler, jobs_of_json
 from plugin.pbs.torque import TorqueScheduler, jobs_of_xml

@@ -14,7 +14,7 @@ from slurm_queue import submit
 from benchmarks.local_slurm.processes import ME, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.request import Chunk
-from offpeak.settings.schedulers import PbsSettings, SlurmSettings
+from offpeak.settings.agent import PbsSettings, SlurmSettings
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler

@@ -7,10 +7,10 @@ from laws import LAWS, Subject
 from random_jobs import alike, populations
 
 from predictors.job_power import POWER_PREDICTORS, DeclaredPower, JobPowerQuantity, chosen_power
-from predictors.run_times.registry import RUN_TIME_PREDICTORS, RunTimeQuantity, chosen_run_time
+from predictors.run_times import RUN_TIME_PREDICTORS, RunTimeQuantity, chosen_run_time
 from predictors.scores import power_exam, run_time_exam
 from predictors.trees.boosted import BoostedTrees
-from predictors.trees.grow import Growth, GrowthSchedule
+from predictors.trees.forest import Growth, GrowthSchedule
 
 jobs = st.one_of(populations, alike)
 run_times = jobs.map(lambda all_jobs: run_time_exam(all_jobs, all_jobs.logged_start_s))

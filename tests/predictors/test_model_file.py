@@ -9,10 +9,8 @@ from laws import ORIGIN
 from offpeak.errors import BadInput, CannotWrite
 from predictors.job_power import DeclaredPower
 from predictors.port import load_model, save_model
-from predictors.run_times.last_two import LastTwo
-from predictors.run_times.registry import boosted_run_time
-from predictors.trees.forest import Forest, forest_state, restore_forest
-from predictors.trees.grow import Growth, TrainingData, grow
+from predictors.run_times import LastTwo, boosted_run_time
+from predictors.trees.forest import Forest, Growth, TrainingData, forest_state, grow, restore_forest
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.installation import install_hint
-from predictors.run_times.registry import chosen_run_time
+from predictors.run_times import chosen_run_time
 from predictors.scores import take_exam
 from sim_backend.sample import SAMPLE_SACCT
 from studies.day_ahead.inputs import PricePlace, make_forecasts

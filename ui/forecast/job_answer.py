@@ -22,10 +22,9 @@ from power.whatif.snapshot_file import read_snapshot
 from predictors.job_history import jobs_at_submission, stable_code, with_stable_codes
 from predictors.job_power import DeclaredPower, boosted_power, power_history
 from predictors.port import ModelOrigin, Prediction, Predictor, load_model, save_model
-from predictors.run_times.last_two import LastTwo
-from predictors.run_times.registry import UserEstimate, boosted_run_time, similar_run_times
+from predictors.run_times import LastTwo, UserEstimate, boosted_run_time, similar_run_times
 from predictors.scores import Exam, teach
-from predictors.trees.grow import SELDOM
+from predictors.trees.forest import SELDOM
 from predictors.waits.registry import arbiter
 from predictors.waits.states import LogStates, if_submitted_now
 from sim_backend.traces.filters import last_days

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.cluster_file import cluster_text, parse_cluster, read_cluster
-from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
-from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
+from offpeak.model.limits import (
+    Allowance,
+    PreemptionRules,
+    PreemptMode,
+    PriorityOrder,
+    PriorityWeights,
+    Qos,
+    ShareAccount,
+    SitePriority,
+)
 
 ALPS = """
 qos = ["normal", "high"]

@@ -15,9 +15,8 @@ from offpeak.model.step_series import Series
 from offpeak.settings.plan import Revenue
 from plugin.day_plan.day_plan import DayPlan, constraints_of
 from plugin.day_plan.inputs import PlanInputs
-from plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS
+from plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS, find_queue_order
 from plugin.day_plan.make import plan_day
-from plugin.day_plan.pool_plan import find_queue_order
 from plugin.planner.searches import budget_of
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node

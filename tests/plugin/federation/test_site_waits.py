@@ -18,10 +18,10 @@ from plugin.federation.site_report import (
     PoolWaits,
     SiteReport,
     WaitTable,
+    expected_wait,
     parse_report,
     report_json,
 )
-from plugin.federation.site_waits import expected_wait
 from plugin.federation.sites import Grid, Reach, Site
 
 NOW_S = 1_795_215_600

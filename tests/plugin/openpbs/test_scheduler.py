@@ -10,7 +10,7 @@ from pbs_standin import StandIn, installed, standin
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler

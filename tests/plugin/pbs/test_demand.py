@@ -8,8 +8,7 @@ from queue_site import a_job
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk, Request
 from plugin.pbs.demand import with_demand
-from plugin.pbs.jobs import PbsJob
-from plugin.pbs.requests import chunks_of
+from plugin.pbs.jobs import PbsJob, chunks_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodeUse
 

@@ -8,7 +8,7 @@ from pbs_standin import StandIn, standin
 from recorded_pbs import recordings
 
 from offpeak.model.orders import NodeChange
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
 from plugin.pbs.openpbs import OpenPbsScheduler, assigned_of_json

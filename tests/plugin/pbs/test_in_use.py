@@ -7,7 +7,7 @@ import pytest
 from pbs_standin import StandIn, standin
 
 from offpeak.model.orders import NodeChange
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, holders
 from plugin.pbs.openpbs import OpenPbsScheduler, placed_jobs_of_text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pbs_standin import standin
 
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler

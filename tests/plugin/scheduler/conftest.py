@@ -11,7 +11,7 @@ from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
 from slurm_fixtures import sleeping_slurm
 
 from benchmarks.local_slurm.servers import SlurmCluster
-from offpeak.settings.schedulers import PbsSettings, SlurmSettings
+from offpeak.settings.agent import PbsSettings, SlurmSettings
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Ranking

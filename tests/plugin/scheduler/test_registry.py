@@ -9,8 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from offpeak.errors import BadInput, SchedulerError
-from offpeak.settings.agent import AgentSettings
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import AgentSettings, PbsSettings
 from offpeak.settings.table import BY_NAME, Settings
 from plugin.scheduler.registry import SCHEDULERS, DemoScheduler, scheduler_name, scheduler_of
 

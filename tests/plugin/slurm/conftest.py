@@ -9,7 +9,7 @@ import pytest
 from slurm_fixtures import SlurmAccounting
 
 from benchmarks.local_slurm.servers import SlurmCluster
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
 
 UseSettings = Callable[[str], SlurmCluster]

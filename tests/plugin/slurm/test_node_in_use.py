@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.configuration import AdminLevel, SlurmRights
 from plugin.slurm.nodes import node_in_use

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
+from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from plugin.slurm import priority
 from plugin.slurm.commands import CannotAskSlurm, parse_config
 from plugin.slurm.priority import parse_priority, parse_shares, read_priority

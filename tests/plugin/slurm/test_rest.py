@@ -12,12 +12,11 @@ from slurmrestd_server import PACKAGES, PROGRAMS, settings_with_key, slurmrestd,
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.errors import BadInput, BadSetting
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.readers import SlurmRest, newest_rest_version
-from plugin.slurm.scheduler import SlurmScheduler
+from plugin.slurm.scheduler import SlurmRest, SlurmScheduler, newest_rest_version
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from slurm_queue import empty, full, submit
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.request import Chunk, Request
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking, Scheduler
 from plugin.slurm.changes import HELD_COMPLAINT

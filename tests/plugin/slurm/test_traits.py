@@ -6,7 +6,7 @@ import pytest
 
 from offpeak.model.cluster import NO_TIMING, SchedulerTiming
 from offpeak.model.limits import PreemptMode, SiteLimits
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.port import Ranking
 from plugin.slurm import scheduler
 from plugin.slurm.changes import ScontrolOptions

@@ -12,7 +12,7 @@ from pbs_standin import StandIn, standin
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
-from offpeak.settings.schedulers import PbsSettings
+from offpeak.settings.agent import PbsSettings
 from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
 from plugin.pbs.torque import NO_METHOD, QUEUE_MOVED, ReorderMethod, TorqueScheduler, find_reorder_method, plan_swaps
 from plugin.scheduler.job import Job, JobState

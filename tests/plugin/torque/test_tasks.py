@@ -7,8 +7,8 @@ from pbs_standin import standin
 
 from offpeak.model.orders import NodeChange
 from offpeak.model.request import Chunk, Request
-from offpeak.settings.schedulers import PbsSettings
-from plugin.pbs.requests import chunks_of, parse_tasks
+from offpeak.settings.agent import PbsSettings
+from plugin.pbs.jobs import chunks_of, parse_tasks
 from plugin.pbs.torque import TorqueScheduler, jobs_of_xml
 from sim_backend.pbs_standin.submission import req_information
 

@@ -12,7 +12,7 @@ from offpeak.door.journal import EffectHistory
 from offpeak.errors import BadSetting
 from offpeak.model.orders import NodeOrder
 from power.drivers.port import NeededLogins
-from power.interlocks.breaker import Breaker, BreakerTerms
+from power.interlocks.rate_limits import Breaker, BreakerTerms
 
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 BY_HAND = replace(OFF, by="admin ada")

@@ -5,7 +5,7 @@ from datetime import UTC
 import numpy as np
 import pytest
 
-from predictors.run_times.registry import UserEstimate, boosted_run_time
+from predictors.run_times import UserEstimate, boosted_run_time
 from predictors.scores import compute_score, run_time_exam, take_exam
 from sim_backend.traces.read import read_log
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from random_jobs import jobs_of, populations
 
 from predictors.job_history import jobs_at_submission
-from predictors.run_times.last_two import LastTwo
-from predictors.run_times.registry import RUN_TIME_PREDICTORS, UserEstimate, chosen_run_time, similar_run_times
+from predictors.run_times import RUN_TIME_PREDICTORS, LastTwo, UserEstimate, chosen_run_time, similar_run_times
 from predictors.scores import compute_score, take_exam
 from studies.scores.log_scores import read_log_file, run_times_of
 

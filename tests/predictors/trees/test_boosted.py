@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from random_jobs import user_habits
 
-from predictors.run_times.registry import RunTimeQuantity
+from predictors.run_times import RunTimeQuantity
 from predictors.scores import compute_score, run_time_exam, take_exam
 from predictors.trees.boosted import BoostedTrees
-from predictors.trees.grow import Growth, GrowthSchedule
+from predictors.trees.forest import Growth, GrowthSchedule
 
 GROWTH, SCHEDULE = Growth(trees=20, least_rows=20), GrowthSchedule(least=300)
 JOBS = user_habits(1500, 1)

@@ -8,7 +8,7 @@ from logged_waits import jobs_of
 
 from predictors.port import LEVELS, certain
 from predictors.scores import compute_score, take_exam, wait_exam
-from predictors.trees.grow import Growth
+from predictors.trees.forest import Growth
 from predictors.waits.boosted import BoostedWaits
 from predictors.waits.questions import NO_JOB
 from predictors.waits.registry import Arbiter

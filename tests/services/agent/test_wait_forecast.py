@@ -22,8 +22,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
-from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits
-from plugin.federation.site_waits import SiteWait
+from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits, SiteWait
 from plugin.queue_hook.facts import QueueFacts, WaitAllowance
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse, PowerState

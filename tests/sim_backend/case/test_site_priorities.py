@@ -8,8 +8,7 @@ from random_logs import log_of
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.jobs import LogNames, Trace
-from offpeak.model.limits import Qos
-from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
+from offpeak.model.limits import PriorityOrder, PriorityWeights, Qos, ShareAccount, SitePriority
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import Settings

@@ -10,7 +10,7 @@ from share_trees import share_tree
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
-from offpeak.model.priority import PriorityWeights
+from offpeak.model.limits import PriorityWeights
 from offpeak.model.request import Chunk, Request
 from sim_backend.engine.state import NOT_YET
 from sim_backend.mixed.advance import FULL

@@ -13,9 +13,9 @@ from benchmarks.local_slurm.processes import wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
-from offpeak.model.priority import PriorityOrder, PriorityWeights
+from offpeak.model.limits import PriorityOrder, PriorityWeights
 from offpeak.model.request import Chunk, Request
-from offpeak.settings.schedulers import SlurmSettings
+from offpeak.settings.agent import SlurmSettings
 from plugin.slurm.priority import read_priority
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.mixed.case import MixedJobs, mixed_case

@@ -14,7 +14,7 @@ from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs, Snaps
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
 from power.capacity.registry import make_capacity_policy
-from predictors.run_times.registry import chosen_run_time
+from predictors.run_times import chosen_run_time
 from sim_backend.engine.state import EXACT_RUNTIME, NOT_YET
 from sim_backend.replay.powered import PoweredMachine, PoweredReplay, replay_powered
 from sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, RunningSince, SubmittedJobs

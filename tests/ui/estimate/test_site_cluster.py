@@ -11,8 +11,7 @@ from offpeak.errors import SchedulerError
 from offpeak.files import LongText
 from offpeak.model.cluster import Partition
 from offpeak.model.cluster_file import cluster_text, parse_cluster
-from offpeak.model.limits import Qos, SiteLimits
-from offpeak.model.priority import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
+from offpeak.model.limits import PriorityOrder, PriorityWeights, Qos, ShareAccount, SiteLimits, SitePriority
 from offpeak.settings.replay import LogSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.port import SchedulerView
