@@ -4,7 +4,6 @@ import math
 import re
 import shlex
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -64,36 +63,19 @@ class _Options(ArgumentParser):
         raise BadInput(message)
 
 
-def _options(flags: Iterable[tuple[str, ...]]) -> _Options:
+def _options(flags: str) -> _Options:
     options = _Options(add_help=False, allow_abbrev=False)
-    for flag in flags:
-        options.add_argument(*flag)
+    for flag in flags.split():
+        options.add_argument(*flag.split("/"))
     return options
 
 
 _SLURM = _options(
-    (
-        ("-N", "--nodes"),
-        ("-n", "--ntasks"),
-        ("-c", "--cpus-per-task"),
-        ("--ntasks-per-node",),
-        ("-t", "--time"),
-        ("-A", "--account"),
-        ("-C", "--constraint"),
-        ("-a", "--array"),
-        ("-J", "--job-name"),
-        ("--comment",),
-        ("-p", "--partition"),
-        ("--mem",),
-        ("--mem-per-cpu",),
-        ("-G", "--gpus"),
-        ("--gpus-per-node",),
-        ("--gpus-per-task",),
-        ("--gres",),
-    )
+    "-N/--nodes -n/--ntasks -c/--cpus-per-task --ntasks-per-node -t/--time -A/--account -C/--constraint -a/--array "
+    "-J/--job-name --comment -p/--partition --mem --mem-per-cpu -G/--gpus --gpus-per-node --gpus-per-task --gres"
 )
 _SLURM.add_argument("--exclusive", nargs="?", const="node")
-_PBS = _options((("-A",), ("-J",), ("-t",), ("-v",), ("-N",), ("-q",)))
+_PBS = _options("-A -J -t -v -N -q")
 _PBS.add_argument("-l", action="append", default=[])
 
 

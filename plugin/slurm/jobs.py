@@ -45,19 +45,12 @@ STATE_FLAGS = {
     "RESV_DEL_HOLD": JobState.HELD,
     "SIGNALING": JobState.ENDS,
 }
+_ENDED = ("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE")
 BASE_STATES = {
     "PENDING": JobState.PENDING,
     "RUNNING": JobState.RUNNING,
     "SUSPENDED": JobState.SUSPENDED,
-    "COMPLETED": JobState.ENDED,
-    "CANCELLED": JobState.ENDED,
-    "FAILED": JobState.ENDED,
-    "TIMEOUT": JobState.ENDED,
-    "NODE_FAIL": JobState.ENDED,
-    "PREEMPTED": JobState.ENDED,
-    "BOOT_FAIL": JobState.ENDED,
-    "DEADLINE": JobState.ENDED,
-    "OUT_OF_MEMORY": JobState.ENDED,
+    **dict.fromkeys((*_ENDED, "OUT_OF_MEMORY"), JobState.ENDED),
 }
 _STATES = STATE_FLAGS | BASE_STATES
 

@@ -7,57 +7,38 @@ minute and then ends Python.
 import json
 import sys
 
-JOB = {
+
+def _same(names: str) -> dict[str, str]:
+    return {name: name for name in names.split()}
+
+
+JOB = _same(
+    "state_reason user_name account name comment partition qos required_nodes excluded_nodes "
+    "memory_per_node memory_per_cpu priority nice cpus licenses time_limit submit_time eligible_time "
+    "start_time end_time scheduled_nodes"
+) | {
     "job_id": "id",
     "array_job_id": "array_id",
     "array_task_string": "array_tasks_waiting",
     "array_max_tasks": "array_tasks_parallel",
     "het_job_id": "heterogeneous_id",
     "job_state": "state",
-    "state_reason": "state_reason",
-    "user_name": "user_name",
-    "account": "account",
-    "name": "name",
-    "comment": "comment",
-    "partition": "partition",
     "features": "constraints",
     "resv_name": "reservation",
-    "qos": "qos",
-    "required_nodes": "required_nodes",
-    "excluded_nodes": "excluded_nodes",
-    "memory_per_node": "memory_per_node",
-    "memory_per_cpu": "memory_per_cpu",
     "minimum_cpus_per_node": "min_cpus_per_node",
-    "priority": "priority",
-    "nice": "nice",
     "node_count": "num_nodes",
-    "cpus": "cpus",
     "tasks": "ntasks",
-    "licenses": "licenses",
-    "time_limit": "time_limit",
-    "submit_time": "submit_time",
-    "eligible_time": "eligible_time",
-    "start_time": "start_time",
-    "end_time": "end_time",
     "nodes": "allocated_nodes",
-    "scheduled_nodes": "scheduled_nodes",
     "dependency": "dependencies",
 }
-NODE = {
-    "name": "name",
-    "state": "state",
+NODE = _same("name state real_memory boot_time reason partitions comment") | {
     "alloc_cpus": "allocated_cpus",
     "cpus": "total_cpus",
-    "real_memory": "real_memory",
-    "boot_time": "boot_time",
     "last_busy": "last_busy_time",
-    "reason": "reason",
     "reason_set_by_user": "reason_user",
     "reason_changed_at": "reason_time",
-    "partitions": "partitions",
     "features": "available_features",
     "gres": "configured_gres",
-    "comment": "comment",
 }
 
 
