@@ -133,3 +133,8 @@ def iso_text(unix_s: float, zone: tzinfo) -> str:
 def utc_text(unix_s: float) -> str:
     """Return an instant in UTC: "2026-11-22T08:00:00Z"."""
     return f"{datetime.fromtimestamp(round(unix_s), UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def utc_minute_text(unix_s: float) -> str:
+    """Return the time in UTC to the minute: "2024-11-04T23:00Z"."""
+    return f"{datetime.fromtimestamp(unix_s, UTC):%Y-%m-%dT%H:%MZ}"

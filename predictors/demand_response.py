@@ -19,7 +19,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
+from offpeak.display import utc_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, MINUTE_S, WEEK_S
@@ -275,7 +276,7 @@ def make_report(event: CapEvent, cap: PowerCap, intervals: Sequence[MeasuredInte
         "programID": event.program_id,
         "eventID": event.event_id,
         "clientName": client,
-        "reportName": f"{cap.reason} {_utc_text(cap.from_s)}",
+        "reportName": f"{cap.reason} {utc_text(cap.from_s)}",
         "payloadDescriptors": [
             {
                 "objectType": "REPORT_PAYLOAD_DESCRIPTOR",
@@ -308,8 +309,4 @@ def _report_interval(number: int, interval: MeasuredInterval) -> dict[str, Any]:
 
 
 def _period(from_s: int, until_s: int) -> dict[str, str]:
-    return {"start": _utc_text(from_s), "duration": f"PT{until_s - from_s}S"}
-
-
-def _utc_text(at_s: int) -> str:
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return {"start": utc_text(from_s), "duration": f"PT{until_s - from_s}S"}

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.display import utc_minute_text
 from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.tariff import Tariff, tariff_series
 from predictors.choice import NAIVE, ChosenErrors
 from predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tariff
-from predictors.feeds.energy_charts import format_utc
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownSeries, Window
 from predictors.port import ModelOrigin, Prediction, certain, load_model, save_model
@@ -90,7 +90,9 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     problems = (*damage, *known.problems, *(problem for each in inputs for problem in each.problems))
     current = replace(known, problems=problems)
     if 0 < predictor.known_until_s < window.from_s - TOO_OLD_S:
-        old = FeedProblem(FeedCondition.TOO_OLD, "forecast", f"the last one ends {format_utc(predictor.known_until_s)}")
+        old = FeedProblem(
+            FeedCondition.TOO_OLD, "forecast", f"the last one ends {utc_minute_text(predictor.known_until_s)}"
+        )
         return _by_tariff(source.tariff, window, replace(current, problems=(*current.problems, old)))
     try:
         prediction = predictor.predict(steps, now_s)

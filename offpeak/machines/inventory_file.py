@@ -1,7 +1,6 @@
 """Reads an inventory: the tables and keys of the TOML file that lists nodes and PDUs, and how each is reached."""
 
 import re
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from offpeak.files import read_bytes
 from offpeak.machines.credentials import Credential, secret_path
 from offpeak.machines.inventory import SLEEP_METHODS, Enrolment, Hardware, Inventory, InventoryNode, Pdu, SleepMethod
 from offpeak.machines.node_sets import expand_in_order
-from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, check_shape
+from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, read_shape
 from offpeak.text import did_you_mean
 
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -125,17 +124,9 @@ def read_inventory(path: Path) -> Inventory:
     if not path.exists():
         hint = "docs/reference/inventory.md shows how one is written; `offpeak virtual` makes one to try things on"
         raise BadInventory(f"{path}: there is no inventory", hint=hint)
-    shape = check_shape(_parse_toml(path), InventoryShape, file=str(path), error=BadInventory)
+    text = read_bytes(path, BadInventory)
+    shape = read_shape(text, InventoryShape, file=str(path), error=BadInventory)
     return _Reader(path, shape).inventory()
-
-
-def _parse_toml(path: Path) -> dict[str, object]:
-    try:
-        return tomllib.loads(read_bytes(path, BadInventory).decode())
-    except UnicodeDecodeError:
-        raise BadInventory(f"{path}: is not UTF-8 text", hint="save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as problem:
-        raise BadInventory(f"{path}: {problem}", hint='the file is TOML: text stands in quotes, a = "b"') from None
 
 
 class _Reader:

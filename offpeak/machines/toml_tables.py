@@ -1,4 +1,4 @@
-"""Checks parsed TOML against the shape of its tables, and explains in one line what is wrong and what to write instead.
+"""Checks TOML against the shape of its tables, and explains in one line what is wrong and what to write instead.
 
 Unknown keys are refused, and text with a unit is read as in the settings.
 """
@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, 
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from offpeak.errors import BadInput
+from offpeak.model.toml_file import parse_toml
 from offpeak.settings.kinds import DURATION, POWER, SettingKind
 from offpeak.text import did_you_mean
 
@@ -41,13 +42,12 @@ Place = tuple[str | int, ...]
 INVENTORY = "the how-to pages show every key of an inventory"
 
 
-def check_shape(
-    parsed: dict[str, Any], shape: type[Shape], *, file: str, error: type[BadInput], page: str = INVENTORY
-) -> Shape:
+def read_shape(text: bytes, shape: type[Shape], *, file: str, error: type[BadInput], page: str = INVENTORY) -> Shape:
     """Return the values in their shape; `error` with the file, the key and a hint for the first that does not fit.
 
     `page` is the hint with the page that explains the keys.
     """
+    parsed = parse_toml(text, file, error=error)
     try:
         return shape.model_validate(parsed)
     except ValidationError as problem:

@@ -26,7 +26,7 @@ from offpeak.model.limits import (
     ShareAccount,
     SitePriority,
 )
-from offpeak.model.node_class_file import TomlEntry, TomlFormat
+from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_duration_s, parse_memory_mib
 from offpeak.text import did_you_mean
 

@@ -4,9 +4,8 @@ A file has the keys `idle` and `running`, optionally `repair` and `enclosure`, a
 [powersave], [standby], [off].
 """
 
-import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -16,73 +15,9 @@ from offpeak.files import read_bytes
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class import DepthPower, EnclosurePower, NodeClass, Transition
 from offpeak.model.node_states import DEPTHS, POWERSAVE
+from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.settings.kinds import DURATION, POWER, SettingKind
 from offpeak.text import did_you_mean
-
-
-@dataclass(frozen=True)
-class TomlEntry:
-    """A value in a file, and its dotted key: "" for the whole file."""
-
-    file: str
-    key: str
-    written: object
-
-    def wrong(self, what: str, *, hint: str) -> BadInput:
-        """Return an error about this entry."""
-        return BadInput(": ".join(filter(None, (self.file, self.key, what))), hint=hint)
-
-
-@dataclass(frozen=True)
-class TomlFormat:
-    """A kind of file: what it describes, such as "a node class", and an example of the value of each key."""
-
-    noun: str
-    examples: Mapping[str, str]
-
-    def parse(self, text: bytes, file: str) -> TomlEntry:
-        """Return the whole file. Raises BadInput if it is no TOML, or defines a key twice."""
-        try:
-            return TomlEntry(file, "", tomllib.loads(text.decode()))
-        except UnicodeDecodeError:
-            raise BadInput(f"{file}: is not UTF-8 text", hint="save it as UTF-8") from None
-        except tomllib.TOMLDecodeError as problem:
-            key, example = next(iter(self.examples.items()))
-            hint = f"the file is TOML: text stands in quotes, as in {key} = {example}"
-            if "twice" in str(problem) or "overwrite" in str(problem):
-                hint = "a name stands for one table or value: rename one of the two, or join them"
-            raise BadInput(f"{file}: {problem}", hint=hint) from None
-
-    def entries_below(
-        self, table: TomlEntry, needed: tuple[str, ...], *, optional: tuple[str, ...] = ()
-    ) -> dict[str, TomlEntry]:
-        """Return a table's entries. Raises BadInput unless it has the needed keys and none but these and `optional`."""
-        found = self.named_entries(table, needed)
-        for key in found:
-            if key not in (*needed, *optional):
-                raise found[key].wrong(f"is no key of {self.noun}", hint=did_you_mean(key, (*needed, *optional)))
-        for key in needed:
-            if key not in found:
-                raise table.wrong(f"{key} is missing", hint=f"add {self.how_to_write(key)}")
-        return found
-
-    def named_entries(self, table: TomlEntry, needed: tuple[str, ...] = ()) -> dict[str, TomlEntry]:
-        """Return the entries of a table whose keys are free. Raises BadInput if it is no table."""
-        if not isinstance(table.written, dict):
-            raise table.wrong("is no table", hint=self.how_to_write(table.key.rpartition(".")[2], needed))
-        path = f"{table.key}." if table.key else ""
-        return {key: TomlEntry(table.file, f"{path}{key}", written) for key, written in table.written.items()}
-
-    def how_to_write(self, key: str, needed: tuple[str, ...] = ()) -> str:
-        """Return an example of a key, or of a table with the keys that it needs."""
-        return (
-            f"{key} = {self.examples[key]}" if key in self.examples else f"write [{key}], and below it {_list(needed)}"
-        )
-
-
-def _list(keys: tuple[str, ...]) -> str:
-    return ", ".join(keys) or "its entries"
-
 
 EXAMPLES = {
     "idle": '"150W"',

@@ -7,7 +7,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
-from offpeak.model.snapshot import Snapshot
+from offpeak.model.snapshot import Snapshot, no_rows
 from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule
 
 
@@ -55,11 +55,6 @@ class CapacityPolicy:
         return not self.rules.on_demand and not self.keeps_all_awake
 
 
-def no_times() -> Int64:
-    """Return the times of no prices."""
-    return np.empty(0, dtype=np.int64)
-
-
 def no_prices() -> Float64:
     """Return no prices."""
     return np.empty(0)
@@ -91,7 +86,7 @@ class Fleet:
     units_per_node: int
     node_class: NodeClass
     load: float = 0.0
-    price_at_s: Int64 = field(default_factory=no_times)
+    price_at_s: Int64 = field(default_factory=no_rows)
     price_per_mwh: Float64 = field(default_factory=no_prices)
     share: TypeShare | None = None
 

@@ -11,13 +11,12 @@ from itertools import zip_longest
 import numpy as np
 
 from offpeak.display import co2_text, duration_text, energy_text, money_text
-from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.step_series import Series
 from plugin.federation.choice import SiteChoice, SiteEstimate
 from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, SiteStates
-from plugin.federation.jobs import PlacementRequest, policy_for, request_columns
+from plugin.federation.jobs import PlacementRequest, request_columns
 from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches, transfer_s
 from plugin.federation.policies import grid_policy
 from plugin.federation.site_report import Curve, SiteReport, SiteWait, WaitRows, expected_wait
@@ -238,40 +237,6 @@ def choose_together(
     cycle = replace(cycle, states=states, rules=rules, turn=turn % len(grid))
     decision = grid_policy(policy).decide(cycle)
     return CycleChoices(explain_decision(cycle, decision), decision.turn)
-
-
-def choose(
-    request: PlacementRequest,
-    grid: Grid,
-    replies: Mapping[str, SiteReply],
-    *,
-    now_s: int,
-    stale_s: float,
-    sent: Sequence[SentJob] = (),
-    without: Mapping[str, str] = NO_SITES,
-    policy: str = "",
-    rules: GridRules = DEFAULT_RULES,
-    turn: int = 0,
-) -> SiteChoice:
-    """Return the site of one job, as `choose_together`; by its own goal unless a policy is given.
-
-    Raises BadInput for a latest finish that has passed, too.
-    """
-    if request.latest_end_s is not None and request.latest_end_s <= now_s:
-        raise BadInput("--latest-finish has passed", hint="give a later time, or leave it")
-    found = choose_together(
-        (request,),
-        grid,
-        replies,
-        policy=policy or policy_for(request),
-        now_s=now_s,
-        stale_s=stale_s,
-        sent=sent,
-        without=(without,),
-        rules=rules,
-        turn=turn,
-    )
-    return found.choices[0]
 
 
 def _with_sent_jobs(replies: Mapping[str, SiteReply], sent: Sequence[SentJob]) -> dict[str, SiteReply]:

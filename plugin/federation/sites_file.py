@@ -5,7 +5,6 @@ contradict each other. While the broker runs, a change of the file takes effect 
 mistake in it the last correct state stays.
 """
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date, datetime, time
@@ -19,7 +18,7 @@ from pydantic import Field
 from offpeak.errors import BadInput, BadSites
 from offpeak.files import read_bytes
 from offpeak.machines.credentials import secret_path
-from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, check_shape, read_by
+from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, read_by, read_shape
 from offpeak.model.facility import Facility, facility_named
 from offpeak.model.local_time import parse_zone
 from offpeak.model.node_class import NodeClass
@@ -318,7 +317,7 @@ def example_sites() -> Grid:
 
 def parse_sites(text: bytes, path: Path) -> Grid:
     """Return the sites in the text of that file. Raises BadSites like `read_sites`."""
-    shape = check_shape(_parse_toml(text, path), SitesShape, file=str(path), error=BadSites, page=PAGE)
+    shape = read_shape(text, SitesShape, file=str(path), error=BadSites, page=PAGE)
     sites = tuple(SiteReader(path, name, table).site() for name, table in shape.sites.items())
     grid = Grid(
         sites, tuple(_read_link(path, number, table, sites) for number, table in enumerate(shape.links, start=1))
@@ -326,15 +325,6 @@ def parse_sites(text: bytes, path: Path) -> Grid:
     if len(grid.features) > MOST_FEATURES:
         raise BadSites(f"{path}: {len(grid.features)} features", hint=f"{MOST_FEATURES} different ones are the most")
     return grid
-
-
-def _parse_toml(text: bytes, path: Path) -> dict[str, object]:
-    try:
-        return tomllib.loads(text.decode())
-    except UnicodeDecodeError:
-        raise BadSites(f"{path}: is not UTF-8 text", hint="save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as problem:
-        raise BadSites(f"{path}: {problem}", hint='the file is TOML: text stands in quotes, a = "b"') from None
 
 
 def _read_link(path: Path, number: int, table: LinkTable, sites: tuple[Site, ...]) -> Link:

@@ -312,11 +312,6 @@ def _task_features(field: str) -> list[str]:
     return [feature for feature in re.split(r"[&,:+\s]+", field.partition("|")[0]) if feature]
 
 
-def fewest_nodes(request: Request) -> int:
-    """Return the smallest number of nodes for the request, whatever their size."""
-    return sum(chunk.copies for chunk in request.chunks) if request.apart else 1
-
-
 def with_memory(chunks: tuple[Chunk, ...], total_mib: int, per_processor_mib: int = 0) -> tuple[Chunk, ...]:
     """Return the chunks with their shares of the job's memory, where they name none themselves."""
     if not (total_mib or per_processor_mib) or any(chunk.memory_mib for chunk in chunks):

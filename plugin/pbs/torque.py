@@ -37,7 +37,7 @@ from plugin.pbs.commands import (
     xml_fields,
     xml_records,
 )
-from plugin.pbs.jobs import PbsJob, chunks_of, fewest_nodes, job_reason, parse_tasks, with_memory
+from plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
 from plugin.pbs.scheduler import (
     Command,
     Dialect,
@@ -124,7 +124,7 @@ def _job(element: ElementTree.Element) -> PbsJob:
         qos=request.qos,
         priority=as_int(record.get("Priority")),
         offset=0,
-        nodes=len(hosts) or as_int(resources.get("nodect")) or fewest_nodes(request),
+        nodes=len(hosts) or as_int(resources.get("nodect")) or request.least_nodes,
         cpus=request.cores,
         whole_nodes=request.whole_nodes,
         limit_s=limit,

@@ -21,11 +21,12 @@ from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_DEPTH, POWERSAVE, SleepDepth
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.model.request import Request
+from offpeak.model.snapshot import no_rows
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.need import NeedRecord
 from plugin.capacity.policies import used_depths
-from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TypeShare, no_prices, no_times
+from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TypeShare, no_prices
 from plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
 from plugin.scheduler.job import Job, count_running_tasks
 from plugin.scheduler.node import OURS, Node, NodeUse
@@ -203,7 +204,7 @@ class ClusterSnapshot:
     view: SchedulerView
     records: NodeRecords
     run_s: Mapping[str, int] = field(default_factory=dict)
-    price_at_s: Int64 = field(default_factory=no_times)
+    price_at_s: Int64 = field(default_factory=no_rows)
     price_per_mwh: Float64 = field(default_factory=no_prices)
     cycle_took_s: float = 0.0
     caps: tuple[PowerCap, ...] = ()

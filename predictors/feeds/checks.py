@@ -10,6 +10,7 @@ from datetime import tzinfo
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.display import utc_minute_text
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import offset_at, to_local_s
@@ -164,7 +165,7 @@ def _incomplete(series: Series, context: CheckContext) -> FeedProblem | None:
     part = clip_series(series, context.window)
     end_s = from_s if part is None or not part.known.any() else int((part.start_s + part.length_s)[part.known][-1])
     if missing_s == until_s - end_s and _is_edge(end_s, context):
-        return FeedProblem(FeedCondition.NOT_YET_PUBLISHED, series.source, f"ends at {_text(end_s)}")
+        return FeedProblem(FeedCondition.NOT_YET_PUBLISHED, series.source, f"ends at {utc_minute_text(end_s)}")
     return FeedProblem(
         FeedCondition.HALF_MISSING, series.source, f"{missing_s / HOUR_S:g} h of {(until_s - from_s) / HOUR_S:g} h"
     )
@@ -177,8 +178,4 @@ def _is_edge(end_s: int, context: CheckContext) -> bool:
 
 
 def _when(series: Series, which: NDArray[np.bool_]) -> str:
-    return _text(int(series.start_s[which][0]))
-
-
-def _text(unix_s: int) -> str:
-    return str(np.datetime64(unix_s, "s"))[:16] + "Z"
+    return utc_minute_text(int(series.start_s[which][0]))

@@ -5,9 +5,9 @@ Answers as https://api.energy-charts.info documents /price: unix_seconds, price 
 
 from dataclasses import dataclass
 
-import numpy as np
 from pydantic import FiniteFloat
 
+from offpeak.display import utc_minute_text
 from offpeak.errors import BadInput
 from offpeak.model.units import parse_price_unit
 from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
@@ -34,7 +34,7 @@ class EnergyCharts:
 
     def fetch(self, window: Window) -> SourceAnswer:
         """Return the zone's prices around the window."""
-        query = {"bzn": self.zone, "start": format_utc(window.from_s), "end": format_utc(window.until_s)}
+        query = {"bzn": self.zone, "start": utc_minute_text(window.from_s), "end": utc_minute_text(window.until_s)}
         answer = get_json(
             HttpRequest(self.name, f"{self.url}/price", query, timeout_s=self.timeout_s), EnergyChartsAnswer
         )
@@ -46,8 +46,3 @@ class EnergyCharts:
             return FeedProblem(FeedCondition.WRONG_CURRENCY, self.name, f"answers in {answer.unit[:20]!r}")
         prices = [None if price is None else price * factor for price in answer.price]
         return build_series(self.name, unit, answer.unix_seconds, prices)
-
-
-def format_utc(unix_s: int) -> str:
-    """Return an instant as 2024-11-04T23:00Z."""
-    return str(np.datetime64(unix_s, "s"))[:16] + "Z"

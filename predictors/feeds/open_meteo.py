@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import ConfigDict, Field, FiniteFloat
 
+from offpeak.display import utc_minute_text
 from offpeak.model.constants import HOUR_S
-from predictors.feeds.energy_charts import format_utc
 from predictors.feeds.port import (
     OUTSIDE_TEMPERATURE,
     FeedCondition,
@@ -79,7 +79,7 @@ class OpenMeteo:
         """Return the hours of all UTC days that the window touches."""
         query = {"latitude": f"{self.latitude}", "longitude": f"{self.longitude}", "hourly": self.variable.column}
         first_s, last_s = (edge_s + self.variable.early_s for edge_s in (window.from_s, window.until_s - 1))
-        days = {"start_date": format_utc(first_s)[:10], "end_date": format_utc(last_s)[:10]}
+        days = {"start_date": utc_minute_text(first_s)[:10], "end_date": utc_minute_text(last_s)[:10]}
         form = {"timeformat": "unixtime", "timezone": "UTC", "wind_speed_unit": "ms"}
         ask = HttpRequest(self.name, self.url, query | days | form, timeout_s=self.timeout_s)
         answer = get_json(ask, WeatherAnswer)

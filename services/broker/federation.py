@@ -23,14 +23,13 @@ from offpeak.settings.broker import BY_GOAL, TOGETHER, BrokerSettings
 from plugin.federation.choice import SiteChoice, choice_json
 from plugin.federation.cycle import GridRules
 from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
-from plugin.federation.jobs import BY_WEIGHTS, PlacementRequest, find_home, parse_goal, request_columns
+from plugin.federation.jobs import BY_WEIGHTS, PlacementRequest, find_home, parse_goal, policy_for, request_columns
 from plugin.federation.live_cycle import (
     DEFAULT_RULES,
     ON_THE_WAY_S,
     CycleChoices,
     SentJob,
     SiteReply,
-    choose,
     choose_together,
     currency_of,
 )
@@ -260,29 +259,28 @@ class Federation:
     clock: Callable[[], float] = field(default=time.time, repr=False)
 
     def choose(self, request: PlacementRequest, *, without: Mapping[str, str]) -> SiteChoice:
-        """Return the site for a job; `without` are sites that cannot run it, with the reasons."""
-        return choose(
-            request,
-            self.grid,
-            self.replies,
-            policy=self.policy if self.policy in TOGETHER else "",
-            now_s=int(self.clock()),
-            stale_s=self.stale_s,
-            sent=self.sent or (),
-            without=without,
-            rules=self.rules,
-            turn=self.turn,
-        )
+        """Return the site for a job; `without` are sites that cannot run it, with the reasons.
+
+        Raises BadInput for a latest finish that has passed.
+        """
+        if request.latest_end_s is not None and request.latest_end_s <= int(self.clock()):
+            raise BadInput("--latest-finish has passed", hint="give a later time, or leave it")
+        return self._choose((request,), (without,), policy_for(request)).choices[0]
 
     def choose_together(
         self, requests: Sequence[PlacementRequest], *, without: Sequence[Mapping[str, str]]
     ) -> CycleChoices:
         """Return the sites for the jobs of a cycle; jobs that wait since another policy was set go by their goals."""
+        return self._choose(requests, without, "eca-queue")
+
+    def _choose(
+        self, requests: Sequence[PlacementRequest], without: Sequence[Mapping[str, str]], by_goal: str
+    ) -> CycleChoices:
         return choose_together(
             requests,
             self.grid,
             self.replies,
-            policy=self.policy if self.policy in TOGETHER else "eca-queue",
+            policy=self.policy if self.policy in TOGETHER else by_goal,
             now_s=int(self.clock()),
             stale_s=self.stale_s,
             sent=self.sent or (),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import tomlkit
 
+from offpeak.display import utc_minute_text
 from offpeak.errors import BadInput
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
@@ -174,7 +175,7 @@ def write_hourly_prices(file: Path) -> None:
 def _rows() -> Iterator[str]:
     for hour in range(-2 * 24, 4 * 24):
         at_s = BEGIN_S + hour * HOUR_S
-        yield f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%MZ},{price_at(at_s):g}"
+        yield f"{utc_minute_text(at_s)},{price_at(at_s):g}"
 
 
 CLASS = "server"

@@ -4,15 +4,14 @@ Errors name the file, the key and the allowed values.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
+from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.text import did_you_mean
 from power.meters.snmp.family import KINDS, MODEL, ColumnSpec, PduFamily, RowCondition, RowNaming, RowSource, parse_step
 
@@ -23,50 +22,36 @@ _UNITS = {"W": ("power", "10 W"), "J": ("energy", "0.1 kWh"), "A": ("current", "
 _NAMING_KEYS = ("oid", "parts", "unit_oid", "unit", "unit_text", "first_unit")
 
 
-@dataclass(frozen=True)
-class FamilyEntry:
-    """A value in a file, and its dotted key."""
-
-    file: str
-    key: str
-    written: object
-
-    def wrong(self, what: str, hint: str) -> BadInput:
-        """Return an error about this entry."""
-        return BadInput(": ".join(filter(None, (self.file, self.key, what))), hint=hint)
-
-    def below(self, known: tuple[str, ...]) -> dict[str, "FamilyEntry"]:
-        """Return a table's entries by key. Raises BadInput for an unknown key."""
-        if not isinstance(self.written, dict):
-            raise self.wrong("is not a table", hint=f"write a table of {', '.join(known)}")
-        path = f"{self.key}." if self.key else ""
-        found = {key: FamilyEntry(self.file, f"{path}{key}", written) for key, written in self.written.items()}
-        for key in found:
-            if key not in known:
-                raise found[key].wrong("is not a key of a family of PDUs", hint=did_you_mean(key, known))
-        return found
-
-    def items(self) -> tuple["FamilyEntry", ...]:
-        """Return the entries of a list. Raises BadInput."""
-        if not isinstance(self.written, list):
-            raise self.wrong("is not a list", hint="write it in brackets; sources as [[total]]")
-        return tuple(FamilyEntry(self.file, f"{self.key}[{i}]", written) for i, written in enumerate(self.written, 1))
-
-    def number(self) -> int:
-        """Return a whole number. Raises BadInput."""
-        if not isinstance(self.written, int) or isinstance(self.written, bool):
-            raise self.wrong(f"{self.written!r} is not a whole number", hint="write it without quotes")
-        return self.written
+FORMAT = TomlFormat(
+    "a family of PDUs",
+    {
+        "models": '"Our PDU"',
+        "power": '{ oid = "...", unit = "W" }',
+        "energy": '{ oid = "...", unit = "kWh" }',
+        "oid": '"1.3.6.1.4.1..."',
+    },
+)
+_LIST = "write it in brackets; sources as [[total]]"
 
 
-def read_text(entry: FamilyEntry) -> str:
+def _numbers(entry: TomlEntry) -> Iterator[int]:
+    return map(_number, entry.items(_LIST))
+
+
+def _number(entry: TomlEntry) -> int:
+    if not isinstance(entry.written, int) or isinstance(entry.written, bool):
+        raise entry.wrong(f"{entry.written!r} is not a whole number", hint="write it without quotes")
+    return entry.written
+
+
+def read_text(entry: TomlEntry) -> str:
     """Return a text. Raises BadInput."""
     if not isinstance(entry.written, str):
         raise entry.wrong(f"{entry.written!r} is not a text", hint="write it in quotes")
     return entry.written
 
 
-def read_oid(entry: FamilyEntry) -> str:
+def read_oid(entry: TomlEntry) -> str:
     """Return a numeric OID without a leading dot. Raises BadInput."""
     text = read_text(entry).removeprefix(".")
     if not OID.fullmatch(text):
@@ -74,12 +59,9 @@ def read_oid(entry: FamilyEntry) -> str:
     return text
 
 
-def read_source(entry: FamilyEntry, kind: str) -> RowSource:
+def read_source(entry: TomlEntry, kind: str) -> RowSource:
     """Return one source of values. Raises BadInput if it lacks the column for this kind."""
-    below = entry.below(_SOURCE_KEYS)
-    needed = "energy" if kind == "energy" else "power"
-    if needed not in below:
-        raise entry.wrong(f"{needed} is missing", hint=f'add {needed} = {{ oid = "...", unit = "..." }}')
+    below = FORMAT.entries_below(entry, ("energy" if kind == "energy" else "power",), optional=_SOURCE_KEYS)
     return RowSource(
         power=_read_column(below["power"], "W") if "power" in below else None,
         energy=_read_column(below["energy"], "J") if "energy" in below else None,
@@ -92,10 +74,8 @@ def read_source(entry: FamilyEntry, kind: str) -> RowSource:
     )
 
 
-def _read_column(entry: FamilyEntry, base: str) -> ColumnSpec:
-    below = entry.below(_COLUMN_KEYS)
-    if "oid" not in below:
-        raise entry.wrong("oid is missing", hint='name the column, oid = "1.3.6.1.4.1..."')
+def _read_column(entry: TomlEntry, base: str) -> ColumnSpec:
+    below = FORMAT.entries_below(entry, ("oid",), optional=_COLUMN_KEYS)
     oids = {key: read_oid(below[key]) for key in ("oid", "digits", "scale", "units", "names") if key in below}
     step = 1.0 if "units" in below else _read_step(below.get("unit", entry), base)
     after = read_text(below["after"]) if "after" in below else ""
@@ -105,7 +85,7 @@ def _read_column(entry: FamilyEntry, base: str) -> ColumnSpec:
     )
 
 
-def _read_step(entry: FamilyEntry, base: str) -> float:
+def _read_step(entry: TomlEntry, base: str) -> float:
     what, example = _UNITS[base]
     step = parse_step(entry.written, base) if isinstance(entry.written, str) else None
     if step is None:
@@ -113,31 +93,30 @@ def _read_step(entry: FamilyEntry, base: str) -> float:
     return step
 
 
-def _read_pattern(entry: FamilyEntry) -> re.Pattern[str]:
+def _read_pattern(entry: TomlEntry) -> re.Pattern[str]:
     try:
         return re.compile(read_text(entry))
     except re.error as problem:
         raise entry.wrong(f"is not a regular expression: {problem}", hint="a dot in a name is written \\.") from None
 
 
-def _read_condition(entry: FamilyEntry) -> RowCondition:
-    below = entry.below(("oid", "is", "not"))
+def _read_condition(entry: TomlEntry) -> RowCondition:
+    below = FORMAT.entries_below(entry, (), optional=("oid", "is", "not"))
     if "oid" not in below or len(below) != 2:
         raise entry.wrong("needs oid, and is or not", hint='write it like { oid = "1.3.6.1.4.1...", is = [0] }')
     excludes = "not" in below
-    listed = below["not" if excludes else "is"]
-    return RowCondition(read_oid(below["oid"]), frozenset(item.number() for item in listed.items()), excludes)
+    return RowCondition(read_oid(below["oid"]), frozenset(_numbers(below["not" if excludes else "is"])), excludes)
 
 
-def _read_naming(entry: FamilyEntry) -> RowNaming:
-    below = entry.below(_NAMING_KEYS)
+def _read_naming(entry: TomlEntry) -> RowNaming:
+    below = FORMAT.entries_below(entry, (), optional=_NAMING_KEYS)
     return RowNaming(
         read_oid(below["oid"]) if "oid" in below else "",
-        tuple(item.number() for item in below["parts"].items()) if "parts" in below else (),
+        tuple(_numbers(below["parts"])) if "parts" in below else (),
         read_oid(below["unit_oid"]) if "unit_oid" in below else "",
-        below["unit"].number() if "unit" in below else None,
-        below["unit_text"].number() if "unit_text" in below else None,
-        below["first_unit"].number() if "first_unit" in below else 1,
+        _number(below["unit"]) if "unit" in below else None,
+        _number(below["unit_text"]) if "unit_text" in below else None,
+        _number(below["first_unit"]) if "first_unit" in below else 1,
     )
 
 
@@ -171,8 +150,9 @@ def bundled_family(name: str) -> PduFamily:
 
 def parse_family(text: bytes, name: str, file: str) -> PduFamily:
     """Return the family that a TOML file describes. Raises BadInput with the file, the key and a hint."""
-    top = FamilyEntry(file, "", _read_toml(text, file)).below(_FAMILY_KEYS)
-    sources = {kind: tuple(read_source(item, kind) for item in top[kind].items()) for kind in KINDS if kind in top}
+    top = FORMAT.entries_below(FORMAT.parse(text, file), (), optional=_FAMILY_KEYS)
+    found = {kind: top[kind].items(_LIST) for kind in KINDS if kind in top}
+    sources = {kind: tuple(read_source(item, kind) for item in items) for kind, items in found.items()}
     if not sources.get("total"):
         raise BadInput(f"{file}: has no [[total]]", hint="add [[total]], the source of the power of the whole PDU")
     return PduFamily(
@@ -180,17 +160,10 @@ def parse_family(text: bytes, name: str, file: str) -> PduFamily:
         models=read_text(top["models"]) if "models" in top else name,
         mib=read_text(top["mib"]) if "mib" in top else "",
         sources=sources,
-        detect=tuple(read_oid(entry) for entry in top["detect"].items()) if "detect" in top else (),
-        no_value=frozenset(entry.number() for entry in top["no_value"].items()) if "no_value" in top else frozenset(),
+        detect=tuple(map(read_oid, top["detect"].items(_LIST))) if "detect" in top else (),
+        no_value=frozenset(_numbers(top["no_value"])) if "no_value" in top else frozenset(),
         counters=read_text(top["counters"]) if "counters" in top else "resettable",
     )
-
-
-def _read_toml(text: bytes, file: str) -> dict[str, object]:
-    try:
-        return tomllib.loads(text.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
-        raise BadInput(f"{file}: {problem}", hint="the file is TOML in UTF-8: text needs quotes") from None
 
 
 SYS_OBJECT_ID = "1.3.6.1.2.1.1.2.0"

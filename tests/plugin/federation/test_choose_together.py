@@ -13,9 +13,10 @@ from offpeak.model.weighing import Weights, parse_weights
 from offpeak.prices.tariff import parse_tariff
 from plugin.federation.cycle import GridRules
 from plugin.federation.jobs import BY_WEIGHTS, PlacementRequest
-from plugin.federation.live_cycle import CycleChoices, SiteReply, choose, choose_together
+from plugin.federation.live_cycle import CycleChoices, SiteReply, choose_together
 from plugin.federation.site_report import SiteReport, WaitTable
 from plugin.federation.sites import Grid, Link, Reach, Site
+from tests.peers.one_choice import choose
 
 NOW_S = 1_795_215_600
 ALONE = GridRules(passes=1)

@@ -9,9 +9,10 @@ import pytest
 from offpeak.errors import BadInput, BadPrices
 from offpeak.prices.tariff import parse_tariff
 from plugin.federation.jobs import PlacementRequest
-from plugin.federation.live_cycle import SiteReply, choose
+from plugin.federation.live_cycle import SiteReply
 from plugin.federation.site_report import Curve, SiteReport, WaitTable, parse_report, report_json
 from plugin.federation.sites import Grid, Reach, Site
+from tests.peers.one_choice import choose
 
 NOW_S = 1_795_215_600
 PRICE = Curve(tuple(NOW_S + 3600 * hour for hour in range(72)), NOW_S + 72 * 3600, (80.0,) * 72, "EUR/MWh")

@@ -9,7 +9,7 @@ import pytest
 from offpeak.model.request import Chunk, Request
 from plugin.federation.job_script import parse_script
 from plugin.federation.jobs import PlacementRequest
-from plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs, choose
+from plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs
 from plugin.federation.site_report import (
     Curve,
     NodePart,
@@ -23,6 +23,7 @@ from plugin.federation.site_report import (
     report_json,
 )
 from plugin.federation.sites import Grid, Reach, Site
+from tests.peers.one_choice import choose
 
 NOW_S = 1_795_215_600
 HOUR_S = 3600
