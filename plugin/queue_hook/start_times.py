@@ -6,11 +6,11 @@ job's run; it is known if every price of the run is known.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
 
-from offpeak.display import minute_text
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
@@ -265,7 +265,7 @@ class BeginTimePlanner:
 
     def _instant(self, at_s: int) -> str:
         """Return a local time that reads the same on every day: 2026-11-22 02:00."""
-        return minute_text(at_s, self.rules.zone)
+        return f"{datetime.fromtimestamp(at_s, self.rules.zone):%Y-%m-%d %H:%M}"
 
 
 def _was_released(job: Job, marks: JobMarks, now_s: int) -> bool:

@@ -54,7 +54,7 @@ def test_bundled_families_say_where_they_are_from(name: str, repository: Path) -
         ('[[total]]\npower = { oid = "1.3.6.1" }', "no unit of power", "10 W"),
         ('[[total]]\npower = { oid = "1.3.6.1", unit = "kWh" }', "no unit of power", "10 W"),
         ('[[total]]\npower = { oid = "PowerNet-MIB::x", unit = "W" }', "not a numeric OID", "1.3.6.1"),
-        ('[[total]]\npower = { oid = "1.3", unit = "W", digitz = "1.3" }', "not a key", "digits"),
+        ('[[total]]\npower = { oid = "1.3", unit = "W", digitz = "1.3" }', "is no key", "digits"),
         (
             '[[total]]\npower = { oid = "1.3", unit = "W" }\nonly = { oid = "1.3" }',
             "needs oid, and is or not",
