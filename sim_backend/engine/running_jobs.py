@@ -9,7 +9,6 @@ import numpy as np
 
 from offpeak.compiled import in_place, index, part
 from predictors.run_times import learn_run_time
-from sim_backend.engine.nodes import take_nodes
 from sim_backend.engine.state import (
     EXACT_RUNTIME,
     NEVER,
