@@ -13,7 +13,7 @@ from typing import TypeVar
 from offpeak.errors import BadInput, BadPrices
 from offpeak.files import read_bytes
 from offpeak.model.local_time import parse_zone
-from offpeak.model.node_class_file import TomlEntry, TomlFormat
+from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_demand_price, parse_price
 from offpeak.prices import ASSUMED_TARIFF
 from offpeak.prices.rates import (
