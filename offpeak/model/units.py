@@ -15,6 +15,7 @@ LATENCY_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 BANDWIDTH_MB_PER_S = {"Mbit/s": 1 / 8, "Gbit/s": 125.0, "MB/s": 1.0, "GB/s": 1000.0}
 DATA_MB = {"MB": 1.0, "GB": 1e3, "TB": 1e6, "PB": 1e9}
 CARBON_G_PER_KWH = {"g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3}
+ENERGY_KWH = {"kWh": 1.0, "MWh": 1e3}
 PER_MWH = {"MWh": 1.0, "kWh": 1e3}
 EURO_CENTS = "ct/kWh"
 """As tariffs in the euro area are written; other currencies have other names for their hundredth part."""
@@ -44,6 +45,12 @@ def parse_power_w(text: str) -> float:
 def parse_node_power_w(text: str) -> float:
     """Return the draw of one node [W]. Raises BadInput like `parse_power_w`, and above one megawatt."""
     return _at_most(parse_power_w(text), HIGHEST_NODE_W, text, "1 MW, more than any node draws")
+
+
+def parse_energy_kwh(text: str) -> float:
+    """Return "1.2MWh" as 1200.0 [kWh]. Raises BadInput as for a power."""
+    number, unit = _number_and_unit(text, example="500kWh or 1.2MWh")
+    return _not_negative(_known(number * _factor(unit, ENERGY_KWH), text), text)
 
 
 def parse_duration_s(text: str) -> int:

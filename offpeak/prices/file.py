@@ -285,17 +285,17 @@ INTENSITY = re.compile(r"co2|co₂|carbon.intensity")
 """Columns of carbon intensity, such as those of Electricity Maps: direct, and of the whole life cycle."""
 
 
-def read_series(path: Path, layout: PriceFileLayout) -> Series:
+def read_series(path: Path, layout: PriceFileLayout, *, unit: str = "") -> Series:
     """Return the file's series; what `layout` leaves open is taken from the file.
 
-    Time is the first column, value the first other column that holds numbers, the unit is in the file's name. A row
-    without a value is a gap, and so is the time after a row if the next row is later than usual. Raises BadPrices, with
-    file and line, for unreadable input.
+    Time is the first column, value the first other column that holds numbers, the unit is in the file's name unless
+    the file can have this `unit` only. A row without a value is a gap, and so is the time after a row if the next row
+    is later than usual. Raises BadPrices, with file and line, for unreadable input.
     """
     table = read_table(path, with_empty_lines=layout.start_s is not None)
     time = find_column(table, layout.time or next(iter(table.columns))) if layout.start_s is None else None
     column = _value_column(table, layout, time)
-    unit, factor = unit_of(layout, path.name, column)
+    unit, factor = (unit, 1.0) if unit else unit_of(layout, path.name, column)
     value = read_numbers(table, column)
     if layout.start_s is None:
         assert time is not None
