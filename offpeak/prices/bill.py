@@ -122,22 +122,30 @@ def demand_peaks(
     if np.any(np.diff(start_s) != QUARTER_S) or start_s[0] % QUARTER_S:
         raise BadPrices("the demand is not in quarter-hours", hint="give the mean of each quarter-hour, without gaps")
     billed = span or TimeRange(float(start_s[0]), float(start_s[-1]) + QUARTER_S)
-    cells, months = tariff.calendar.cells(start_s), tariff.calendar.months(start_s)
     found = []
+    for charge, name, mask, share in demand_periods(tariff, start_s, billed):
+        within = np.flatnonzero(mask & ~np.isnan(power_w))
+        if len(within):
+            at = within[np.argmax(power_w[within])]
+            power_kw = float(power_w[at]) / 1000
+            found.append(DemandPeak(charge, name, int(start_s[at]), power_kw, share, tariff.vat_percent))
+    return tuple(found)
+
+
+def demand_periods(
+    tariff: Tariff, start_s: Int64, billed: TimeRange
+) -> Iterator[tuple[DemandCharge, str, NDArray[np.bool_], float]]:
+    """Yield each charge in each of its periods: its name, the intervals that count for its peak, the billed share."""
+    cells, months = tariff.calendar.cells(start_s), tariff.calendar.months(start_s)
     for charge in tariff.demand:
-        mask = np.logical_or.reduce([window.mask for window in charge.windows]).ravel()[cells] & ~np.isnan(power_w)
+        mask = np.logical_or.reduce([window.mask for window in charge.windows]).ravel()[cells]
         period = months // 12 if charge.is_yearly else months
         for each in np.unique(period).tolist():
-            within = np.flatnonzero((period == each) & mask)
             edges = np.array([each, each + 1]).astype("datetime64[Y]" if charge.is_yearly else "datetime64[M]")
             first_s, after_s = _edges_s(tariff.calendar, edges)
             inside_s = min(after_s, billed.until_unix_s) - max(first_s, billed.from_unix_s)
-            if len(within) and inside_s > 0:
-                at = within[np.argmax(power_w[within])]
-                name, share = str(edges[0]), inside_s / (after_s - first_s)
-                power_kw = float(power_w[at]) / 1000
-                found.append(DemandPeak(charge, name, int(start_s[at]), power_kw, share, tariff.vat_percent))
-    return tuple(found)
+            if inside_s > 0:
+                yield charge, str(edges[0]), mask & (period == each), inside_s / (after_s - first_s)
 
 
 def demand_cost(tariff: Tariff, start_s: Int64, power_w: Float64, *, span: TimeRange | None = None) -> float:

@@ -99,6 +99,11 @@ class PlanSettings:
         "TOML file of caps on power: [[event]] with begin, end, cap_w and reason.",
         example="/etc/offpeak/events.toml",
     )
+    devices: Path | None = row(
+        PATH,
+        "TOML file of a PV plant and a battery, for plans and replays by commands; the agent leaves it out.",
+        example="/etc/offpeak/devices.toml",
+    )
     openadr: str | None = row(
         TEXT,
         "Address of an OpenADR 3 server whose IMPORT_CAPACITY_LIMIT events are caps on power.",

@@ -85,13 +85,15 @@ Carbon = LaidSeries | float | None
 class ReplayPrices:
     """Prices on a log's clock, what decisions go by, and the rule that says when that is on-peak.
 
-    `tariff` is that of the bill, with its demand charges; None if the prices are those of a file alone.
+    `tariff` is that of the bill, with its demand charges; None if the prices are those of a file alone. `market` is the
+    price of the market that a tariff charges, None if there is no file of it.
     """
 
     laid: LaidSeries
     rule: PeakRule
     weighing: Weighing = BY_PRICE
     tariff: Tariff | None = None
+    market: Series | None = None
 
 
 def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayPrices:
@@ -111,6 +113,7 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
     laid = align_log(log, filled, start=when)
     notes = [laid.note, *([laid.weeks.note] if laid.weeks else [])]
     notes += gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()
+    market = filled
     contract = site_tariff(prices.tariff, log.zone) if prices.tariff and is_file(prices.tariff) else None
     if contract:
         check_market(contract, has_prices=True)
@@ -119,7 +122,7 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
     laid_series = LaidSeries(
         filled, laid.offset_s, log.zone, tuple(notes), are_gaps_filled=prices.fill_gaps, weeks=laid.weeks
     )
-    return ReplayPrices(laid_series, rule, weighing, contract)
+    return ReplayPrices(laid_series, rule, weighing, contract, market)
 
 
 def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from sim_backend.case.replay_case import ReplayCase, guessed_end_s
 from sim_backend.case.site_jobs import mixed_case_of
 from sim_backend.comparison.outcome import (
     Charges,
+    DeviceBill,
     Meters,
     PolicyOutcome,
     PolicyRun,
@@ -60,7 +61,8 @@ from sim_backend.replay.schedule import JobRuns, Schedule, replay
 class Comparison:
     """The runs of all policies, the first being the baseline, over one period: first submission to the last end of all.
 
-    `case` is the one given, its prices continued as far as they were needed.
+    `case` is the one given, its prices continued as far as they were needed. `device_bills` are those of the runs
+    beside a PV plant and a battery, none without these.
     """
 
     case: ReplayCase
@@ -68,6 +70,7 @@ class Comparison:
     outcomes: tuple[PolicyOutcome, ...]
     begin_s: int
     until_s: int
+    device_bills: tuple[DeviceBill, ...] = ()
 
     def mean_waits_s(self) -> tuple[float, float] | None:
         """Return how long jobs waited on average in the log and in the baseline's replay; None without a logged start.

@@ -41,6 +41,8 @@ from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepF
 from sim_backend.replay.powered import PoweredMachine, PoweredSchedule
 from sim_backend.replay.schedule import Schedule
 
+HOURS_OF_YEAR = 365.25 * 24
+
 
 @dataclass(frozen=True)
 class Meters:
@@ -115,6 +117,32 @@ class PolicyOutcome:
     pue: float | None = None
     cooled_saving_pct: float | None = None
     partition_wait_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DeviceBill:
+    """The bills of a load over `hours`, in `currency`: without devices, with PV alone, with PV and battery.
+
+    `planned` is the bill of the battery's day-ahead plans as they turn out, `bound` the one that no operation can
+    undercut. `cycles` is how often the battery discharges its capacity. In `unpriced_h` no price is known: the battery
+    holds, and energy has no cost.
+    """
+
+    hours: float
+    currency: str
+    without: float
+    pv_alone: float
+    planned: float
+    bound: float
+    pv_kwh: float
+    exported_kwh: float
+    curtailed_kwh: float
+    cycles: float
+    unpriced_h: float
+
+    def a_year(self, bill: float) -> float:
+        """Return how much less than without devices this bill is, over a year like the period."""
+        return (self.without - bill) * HOURS_OF_YEAR / self.hours
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ SIMULATE_SETTINGS = (
     "prices.decide_by",
     "prices.fill_gaps",
     "carbon.source",
+    "plan.devices",
     "plan.facility",
     "plan.outside_c",
     "scheduling.policies",

@@ -38,6 +38,8 @@ from ui.replay.likeness import difference_lines, likeness_json, partition_table,
 from ui.replay.tables import (
     REMARK,
     cooling_table,
+    device_remark,
+    device_table,
     pool_table,
     run_pool_sleeps,
     sleep_remark,
@@ -155,6 +157,9 @@ def print_comparison(
     if prepared.case.room is not None:
         console.print(cooling_table(comparison.outcomes))
         console.print()
+    if comparison.device_bills:
+        console.print(device_table(comparison))
+        console.print()
     if spreads:
         console.print(spread_table(spreads))
         console.print()
@@ -171,6 +176,8 @@ def print_comparison(
         console.print(f"- {sleep_remark(prepared.case.sla)}")
     if prepared.case.room is not None:
         console.print(f"- {REMARK}")
+    if comparison.device_bills:
+        console.print(f"- {device_remark(comparison.device_bills[0])}")
     for line in remarks(trace, prepared, comparison):
         console.print(f"- {line}")
     for kind, of_policies in groups.items():
@@ -353,6 +360,8 @@ def comparison_json(
         "skipped_lines": trace.skipped_lines,
         "policies": [asdict(outcome) for outcome in comparison.outcomes],
     }
+    for policy, bill in zip(document["policies"], comparison.device_bills, strict=False):
+        policy["devices"] = asdict(bill)
     if case.pools is not None:
         for policy, run in zip(document["policies"], comparison.runs, strict=True):
             policy["by_node_type"] = [_pool_json(each) for each in run_pool_sleeps(comparison, run)]

@@ -16,12 +16,14 @@ from pyarrow import csv
 
 from offpeak.errors import BadInput
 from offpeak.files import check_writable, replacing
+from offpeak.model.site_devices import read_devices
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from power.capacity.registry import check_policy_name, expand_front, with_capacity
 from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
 from sim_backend.comparison.breakdown import breakdown
 from sim_backend.comparison.compare import Comparison, compare
+from sim_backend.comparison.devices import with_device_bills
 from sim_backend.comparison.outcome import PolicyRun
 from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
 from sim_backend.replay.policy import Policy, parse_policy
@@ -39,6 +41,7 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     for name in expand_front(settings.capacity.policies):
         check_policy_name(name)
     _check_paths(settings, request)
+    devices = settings.plan.devices and read_devices(settings.plan.devices)
     accounting = log_on_cluster(source, settings, lenient=request.lenient)
     trace = accounting.trace
     prepared = prepare(trace, settings, start=request.start, cluster=accounting.cluster)
@@ -46,6 +49,8 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     policies = policies_at(prepared.case)
     with replay_progress(len(prepared.case.jobs)) as progress:
         comparison = compare(prepared.case, policies, progress)
+    if devices:
+        comparison = with_device_bills(comparison, devices)
     spreads = _spreads(prepared, policies_at, request.replays, settings.power.seed)
     written: list[Path] = []
     if request.schedule is not None:

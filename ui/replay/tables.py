@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console, JustifyMethod
+from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import ENERGY_UNITS, Unit, clock_text, figure, percent_text, unit_of
+from offpeak.display import ENERGY_UNITS, Unit, clock_text, energy_text, figure, percent_text, unit_of
 from sim_backend.comparison.compare import Comparison
-from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
+from sim_backend.comparison.outcome import DeviceBill, PolicyOutcome, PolicyRun
 from sim_backend.comparison.pools import PoolSleep, pool_sleeps
 from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
 from studies.report import Report, StudyTable, cell_text
@@ -24,6 +24,14 @@ COOLING_HEADERS = (
 REMARK = "cost, energy and CO2 of the first table exclude cooling; PUE: energy of both divided by that of the computers"
 
 
+def _headed(headers: Sequence[str], *, texts: int = 1) -> Table:
+    """Return a table without rows whose first columns are `texts`."""
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
+    for at, header in enumerate(headers):
+        table.add_column(header, justify="left" if at < texts else "right", overflow="fold", vertical="bottom")
+    return table
+
+
 def cooling_headers(outcomes: Sequence[PolicyOutcome]) -> list[str]:
     """Return the headers with the units in them."""
     energy = energy_unit(outcomes).name
@@ -37,9 +45,7 @@ def energy_unit(outcomes: Sequence[PolicyOutcome]) -> Unit:
 
 def cooling_table(outcomes: Sequence[PolicyOutcome]) -> Table:
     """Return a row a policy; savings are against the first."""
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    for header in cooling_headers(outcomes):
-        table.add_column(header, justify="left" if header == "policy" else "right", overflow="fold", vertical="bottom")
+    table = _headed(cooling_headers(outcomes))
     for outcome in outcomes:
         table.add_row(*cooling_row(outcome, energy_unit(outcomes), is_first=outcome is outcomes[0]))
     return table
@@ -73,9 +79,7 @@ SLEEP_HEADERS = (
 
 def sleep_table(outcomes: Sequence[PolicyOutcome]) -> Table:
     """Return one row for each policy whose nodes can sleep."""
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    for header in SLEEP_HEADERS:
-        table.add_column(header, justify="left" if header == "policy" else "right", overflow="fold", vertical="bottom")
+    table = _headed(SLEEP_HEADERS)
     for outcome in outcomes:
         table.add_row(*sleep_row(outcome))
     return table
@@ -118,10 +122,7 @@ POOL_HEADERS = (
 
 def pool_table(comparison: Comparison) -> Table:
     """Return a row for each policy and node type: how long its nodes slept."""
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    for header in POOL_HEADERS:
-        justify: JustifyMethod = "left" if header in POOL_HEADERS[:3] else "right"
-        table.add_column(header, justify=justify, overflow="fold", vertical="bottom")
+    table = _headed(POOL_HEADERS, texts=3)
     for run in comparison.runs:
         for each in run_pool_sleeps(comparison, run):
             table.add_row(run.policy, *_pool_cells(each))
@@ -136,6 +137,39 @@ def _pool_cells(pool: PoolSleep) -> tuple[str, ...]:
         f"{pool.asleep_node_h:,.0f}",
         _share(pool.asleep_share),
         f"{pool.cycles_per_node_day:.2f}",
+    )
+
+
+DEVICE_HEADERS = (
+    "policy",
+    "without\ndevices",
+    "PV\nalone",
+    "PV and\nbattery",
+    "perfect\nknowledge",
+    "saved\na year",
+    "of what\nis possible",
+    "battery\ncycles",
+)
+
+
+def device_table(comparison: Comparison) -> Table:
+    """Return a row for each policy: its bill without and with PV and battery."""
+    table = _headed(DEVICE_HEADERS)
+    for run, bill in zip(comparison.runs, comparison.device_bills, strict=True):
+        possible = bill.without - bill.bound
+        shown = (bill.without, bill.pv_alone, bill.planned, bill.bound, bill.a_year(bill.planned))
+        captured = percent_text(100 * (bill.without - bill.planned) / possible, 1) if possible > 0 else "-"
+        table.add_row(run.policy, *map(figure, shown), captured, f"{bill.cycles:,.0f}")
+    return table
+
+
+def device_remark(bill: DeviceBill) -> str:
+    """Say what the bills mean, and what became of the energy of PV."""
+    rest = f"{energy_text(bill.exported_kwh)} exported, {energy_text(bill.curtailed_kwh)} curtailed"
+    unpriced = f"; in {bill.unpriced_h:,.0f} h without a price the battery holds" if bill.unpriced_h else ""
+    return (
+        f"bills in {bill.currency} of machine and cooling; the battery follows plans made each midnight; perfect"
+        f" knowledge: no operation costs less; PV: {energy_text(bill.pv_kwh)}, under the first policy {rest}{unpriced}"
     )
 
 
