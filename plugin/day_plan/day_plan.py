@@ -13,6 +13,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import PowerCap
+from plugin.planner.dispatch import Dispatch
 from plugin.queue_hook.facts import PlannedStarts, StartConstraint
 
 
@@ -78,11 +79,23 @@ class PowerProfile:
 
 
 @dataclass(frozen=True, eq=False)
+class DeviceSchedule:
+    """What PV and battery do from `edge_s[i]` to `edge_s[i + 1]` [Unix s], and the bill with them."""
+
+    edge_s: Int64
+    load_kw: Float64
+    pv_kw: Float64
+    dispatch: Dispatch
+    cost: float
+
+
+@dataclass(frozen=True, eq=False)
 class DayPlan:
     """The plan made at `at_s`; nothing is planned from `until_s` on.
 
     `left_out` has the reason for each waiting job that is not in the plan; `not_held` are jobs whose owners allow a
-    delay, but which gain nothing by it. `remarks` are sentences for the operator.
+    delay, but which gain nothing by it. `remarks` are sentences for the operator. `devices` is for commands only: the
+    agent plans without PV and battery.
     """
 
     at_s: int
@@ -97,6 +110,7 @@ class DayPlan:
     moves: tuple[StartChange, ...] = ()
     remarks: tuple[str, ...] = ()
     violations: tuple[str, ...] = ()
+    devices: DeviceSchedule | None = None
 
     @cached_property
     def by_id(self) -> Mapping[str, PlannedJob]:

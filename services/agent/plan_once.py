@@ -9,10 +9,12 @@ from offpeak.errors import BadPrices, BadSetting
 from offpeak.ledger.database import sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
+from offpeak.model.site_devices import read_devices
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
+from plugin.day_plan.devices import plan_beside_devices
 from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import PLAN, QueueFacts
@@ -74,11 +76,15 @@ async def _read_surroundings(site: SiteContext, problem_log: ProblemLog) -> Surr
 
 
 def make_plan(context: PlanContext) -> DayPlan:
-    """Return the plan. Raises BadPrices if no price is known, BadInput for a facility that cannot be read."""
+    """Return the plan.
+
+    Raises BadPrices if no price is known, BadInput for a facility or devices that cannot be read.
+    """
     inputs = make_plan_inputs(context.facts, context.section, context.observed, context.surroundings)
     # The first run compiles kernels; their compilation does not count as time of the search.
     plan_day(inputs, None, budget_of(0.0))
-    plan = plan_day(inputs, None, budget_of(SEARCH_S))
+    file, budget = context.site.settings.plan.devices, budget_of(SEARCH_S)
+    plan = plan_beside_devices(inputs, read_devices(file), budget) if file else plan_day(inputs, None, budget)
     if plan is None:
         raise BadPrices("no price is known, so nothing can be planned", hint="`offpeak prices` says why")
     return replace(plan, remarks=(*_price_remark(context.site.prices), *plan.remarks))

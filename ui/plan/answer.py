@@ -48,7 +48,7 @@ def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[s
 
     If the settings have an agent carry out plans, the reason why the plan is not the agent's is shown.
     """
-    if not request.is_as_set:
+    if not request.is_as_set or settings.plan.devices:
         return plan_once(settings)
     try:
         plan = fetch_plan(settings.agent.socket)

@@ -21,6 +21,7 @@ PLAN_SETTINGS = (
     "scheduling.window",
     "prices.file",
     "prices.tariff",
+    "plan.devices",
     "plan.facility",
     "plan.outside_c",
     "plan.revenue_per_core_h",

@@ -5,14 +5,16 @@ from dataclasses import asdict
 from datetime import datetime, timedelta, tzinfo
 from typing import Any
 
+import numpy as np
 import typer
 from rich.table import Table
 
-from offpeak.display import money_text, power_text
+from offpeak.display import energy_text, money_text, power_text
 from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.text import counted, printable
-from plugin.day_plan.day_plan import DayPlan, PlannedJob
+from plugin.day_plan.day_plan import DayPlan, DeviceSchedule, PlannedJob
+from plugin.planner.dispatch import NOTHING_KW
 from ui.agent.answer import LocalClock
 from ui.ledger.text import print_table
 
@@ -72,7 +74,26 @@ def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:
     ahead = f"{(plan.until_s - plan.at_s) / HOUR_S:.0f} h ahead, to {clock.text(plan.until_s)}"
     power = f"{power_text(float(profile.power_w[0]))} now, {power_text(float(profile.power_w.max()))} at most"
     cost = f"{money_text(profile.cost(), plan.currency)} for energy and cooling, PUE {float(profile.pue[0]):.2f} now"
-    return [("plan", f"{counts}; {ahead}"), ("power", power), ("cost", cost), *(_cap(cap, clock) for cap in plan.caps)]
+    found = [("plan", f"{counts}; {ahead}"), ("power", power), ("cost", cost)]
+    if plan.devices is not None:
+        found += [("energy", _battery_text(plan.devices, clock))]
+        found += [("bill", f"{money_text(plan.devices.cost, plan.currency)} with PV and battery instead of that cost")]
+    return [*found, *(_cap(cap, clock) for cap in plan.caps)]
+
+
+def _battery_text(schedule: DeviceSchedule, clock: LocalClock) -> str:
+    """Return when the battery charges and discharges, and what becomes of PV."""
+    dispatch, hours = schedule.dispatch, np.diff(schedule.edge_s) / HOUR_S
+    texts = []
+    for verb, power_kw in (("charges", dispatch.charge_kw), ("discharges", dispatch.discharge_kw)):
+        change = np.diff(power_kw > NOTHING_KW, prepend=False, append=False)
+        for first, last in np.flatnonzero(change).reshape(-1, 2).tolist():
+            energy = energy_text(float(power_kw[first:last] @ hours[first:last]), 0)
+            times = (clock.text(int(schedule.edge_s[at])) for at in (first, last))
+            texts.append((first, f"{verb} {energy} from {' to '.join(times)}"))
+    battery = ", ".join(text for _, text in sorted(texts)) or "holds"
+    pv, lost = (energy_text(float(power @ hours), 0) for power in (schedule.pv_kw, dispatch.curtailed_kw))
+    return f"the battery {battery}; PV {pv}, of which {lost} are curtailed"
 
 
 def _cap(cap: PowerCap, clock: LocalClock) -> tuple[str, str]:
@@ -103,6 +124,7 @@ def plan_json(plan: DayPlan, zone: tzinfo) -> dict[str, Any]:
                 profile.edge_s[:-1], profile.price_per_kwh, profile.temperature_c, profile.power_w, strict=True
             )
         ],
+        **({"devices": _devices(plan.devices)} if plan.devices else {}),
         "remarks": list(plan.remarks),
         "violations": list(plan.violations),
     }
@@ -111,3 +133,9 @@ def plan_json(plan: DayPlan, zone: tzinfo) -> dict[str, Any]:
 def _job(job: PlannedJob, zone: tzinfo) -> dict[str, Any]:
     start = None if job.start_s is None else datetime.fromtimestamp(job.start_s, zone).isoformat()
     return {**asdict(job), "start": start}
+
+
+def _devices(schedule: DeviceSchedule) -> dict[str, Any]:
+    columns = {"load_kw": schedule.load_kw, "pv_kw": schedule.pv_kw, **asdict(schedule.dispatch)}
+    lists = {name: column.tolist() for name, column in columns.items()}
+    return {"cost": schedule.cost, "edge_s": schedule.edge_s.tolist(), **lists}

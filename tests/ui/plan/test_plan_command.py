@@ -215,3 +215,24 @@ def test_the_order_of_an_own_policy_is_applied_only_where_it_is_allowed(
     applied = offpeak("--apply", "--json", queue=latest, allowed=True)
     assert applied.returncode == 0, applied.stderr
     assert [job.priority for job in scheduler.view().jobs] != before
+
+
+def test_pv_and_battery_are_planned_with_the_jobs(
+    scheduler: SimulatedScheduler, offpeak: Offpeak, tmp_path: Path
+) -> None:
+    day = time.strftime("%Y-%m-%d", time.gmtime(scheduler.view().at_s))
+    (tmp_path / "pv.csv").write_text("kw\n" + "0.05\n" * 120)
+    battery = '[battery]\ncapacity = "2kWh"\ncharge = "1kW"\ndischarge = "1kW"\nefficiency = 0.9\n'
+    devices = tmp_path / "devices.toml"
+    devices.write_text(f'[pv]\npower = "pv.csv,start={day},step=1h,zone=UTC"\n{battery}')
+    done = offpeak("--devices", str(devices))
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"^energy the battery .*charges .* kWh from .*; PV [\d.]+ kWh, of which", done.stdout, re.MULTILINE
+    )
+    bill = float(re.search(r"^bill   (\d+\.\d\d) EUR with PV and battery", done.stdout, re.MULTILINE)[1])
+    document = json.loads(offpeak("--devices", str(devices), "--json").stdout)
+    assert document["devices"]["cost"] == pytest.approx(bill, abs=0.02)
+    assert document["devices"]["cost"] < document["cost"]
+    columns = [name for name, values in document["devices"].items() if name not in ("cost", "edge_s")]
+    assert {len(document["devices"][name]) for name in columns} == {len(document["devices"]["edge_s"]) - 1}
