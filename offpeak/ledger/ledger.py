@@ -179,16 +179,16 @@ class Ledger:
         """Return the marks of all changes of jobs, by job and kind."""
         return self._ask(marks.read_marks)
 
-    def draw_trial(self, blocks: Sequence[TrialBlock]) -> tuple[TrialBlock, ...]:
+    def draw_trial(self, blocks: Sequence[TrialBlock], *, may_begin: bool = True) -> tuple[TrialBlock, ...]:
         """Write the blocks of a trial to the disk, unless it was drawn before; return its blocks in the ledger.
 
-        Raises CannotWrite if that fails.
+        None are written if it may not begin. Raises CannotWrite if that fails.
         """
         if not blocks:
             return ()
         trial = blocks[0].trial
         known = self._ask(lambda connection: marks.read_trial(connection, trial))
-        if known:
+        if known or not may_begin:
             return known
         self.confirm_claim()
         self._ask(lambda connection: marks.write_trial(connection, blocks))

@@ -61,8 +61,8 @@ def read_trial(connection: Connection, trial: str | None = None) -> tuple[TrialB
     if trial is None:
         last = select(trial_days.c.trial).order_by(trial_days.c.drawn_unix_s.desc()).limit(1)
         trial = connection.execute(last).scalar() or ""
-    rows = select(trial_days).where(trial_days.c.trial == trial)
-    found = connection.execute(rows.order_by(trial_days.c.from_unix_s, trial_days.c.lever)).mappings()
+    order = (trial_days.c[name] for name in ("from_unix_s", "lever", "partition"))
+    found = connection.execute(select(trial_days).where(trial_days.c.trial == trial).order_by(*order)).mappings()
     return tuple(TrialBlock(**{**row, "is_on": bool(row["is_on"])}) for row in found)
 
 

@@ -129,6 +129,11 @@ class TrialBlock:
     drawn_unix_s: float
     partition: str = ""
 
+    @property
+    def name(self) -> str:
+        """The lever, and its partition."""
+        return f"{self.lever} of {self.partition}" if self.partition else self.lever
+
 
 @dataclass(frozen=True)
 class JobMark:

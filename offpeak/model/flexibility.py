@@ -115,11 +115,15 @@ class FlexibleJob(Protocol):
 
 @dataclass(frozen=True)
 class FlexibilityRules:
-    """The hints that a site declares by QOS and by partition, such as `delay=2d;cap`; deadlines are in `zone`."""
+    """The hints that a site declares by QOS and by partition, such as `delay=2d;cap`; deadlines are in `zone`.
+
+    Jobs of the partitions `untouched` allow nothing, whatever they say.
+    """
 
     zone: tzinfo
     by_qos: Mapping[str, str] = field(default_factory=dict)
     by_partition: Mapping[str, str] = field(default_factory=dict)
+    untouched: frozenset[str] = frozenset()
 
     def of(self, job: FlexibleJob) -> Flexibility:
         """Return the flexibility of the job. Never raises.
@@ -127,6 +131,8 @@ class FlexibilityRules:
         The first of these that has hints decides: its comment, its QOS, its partitions. Several partitions count only
         if all have the same hints.
         """
+        if not self.untouched.isdisjoint(job.partitions):
+            return Flexibility(now=True)
         own = parse_user_hints(job.comment, self.zone)
         if own != RIGID or not (self.by_qos or self.by_partition):
             return own

@@ -88,6 +88,12 @@ class AgentSettings:
         "on days of its own.",
         default="sleep",
     )
+    trial_partitions: tuple[str, ...] | None = row(
+        NAMES,
+        "Partitions with on/off days of their own, which share no nodes with other partitions; when not set: the days "
+        "are those of the whole cluster.",
+        example=("batch", "gpu"),
+    )
     trial_days: int = row(
         whole_number(14, 730), "Length of the trial; half of the days are off.", default=56, unit="days"
     )

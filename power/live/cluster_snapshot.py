@@ -57,15 +57,34 @@ class NodeSleep:
         return min(break_even_s(self.node_class, depth, last=last) for depth in self.depths)
 
 
+ALL_NODES = 1_000_000
+
+
+def all_awake(agent: AgentSettings, bounds: CapacitySettings) -> tuple[AgentSettings, CapacitySettings]:
+    """Return the settings with which no node sleeps."""
+    return replace(agent, capacity="always-on", limit_capacity=False), replace(bounds, keep_hot=ALL_NODES)
+
+
 @dataclass(frozen=True, eq=False)
 class PowerSite:
-    """Machines, settings, and node classes by hardware name. `shared_nodes`: the scheduler lets jobs share a node."""
+    """Machines, settings, and node classes by hardware name. `shared_nodes`: the scheduler lets jobs share a node.
+
+    All nodes of the `awake_partitions`, and of those with which they share jobs, stay awake or wake.
+    """
 
     inventory: Inventory
     agent: AgentSettings
     bounds: CapacitySettings
     class_of: Mapping[str, NodeClass]
     shared_nodes: bool = False
+    awake_partitions: frozenset[str] = frozenset()
+
+    def of_pool(self, nodes: Iterable[Node]) -> "PowerSite":
+        """Return the site with the settings for a pool of these nodes."""
+        if not any(self.awake_partitions.intersection(node.partitions) for node in nodes):
+            return self
+        agent, bounds = all_awake(self.agent, self.bounds)
+        return replace(self, agent=agent, bounds=bounds)
 
     @cached_property
     def opted_in(self) -> frozenset[str]:

@@ -205,10 +205,9 @@ def _plan_pools(
             leaving: dict[str, SleepInProgress | None]
             try:
                 pool = replace(pool, nodes=order_by_enclosure(pool.nodes, nodes, memory, site))
-                state = observe_pool(pool, states, site=site, snapshot=snapshot)
-                plan = plan_pool(
-                    state, nodes, memory, site=site, snapshot=snapshot, most_to_sleep=max(most_to_sleep, 0)
-                )
+                its = site.of_pool(pool.nodes)
+                state = observe_pool(pool, states, site=its, snapshot=snapshot)
+                plan = plan_pool(state, nodes, memory, site=its, snapshot=snapshot, most_to_sleep=max(most_to_sleep, 0))
                 if budget is not None:
                     plan, budget = obey_cap(
                         state,

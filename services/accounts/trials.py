@@ -7,7 +7,7 @@ Each day of the week, or half of it, is on in one and off in the other of two we
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, timedelta, tzinfo
 from hashlib import sha256
 from itertools import pairwise
@@ -15,7 +15,7 @@ from statistics import NormalDist
 
 import numpy as np
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, true
 
 from offpeak.errors import BadInput
 from offpeak.ledger.marks import read_memory, read_trial
@@ -47,25 +47,35 @@ def draw_blocks(
     begins = [datetime.combine(first + timedelta(days=number), halves[half], zone) for number, half in cells]
     end = datetime.combine(first + timedelta(days=days), time(0), zone)
     spans = list(pairwise(at.timestamp() for at in (*begins, end)))
+    levers = LEVERS if settings.trial_lever == "both" else (settings.trial_lever,)
+    drawn = [
+        (lever, partition) for lever in levers for partition in sorted(set(settings.trial_partitions or ())) or ("",)
+    ]
+
+    def is_on(lever: str, partition: str, number: int, half: int) -> bool:
+        of = f"{lever}/{partition}" if partition else lever
+        return is_first_on(f"{seed}/{of}/{number // 14}/{number % 7}/{half}") == (number % 14 < 7)
+
     return tuple(
         TrialBlock(
             settings.trial or "",
             lever,
             from_unix_s,
             until_unix_s,
-            is_on=is_first_on(f"{seed}/{lever}/{number // 14}/{number % 7}/{half}") == (number % 14 < 7),
+            is_on=is_on(lever, partition, number, half),
             seed=seed,
             drawn_unix_s=drawn_unix_s,
+            partition=partition,
         )
         for (number, half), (from_unix_s, until_unix_s) in zip(cells, spans, strict=True)
-        for lever in (LEVERS if settings.trial_lever == "both" else (settings.trial_lever,))
+        for lever, partition in drawn
     )
 
 
 def is_first_on(cell: str) -> bool:
     """Return whether the lever is on in the first of the two weeks: the last bit of the SHA-256 of the cell.
 
-    A cell is "SEED/LEVER/NUMBER OF THE TWO WEEKS/DAY/HALF", each counted from 0.
+    A cell is "SEED/LEVER/NUMBER OF THE TWO WEEKS/DAY/HALF", each counted from 0, with the partition after the lever.
     """
     return bool(sha256(cell.encode()).digest()[-1] & 1)
 
@@ -103,10 +113,18 @@ class TrialEffect:
 def make_covariates(
     blocks: Sequence[TrialBlock], zone: tzinfo, *, load: Float64, outside_c: Float64
 ) -> dict[str, Float64]:
-    """Return the covariates of the blocks by name, the most useful first; NaN is not known."""
+    """Return the covariates of the blocks by name, the most useful first; NaN is not known.
+
+    The load of a partition is relative to its mean, because an equal load is another share of each.
+    """
+    of = np.array([block.partition for block in blocks])
+    names = np.unique(of)
+    if len(names) > 1:
+        load = load / np.array([load[of == each].mean() or 1.0 for each in names])[np.searchsorted(names, of)]
     begins = [datetime.fromtimestamp(block.from_unix_s, zone) for block in blocks]
     days = [[at.weekday() == day for day in range(1, 7)] + [at.hour >= 12] for at in begins]
-    return {"load": load, OUTSIDE: outside_c, "day of the week": np.array(days, np.float64)}
+    partition = {"partition": (of[:, None] == names[1:]).astype(np.float64)} if len(names) > 1 else {}
+    return partition | {"load": load, OUTSIDE: outside_c, "day of the week": np.array(days, np.float64)}
 
 
 def estimate_effect(value: Float64, is_on: Float64, covariates: Mapping[str, Float64]) -> TrialEffect | str:
@@ -169,12 +187,16 @@ RESULTS = "trial results of "
 
 @dataclass(frozen=True)
 class TrialInputs:
-    """For how long the agent obeyed in each block, by its begin, and the outside temperature, None if not known."""
+    """For how long the agent obeyed in each block, by its begin, and the outside temperature, None if not known.
+
+    `nodes_of` are the nodes of each partition of the trial.
+    """
 
     now_unix_s: float
     zone: tzinfo
     obeyed_s: Mapping[float, float]
     outside: Series | None = None
+    nodes_of: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -193,6 +215,7 @@ class TrialResult:
     effect: TrialEffect | None = None
     why: str = ""
     modelled_percent: float | None = None
+    partitions: int = 0
 
     @property
     def text(self) -> str:
@@ -207,6 +230,7 @@ class TrialResult:
         proof = f": about {known.blocks_to_prove:,} blocks would" if known.blocks_to_prove else ""
         doubt = f"; this does not prove a saving{proof}" if known.low_percent <= 0 else ""
         of = "energy" if self.lever == SLEEP else "the price paid"
+        of += f" (mean of {counted(self.partitions, 'partition')})" if self.partitions else ""
         return f"measured by on/off days: {bounds} of {of}, {share}, {adjusted}{weather}{model}{doubt}"
 
 
@@ -227,16 +251,17 @@ def measure_trial(connection: Connection, blocks: Sequence[TrialBlock], inputs: 
             results.append(TrialResult(own[0].trial, lever, inputs.now_unix_s, len(own), 0, {}, why=str(problem)))
             continue
         used = ~np.isnan(values)
-        outside_c, load = _outside_c(inputs.outside, edges_s), _core_hours(connection, edges_s)
+        outside_c, load = _outside_c(inputs.outside, edges_s), _core_hours(connection, own, edges_s)
         covariates = make_covariates(own, inputs.zone, load=load, outside_c=outside_c)
         covariates |= {f"lever {other}": on for other, on in is_on.items() if other != lever}
         effect = estimate_effect(values[used], is_on[lever][used], {name: of[used] for name, of in covariates.items()})
         result = TrialResult(own[0].trial, lever, inputs.now_unix_s, len(own), int(used.sum()), excluded)
+        result = replace(result, partitions=len({block.partition for block in own} - {""}))
         if isinstance(effect, str):
             results.append(replace(result, why=effect))
             continue
         on_w = {block: watts for block, watts in zip(own, power_w, strict=True) if block.is_on and watts > 0}
-        modelled = _modelled_percent(connection, on_w) if lever == SLEEP else None
+        modelled = _modelled_percent(connection, on_w) if lever == SLEEP and not result.partitions else None
         results.append(replace(result, effect=effect, modelled_percent=modelled))
     return tuple(results)
 
@@ -247,11 +272,13 @@ def _block_values(
     """Return the value and the mean power [W] of each block, NaN if it is excluded, and the reasons."""
     spans = [TimeRange(*edges) for edges in edges_s.tolist()]
     nodes = connection.execute(select(series.c.node).where(series.c.node != "").distinct()).scalars().all()
-    uses = spans_energy(connection, spans, [nodes] * len(spans))
-    most = len({node for by_node in uses for node in by_node})
+    within = {"": nodes} | {each: sorted(its.intersection(nodes)) for each, its in inputs.nodes_of.items()}
+    uses = spans_energy(connection, spans, [within.get(block.partition, ()) for block in blocks])
+    measured = {(block.partition, node) for block, use in zip(blocks, uses, strict=True) for node in use}
+    most = Counter(partition for partition, _ in measured)
     values, power_w, excluded = np.full(len(blocks), np.nan), np.full(len(blocks), np.nan), Counter[str]()
     for number, (block, by_node, price) in enumerate(zip(blocks, uses, mean_prices(connection, spans), strict=True)):
-        covered = sum(use.covered or 0.0 for use in by_node.values()) / max(most, 1)
+        covered = sum(use.covered or 0.0 for use in by_node.values()) / max(most[block.partition], 1)
         energy_j = sum(use.energy_j for use in by_node.values())
         priced_j = energy_j - sum(use.unpriced_j for use in by_node.values())
         paid = sum(use.cost or 0.0 for use in by_node.values())
@@ -268,10 +295,19 @@ def _block_values(
     return values, power_w, excluded
 
 
-def _core_hours(connection: Connection, edges_s: Float64) -> Float64:
-    """Return the core-hours per hour of jobs in each span, NaN if the cores of a job are not known."""
+def _core_hours(connection: Connection, blocks: Sequence[TrialBlock], edges_s: Float64) -> Float64:
+    """Return the core-hours per hour of jobs in each span, of the block's partition, NaN if cores are not known."""
+    found = np.full(len(blocks), np.nan)
+    for partition in {block.partition for block in blocks}:
+        its = [number for number, block in enumerate(blocks) if block.partition == partition]
+        found[its] = _core_hours_of(connection, partition, edges_s[its])
+    return found
+
+
+def _core_hours_of(connection: Connection, partition: str, edges_s: Float64) -> Float64:
     columns = (jobs.c.started_unix_s, jobs.c.ended_unix_s, jobs.c.cpus)
     ran = (jobs.c.ended_unix_s > edges_s.min()) & (jobs.c.started_unix_s < edges_s.max())
+    ran &= jobs.c.partition == partition if partition else true()
     rows = np.array([tuple(row) for row in connection.execute(select(*columns).where(ran))], np.float64).reshape(-1, 3)
     if not len(rows) or np.isnan(rows).any():
         return np.full(len(edges_s), np.nan)

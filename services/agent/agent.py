@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from offpeak.door.effect import ADMIN, US, Effect, Hold, Mode, Refusal, refused_by_mode
@@ -12,6 +13,7 @@ from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
 from offpeak.model.constants import HOUR_S
+from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import PLAN
@@ -23,6 +25,7 @@ from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldCh
 from power.meters.plausibility import DrawBound, find_draw_bound
 from power.meters.port import Meter
 from power.meters.registry import site_meters
+from services.accounts.account_of_savings import ORDER, SLEEP
 from services.accounts.counterfactual import LeverSection
 from services.accounts.metering import MeteredSite, Pace
 from services.agent.accounting_loops import (
@@ -368,12 +371,20 @@ class SiteAgent:
         return bool(self.caps.in_force(within_s=HOUR_S))
 
     def _trial_section(self) -> TrialSection:
-        is_active = self.modes.usual is Mode.ACTIVE and not self._is_capped
-        return TrialSection(self.site.settings, self.site.zone, is_active)
+        settings, view = self.site.settings, self.observer.latest
+        is_active = self.modes.of(settings.agent.trial_partitions or ()) is Mode.ACTIVE and not self._is_capped
+        partitions = None if view is None else {node.name: node.partitions for node in view.nodes}
+        return TrialSection(settings, self.site.zone, is_active, partitions)
+
+    @property
+    def _flexibility(self) -> FlexibilityRules:
+        untouched = self.trial.find_partitions_off(ORDER, is_capped=self._is_capped)
+        return replace(self.site.flexibility, untouched=untouched)
 
     def _queue_section(self) -> QueueSection:
         settings = self.settings_in_force
         rules = queue_rules(settings, self.site.zone, self.site.own_policy)
+        rules = replace(rules, declared=self._flexibility)
         return QueueSection(rules, self.modes, settings.plan, settings.power.idle_node_w, settings.agent)
 
     def _power_section(self) -> PowerSection:
@@ -386,8 +397,9 @@ class SiteAgent:
             capacity=settings.capacity,
             inventory=site.inventory,
             class_of=site.class_of,
-            flexibility=site.flexibility,
+            flexibility=self._flexibility,
             clock_factor=site.clock.factor,
+            awake_partitions=self.trial.find_partitions_off(SLEEP, is_capped=self._is_capped),
         )
 
     def _account_section(self) -> AccountSection:

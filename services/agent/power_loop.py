@@ -96,6 +96,7 @@ class PowerSection:
     class_of: Mapping[str, NodeClass]
     flexibility: FlexibilityRules
     clock_factor: float
+    awake_partitions: frozenset[str] = frozenset()
 
 
 class PowerController:
@@ -356,7 +357,9 @@ class PowerLoop(Loop):
         section, view, curve = self.section(), observed.view, observed.prices
         await controller.poll_first(scheduler_states(view.nodes))
         shared = observed.traits.shared_nodes
-        site = PowerSite(section.inventory, section.agent, section.capacity, section.class_of, shared)
+        site = PowerSite(
+            section.inventory, section.agent, section.capacity, section.class_of, shared, section.awake_partitions
+        )
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
         run_s, took_s = await self.accounts.run_s(view), self._took_s * section.clock_factor
         undecided = find_undecided_jobs(view, decided, section.flexibility, is_capped=bool(around.caps))

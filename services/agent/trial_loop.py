@@ -7,7 +7,7 @@ site's own order and delays no job. So the loops undo what they did before, thro
 import asyncio
 import json
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 
@@ -20,6 +20,7 @@ from offpeak.model.step_series import Series
 from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import OFF
 from power.lifecycle.node_record import Instant
+from power.live.cluster_snapshot import all_awake
 from predictors.feeds.feed import fetched
 from predictors.feeds.port import Window
 from predictors.feeds.registry import temperature_feed
@@ -42,16 +43,37 @@ OBEYED = "trial obeyed in "
 EVERY_S = 300.0
 AFTERWARDS_S = 14 * DAY_S
 """Jobs that ran at the end of the trial may end so much later."""
-ALL_NODES = 1_000_000
 
 
 @dataclass(frozen=True)
 class TrialSection:
-    """The settings, the zone of the days, and whether the agent carries its decisions out and no cap holds."""
+    """The settings, the zone of the days, and whether the agent carries its decisions out and no cap holds.
+
+    `partitions` are those of each node, None before the first view of the scheduler.
+    """
 
     settings: Settings
     zone: tzinfo
     is_active: bool
+    partitions: Mapping[str, Sequence[str]] | None = None
+
+    def nodes_of(self, partitions: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """Return the nodes of each of these partitions."""
+        named = (self.partitions or {}).items()
+        return {each: frozenset(node for node, its in named if each in its) for each in partitions}
+
+    @property
+    def problem(self) -> str | None:
+        """Why the trial cannot be drawn."""
+        if self.settings.agent.trial_partitions and self.partitions is None:
+            return "the partitions of the nodes are not known yet"
+        for partition, nodes in self.nodes_of(self.settings.agent.trial_partitions or ()).items():
+            if not nodes:
+                return f"trial_partitions: {partition} has no nodes"
+            others = {each for node in nodes for each in (self.partitions or {})[node]} - {partition}
+            if others:
+                return f"trial_partitions: {partition} shares nodes with {', '.join(sorted(others))}"
+        return None
 
 
 class TrialLoop(Loop):
@@ -92,32 +114,42 @@ class TrialLoop(Loop):
         self._obeyed_s = {float(begin): seconds for begin, seconds in obeyed_s.items()}
         first = datetime.fromtimestamp(now_s + NOTICE_S, section.zone).date() + timedelta(days=1)
         drawn = draw_blocks(agent, secrets.token_hex(8), first=first, zone=section.zone, drawn_unix_s=now_s)
-        self.blocks = self._ledger.draw_trial(drawn)
+        self.blocks = self._ledger.draw_trial(drawn, may_begin=section.problem is None)
         problem = f"trial {agent.trial} was drawn with other settings, which stay; give another trial another name"
-        self._problem_log.report("trial", None if _shape(drawn) == _shape(self.blocks) else problem)
+        if not self.blocks:
+            problem = f"trial {agent.trial} is not drawn: {section.problem}"
+        elif _shape(drawn) == _shape(self.blocks):
+            problem = ""
+        self._problem_log.report("trial", problem or None)
 
     @property
     def notes(self) -> tuple[str, ...]:
         """A text for each lever that is off now."""
         off = find_blocks(self.blocks, self._clock(), is_on=False)
         until = [minute_text(block.until_unix_s, self._section().zone) for block in off]
-        return tuple(f"{each.lever} is off until {at}: on/off days" for each, at in zip(off, until, strict=True))
+        return tuple(f"{each.name} is off until {at}: on/off days" for each, at in zip(off, until, strict=True))
 
     def with_levers_off(self, settings: Settings, *, is_capped: bool) -> Settings:
         """Return the settings in force now. While a cap on power holds, or comes soon, nodes may sleep."""
-        off = {block.lever for block in find_blocks(self.blocks, self._clock(), is_on=False)}
+        off = {block.name for block in find_blocks(self.blocks, self._clock(), is_on=False)}
         agent, capacity = settings.agent, settings.capacity
         if SLEEP in off and not is_capped:
-            agent = replace(agent, capacity="always-on", limit_capacity=False)
-            capacity = replace(capacity, keep_hot=ALL_NODES)
+            agent, capacity = all_awake(agent, capacity)
         if ORDER in off:
             agent = replace(agent, queue=OFF, longest_delay_s=0)
         return replace(settings, agent=agent, capacity=capacity)
+
+    def find_partitions_off(self, lever: str, *, is_capped: bool) -> frozenset[str]:
+        """Return the partitions in which the lever is off now; none while a cap on power holds, or comes soon."""
+        off = () if is_capped else find_blocks(self.blocks, self._clock(), is_on=False)
+        return frozenset(block.partition for block in off if block.lever == lever and block.partition)
 
     async def round(self) -> None:
         """Count the time in which the agent obeyed, and measure once a day. Raises BadLedger, BadInput."""
         section, now, last = self._section(), Instant(self._steady(), self._clock()), self._last
         self._last, now_s = now, now.unix_s
+        if not self.blocks and section.settings.agent.trial_partitions:
+            await asyncio.to_thread(self.load)
         if not self.blocks:
             return
         block = next(iter(find_blocks(self.blocks, now_s)), None)
@@ -130,7 +162,9 @@ class TrialLoop(Loop):
         ended = self.blocks[0].until_unix_s <= now_s < self.blocks[-1].until_unix_s + AFTERWARDS_S
         if ended and today != self._measured_on:
             outside = await fetched(lambda: self._read_temperature(int(now_s)))
-            results = await asyncio.to_thread(self._measure, TrialInputs(now_s, section.zone, self._obeyed_s, outside))
+            nodes_of = section.nodes_of({block.partition for block in self.blocks} - {""})
+            inputs = TrialInputs(now_s, section.zone, self._obeyed_s, outside, nodes_of)
+            results = await asyncio.to_thread(self._measure, inputs)
             self._ledger.remember(f"{RESULTS}{self.blocks[0].trial}", STORED_RESULTS.dump_json(results).decode())
             self._measured_on = today
 
@@ -145,6 +179,6 @@ class TrialLoop(Loop):
 
 
 def _shape(blocks: Sequence[TrialBlock]) -> tuple[int, int, frozenset[str]]:
-    """Return the days, the blocks and the levers of a trial."""
+    """Return the days, the blocks, and the levers with the partitions of a trial."""
     days = round((blocks[-1].until_unix_s - blocks[0].from_unix_s) / DAY_S)
-    return days, len(blocks), frozenset(each.lever for each in blocks)
+    return days, len(blocks), frozenset(each.name for each in blocks)

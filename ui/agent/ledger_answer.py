@@ -130,13 +130,14 @@ def print_trial(settings: LedgerSettings, *, as_json: bool) -> None:
     span = f"{minute_text(first.from_unix_s, zone)} to {minute_text(last.until_unix_s, zone)}"
     typer.echo(f"trial {printable(first.trial)}: {span}, {drawn}")
     for block in find_blocks(blocks, now_s):
-        typer.echo(f"now: {block.lever} is {ON_OFF[block.is_on]} until {minute_text(block.until_unix_s, zone)}")
+        until = minute_text(block.until_unix_s, zone)
+        typer.echo(f"now: {printable(block.name)} is {ON_OFF[block.is_on]} until {until}")
     for result in results:
         typer.echo(f"{result.lever}: {result.text}")
         for why, count in result.excluded.items():
             typer.echo(f"- {counted(count, 'block')} left out: {why}")
-    levers = dict.fromkeys(block.lever for block in blocks)
-    table = Table("from", *levers, box=None, pad_edge=False, header_style="bold")
+    names = dict.fromkeys(printable(block.name) for block in blocks)
+    table = Table("from", *names, box=None, pad_edge=False, header_style="bold")
     for begin_s, now in groupby(blocks, key=lambda block: block.from_unix_s):
         table.add_row(minute_text(begin_s, zone), *(ON_OFF[block.is_on] for block in now))
     print_table(table)

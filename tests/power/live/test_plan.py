@@ -58,6 +58,21 @@ def test_a_closed_free_node_is_ordered_off_then_powered_down_and_opened() -> Non
     assert changes_of(fifth) == {}
 
 
+def test_nodes_of_a_partition_that_must_be_awake_wake_and_the_others_sleep() -> None:
+    gpu = {"partitions": ("gpu",)}
+    nodes = [node_of("n01"), node_of("n02"), node_of("n03", **gpu), down("n04", **gpu)]
+    memory = slept_long_ago(["n04"])
+    snapshot = cluster_snapshot(nodes, records=off_records("n04"))
+    plan = planned(snapshot, replace(site_of(), awake_partitions=frozenset({"gpu"})), memory)
+    assert changes_of(plan) == {"n01": "close", "n02": "close", "n04": "power_up"}
+    usual = planned(snapshot, site_of(), memory)
+    assert changes_of(usual) == {"n01": "close", "n02": "close", "n03": "close"}
+    # A job that may run in both makes them one pool: all of it is awake.
+    both = cluster_snapshot(nodes, records=off_records("n04"), jobs=[running("5", "n02", partitions=("batch", "gpu"))])
+    plan = planned(both, replace(site_of(), awake_partitions=frozenset({"gpu"})), memory)
+    assert changes_of(plan) == {"n04": "power_up"}
+
+
 def test_an_admins_order_to_sleep_stands_while_the_node_is_closed_for_it() -> None:
     desired = DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night")
     records = {"n01": record_of("n01", desired=desired)}

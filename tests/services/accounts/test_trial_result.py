@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from sqlalchemy import Table, delete, insert, update
+from sqlalchemy import Table, delete, insert, literal, select, update
 
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
@@ -183,6 +183,35 @@ def test_a_site_without_meters_jobs_and_prices_has_a_result_with_the_reason(tmp_
         ("sleep", 28, {NOT_MEASURED: 28}),
     ]
     ledger.close()
+
+
+def test_partitions_are_pooled_each_measured_by_its_own_nodes_and_jobs(tmp_path: Path) -> None:
+    site = TrialSite(tmp_path)
+    settings = AgentSettings(trial="parts", trial_partitions=("batch", "gpu"))
+    blocks = site.ledger.draw_trial(draw_blocks(settings, "x", first=FIRST, zone=BERLIN, drawn_unix_s=2.0))
+    of_batch = {block.from_unix_s: block.is_on for block in blocks if block.partition == "batch"}
+    of_gpu = {block.from_unix_s: block.is_on for block in blocks if block.partition == "gpu"}
+    # The nodes slept on days of the other trial; now n1 does on those of batch, and n2, five times as large, of gpu.
+    for day, power_w in zip(
+        site.days, site.power_w / np.where([day.is_on for day in site.days], 0.9, 1.0), strict=True
+    ):
+        within = (quarters.c.at_unix_s >= day.from_unix_s) & (quarters.c.at_unix_s < day.until_unix_s)
+        for number, is_on, size in ((1, of_batch, 1.0), (2, of_gpu, 5.0)):
+            energy_j = 900 * power_w * size * (0.9 if is_on[day.from_unix_s] else 1.0)
+            site.change(update(quarters).where(within, quarters.c.series == number).values(energy_j=energy_j))
+    changed = {"job": literal("g") + jobs.c.job, "partition": literal("gpu")}
+    columns = [changed.get(column.name, column) for column in jobs.columns]
+    site.change(insert(jobs).from_select(list(jobs.columns), select(*columns)))
+    nodes_of = {"batch": frozenset({"n1", "n9"}), "gpu": frozenset({"n2"})}
+    with open_ledger(site.ledger.settings.url) as connection:
+        (result,) = measure_trial(connection, blocks, replace(site.inputs, nodes_of=nodes_of))
+        (unknown,) = measure_trial(connection, blocks, site.inputs)
+    assert (result.blocks, result.used, result.partitions, result.modelled_percent) == (112, 112, 2, None)
+    assert result.effect is not None
+    assert result.effect.low_percent < 10 < result.effect.high_percent
+    assert result.effect.high_percent - result.effect.low_percent < 4
+    assert "% of energy (mean of 2 partitions), 112 of 112 blocks, adjusted for partition, load" in result.text
+    assert (unknown.used, unknown.excluded) == (0, {NOT_MEASURED: 112})
 
 
 def test_prices_in_two_currencies_give_the_reason(tmp_path: Path) -> None:

@@ -174,6 +174,52 @@ def test_while_sleep_is_off_no_node_may_sleep_unless_a_cap_on_power_holds(site: 
     assert agent.settings_in_force.agent.capacity == agent.site.settings.agent.capacity
 
 
+def test_a_partition_has_days_of_its_own_for_its_jobs_and_its_nodes(site: QueueSite) -> None:
+    cluster = site.scheduler.cluster
+    cluster.nodes["n1"].partitions = frozenset({"batch"})
+    cluster.nodes["n2"] = SimNode("n2", 8, partitions=frozenset({"gpu"}))
+    agent = site.start(trial_partitions=("batch", "gpu"))
+    site.rounds(agent)
+    blocks = agent.trial.blocks
+    assert len(blocks) == len(site.rows()) == 4 * 56
+    for lever in (SLEEP, ORDER):
+        of = {
+            each: [block.is_on for block in blocks if block.name == f"{lever} of {each}"] for each in ("batch", "gpu")
+        }
+        assert of["batch"] != of["gpu"]
+        assert {sum(days) for days in of.values()} == {28}
+    own = [block for block in blocks if block.lever == ORDER and block.partition == "batch"]
+    for is_on in (True, False, True):
+        site.go(next(block.from_unix_s + 6 * HOUR_S for block in own if block.is_on is is_on))
+        site.rounds(agent)
+        assert site.is_reordered() is is_on
+        off = {block.partition for block in find_blocks(blocks, site.now_s, is_on=False) if block.lever == SLEEP}
+        assert agent._power_section().awake_partitions == off
+        assert agent.settings_in_force == agent.site.settings
+        status = make_status(agent)
+        assert status is not None
+        assert (any("order of batch is off until" in note for note in status.capacity)) is not is_on
+    # An agent that starts in the middle of a block knows it before it knows the nodes.
+    restarted = site.start(trial_partitions=("batch", "gpu"))
+    restarted.trial.load()
+    assert restarted.trial.blocks == blocks
+
+
+def test_partitions_that_share_nodes_have_no_days_of_their_own(site: QueueSite) -> None:
+    node = site.scheduler.cluster.nodes["n1"]
+    node.partitions = frozenset({"batch", "debug"})
+    agent = site.start(trial_partitions=("batch",))
+    site.rounds(agent)
+    assert agent.trial.blocks == ()
+    problem = "trial winter is not drawn: trial_partitions: batch shares nodes with debug"
+    assert f"trial: {problem}" in agent.problem_log.problems
+    assert site.rows() == []
+    node.partitions = frozenset({"batch"})
+    site.rounds(agent)
+    assert {block.name for block in agent.trial.blocks} == {"sleep of batch", "order of batch"}
+    assert not any("trial" in problem for problem in agent.problem_log.problems)
+
+
 def test_only_time_in_mode_active_counts_and_a_clock_that_was_set_does_not(site: QueueSite) -> None:
     agent = site.start()
     site.rounds(agent)
@@ -193,7 +239,8 @@ def test_only_time_in_mode_active_counts_and_a_clock_that_was_set_does_not(site:
 def test_nothing_is_drawn_that_cannot_be_written(site: QueueSite, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = site.start()
 
-    def refuse(_blocks: object) -> None:
+    def refuse(_blocks: object, *, may_begin: bool) -> None:
+        assert may_begin
         raise CannotWrite("the disk is full", hint="free some space")
 
     with monkeypatch.context() as broken:
