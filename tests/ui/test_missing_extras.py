@@ -21,6 +21,7 @@ pytestmark = pytest.mark.thorough
 
 BOOSTED = "scheduling.estimates: boosted needs scikit-learn, which is not installed"
 OR_TOOLS = "needs OR-tools, which is not installed"
+SCIPY = "needs scipy, which is not installed"
 ENTSOE = ("--zone", "DE-LU", "--price-feeds", "entso-e,energy-charts")
 INPUTS = ("--zone", "DE-LU", "--input-feeds", "open-meteo-wind,entso-e-load")
 US = ("--zone", "CAISO", "--price-feeds", "us-markets")
@@ -42,6 +43,7 @@ CASES = [
     ("predictors", "sklearn", ["simulate", "LOG", "--estimates", "boosted"], BOOSTED),
     ("predictors", "sklearn", ["simulate", "LOG", "--config", "SETTINGS"], BOOSTED),
     ("predictors", "sklearn", ["estimate", "LOG", "--config", "SETTINGS"], BOOSTED),
+    ("predictors", "scipy", ["simulate", "LOG", "--devices", "DEVICES"], f"a plan with PV and battery {SCIPY}"),
     ("planner", "ortools", ["study", "profit-cooling"], f"a search by constraint programming {OR_TOOLS}"),
     ("federation", "ortools", ["study", "day-ahead", "--part", "xsede"], FLOW),
     ("federation", "ortools", ["study", "day-ahead", "--part", "nordugrid"], FLOW),
@@ -75,7 +77,9 @@ def test_missing_extra_package_is_an_error(
 ) -> None:  # fmt: skip
     settings = tmp_path / "offpeak.toml"
     settings.write_text('[scheduling]\nestimates = "boosted"\n')
-    named = {"LOG": str(log), "SETTINGS": str(settings)}
+    devices = tmp_path / "devices.toml"
+    devices.write_text('[battery]\ncapacity = "1kWh"\ncharge = "1kW"\ndischarge = "1kW"\nefficiency = 0.9\n')
+    named = {"LOG": str(log), "SETTINGS": str(settings), "DEVICES": str(devices)}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, module, None)
     assert run([named.get(argument, argument) for argument in arguments]) == 2

@@ -21,11 +21,13 @@ from offpeak.display import NOT_WRAPPED
 from offpeak.errors import BadInput
 from offpeak.files import check_writable, replacing
 from offpeak.model.cluster_file import cluster_text
+from offpeak.model.site_devices import read_devices
 from offpeak.prices import ASSUMED_TARIFF
 from offpeak.settings.kinds import TARIFF
 from offpeak.settings.table import Settings
 from power.capacity.levers import LEVERS, REPLAYS, WHAT_IF_REPLAYS, LeverMeasurement
 from sim_backend.case.site_jobs import cluster_note
+from sim_backend.comparison.devices import with_device_bills
 from sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_savings, reasons, replay_more
 from sim_backend.mixed.replay import knows_pools
 from sim_backend.replay.policy import Policy, parse_policy
@@ -35,6 +37,7 @@ from ui.estimate.text import (
     answer_view,
     assumed_prices_lines,
     assumptions,
+    device_lines,
     fragment,
     headline,
     lever_cells,
@@ -71,6 +74,7 @@ def estimate_json(answer: LeversAnswer) -> str:
         "savings": [asdict(saving) for saving in estimate.savings],
         "levers": [asdict(lever) for lever in answer.levers],
         "recommended": None if best is None else {**asdict(best), "settings_toml": fragment(answer)},
+        "devices": next(map(asdict, estimate.comparison.device_bills), None),
         "hardly_pays": estimate.hardly_pays,
         "policies": [asdict(spread) for spread in estimate.spreads],
         "reasons": reasons(estimate),
@@ -95,6 +99,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
         check_writable(request.report, example="estimate.html")
     if not request.as_json:
         settings = _with_typed_prices(settings)
+    devices = settings.plan.devices and read_devices(settings.plan.devices)
     accounting = accounting_of(request.log, request.days or ESTIMATE_DAYS, settings, lenient=request.lenient)
     if _reads_site_cluster(request, settings, policies):
         accounting = with_site_cluster(accounting, settings)
@@ -111,6 +116,8 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
             progress=progress,
             cluster=accounting.cluster,
         )
+    if devices:
+        estimate = replace(estimate, comparison=with_device_bills(estimate.comparison, devices))
     replays = LeverMeasurement(estimate, settings, policies)
     with task_progress("levers") as report:
         first = FIRST_REPLAYS if is_watched else request.replays or REPLAYS
@@ -217,7 +224,7 @@ def estimate_page(answer: LeversAnswer) -> str:
     )
     settings = fragment(answer)
     caption, headers = "saved against the operation of today", ("lever", *lever_headers(estimate.used.currency))
-    assumed = (*use_lines(estimate.used), *lever_lines(answer.levers), *assumptions(estimate))
+    assumed = (*use_lines(estimate.used), *device_lines(estimate), *lever_lines(answer.levers), *assumptions(estimate))
     recommended = section("Recommended settings", f'<pre class="command">{escape(settings)}</pre>')
     sections = [
         section(

@@ -18,6 +18,7 @@ ESTIMATE_SETTINGS = (
     "prices.decide_by",
     "prices.fill_gaps",
     "carbon.source",
+    "plan.devices",
     "scheduling.policies",
     "machine.nodes",
     "machine.processors_per_node",

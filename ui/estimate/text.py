@@ -72,7 +72,7 @@ def answer_view(answer: LeversAnswer) -> Group:
         *map(Text, folded_lines(answer)),
         *_section("What is recommended, as a settings file", fragment(answer).splitlines(), bullet=""),
         Text(),
-        *map(Text, use_lines(estimate.used)),
+        *map(Text, (*use_lines(estimate.used), *device_lines(estimate))),
         *_section("How sure is this?", sureness(estimate)),
     ]
     if likeness is not None and len(likeness.partitions) > 1:
@@ -122,6 +122,16 @@ def use_lines(used: LoggedUse) -> list[str]:
         *emitted,
         f"load     {percent_text(100 * used.utilization, 1)} of the machine; jobs were waiting {waiting}",
     ]
+
+
+def device_lines(estimate: SavingsEstimate) -> list[str]:
+    """Return what PV and battery would bring beside the baseline; nothing without them."""
+    lines = []
+    for bill in estimate.comparison.device_bills:
+        pv, both, bound = (figure(bill.a_year(cost)) for cost in (bill.pv_alone, bill.planned, bill.bound))
+        rest = f"PV alone {pv}; by perfect knowledge {bound} at most"
+        lines.append(f"devices  PV and battery would save {both} {bill.currency} a year; {rest}")
+    return lines
 
 
 def _co2_text(co2_kg: float) -> str:

@@ -79,6 +79,17 @@ def test_the_energy_is_that_of_the_log(offpeak: Offpeak, sacct: Path) -> None:
     assert {policy["replays"] for policy in document["policies"]} == {4}  # jobs that do not wait are never reordered
 
 
+def test_pv_and_battery_are_estimated_for_a_year(offpeak: Offpeak, sacct: Path, tmp_path: Path) -> None:
+    devices = tmp_path / "devices.toml"
+    devices.write_text('[battery]\ncapacity = "5kWh"\ncharge = "1kW"\ndischarge = "1kW"\nefficiency = 0.9\n')
+    options = ("estimate", sacct, *BERLIN, "--nodes", "6", "--devices", devices)
+    bill = json.loads(offpeak(*options, "--json").stdout)["devices"]
+    assert bill["bound"] < bill["planned"] < bill["without"]
+    line = next(each for each in offpeak(*options).stdout.splitlines() if each.startswith("devices "))
+    a_year = (bill["without"] - bill["planned"]) * 8766 / bill["hours"]
+    assert line.startswith(f"devices  PV and battery would save {a_year:,.2f} EUR a year; PV alone 0.00;")
+
+
 def test_assumed_power_is_a_range(offpeak: Offpeak, tmp_path: Path) -> None:
     (tmp_path / "dump.txt").write_text(dump(watts=None), encoding="utf-8")
     done = offpeak("estimate", "dump.txt", *BERLIN, "--nodes", "6")
