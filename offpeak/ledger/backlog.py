@@ -50,10 +50,11 @@ class RowKind(IntEnum):
     STATES = 2
     PRICES = 3
     JOBS = 4
-    SAVINGS = 5
-    DECISIONS = 6
-    REFUSALS = 7
-    OUTCOMES = 8
+    CREDITS = 5
+    SAVINGS = 6
+    DECISIONS = 7
+    REFUSALS = 8
+    OUTCOMES = 9
 
 
 class Backlog:
@@ -297,6 +298,7 @@ WRITES: dict[RowKind, RowWriter] = {
     RowKind.STATES: _write_new(tables.states),
     RowKind.PRICES: _write_latest(tables.prices),
     RowKind.JOBS: _write_latest(tables.jobs),
+    RowKind.CREDITS: _write_latest(tables.credits),
     RowKind.SAVINGS: _write_latest(tables.savings),
     RowKind.DECISIONS: _write_new(tables.decisions),
     RowKind.REFUSALS: _write_new(tables.refusals),

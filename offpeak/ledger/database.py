@@ -145,7 +145,7 @@ def copy_sqlite(file: Path, path: Path) -> None:
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0005"
+HEAD = "0006"
 """The last migration. Migrations are numbered upwards; a greater number is from a newer program."""
 
 

@@ -16,6 +16,7 @@ from offpeak.ledger.prune import RETENTION_RULES, give_pages_back, keep_s, prune
 from offpeak.ledger.records import latest_states
 from offpeak.ledger.rows import (
     DecisionRecord,
+    JobCredit,
     JobMark,
     JobUse,
     MemoryRecord,
@@ -135,6 +136,10 @@ class Ledger:
     def write_jobs(self, jobs: Sequence[JobUse]) -> None:
         """Write the energy of jobs; a later row of the same id and start replaces the earlier one."""
         self._writer.add(RowKind.JOBS, jobs)
+
+    def write_credits(self, credits: Sequence[JobCredit]) -> None:
+        """Write what tiers have moved; a later row of the same id and start replaces the earlier one."""
+        self._writer.add(RowKind.CREDITS, credits)
 
     def write_savings(self, savings: Sequence[SavingRecord]) -> None:
         """Write savings against a baseline; a later row of the same period replaces the earlier one."""

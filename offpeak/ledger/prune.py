@@ -13,6 +13,7 @@ from sqlalchemy.dialects import sqlite
 
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.tables import (
+    credits,
     decisions,
     holds,
     intents,
@@ -101,6 +102,7 @@ RETENTION_RULES = (
     RetentionRule(holds.c.since_unix_s, RECORD_S, may_go=_has_ended, indexed=False),
     RetentionRule(submissions.c.at_unix_s, RECORD_S, may_go=_is_settled),
     RetentionRule(jobs.c.ended_unix_s, ACCOUNT_S),
+    RetentionRule(credits.c.ended_unix_s, ACCOUNT_S),
     RetentionRule(prices.c.from_unix_s, ACCOUNT_S),
     RetentionRule(savings.c.from_unix_s, ACCOUNT_S),
 )
@@ -108,7 +110,7 @@ RETENTION_RULES = (
 BOUNDED: Mapping[str, str] = {
     "series": "one row for each part of a meter",
     "outcomes": "one row for each intent, deleted with it",
-    "marks": "rows of jobs that have not ended: the queue loop forgets those of a job that has",
+    "marks": "rows of jobs that have not ended, or not long ago: the queue loop forgets the others",
     "memory": "one row a name, replaced by the next text of that name",
     "trial_days": "some rows for each day of a trial, which proves what was drawn beforehand",
     "seals": "one row for each day: without it, the chain could not be followed",

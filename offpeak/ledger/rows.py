@@ -87,6 +87,24 @@ class JobUse:
 
 
 @dataclass(frozen=True)
+class JobCredit:
+    """What the tier of a job has moved by `started_unix_s - baseline_unix_s`; `saved` is None if a price is missing.
+
+    `credit` is what the site pays for it, None if it pays nothing for tiers.
+    """
+
+    job: str
+    started_unix_s: float
+    ended_unix_s: float
+    baseline_unix_s: float
+    shifted_j: float
+    tier: str
+    saved: float | None
+    currency: str
+    credit: float | None
+
+
+@dataclass(frozen=True)
 class SavingRecord:
     """What a `lever` saved in a period: its energy and cost beside those of the `baseline`; None is not known.
 

@@ -93,6 +93,15 @@ class Flexibility:
         longest_s = min(each for each in (self.delay_s, until_deadline_s) if each is not None)
         return Tier.T1 if longest_s < DAY_S else Tier.T2
 
+    def text(self, submit_s: int) -> str:
+        """Return the tier and what the job allows, such as `T3: may wait, may be requeued after a checkpoint`."""
+        allows = (
+            ("may wait", self.allows_delay),
+            ("may be requeued after a checkpoint", self.may_be_requeued),
+            ("may be capped", self.may_be_capped),
+        )
+        return f"{self.tier(submit_s).name}: {', '.join(text for text, does in allows if does)}"
+
 
 RIGID = Flexibility()
 

@@ -144,7 +144,7 @@ DECLARATIONS = SettingKind("list of names with hints", read_declarations)
 
 @dataclass(frozen=True)
 class FlexibilitySettings:
-    """The flexibility of jobs whose comments have no hints."""
+    """The flexibility of jobs whose comments have no hints, and what the tiers of jobs earn."""
 
     qos: Mapping[str, str] | None = row(
         DECLARATIONS,
@@ -158,6 +158,19 @@ class FlexibilitySettings:
         "needs the same hints in all.",
         example=["night=delay=12h"],
         flag="--flexible-partitions",
+    )
+
+    credit_per_kwh: float | None = row(
+        number(0.0),
+        "Credit of a job's account for each kWh that its tier moved into a cheaper hour, in the currency of the "
+        "prices; when not set: none.",
+        example=0.02,
+        unit="per kWh",
+    )
+    credit_share: float | None = row(
+        number(0.0, 1.0),
+        "Credit of a job's account as a share of the money that its tier saved, 0 to 1; when not set: none.",
+        example=0.5,
     )
 
     def rules(self, zone: tzinfo) -> FlexibilityRules:

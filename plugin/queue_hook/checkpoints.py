@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from offpeak.display import duration_text
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.constants import HOUR_S, J_PER_MWH
-from offpeak.model.flexibility import Checkpoint
+from offpeak.model.flexibility import Checkpoint, Tier
 from plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
 from plugin.queue_hook.positions import BEGIN, NO_MARKS, marks_by_job
-from plugin.queue_hook.start_times import BeginTimePlanner, StartCost, latest_start_s, saves_enough
+from plugin.queue_hook.start_times import BeginTimePlanner, StartCost, latest_start_s, saves_enough, shift_mark
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import RequeuePermit
 
@@ -196,6 +196,8 @@ def plan_returns(facts: QueueFacts) -> tuple[dict[str, int], list[JobMark], list
             served.append(mark)
             if begins_s == mark.to:
                 given.append(JobMark(job.job_id, job.submit_s, BEGIN, 0, mark.to, facts.now_s))
+                at_s = int(mark.at_unix_s)
+                given.append(shift_mark(job, Tier.T3, baseline_s=at_s, begin_s=mark.to, now_s=facts.now_s))
         elif begins_s <= facts.now_s or facts.now_s > mark.at_unix_s:
             begin_s[job.job_id] = mark.to
     return begin_s, given, served

@@ -20,7 +20,7 @@ from plugin.queue_hook.facts import QueueFacts
 from plugin.scheduler.job import Job
 from plugin.scheduler.port import Ranking
 
-RANK, BEGIN, PASSED = "rank", "begin", "passed"
+RANK, BEGIN, PASSED, SHIFT = "rank", "begin", "passed", "shift "
 BEFORE, BY_ADMIN = " before", " by hand"
 LEAST_PRIORITY = 1
 """No scheduler shows a priority below this for a job that may start; lower ones look the same."""

@@ -22,6 +22,7 @@ from plugin.queue_hook.positions import (
     BY_ADMIN,
     NO_MARKS,
     RANK,
+    SHIFT,
     JobMarks,
     MarksByJob,
     QueuePosition,
@@ -299,15 +300,19 @@ def _places(priority: Int64, number: Int64) -> NDArray[np.intp]:
 
 
 def _marks_of_ended_jobs(facts: QueueFacts) -> list[JobMark]:
-    """Return the marks of ended jobs, and marks older than a day of jobs that the scheduler no longer lists."""
+    """Return the marks of ended jobs, and marks older than a day of jobs that the scheduler no longer lists.
+
+    The accounts read what a tier has moved some rounds after the end of the job: that mark stays for a week.
+    """
     numbers = {mark.job for mark in facts.marks}
     state = {(job.job_id, float(job.submit_s)): job.state for job in facts.jobs if job.job_id in numbers}
-    return [
-        mark
-        for mark in facts.marks
-        if (found := state.get((mark.job, mark.submitted_unix_s))) is JobState.ENDED
-        or (found is None and mark.at_unix_s < facts.now_s - DAY_S)
-    ]
+    forget = []
+    for mark in facts.marks:
+        found, is_shift = state.get((mark.job, mark.submitted_unix_s)), mark.kind.startswith(SHIFT)
+        oldest_s = facts.now_s - (7 * DAY_S if is_shift else DAY_S)
+        if (found is JobState.ENDED and not is_shift) or (found is None and mark.at_unix_s < oldest_s):
+            forget.append(mark)
+    return forget
 
 
 def _stale_marks(positions: QueuePositions, marks: MarksByJob, rank: Mapping[str, int]) -> list[JobMark]:

@@ -14,9 +14,9 @@ import numpy as np
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.flexibility import RIGID, Flexibility
+from offpeak.model.flexibility import RIGID, Flexibility, Tier
 from plugin.queue_hook.facts import EQUAL, PriceIntegral, QueueFacts, QueueRules, StartConstraint, WaitAllowance
-from plugin.queue_hook.positions import BEGIN, BY_ADMIN, NO_MARKS, JobMarks, MarksByJob
+from plugin.queue_hook.positions import BEGIN, BY_ADMIN, NO_MARKS, SHIFT, JobMarks, MarksByJob
 from plugin.scheduler.job import Job
 
 
@@ -113,12 +113,16 @@ NOW = 0
 
 @dataclass(frozen=True)
 class BeginChoice:
-    """When the job may start, and why; `begin_s` is NOW to release it, None to leave an admin's begin time alone."""
+    """When the job may start, and why; `begin_s` is NOW to release it, None to leave an admin's begin time alone.
+
+    `tier` is set if the job waits because its tier allows it.
+    """
 
     begin_s: int | None
     decided: str
     reason: str
     inputs: Inputs = ()
+    tier: Tier | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +193,7 @@ class BeginTimePlanner:
         now, best = starts.at(now_s), starts.cheapest(now_s, latest.begin_s)
         if best is None or best.at_s == now_s or not saves_enough(best, now):
             return None
-        return self._delay_choice(job, best, now, latest)
+        return self._delay_choice(job, best, now, latest, hints)
 
     def _revise_delay(self, job: Job, hints: Flexibility, begin_s: int) -> BeginChoice | None:
         now_s, latest = self.facts.now_s, self.latest_start(job, hints)
@@ -211,9 +215,11 @@ class BeginTimePlanner:
             return None
         if best.at_s == now_s:
             return BeginChoice(NOW, "let go", f"no later start is {self._gain} by now")
-        return self._delay_choice(job, best, starts.at(now_s), latest)
+        return self._delay_choice(job, best, starts.at(now_s), latest, hints)
 
-    def _delay_choice(self, job: Job, best: StartCost, now: StartCost, latest: LatestStart) -> BeginChoice:
+    def _delay_choice(
+        self, job: Job, best: StartCost, now: StartCost, latest: LatestStart, hints: Flexibility
+    ) -> BeginChoice:
         facts = self.facts
         mean, mean_now = best.per_watt / latest.run_s, now.per_watt / latest.run_s
         against = "" if np.isnan(mean_now) else f" against {mean_now:.2f} now"
@@ -234,7 +240,8 @@ class BeginTimePlanner:
         node_power_w = facts.node_power_w.get(job.job_id)
         if node_power_w is not None:
             inputs += (("saved", (now.per_watt - best.per_watt) * node_power_w * job.nodes * job.tasks / J_PER_MWH),)
-        return BeginChoice(best.at_s, "delayed", reason, tuple(each for each in inputs if each[1] == each[1]))
+        known = tuple(each for each in inputs if each[1] == each[1])
+        return BeginChoice(best.at_s, "delayed", reason, known, hints.tier(job.submit_s))
 
     def _price_basis(self, at_s: int) -> str:
         facts = self.facts
@@ -266,6 +273,14 @@ class BeginTimePlanner:
     def _instant(self, at_s: int) -> str:
         """Return a local time that reads the same on every day: 2026-11-22 02:00."""
         return f"{datetime.fromtimestamp(at_s, self.rules.zone):%Y-%m-%d %H:%M}"
+
+
+def shift_mark(job: Job, tier: Tier, *, baseline_s: int, begin_s: int, now_s: int) -> JobMark:
+    """Return the mark of a job whose start its tier moves: `was` is the start that it would have without it.
+
+    The ledger keeps `was` when the begin time moves again.
+    """
+    return JobMark(job.job_id, job.submit_s, f"{SHIFT}{tier.name}", baseline_s, begin_s, now_s)
 
 
 def _was_released(job: Job, marks: JobMarks, now_s: int) -> bool:
@@ -322,3 +337,6 @@ def _add_choice(plan: BeginTimes, job: Job, choice: BeginChoice, marks: JobMarks
     value = begin_s if begin_s > now_s else 0
     plan.begin_s[job.job_id] = choice.begin_s
     plan.remember.extend(marks.of_change(job, BEGIN, value=value, to=choice.begin_s, now_s=now_s))
+    if choice.tier is not None:
+        baseline_s = now_s + int(dict(choice.inputs).get("wait_allowance_s", 0.0))
+        plan.remember.append(shift_mark(job, choice.tier, baseline_s=baseline_s, begin_s=choice.begin_s, now_s=now_s))

@@ -9,7 +9,10 @@ from sqlalchemy import Connection
 from offpeak.errors import BadInput, BadLedger
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.marks import read_marks
+from offpeak.ledger.rows import JobCredit
 from plugin.scheduler.port import SchedulerView
+from services.accounts.credits import CreditRates, make_credits
 from services.accounts.ended_jobs import (
     MEMORY_NAME,
     EndedJob,
@@ -58,6 +61,9 @@ def _measure_job(
         return model_job(ended, expected[ended.job.job_id], str(problem))
 
 
+NO_CREDITS = CreditRates()
+
+
 @dataclass(frozen=True)
 class Accounts:
     """The ledger and the forecasts. A job is booked `settle_s` after its end: two rounds of the meters."""
@@ -66,6 +72,7 @@ class Accounts:
     powers: JobPowers
     times: RunTimes
     settle_s: float
+    rates: CreditRates = NO_CREDITS
 
 
 @dataclass(frozen=True)
@@ -90,9 +97,10 @@ async def account_round(
     last = before.ran if before else None
     ran = after_view(last, view)
     now = jobs_to_book(ran, settle_s=accounts.settle_s)
-    booked = await asyncio.to_thread(_book, accounts, now, view, kinds)
+    booked, credits = await asyncio.to_thread(_book, accounts, now, view, kinds)
     # First the jobs, then that they are booked: the ledger writes in this order, so no kill in between loses one.
     accounts.ledger.write_jobs([job.use for job in booked])
+    accounts.ledger.write_credits(credits)
     ran = after_booking(ran, now)
     kept = before.kept if before else None
     if is_worth_saving(kept, ran):
@@ -103,12 +111,15 @@ async def account_round(
 
 def _book(
     accounts: Accounts, now: tuple[EndedJob, ...], view: SchedulerView, kinds: Mapping[str, NodeKind]
-) -> tuple[BookedJob, ...]:
+) -> tuple[tuple[BookedJob, ...], list[JobCredit]]:
     if not now:
-        return ()
+        return (), []
     expected = accounts.powers.of([job.job for job in now], kinds, at_s=view.at_s)
     cpus = {node.name: node.cpus for node in view.nodes}
     booked = book_jobs(accounts.ledger.settings.url, now, cpus, expected)
     accounts.powers.learn(booked, at_s=view.at_s)
     accounts.times.learn(now, at_s=view.at_s)
-    return booked
+    arrays = {ended.job.job_id: ended.job.array_id for ended in now}
+    with open_ledger(accounts.ledger.settings.url) as connection:
+        uses, marks = [job.use for job in booked], read_marks(connection)
+        return booked, make_credits(connection, uses, marks, arrays=arrays, rates=accounts.rates)

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, or_, select
 
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.prices import MeanPrice, mean_prices
-from offpeak.ledger.tables import jobs
+from offpeak.ledger.tables import credits, jobs
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.time_range import TimeRange
 from services.accounts.job_use import PRICED
@@ -23,7 +23,10 @@ MOST_JOBS = 1000
 
 @dataclass(frozen=True)
 class JobBill:
-    """The bill of an ended job; `at_submission_cost` and the submission are None where they are not known."""
+    """The bill of an ended job; `at_submission_cost` and the submission are None where they are not known.
+
+    The last fields are what its `tier` has moved from its start at `baseline_unix_s`, "" and None if it moved nothing.
+    """
 
     job: str
     user: str
@@ -38,6 +41,11 @@ class JobBill:
     currency: str
     at_submission_cost: float | None
     basis: str
+    tier: str = ""
+    baseline_unix_s: float | None = None
+    shifted_j: float | None = None
+    tier_saved: float | None = None
+    credit: float | None = None
 
     @property
     def saved(self) -> float | None:
@@ -65,7 +73,9 @@ def read_job_bills(url: str, query: BillQuery) -> tuple[JobBill, ...]:
 def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:
     """Return the bills of the jobs, the latest first. Raises BadInput if prices are in two currencies."""
     ended = (jobs.c.ended_unix_s >= query.span.from_unix_s) & (jobs.c.ended_unix_s < query.span.until_unix_s)
-    found = select(jobs).where(ended)
+    same = (credits.c.job == jobs.c.job) & (credits.c.started_unix_s == jobs.c.started_unix_s)
+    moved = (credits.c.tier, credits.c.baseline_unix_s, credits.c.shifted_j, credits.c.saved, credits.c.credit)
+    found = select(jobs, *moved).outerjoin(credits, same).where(ended)
     if query.user is not None:
         found = found.where(jobs.c.user == query.user)
     if query.job is not None:
@@ -113,6 +123,11 @@ def _bill(row: Any, difference: float | None) -> JobBill:
         currency=row.currency,
         at_submission_cost=None if row.cost is None or difference is None else row.cost + difference,
         basis=row.basis,
+        tier=row.tier or "",
+        baseline_unix_s=row.baseline_unix_s,
+        shifted_j=row.shifted_j,
+        tier_saved=row.saved,
+        credit=row.credit,
     )
 
 

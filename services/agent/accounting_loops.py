@@ -31,7 +31,8 @@ from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
 from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, SavingsAccount, account_of
-from services.accounts.booking import AccountRound, Accounts, account_round, first_round
+from services.accounts.booking import NO_CREDITS, AccountRound, Accounts, account_round, first_round
+from services.accounts.credits import CreditRates
 from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
 from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
 from services.accounts.metering import MeteredSite, Metering, Pace, read_all_meters
@@ -142,12 +143,14 @@ class MeterLoop(Loop):
 
 @dataclass(frozen=True)
 class AccountSection:
-    """Where forecasts are saved, the declared powers of jobs, the node classes, and the time until a job is booked."""
+    """Where forecasts are saved, the declared powers of jobs, the node classes, the time until a job is booked,
+    and what tiers earn."""
 
     state_folder: Path
     power: PowerSettings
     class_of: ClassOf
     settle_s: float
+    rates: CreditRates = NO_CREDITS
 
 
 def open_forecasts(state_folder: Path, power: PowerSettings) -> tuple[JobPowers, RunTimes]:
@@ -168,7 +171,7 @@ class JobAccounts:
         """Work with other settings from now on."""
         powers, times = open_forecasts(section.state_folder, section.power)
         self._section = section
-        self._accounts = Accounts(self._ledger, powers, times, settle_s=section.settle_s)
+        self._accounts = Accounts(self._ledger, powers, times, settle_s=section.settle_s, rates=section.rates)
         self._last: AccountRound | None = None
         self._problem_log.report("job power", powers.problem or None)
         self._problem_log.report("run times", times.problem or None)

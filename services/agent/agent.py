@@ -27,6 +27,7 @@ from power.meters.port import Meter
 from power.meters.registry import site_meters
 from services.accounts.account_of_savings import ORDER, SLEEP
 from services.accounts.counterfactual import LeverSection
+from services.accounts.credits import CreditRates
 from services.accounts.metering import MeteredSite, Pace
 from services.agent.accounting_loops import (
     AccountSection,
@@ -405,7 +406,11 @@ class SiteAgent:
     def _account_section(self) -> AccountSection:
         site, settings = self.site, self.site.settings
         return AccountSection(
-            settings.agent.state_folder, settings.power, site.node_class, settle_s=2 * self._meter_pace().period_s
+            settings.agent.state_folder,
+            settings.power,
+            site.node_class,
+            settle_s=2 * self._meter_pace().period_s,
+            rates=CreditRates(settings.flexibility.credit_per_kwh, settings.flexibility.credit_share),
         )
 
     def _savings_section(self) -> SavingsSection:

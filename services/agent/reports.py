@@ -100,7 +100,7 @@ def _add_place(status: JobStatus, place: QueuePlace | None) -> JobStatus:
 def _job_status(
     job: Job, facts: QueueFacts, rules: QueueRules, decision: DecisionRecord | None, offers: Sequence[PoolOffer]
 ) -> JobStatus:
-    waits = job.state is JobState.PENDING
+    waits, flexibility = job.state is JobState.PENDING, rules.hints(job)
     stops = job.state is JobState.RUNNING and decision is not None and decision.decided in CHECKPOINT_STEPS
     inputs = dict(decision.inputs) if decision and waits else {}
     planned_s = job.start_s if waits and job.start_s and job.start_s > facts.now_s else None
@@ -120,7 +120,8 @@ def _job_status(
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
         expected_saving=_number(inputs.get("saved")),
         currency=facts.prices.currency if facts.prices else "",
-        opted_out=rules.hints(job).now,
+        opted_out=flexibility.now,
+        tier="" if flexibility.is_rigid else flexibility.text(job.submit_s),
     )
 
 

@@ -82,6 +82,7 @@ class JobStatus:
     currency: str = ""
     moved: str = ""
     opted_out: bool = False
+    tier: str = ""
 
 
 @dataclass(frozen=True)

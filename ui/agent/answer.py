@@ -83,6 +83,7 @@ def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"starts     {clock.text(job.would_start_unix_s)}, as it looks now",
         f"latest     {clock.text(job.latest_start_unix_s)}" + (f" {PROMISE}" if job.latest_start_unix_s else ""),
         f"saving     {_saving_text(job)}",
+        *([f"tier       {printable(job.tier)}"] if job.tier else ()),
         f"opt out    {_opt_out_text(job, reply.scheduler)}",
     ]
     if reply.mode != "active":

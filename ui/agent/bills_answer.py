@@ -21,7 +21,20 @@ from services.accounts.job_bills import MOST_JOBS, BillQuery, JobBill, read_job_
 from services.agent.status import AgentSilent, fetch_bills
 from ui.ledger.text import print_nothing, print_table, rows_json, with_times
 
-COLUMNS = ("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost", "less than at submission")
+COLUMNS = (
+    "job",
+    "user",
+    "account",
+    "nodes",
+    "ended",
+    "ran",
+    "waited",
+    "energy kWh",
+    "cost",
+    "less than at submission",
+    "tier",
+    "credit",
+)
 RIGHT = COLUMNS[5:]
 
 
@@ -71,8 +84,19 @@ def bill_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
         printable(f"job {bill.job} of {bill.user}, {bill.partition}, {bill.nodes}: ended {ended}"),
         f"ran        {ran}",
         f"this job   {energy}, {money_text(bill.cost, bill.currency)}, {_less_text(bill)}",
+        *_tier_lines(bill, zone),
         f"basis      {printable(bill.basis)}",
     )
+
+
+def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
+    if bill.baseline_unix_s is None or bill.shifted_j is None:
+        return ()
+    later = clock_text(bill.started_unix_s - bill.baseline_unix_s)
+    moved = f"{bill.tier} moved {energy_text(bill.shifted_j / J_PER_KWH)} by {later}"
+    saved = f"{money_text(bill.tier_saved, bill.currency)} less than at {minute_text(bill.baseline_unix_s, zone)}"
+    credit = "" if bill.credit is None else f"; {money_text(bill.credit, bill.currency)} credited to {bill.account}"
+    return (printable(f"tier       {moved}: {saved}{credit}"),)
 
 
 def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
@@ -87,6 +111,7 @@ def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
             *(clock_text(bill.ended_unix_s - bill.started_unix_s), waited),
             amount_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH),
             *(money_text(bill.cost, bill.currency), amount_text(bill.saved)),
+            *(bill.tier, "" if bill.credit is None else amount_text(bill.credit)),
         )
         table.add_row(*map(printable, cells))
     return table
@@ -105,7 +130,9 @@ def sum_text(bills: Sequence[JobBill]) -> str:
     unknown = len(bills) - len(saved)
     rest = f"; {counted(unknown, 'job')} of unknown difference" if unknown else ""
     most = f" (the latest {MOST_JOBS:,})" if len(bills) == MOST_JOBS else ""
-    return f"{counted(len(bills), 'job')}{most}: {energy}, {cost}, {less} less than at their submission{rest}"
+    credits = [bill.credit for bill in bills if bill.credit is not None]
+    earned = f"; {money_text(math.fsum(credits) if currency else None, currency)} credited" if credits else ""
+    return f"{counted(len(bills), 'job')}{most}: {energy}, {cost}, {less} less than at their submission{rest}{earned}"
 
 
 def _less_text(bill: JobBill) -> str:

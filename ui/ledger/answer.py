@@ -24,6 +24,7 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted
 from predictors.feeds.markets import site_zone
 from services.accounts.account_of_savings import account_of
+from services.accounts.credits import credits_by_account
 from ui.ledger.text import (
     account_lines,
     assumed_prices,
@@ -43,13 +44,15 @@ QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_
 
 def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Settings) -> None:
     """Print decisions, actions, states or savings of a time."""
-    zone = site_zone(settings.feeds.zone) if kind == "savings" else machine_zone()
+    zone = site_zone(settings.feeds.zone) if kind in ("savings", "credits") else machine_zone()
     span, share, sums = _span(query, zone), 0.0, list[str]()
     with open_ledger(settings.ledger.url) as connection:
         if kind == "savings":
             found = savings_in(connection, span)
             share = assumed_share(connection, span)
             sums = account_lines(account_of(connection, span), account_of(connection, span, is_shadow=True))
+        elif kind == "credits":
+            found = credits_by_account(connection, span)
         else:
             found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
         latest_unix_s = None if found else last_written_unix_s(connection)

@@ -79,6 +79,19 @@ def savings(
     _print_records("savings", None, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
 
 
+@ledger.command("credits", cls=PlainCommand)
+def credits_command(
+    start: START = None,
+    end: END = None,
+    as_json: JSON = False,
+    as_csv: CSV = False,
+    url: URL = None,
+    config: CONFIG = None,
+) -> None:
+    """Show what the flexibility tiers of each account moved and saved, and its credits."""
+    _print_records("credits", None, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
+
+
 _of_use("energy", "Show the energy used, and the share of time with readings.")
 _of_use("cost", "Show the cost of energy at the prices of the time, and its CO2.")
 

@@ -213,10 +213,17 @@ def account_lines(account: SavingsAccount, shadow: SavingsAccount) -> list[str]:
     return [*saved, *([f"in shadow mode: {shadow_text(shadow)}"] if shadow.levers else [])]
 
 
+def _credit(record: Record, _: tzinfo) -> tuple[str, ...]:
+    jobs, shifted = f"{record['jobs']:,}", _kwh(record["shifted_j"])
+    saved, credit = (money_text(record[name], record["currency"]) for name in ("saved", "credit"))
+    return record["account"], record["tier"], jobs, shifted, saved, credit
+
+
 KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Record, tzinfo], tuple[str, ...]]]] = {
     "decisions": (("time", "node", "decided", "why", "numbers"), _decision),
     "actions": (("time", "node", "order", "by", "result", "rule", "said", "why"), _action),
     "states": (("since", "node", "observed", "desired", "by", "why"), _state),
+    "credits": (("account", "tier", "jobs", "shifted kWh", "saved", "credit"), _credit),
     "savings": (
         ("from", "until", "lever", "against", "energy kWh", "saved kWh", "saved", "19 of 20", "basis"),
         _saving,

@@ -11,7 +11,15 @@ from offpeak.ledger import prune, tables
 from offpeak.ledger.database import reading_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.prune import ACCOUNT_S, BOUNDED, LOG_S, RECORD_S, RETENTION_RULES
-from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, Price, SavingRecord, SubmissionRecord
+from offpeak.ledger.rows import (
+    DecisionRecord,
+    JobCredit,
+    JobUse,
+    NodeStateRecord,
+    Price,
+    SavingRecord,
+    SubmissionRecord,
+)
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
 
@@ -56,6 +64,7 @@ def fill(ledger: Ledger, at_s: float) -> None:
     ledger.write_decisions([DecisionRecord(at_s, "n1", "sleep", "idle")])
     ledger.write_states([NodeStateRecord("n1", at_s, "on", "on", "offpeak")])
     ledger.write_jobs([JobUse(f"{at_s}", at_s - 60, at_s, "ann", "", "batch", "n1", None, None, "")])
+    ledger.write_credits([JobCredit(f"{at_s}", at_s - 60, at_s, at_s - 90, 1.0, "T2", None, "", None)])
     ledger.write_prices([Price(at_s, at_s + 50, 40.0, "EUR", "file")])
     ledger.write_savings([SavingRecord(at_s, at_s + 50, "none", 1.0, None, 1.0, None, "")])
     ledger.hold(f"n{at_s:.0f}", Hold("ann", "disk", until_unix_s=at_s + 1), at_s)
@@ -71,6 +80,7 @@ KEPT = {
     tables.holds: RECORD_S,
     tables.submissions: RECORD_S,
     tables.jobs: ACCOUNT_S,
+    tables.credits: ACCOUNT_S,
     tables.prices: ACCOUNT_S,
     tables.savings: ACCOUNT_S,
 }

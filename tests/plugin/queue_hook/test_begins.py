@@ -32,7 +32,8 @@ def test_a_consenting_job_waits_for_the_cheapest_hours():
     site = consenting(limit_s=2 * HOUR_S, nodes=10)
     plan = site.plan(basis=("published",) * len(TWO_DAYS))
     assert plan.begin_s == {"1": AT_2}
-    assert [(mark.kind, mark.was, mark.to) for mark in plan.remember] == [("begin", 0, AT_2)]
+    shift = ("shift T1", NOW_S, AT_2)
+    assert [(mark.kind, mark.was, mark.to) for mark in plan.remember] == [("begin", 0, AT_2), shift]
     (decision,) = plan.decisions
     assert (decision.subject, decision.decided) == ("job 1", "delayed")
     assert decision.reason == (

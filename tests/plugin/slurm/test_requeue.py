@@ -116,7 +116,7 @@ def test_a_job_is_asked_requeued_and_waits(site: Site) -> None:
     wait_until(lambda: site.cluster.run("squeue", "--noheader", "--states=CG") == "", what="its node to be free")
     site.round(job, begin_s=begin_s)
     assert waits()
-    assert [mark.kind for mark in site.marks()] == ["begin"]
+    assert [mark.kind for mark in site.marks()] == ["begin", "shift T3"]
     assert site.slurm.defer({job: 0}) == {}
     site.wait_for(f"start {job} 1")
     assert site.lines().count(f"asked {job}") == 1
