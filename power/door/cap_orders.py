@@ -14,7 +14,7 @@ from functools import partial
 from pydantic import TypeAdapter
 
 from offpeak.door.door import Door, Limit
-from offpeak.door.effect import DONE, Effect, Hold, ModeOf, Outcome, Refusal
+from offpeak.door.effect import ADMIN, DONE, Effect, Hold, ModeOf, Outcome, Refusal
 from offpeak.errors import BadInput, DeviceError, error_kind
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import InventoryNode
@@ -112,12 +112,12 @@ class CapDevices:
             self._drivers[node] = cap_driver_of(self.machines[node], self.wire)
         return self._drivers[node]
 
-    async def read(self, node: str) -> CapState:
+    async def read(self, node: str, *, with_draw: bool = True) -> CapState:
         """Return the state of the node's device. Raises DeviceError, WrongDevice if the BMC is not the enrolled one."""
         driver, machine = self.driver_of(node), self.machines[node]
         if not driver.has_timer and machine.enrolled is not None:
             await check_identity(self.bmc_of(node), machine.enrolled)
-        return await driver.read_cap()
+        return await driver.read_cap(with_draw=with_draw)
 
     @property
     def timeout_s(self) -> float:
@@ -145,7 +145,7 @@ class CapOrders:
         reads = {}
         for node, cap_w in caps_w.items():
             if self.predict_refusal(node, orderer) is None:
-                reads[node] = self._read_to_cap(node, cap_w)
+                reads[node] = self._read_to_cap(node, cap_w, orderer)
             else:
                 found[node] = await self._door.let_through(_effect((node,), cap_w, orderer), _no_act)
         sends: list[asyncio.Task[dict[str, Outcome | Refusal]]] = []
@@ -199,12 +199,14 @@ class CapOrders:
         ended = [each async for each in iterate_completed(calls, timeout_s=self.devices.timeout_s)]
         return {node: problem for node, problem in ended if isinstance(problem, DeviceError)}
 
-    async def _read_to_cap(self, node: str, cap_w: int) -> CapState | Refusal:
+    async def _read_to_cap(self, node: str, cap_w: int, orderer: CapOrderer) -> CapState | Refusal:
+        record = self.records.by_node.get(node)
+        if record is not None and record.by.startswith(ADMIN) and not orderer.by.startswith(ADMIN):
+            return Refusal("cap", f"{node}: {record.by} has capped it: {record.reason}")
         try:
-            state = await self.devices.read(node)
+            state = await self.devices.read(node, with_draw=False)
         except BadInput as problem:
             return Refusal("cap", str(problem), problem.hint)
-        record = self.records.by_node.get(node)
         return check_cap(node, cap_w, state, is_ours=record is not None) or (state if record is None else record.was)
 
     async def _send(

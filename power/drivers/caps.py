@@ -49,8 +49,8 @@ class CapDriver(Protocol):
 
     has_timer: bool
 
-    async def read_cap(self) -> CapState:
-        """Return the limit in force and the draw."""
+    async def read_cap(self, *, with_draw: bool = True) -> CapState:
+        """Return the limit in force and the draw, which may be left out if that saves time."""
 
     async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:
         """Limit the device, which was in the state `was`; a device with a timer ends the cap itself after `for_s`."""
@@ -81,7 +81,7 @@ class DcmiCap:
         bmc, sessions = address_of(machine), wire.sessions
         self._who, self._ask = str(bmc), partial(sessions.ask, bmc)
 
-    async def read_cap(self) -> CapState:
+    async def read_cap(self, *, with_draw: bool = True) -> CapState:
         """Return the limit, and the power that the BMC measures. Raises NotSupported without DCMI."""
         limit_w, settings = None, ""
         try:
@@ -93,7 +93,7 @@ class DcmiCap:
             if len(answer) < LIMIT_LENGTH or answer[0] != GROUP:
                 raise BadAnswer(f"{self._who}: {GET_LIMIT.name}: {len(answer)} bytes that are no power limit")
             limit_w, settings = float(int.from_bytes(answer[4:6], "little")), answer[3:LIMIT_LENGTH].hex()
-        return CapState(limit_w, await read_draw(self._ask), settings=settings)
+        return CapState(limit_w, await read_draw(self._ask) if with_draw else None, settings=settings)
 
     async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
         """Set and activate the limit; the BMC keeps it until it is restored."""
@@ -138,7 +138,7 @@ class RedfishCap:
         self._service = RedfishService(machine, logins=wire.logins, timeout_s=wire.timeout_s)
         self._path: str | None = None
 
-    async def read_cap(self) -> CapState:
+    async def read_cap(self, *, with_draw: bool = True) -> CapState:  # noqa: ARG002
         """Return the limit and the draw. Raises NotSupported if no chassis of the system has a limit."""
         if self._path is None:
             self._path = await self._find_path()
@@ -225,7 +225,7 @@ class NodeDeviceCap:
 
         self._node, self._device = NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s), device
 
-    async def read_cap(self) -> CapState:
+    async def read_cap(self, *, with_draw: bool = True) -> CapState:  # noqa: ARG002
         """Return limit, draw and range of all devices together. Raises NotSupported if the node has none."""
         rows = [line.split("\t") for line in (await self._node.caps()).splitlines()]
         found = [[_parse_watts(text) for text in row[2:]] for row in rows if row[0] == self._device and len(row) == 6]
@@ -266,6 +266,9 @@ def cap_driver_of(machine: InventoryNode, wire: Transport) -> CapDriver:
         raise BadInventory(f"{machine.node}: nothing caps it", hint=f'add cap_by = "bmc", "cpu" or "gpu" below {place}')
     if device != "bmc":
         return NodeDeviceCap(machine, wire, device=device)
+    if machine.hardware.bmc_power == "enclosure":
+        hint = f'set cap_by = "cpu" or "gpu" below {place}'
+        raise BadInventory(f"{machine.node}: its BMC would cap the whole enclosure", hint=hint)
     driver = machine.hardware.driver or ""
     if driver not in BY_BMC:
         hint = f'a BMC is capped by driver = "ipmi" or "redfish"; or set cap_by = "cpu" below {place}'

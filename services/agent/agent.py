@@ -215,7 +215,7 @@ class SiteAgent:
             return
         try:
             async with asyncio.timeout(LIFT_S):
-                outcomes = await self.node_caps.lift(nodes, CapOrderer(US, why))
+                outcomes = await (await self.cap_orders()).uncap(nodes, CapOrderer(US, why))
         except (OffpeakError, TimeoutError) as problem:
             LOG.warning("not all caps are removed: %s; the next start of the agent removes them", problem)
             return

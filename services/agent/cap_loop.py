@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from offpeak.door.effect import DONE, US, Outcome, Refusal
+from offpeak.door.effect import ADMIN, DONE, US, Outcome, Refusal
 from offpeak.errors import BadInput, DeviceError
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import fold
@@ -33,6 +33,7 @@ PERIOD_S = 15.0
 READ_BACK_S = 60.0
 SETTLED_S = 60.0
 """A device has lowered its draw so long after its cap at the latest."""
+CLOCK_BACK_S = 60.0
 OBEYS_WITHIN, OBEYS_WITHIN_W = 1.05, 5.0
 """The draw of a device that obeys is at most so much above its cap: meters and controls are not exact."""
 
@@ -107,8 +108,10 @@ class CapController:
         return await (await self._doors()).cap({cap.node: cap.cap_w for cap in caps}, orderer)
 
     async def lift(self, nodes: Iterable[str], orderer: CapOrderer) -> dict[str, Outcome | Refusal]:
-        """End the caps of these nodes, as far as they have any, and return the outcome for each."""
-        return await (await self._doors()).uncap(nodes, orderer)
+        """End the caps of these nodes that the orderer may end, an admin any, and return the outcome for each."""
+        capped = {node: self.records.by_node[node] for node in nodes if node in self.records.by_node}
+        ends = [node for node, record in capped.items() if orderer.by == record.by or orderer.by.startswith(ADMIN)]
+        return await (await self._doors()).uncap(ends, orderer)
 
     async def order(self, nodes: tuple[str, ...], cap_w: int | None, orderer: CapOrderer) -> dict[str, Any]:
         """Carry out an admin's order, a cap or None for the former limits. Return a line for each outcome with its
@@ -140,7 +143,8 @@ class CapController:
         ends: dict[str, str] = {}
         for node, record in self.records.by_node.items():
             refusal = orders.predict_refusal(node, CapOrderer(record.by or US, record.reason))
-            if record.until_unix_s <= now:
+            # A clock that was set back must not make a cap last longer.
+            if record.until_unix_s <= now or now < record.since_unix_s - CLOCK_BACK_S:
                 ends[node] = "it is over" if record.until_unix_s else "it was left behind, or failed"
             elif refusal is not None:
                 ends[node] = refusal.message

@@ -57,7 +57,7 @@ MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
 
 HOLD_REQUESTS = (HOLD, END_HOLD, CAP)
 """Requests of operators that wait until devices have followed."""
-HOLD_PATIENCE_S = 30.0
+HOLD_PATIENCE_S, CAP_PATIENCE_S = 30.0, 60.0
 """An order under way must end before a hold is confirmed."""
 ChangeHold = Callable[[HoldRequest], Awaitable[dict[str, Any]]]
 """Begins or ends a hold, and returns the reply once it is in force."""
@@ -204,6 +204,7 @@ class SocketServer:
             raise BadInput("only operators may hold, release and cap nodes", hint=hint)
         limit.reschedule(asyncio.get_running_loop().time() + HOLD_PATIENCE_S)
         if request.get("tell") == CAP:
+            limit.reschedule(asyncio.get_running_loop().time() + CAP_PATIENCE_S)
             return await self._order_caps(parse_cap_request(request, await self._person(peer)))
         return await self._change_hold(parse_hold_request(request, await self._person(peer)))
 

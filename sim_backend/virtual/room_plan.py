@@ -125,6 +125,8 @@ credential = "bmc"
 port = {port}
 cipher_suite = 17
 node_class = "{node_class}"
+cap_by = "bmc"
+cap_curve = "v100"
 
 [hardware.virtual.soft_off]
 wake = ["bmc"]

@@ -13,7 +13,7 @@ from fake_node import fake_node
 from redfish_peer import CHASSIS, RedfishPeer, redfish_peer
 from served_room import ServedRoom, planned, served_room
 
-from benchmarks.local_slurm.processes import reserved_ports
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from offpeak.errors import BadAnswer, BadInventory, NotSupported
 from offpeak.ledger.ledger import Ledger
@@ -96,8 +96,18 @@ class Site:
         return self.room.do(lambda room: room.nodes[node].power_w)
 
 
+@pytest.fixture(scope="module")
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path_factory.mktemp('ledger')}/ledger.sqlite"))
+    # On a busy machine a new ledger takes longer than a query waits.
+    ledger.write_states([])
+    wait_until(ledger.settle, what="the tables of the ledger")
+    yield ledger
+    ledger.close()
+
+
 @pytest.fixture
-def site(room: ServedRoom, tmp_path: Path) -> Iterator[Site]:
+def site(room: ServedRoom, ledger: Ledger, tmp_path: Path) -> Site:
     password = tmp_path / "password"
     password.touch(mode=0o600)
     password.write_text("secret")
@@ -105,18 +115,15 @@ def site(room: ServedRoom, tmp_path: Path) -> Iterator[Site]:
         "virtual", "ipmi", Credential("bmc", "admin", password), port=room.plan.bmc_port, cap_by="bmc", cap_curve="v100"
     )
     pairs = zip(room.plan.nodes, room.plan.bmc_hosts, strict=True)
-    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
-    ledger.ready()
-    yield Site(room, {node: InventoryNode(node, hardware, bmc=host) for node, host in pairs}, ledger)
-    ledger.close()
+    return Site(room, {node: InventoryNode(node, hardware, bmc=host) for node, host in pairs}, ledger)
 
 
 def test_a_cap_is_obeyed_and_removed(site: Site) -> None:
-    full_w = site.watts("n1")
+    full_w, begun_unix_s = site.watts("n1"), time.time()
     cap_w = round(full_w - 30)
     assert site.cap({"n1": cap_w, "n2": cap_w}) == dict.fromkeys(("n1", "n2"), Outcome("done", "accepted"))
     assert (site.watts("n1"), site.watts("n2"), site.watts("n3")) == (cap_w, cap_w, full_w)
-    (done,) = site.ledger.recent(0.0)
+    (done,) = site.ledger.recent(begun_unix_s)
     assert (done.intent.effect.subject, str(done.intent.effect.order)) == ("n[1-2]", "cap")
     assert dict(done.intent.effect.inputs)["cap_w"] == cap_w
     # Another program, such as the agent after a crash, removes what this one has set.
@@ -126,13 +133,24 @@ def test_a_cap_is_obeyed_and_removed(site: Site) -> None:
 
 
 def test_shadow_mode_sets_nothing_and_records_what_it_would_have(site: Site) -> None:
-    site.mode, full_w = Mode.SHADOW, site.watts("n1")
+    site.mode, full_w, begun_unix_s = Mode.SHADOW, site.watts("n1"), time.time()
     (answer,) = site.cap({"n1": 200}).values()
     assert isinstance(answer, Refusal)
     assert answer.rule == "mode"
     assert site.watts("n1") == full_w
     assert site.room.do(lambda room: room.bmcs["n1"].power_limit.active) is False
-    assert site.ledger.recent(0.0) == ()
+    assert site.ledger.recent(begun_unix_s) == ()
+
+
+def test_the_agent_leaves_the_cap_of_an_admin_alone(site: Site) -> None:
+    site.allowed, cap_w = frozenset(site.machines), round(site.watts("n1") - 30)
+    site.cap({"n1": cap_w})
+    (answer,) = site.cap({"n1": cap_w - 50}, AGENT).values()
+    assert isinstance(answer, Refusal)
+    assert answer.message == "n1: admin carla has capped it: heat wave"
+    assert site.cap({"n1": cap_w - 20})["n1"].result == "done"
+    assert site.watts("n1") == cap_w - 20
+    site.uncap("n1")
 
 
 def test_shadow_mode_still_removes_a_cap(site: Site) -> None:
@@ -272,6 +290,9 @@ def test_hardware_says_what_caps_it() -> None:
     machine = InventoryNode("n1", Hardware("compute", "ipmitool"), bmc="10.0.0.1")
     with pytest.raises(BadInventory, match="nothing caps it"):
         cap_driver_of(machine, Transport())
+    by_bmc = replace(machine.hardware, driver="ipmi", cap_by="bmc", bmc_power="enclosure")
+    with pytest.raises(BadInventory, match="its BMC would cap the whole enclosure"):
+        cap_driver_of(replace(machine, hardware=by_bmc), Transport())
     with pytest.raises(BadInventory, match="no driver 'ipmitool' caps its BMC"):
         cap_driver_of(replace(machine, hardware=replace(machine.hardware, cap_by="bmc")), Transport())
 

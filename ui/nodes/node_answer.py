@@ -187,7 +187,7 @@ def _machine_named(settings: Settings, name: str) -> InventoryNode:
     return machine
 
 
-CAP_PATIENCE_S = 60.0
+CAP_PATIENCE_S = 65.0
 """The agent reads each device, limits it, and reads it again; a dead one takes its time limit."""
 SHOWN = ("node", "device", "cap", "limit", "draws", "until", "by", "reason")
 
