@@ -19,9 +19,8 @@ from benchmarks.bars import Measured
 from benchmarks.peers import peer
 from offpeak.ledger.ledger import Ledger
 from offpeak.settings.agent import AgentSettings
-from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.ledger import LedgerSettings
-from offpeak.settings.replay import PowerSettings, PriceSettings
+from offpeak.settings.replay import FeedSettings, PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
 from plugin.queue_hook.positions import RANK
 from predictors.site_sources import build_price_source

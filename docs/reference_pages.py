@@ -9,8 +9,7 @@ from pathlib import Path
 from offpeak.settings.file import example_toml, toml
 from offpeak.settings.kinds import Setting
 from offpeak.settings.table import SECTIONS, SETTINGS
-from power.meters.snmp.family import KINDS, ColumnSpec, RowSource
-from power.meters.snmp.family_file import BUNDLED, bundled_family, bundled_names
+from power.meters.snmp.family import BUNDLED, KINDS, ColumnSpec, RowSource, bundled_family, bundled_names
 from ui.manual import Command, command_tree, option_records
 
 _COMMANDS_HEAD = """\

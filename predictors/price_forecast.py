@@ -21,10 +21,9 @@ from predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tarif
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownSeries, Window
 from predictors.port import ModelOrigin, Prediction, certain, load_model, save_model
-from predictors.prices.history import QUARTER_S, STEPS_S, PriceHistory, PriceSteps, price_at, price_history
+from predictors.prices.history import QUARTER_S, QUARTERS, STEPS_S, PriceHistory, PriceSteps, price_at, price_history
 from predictors.prices.lear import INPUT_DAYS
 from predictors.prices.outlook import price_fallback
-from predictors.prices.past import QUARTERS
 from predictors.prices.predictor import KEPT_S, PricePredictor
 
 HISTORY_OF_OWN_S = KEPT_S

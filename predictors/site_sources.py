@@ -16,8 +16,7 @@ from offpeak.model.units import parse_carbon_g_per_kwh
 from offpeak.prices.layout import parse_file_and_layout
 from offpeak.prices.tariff import Tariff, check_market
 from offpeak.prices.tariff_file import is_file, site_tariff
-from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.replay import CarbonSettings, PriceSettings
+from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
 from predictors.feeds.feed import Feed
 from predictors.feeds.markets import find_market, site_zone
 from predictors.feeds.port import FeedProblem, Window

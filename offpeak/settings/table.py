@@ -12,12 +12,12 @@ from typing import Any
 from offpeak.settings.agent import AgentSettings, HardwareSettings, PageSettings, PbsSettings, SlurmSettings
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.capacity import CapacitySettings
-from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.kinds import Setting, SettingValue
 from offpeak.settings.ledger import DataCentreSettings, LedgerSettings
 from offpeak.settings.plan import FlexibilitySettings, PlanSettings
 from offpeak.settings.replay import (
     CarbonSettings,
+    FeedSettings,
     LogSettings,
     MachineSettings,
     PowerSettings,

@@ -18,9 +18,9 @@ from offpeak.model.node_states import DEPTHS
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.text import did_you_mean
-from plugin.capacity.need import STEP_S
 from plugin.capacity.port import CapacityPolicy, Fleet
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
+from plugin.capacity.sleepers import STEP_S
 
 DEEPEST = "deepest"
 

@@ -30,8 +30,7 @@ from plugin.day_plan.limits import (
     never_admitted_reason,
 )
 from plugin.planner.problem import MOST_POOLS, NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
-from plugin.queue_hook.competition import Competition
-from plugin.queue_hook.facts import QueueFacts
+from plugin.queue_hook.facts import Competition, QueueFacts
 from plugin.queue_hook.positions import BEGIN, NO_MARKS, JobMarks, marks_by_job
 from plugin.queue_hook.start_times import LEAST_SAVING, BeginTimePlanner
 from plugin.scheduler.cluster_view import cluster_of

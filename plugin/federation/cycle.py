@@ -1,19 +1,22 @@
-"""One scheduling cycle of the grid: inputs, predictions, and the decision of a policy.
+"""One scheduling cycle of the grid: inputs, predictions, the decision of a policy, and the choice of each job in words.
 
 A cycle has the jobs, the states of the sites, their electricity, and the rules of the policies. Predictions are the
 matrices by which policies choose: time and cost of each job at each site. A decision is a site for each job, or none,
-with the reason.
+with the reason. In the JSON of a choice times have their zone and every figure has its unit in its name.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.display import utc_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import J_PER_KWH
 from offpeak.model.step_series import Series
 from offpeak.model.weighing import PAPER_WEIGHTS, Weights
 from plugin.federation.jobs import Goal, GridJobs
@@ -142,3 +145,82 @@ class GridDecision:
 
     def __len__(self) -> int:
         return len(self.site)
+
+
+@dataclass(frozen=True)
+class SiteEstimate:
+    """What a job would take at a site: `delay_s` until it starts, run time, cores of whole units, energy, cost, CO2.
+
+    `score` is what the policy compared, None if it saw no choice. `transfer_s` is the part for its data.
+    """
+
+    site: str
+    delay_s: float
+    runtime_s: float
+    cores: int
+    energy_j: float
+    cost: float
+    co2_g: float
+    score: float | None
+    transfer_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class SiteMismatch:
+    """Why a site cannot run a job; `passes`: it may be able to later, as its answer, price or wait is not known now."""
+
+    site: str
+    text: str
+    passes: bool = False
+
+
+@dataclass(frozen=True)
+class SiteChoice:
+    """The site of a job, None if there is none now, with the reason.
+
+    `chosen` and `second` are the site and the best of the others, None if there is none; `misses` are the sites that
+    cannot run it. A job without a site `may_wait` for the next cycle if there is a site that can run it.
+    """
+
+    job_id: int
+    site: str | None
+    reason: str
+    chosen: SiteEstimate | None
+    second: SiteEstimate | None
+    misses: tuple[SiteMismatch, ...]
+    may_wait: bool = False
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether it is certain that no site can run the job."""
+        return self.site is None and not self.may_wait and not any(miss.passes for miss in self.misses)
+
+
+def choice_json(choice: SiteChoice, *, now_s: int, currency: str) -> dict[str, Any]:
+    """Return the choice as JSON's objects: `site` is None if no site can have the job now."""
+    second = choice.second
+    return {
+        "site": choice.site,
+        "reason": choice.reason,
+        "expected": _estimate_json(choice.chosen, now_s, currency),
+        "second": None if second is None else {"site": second.site, **(_estimate_json(second, now_s, currency) or {})},
+        "misses": {miss.site: miss.text for miss in choice.misses},
+    }
+
+
+def _estimate_json(estimate: SiteEstimate | None, now_s: int, currency: str) -> dict[str, Any] | None:
+    if estimate is None:
+        return None
+    starts_s = now_s + estimate.delay_s
+    return {
+        "starts": utc_text(starts_s),
+        "ends": utc_text(starts_s + estimate.runtime_s),
+        "wait_s": round(estimate.delay_s),
+        **({"transfer_s": round(estimate.transfer_s)} if estimate.transfer_s else {}),
+        "run_s": round(estimate.runtime_s),
+        "cores": estimate.cores,
+        "energy_kwh": round(estimate.energy_j / J_PER_KWH, 3),
+        "cost": round(estimate.cost, 4),
+        "currency": currency,
+        "co2_kg": round(estimate.co2_g / 1000, 3),
+    }

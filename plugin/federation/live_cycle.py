@@ -14,8 +14,16 @@ from offpeak.display import co2_text, duration_text, energy_text, money_text
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.step_series import Series
-from plugin.federation.choice import SiteChoice, SiteEstimate
-from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, GridRules, SiteStates
+from plugin.federation.cycle import (
+    NO_SITE,
+    DecisionReason,
+    GridCycle,
+    GridDecision,
+    GridRules,
+    SiteChoice,
+    SiteEstimate,
+    SiteStates,
+)
 from plugin.federation.jobs import PlacementRequest, request_columns
 from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches, transfer_s
 from plugin.federation.policies import grid_policy

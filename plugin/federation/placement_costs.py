@@ -16,8 +16,7 @@ from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import IntegralCurve, Series
-from plugin.federation.choice import SiteMismatch
-from plugin.federation.cycle import GridCycle, Predictions
+from plugin.federation.cycle import GridCycle, Predictions, SiteMismatch
 from plugin.federation.jobs import GridJobs
 from plugin.federation.sites import Grid, integrate_series
 

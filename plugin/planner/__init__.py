@@ -2,5 +2,5 @@
 
 `solvers` is the entry: a `Problem` and a `Budget` go in, the best `Plan` found so far comes out. `placement` and
 `rule_based` make plans, `searches` and `cp_searches` improve them, `cp_solver` runs CP-SAT in a separate process.
-`verify` checks a plan, `bound` computes an upper bound of its profit.
+`verify` checks a plan and computes an upper bound of its profit.
 """

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from offpeak.ledger.rows import JobMark
 from offpeak.model.constants import DAY_S
-from plugin.queue_hook.competition import NO_GROUP, CompetitionGroup
-from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules
+from plugin.queue_hook.facts import NO_GROUP, PLAN, CompetitionGroup, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
     LEAST_PRIORITY,
     NO_MARKS,

@@ -24,9 +24,9 @@ from offpeak.model.request import Request
 from offpeak.model.snapshot import no_rows
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.need import NeedRecord
 from plugin.capacity.policies import used_depths
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TypeShare, no_prices
+from plugin.capacity.sleepers import NeedRecord
 from plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
 from plugin.scheduler.job import Job, count_running_tasks
 from plugin.scheduler.node import OURS, Node, NodeUse

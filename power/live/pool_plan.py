@@ -21,10 +21,17 @@ from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, ORDER_OF_DEPTH, asleep
 from offpeak.model.orders import NodeOrder
-from plugin.capacity.need import new_record
 from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import NEVER, NodeTable
-from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, floor_nodes, follow_queue, pick_sleepers
+from plugin.capacity.sleepers import (
+    NO_DEPTH,
+    SleepCriteria,
+    expect_needs,
+    floor_nodes,
+    follow_queue,
+    new_record,
+    pick_sleepers,
+)
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.live.cluster_snapshot import ClusterSnapshot, PoolMemory, PowerMemory, PowerSite

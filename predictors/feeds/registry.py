@@ -13,16 +13,14 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import parse_zone
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
 from offpeak.prices.tariff_file import site_tariff
-from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.replay import CarbonSettings, PriceSettings
+from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
 from offpeak.text import did_you_mean
+from predictors.feeds.auctions import EnergyCharts, NordPool, UsMarket
 from predictors.feeds.declared import FileSource, TariffSource
 from predictors.feeds.electricity_maps import ElectricityMaps
-from predictors.feeds.energy_charts import EnergyCharts
 from predictors.feeds.entso_e import LOAD_FORECAST, WIND_SOLAR_FORECAST, EntsoE, EntsoEDocument, day_ahead_prices
 from predictors.feeds.feed import Feed
 from predictors.feeds.markets import Market, find_market
-from predictors.feeds.nord_pool import NordPool
 from predictors.feeds.open_meteo import (
     ARCHIVE_URL,
     FORECAST_URL,
@@ -33,7 +31,6 @@ from predictors.feeds.open_meteo import (
     WeatherVariable,
 )
 from predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, FeedSource, Window, price_quantity
-from predictors.feeds.us_markets import UsMarket
 from predictors.feeds.web import KeyLocation
 
 # A source may send several requests for one answer.

@@ -15,6 +15,7 @@ from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64
 from predictors.choice import ChoiceRule, PredictorChoice
 from predictors.port import LEVELS, MEDIAN
+from predictors.prices.history import Past
 from predictors.prices.models import (
     ENOUGH_DAYS,
     WEEK,
@@ -25,7 +26,6 @@ from predictors.prices.models import (
     one_thread,
     shares,
 )
-from predictors.prices.past import Past
 
 AHEAD_DAYS = 7
 # The number of days of forecasts on which the weights of the models and the intervals are based.

@@ -20,7 +20,18 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s
 from predictors.choice import NAIVE, PredictorChoice
 from predictors.port import ModelOrigin, Prediction, State, check_state, join_states, scalar_array, state_part
-from predictors.prices.history import QUARTER_S, PriceHistory, PriceSteps, join_histories, price_at
+from predictors.prices.history import (
+    QUARTER_S,
+    QUARTERS,
+    Past,
+    PriceHistory,
+    PriceSteps,
+    fill_days,
+    join_histories,
+    mean_known,
+    price_at,
+    split_days,
+)
 from predictors.prices.models import MEMBERS, WEEK, Member
 from predictors.prices.outlook import (
     AHEAD_DAYS,
@@ -32,7 +43,6 @@ from predictors.prices.outlook import (
     judge_forecasts,
     look_ahead,
 )
-from predictors.prices.past import QUARTERS, Past, fill_days, mean_known, split_days
 
 KEPT_S = 744 * DAY_S
 NO_HISTORY = PriceHistory(0, QUARTER_S, np.empty(0))

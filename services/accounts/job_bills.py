@@ -14,7 +14,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.tables import credits, jobs
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 from services.accounts.job_use import PRICED
 
 MOST_JOBS = 1000

@@ -25,8 +25,8 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy, spans_energy
 from offpeak.model.constants import DAY_S
 from offpeak.model.facility import PowerCap
+from offpeak.model.local_time import TimeRange
 from offpeak.model.step_series import Series
-from offpeak.model.time_range import TimeRange
 from offpeak.settings.plan import PlanSettings
 from predictors.demand_response import (
     CapEvent,

@@ -21,7 +21,7 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_PRICE, Weighing
 from offpeak.prices.peak import Peak, PeakRule
-from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import FeedSettings
 from plugin.scheduler.port import RequeuePermit, Scheduler, SchedulerTraits, SchedulerView
 from predictors.feeds.feed import Feed, fetched
 from predictors.feeds.port import INCOMPLETE, FeedProblem, Window

@@ -26,11 +26,11 @@ from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan, StartChange
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
-from plugin.policy_process import PolicyProcess
 from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, WaitAllowance, format_clock
 from plugin.queue_hook.queue_plan import MOVES, QueuePlan, plan_queue
 from plugin.scheduler.cluster_view import cluster_of, free_nodes
 from plugin.scheduler.job import Job, JobState, join_array_tasks
+from plugin.window_policy import PolicyProcess
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.live.pool_state import find_undecided_jobs, without_jobs
 from services.accounts.job_draws import JobDraw

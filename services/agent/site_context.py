@@ -27,10 +27,10 @@ from offpeak.prices.peak import PeakRule, parse_peak_rule
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import did_you_mean
-from plugin.policy_process import PolicyProcess
 from plugin.scheduler.job import HOLDING
 from plugin.scheduler.port import Scheduler
 from plugin.scheduler.registry import scheduler_of
+from plugin.window_policy import PolicyProcess
 from power.capacity.registry import check_policy_name
 from power.door.cap_orders import CapDevices, CapOrders, CapRecords, make_cap_door
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders

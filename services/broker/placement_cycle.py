@@ -18,7 +18,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.process import login_name
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.choice import SiteChoice
+from plugin.federation.cycle import SiteChoice
 from services.broker.federation import FAILED, TRIED, WAITING, BrokerJob, Federation, add_sent_jobs, stored_job
 from services.broker.site_poller import Poller
 from services.broker.submission import REFUSED, STORED, Broker, ChangedMeanwhile, without_job

@@ -19,7 +19,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.model.orders import JobOrder
 from offpeak.settings.broker import TOGETHER, BrokerSettings
-from plugin.federation.choice import SiteChoice, choice_json
+from plugin.federation.cycle import SiteChoice, choice_json
 from plugin.scheduler.batch import SUBMIT_S
 from services.broker.federation import (
     CANCELLED,

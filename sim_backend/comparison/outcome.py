@@ -22,8 +22,9 @@ from offpeak.model.schedule_metrics import (
     response_ratio,
     utilization,
 )
-from offpeak.model.step_integrals import (
+from offpeak.model.step_series import (
     Charge,
+    Series,
     StepIntegral,
     Usage,
     charge,
@@ -31,7 +32,6 @@ from offpeak.model.step_integrals import (
     integrate_known_time,
     integrate_series,
 )
-from offpeak.model.step_series import Series
 from sim_backend.case.electricity import Cooling
 from sim_backend.case.replay_case import ReplayMachine
 from sim_backend.comparison.pools import stopped_runs

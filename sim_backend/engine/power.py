@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from offpeak.bits import bitmap
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, STATES
-from plugin.capacity.need import NeedRecord, new_record
 from plugin.capacity.rules import CapacityRules, NodeTable
+from plugin.capacity.sleepers import NeedRecord, new_record
 from sim_backend.engine.state import NEVER, NOT_YET, Int64, State
 
 MOST_ENTRIES_PER_NODE = 8

@@ -6,11 +6,11 @@ A forecast, passed to the engine every period, sets how many idle nodes stay awa
 from offpeak.bits import NO_BIT, next_bit, previous_bit
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.capacity.need import WAKE_AHEAD_AT, last_rank, observe_need
 from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
 from plugin.capacity.sleepers import (
     NO_DEPTH,
     SHALLOW_TO_DEEP,
+    WAKE_AHEAD_AT,
     SleepCriteria,
     deepest_in_use,
     depth_at_age,
@@ -23,7 +23,9 @@ from plugin.capacity.sleepers import (
     is_shallower,
     is_spent,
     last_key,
+    last_rank,
     may_sleep,
+    observe_need,
     sleep_key,
     target_for_queue,
 )

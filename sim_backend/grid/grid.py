@@ -14,14 +14,13 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.step_integrals import StepIntegral
-from offpeak.model.step_series import Series
+from offpeak.model.step_series import Series, StepIntegral
 from plugin.capacity.port import CapacityPolicy
 from plugin.federation.jobs import GridJobs, grid_jobs
 from plugin.federation.sites import Grid, Link, Site
 from plugin.window_policy import ARRIVAL
+from predictors.prices.history import Past
 from predictors.prices.models import Member
-from predictors.prices.past import Past
 from sim_backend.engine.state import CAN_BE_OUTLIVED, EXACT_RUNTIME, NEVER
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredMachine

@@ -14,9 +14,9 @@ from offpeak.compiled import part
 from offpeak.model.arrays import Int64
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
-from plugin.capacity.need import NeedRecord, new_record
 from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
+from plugin.capacity.sleepers import NeedRecord, new_record
 from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
 from sim_backend.engine.state import (
     FCFS,

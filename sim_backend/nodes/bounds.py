@@ -38,7 +38,7 @@ from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
-from offpeak.model.step_integrals import Charge, StepIntegral, Usage, charge, integrals, integrate_steps
+from offpeak.model.step_series import Charge, StepIntegral, Usage, charge, integrals, integrate_steps
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from numpy.random import Generator
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import HOUR_S
-from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
-from offpeak.model.step_series import Series
+from offpeak.model.step_series import Series, StepIntegral, integrate_constant, integrate_series
 from offpeak.model.weighing import Weights
 from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.cycle import GridRules

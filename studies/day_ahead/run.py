@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.schedule_metrics import bounded_slowdown
-from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
-from offpeak.model.step_series import Series
+from offpeak.model.step_series import Series, StepIntegral, integrate_constant, integrate_series
 from offpeak.model.weighing import Weights
 from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.cycle import GridRules

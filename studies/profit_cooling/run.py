@@ -26,7 +26,6 @@ from offpeak.model.facility import (
     temperature_segments,
 )
 from offpeak.model.jobs import Jobs
-from plugin.planner.bound import compute_gap, upper_bound
 from plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
@@ -41,7 +40,7 @@ from plugin.planner.problem import (
 )
 from plugin.planner.searches import best_plan, budget_of, multi_search, plan_in_all_orders
 from plugin.planner.solvers import RULE_BASED, SEARCHES, Solver, find_solver
-from plugin.planner.verify import verify_plan
+from plugin.planner.verify import compute_gap, upper_bound, verify_plan
 from sim_backend.traces.swf.read import read_swf
 
 NODES, NODE_CORES, NODE_MEMORY_MB = 300, 32, 128 * 1024

@@ -16,8 +16,7 @@ from offpeak.model.step_series import value_at
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, parse_peak_rule
-from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.replay import PriceSettings
+from offpeak.settings.replay import FeedSettings, PriceSettings
 from predictors.price_curve import price_curve
 from predictors.site_sources import build_price_source
 

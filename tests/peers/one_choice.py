@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from plugin.federation.choice import SiteChoice
+from plugin.federation.cycle import SiteChoice
 from plugin.federation.jobs import PlacementRequest, policy_for
 from plugin.federation.live_cycle import SiteReply, choose_together
 from plugin.federation.sites import Grid

@@ -11,8 +11,7 @@ from installed_policy import WIDEST_FIRST, install_policy
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.errors import OffpeakError
 from offpeak.prices.peak import Peak
-from plugin.policy_process import PolicyProcess
-from plugin.window_policy import WindowView
+from plugin.window_policy import PolicyProcess, WindowView
 
 StartPolicy = Callable[..., PolicyProcess]
 

@@ -23,7 +23,7 @@ ALLOWED = {
     "benchmarks/soak/orders.py": {"send"},
     # Another thing of this name: a pipe to a solver, and to the process of an own policy.
     "plugin/planner/cp_solver.py": {"send"},
-    "plugin/policy_process.py": {"send"},
+    "plugin/window_policy.py": {"send"},
 }
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.replay import CarbonSettings
+from offpeak.settings.replay import CarbonSettings, FeedSettings
 from predictors.feeds.port import Window
 from predictors.site_sources import build_carbon_source, carbon_series
 

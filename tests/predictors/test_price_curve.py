@@ -15,8 +15,7 @@ from offpeak.model.weighing import BY_CO2, BY_PRICE
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, classify, parse_peak_rule
-from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.replay import PriceSettings
+from offpeak.settings.replay import FeedSettings, PriceSettings
 from predictors.price_curve import PriceCurve, price_curve, weigh_curve
 from predictors.site_sources import build_price_source
 

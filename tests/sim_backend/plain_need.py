@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from plugin.capacity.need import (
+from plugin.capacity.sleepers import (
     AGES,
     DOUBT_S,
     FIRST_IDLE_S,

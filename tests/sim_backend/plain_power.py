@@ -12,9 +12,9 @@ from plain_scheduler import NEVER_STARTED, PlainJob, PlainScheduler
 
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE
 from offpeak.prices.peak import Peak
-from plugin.capacity.need import WAKE_AHEAD_AT
 from plugin.capacity.port import CapacityTargets
 from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
+from plugin.capacity.sleepers import WAKE_AHEAD_AT
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.state import BEST_FIT, EASY, FCFS, SchedulingRules
 

@@ -14,7 +14,7 @@ from offpeak.errors import BadPrices
 from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.prices.tariff import NO_PRICES, Tariff
-from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import FeedSettings
 from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices

@@ -23,8 +23,7 @@ from power.meters.snmp.client import (
     parse_snmp_number,
 )
 from power.meters.snmp.engines import SnmpEngines, SnmpLogin, read_snmp_login
-from power.meters.snmp.family import PduFamily
-from power.meters.snmp.family_file import SYS_OBJECT_ID, candidate_families, is_of_family, read_family
+from power.meters.snmp.family import SYS_OBJECT_ID, PduFamily, candidate_families, is_of_family, read_family
 from power.meters.snmp.layout import (
     PduCell,
     PduLayout,

@@ -6,9 +6,9 @@ from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.need import STEP_S
 from plugin.capacity.policies import forecast, forecast_late
 from plugin.capacity.port import Fleet
+from plugin.capacity.sleepers import STEP_S
 
 NODES = 10
 FLEET = Fleet(NODES, units_per_node=2, node_class=bundled_node_class("sketch"))

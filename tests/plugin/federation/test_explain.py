@@ -6,8 +6,7 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series
-from plugin.federation.choice import SiteChoice
-from plugin.federation.cycle import GridCycle
+from plugin.federation.cycle import GridCycle, SiteChoice
 from plugin.federation.jobs import grid_jobs
 from plugin.federation.live_cycle import explain_decision
 from plugin.federation.policies import POLICIES, grid_policy

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from planner_brute_force import HORIZON_S, Best, best_by_trying, profit_by_second, steep_facility, tiny_problem
 
-from plugin.planner.bound import upper_bound
 from plugin.planner.cp_searches import build_cp_question, plan_from_answer
 from plugin.planner.cp_solver import solve
 from plugin.planner.problem import (
@@ -23,7 +22,7 @@ from plugin.planner.problem import (
 )
 from plugin.planner.searches import budget_of, multi_search
 from plugin.planner.solvers import SOLVERS
-from plugin.planner.verify import verify_plan
+from plugin.planner.verify import upper_bound, verify_plan
 
 SAME = 1e-6
 """The money that rounding to integers may cost; the profits of these problems are around 1."""

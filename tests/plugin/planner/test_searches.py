@@ -13,13 +13,12 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.installation import install_hint
-from plugin.planner.bound import compute_gap, upper_bound
 from plugin.planner.cp_searches import TOO_LITTLE_TIME, build_cp_question, neighbourhood_search, plan_from_answer
 from plugin.planner.cp_solver import CpAnswer, SolverGone, cp_process
 from plugin.planner.problem import compute_profit
 from plugin.planner.searches import Budget, all_orders, budget_of, multi_search
 from plugin.planner.solvers import SOLVERS, find_solver
-from plugin.planner.verify import verify_plan
+from plugin.planner.verify import compute_gap, upper_bound, verify_plan
 
 
 @pytest.mark.thorough

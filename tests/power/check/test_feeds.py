@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.replay import PriceSettings
-from power.check.access import check_feeds
-from power.check.findings import CheckVerdict
+from offpeak.settings.replay import FeedSettings, PriceSettings
+from power.check.findings import CheckVerdict, check_feeds
 from predictors.feeds.registry import input_feeds, price_feed
 
 NOW_S = 1_700_000_000

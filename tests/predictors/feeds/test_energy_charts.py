@@ -2,7 +2,7 @@
 
 import pytest
 
-from predictors.feeds.energy_charts import EnergyCharts
+from predictors.feeds.auctions import EnergyCharts
 from predictors.feeds.port import FeedCondition, Window
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from offpeak.installation import install_hint
 from offpeak.model.step_series import Series, value_at
-from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import FeedSettings
 from predictors.feeds.entso_e import (
     LOAD_FORECAST,
     WIND_SOLAR_FORECAST,

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series
 from offpeak.prices.tariff import parse_tariff, tariff_series
+from predictors.feeds.auctions import EnergyCharts, NordPool
 from predictors.feeds.declared import fill_with_tariff
-from predictors.feeds.energy_charts import EnergyCharts
 from predictors.feeds.feed import Feed
-from predictors.feeds.nord_pool import NordPool
 from predictors.feeds.port import (
     OUTSIDE_TEMPERATURE,
     FeedCondition,

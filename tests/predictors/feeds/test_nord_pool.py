@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from predictors.feeds.nord_pool import NordPool
+from predictors.feeds.auctions import NordPool
 from predictors.feeds.port import FeedCondition, Window
 
 BRUSSELS = ZoneInfo("Europe/Brussels")

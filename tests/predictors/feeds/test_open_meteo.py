@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.model.step_series import value_at
-from offpeak.settings.feeds import FeedSettings
+from offpeak.settings.replay import FeedSettings
 from predictors.feeds.open_meteo import SUNSHINE, TEMPERATURE, WIND_AT_120_M, OpenMeteo
 from predictors.feeds.port import FeedCondition, Window
 from predictors.feeds.registry import input_feeds

@@ -3,7 +3,7 @@
 from zoneinfo import ZoneInfo
 
 from offpeak.prices.tariff import parse_tariff
-from predictors.feeds.energy_charts import EnergyCharts
+from predictors.feeds.auctions import EnergyCharts
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import Window, price_quantity
 from predictors.price_forecast import PriceSource, forecast_prices

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadSetting
-from offpeak.settings.feeds import FeedSettings
-from offpeak.settings.replay import CarbonSettings, PriceSettings
+from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
 from predictors.feeds.registry import (
     INPUTS,
     SOURCES,

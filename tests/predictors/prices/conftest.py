@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.model.local_time import parse_zone
-from predictors.prices.history import PriceHistory
-from predictors.prices.past import Past, fill_days, split_days
+from predictors.prices.history import Past, PriceHistory, fill_days, split_days
 
 MONDAY_S = 1_609_714_800  # 2021-01-04 00:00 in Brussels
 BRUSSELS = parse_zone("Europe/Brussels")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from predictors.prices.history import Past
 from predictors.prices.models import fit_blend
-from predictors.prices.past import Past
 
 
 def past_with(price: np.ndarray) -> Past:

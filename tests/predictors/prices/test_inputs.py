@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import parse_zone
-from predictors.prices.history import PriceHistory, PriceSteps
+from predictors.prices.history import Past, PriceHistory, PriceSteps
 from predictors.prices.lear import Lear
 from predictors.prices.models import BLEND, WITH_INPUTS, Member
 from predictors.prices.outlook import TrackedDay, judge_forecasts, price_fallback
-from predictors.prices.past import Past
 from predictors.prices.predictor import PricePredictor
 
 BRUSSELS = parse_zone("Europe/Brussels")

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import parse_zone
-from predictors.prices.history import PriceHistory
-from predictors.prices.past import SUNDAY, day_kinds, fill_days, split_days
+from predictors.prices.history import SUNDAY, PriceHistory, day_kinds, fill_days, split_days
 
 BERLIN = parse_zone("Europe/Berlin")
 NAN = float("nan")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
+from predictors.prices.history import Past
 from predictors.prices.models import Sarima
-from predictors.prices.past import Past
 
 
 def past_with(price: np.ndarray) -> Past:

@@ -5,7 +5,7 @@ import pytest
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, Price
-from offpeak.model.time_range import TimeRange
+from offpeak.model.local_time import TimeRange
 from services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
 
 HOUR_S = 3600.0

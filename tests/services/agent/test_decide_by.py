@@ -14,9 +14,8 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.weighing import CO2_UNIT, parse_weighing
 from offpeak.prices.peak import Peak, parse_peak_rule
 from offpeak.settings.agent import HardwareSettings
-from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.ledger import LedgerSettings
-from offpeak.settings.replay import CarbonSettings, PriceSettings
+from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
 from offpeak.settings.table import Settings
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.queue_plan import plan_queue

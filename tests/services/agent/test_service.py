@@ -29,17 +29,16 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import actions_in
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.model.local_time import TimeRange
 from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.model.request import Chunk
-from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings, HardwareSettings
-from offpeak.settings.feeds import FeedSettings
 from offpeak.settings.ledger import LedgerSettings
-from offpeak.settings.replay import PriceSettings
+from offpeak.settings.replay import FeedSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.policy_process import PolicyProcess
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
+from plugin.window_policy import PolicyProcess
 from power.door.scheduler_orders import SchedulerOrderResult
 from power.lifecycle.decisions import NodeRecords
 from power.live.cluster_snapshot import ClusterSnapshot, PowerSite

@@ -15,7 +15,7 @@ from offpeak.errors import OffpeakError
 from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
-from offpeak.model.step_integrals import (
+from offpeak.model.step_series import (
     Charge,
     StepIntegral,
     Usage,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_node_logs import meters
 
-from offpeak.model.step_integrals import StepIntegral, integral
+from offpeak.model.step_series import StepIntegral, integral
 from sim_backend.nodes.bounds import clipped, least, most
 
 SPANS = st.lists(st.tuples(st.integers(-10, 45), st.integers(1, 50)), max_size=9)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from power.meters.snmp.family import KINDS, parse_step
-from power.meters.snmp.family_file import bundled_family, bundled_names, parse_family, read_family
+from power.meters.snmp.family import KINDS, bundled_family, bundled_names, parse_family, parse_step, read_family
 
 OWN = """\
 models = "Our PDU"

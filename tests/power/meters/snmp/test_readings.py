@@ -11,7 +11,7 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
 from power.meters.port import Reading
 from power.meters.snmp.client import NoSnmpValue, SnmpValues
-from power.meters.snmp.family_file import parse_family
+from power.meters.snmp.family import parse_family
 from power.meters.snmp.layout import find_layout
 from power.meters.snmp.pdu import make_readings
 

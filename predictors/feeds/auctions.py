@@ -1,14 +1,60 @@
-"""Day-ahead prices from Nord Pool's data portal: public, no key, one delivery day an answer, some two months back."""
+"""Day-ahead prices of auctions, without a key: Energy-Charts, Nord Pool, and the American markets.
+
+Energy-Charts (Fraunhofer ISE) answers as https://api.energy-charts.info documents /price: unix_seconds, price and unit;
+the zone is not repeated. Nord Pool's data portal has one delivery day an answer, some two months back. American markets
+are read through gridstatus (extra `feeds-us`), which knows each market's own files and brings pandas, which ends in
+this file; written against the signatures of gridstatus 0.37.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from importlib import import_module
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from pydantic import AwareDatetime, FiniteFloat
 
+from offpeak.display import utc_minute_text
+from offpeak.errors import BadInput
+from offpeak.model.units import parse_price_unit
 from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
 from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get_json
+
+
+class EnergyChartsAnswer(AnswerShape):
+    """What is used of the answer."""
+
+    unix_seconds: tuple[int, ...]
+    price: tuple[FiniteFloat | None, ...]
+    unit: str
+
+
+@dataclass(frozen=True)
+class EnergyCharts:
+    """Prices of one bidding zone, by its name there ("DE-LU")."""
+
+    zone: str
+    url: str = "https://api.energy-charts.info"
+    timeout_s: float = TIMEOUT_S
+    name: str = "energy-charts"
+    own: bool = False
+
+    def fetch(self, window: Window) -> SourceAnswer:
+        """Return the zone's prices around the window."""
+        query = {"bzn": self.zone, "start": utc_minute_text(window.from_s), "end": utc_minute_text(window.until_s)}
+        answer = get_json(
+            HttpRequest(self.name, f"{self.url}/price", query, timeout_s=self.timeout_s), EnergyChartsAnswer
+        )
+        if isinstance(answer, FeedProblem):
+            return answer
+        try:
+            unit, factor = parse_price_unit(answer.unit.replace(" ", ""))
+        except BadInput:
+            return FeedProblem(FeedCondition.WRONG_CURRENCY, self.name, f"answers in {answer.unit[:20]!r}")
+        prices = [None if price is None else price * factor for price in answer.price]
+        return build_series(self.name, unit, answer.unix_seconds, prices)
+
 
 DAYS_OF = ZoneInfo("Europe/Brussels")
 
@@ -99,3 +145,43 @@ def _days(window: Window) -> list[date]:
     first = datetime.fromtimestamp(window.from_s, UTC).astimezone(DAYS_OF).date()
     last = datetime.fromtimestamp(window.until_s - 1, UTC).astimezone(DAYS_OF).date()
     return [first + timedelta(days=i) for i in range((last - first).days + 1)]
+
+
+# What gridstatus calls the markets, and the column that holds the price [USD/MWh].
+CLASSES = {"CAISO": "CAISO", "ERCOT": "Ercot", "ISONE": "ISONE", "MISO": "MISO", "NYISO": "NYISO", "PJM": "PJM"}
+PRICE = {"ERCOT": "SPP"}
+
+
+@dataclass(frozen=True)
+class UsMarket:
+    """Prices of one hub or load zone of a market, by its name there; PJM's key is what gridstatus finds."""
+
+    market: str
+    place: str
+    name: str = "us-markets"
+    own: bool = False
+
+    def fetch(self, window: Window) -> SourceAnswer:
+        """Return the place's prices around the window. Without time-outs of its own: the feed stops waiting."""
+        if self.market not in CLASSES:
+            return FeedProblem(FeedCondition.WRONG_ZONE, self.name, f"{self.market} is no American market")
+        try:
+            gridstatus, pandas = import_module("gridstatus"), import_module("pandas")
+        except ImportError:
+            return FeedProblem(FeedCondition.NOT_INSTALLED, self.name, "it needs gridstatus", extra="feeds-us")
+        market = getattr(gridstatus, CLASSES[self.market])()
+        ask = market.get_spp if self.market == "ERCOT" else market.get_lmp
+        start, end = (
+            pandas.Timestamp(edge_s, unit="s", tz="UTC").tz_convert(market.default_timezone) for edge_s in window
+        )
+        rows = ask(date=start, end=end, market="DAY_AHEAD_HOURLY", locations=[self.place])
+        return self.series(rows[rows["Location"] == self.place])
+
+    def series(self, rows: Any) -> SourceAnswer:
+        """Return the rows of one place (columns "Interval Start" and the price) as a series."""
+        if len(rows) == 0:
+            return FeedProblem(FeedCondition.WRONG_ZONE, self.name, f"{self.market} has no row of {self.place}")
+        ordered = rows.sort_values("Interval Start")
+        start_s = [round(time.timestamp()) for time in ordered["Interval Start"]]
+        values = [None if price != price else float(price) for price in ordered[PRICE.get(self.market, "LMP")]]
+        return build_series(self.name, "USD/MWh", start_s, values)
