@@ -50,10 +50,7 @@ class MonthAccount:
 def make_month_account(
     connection: Connection, span: TimeRange, zone: tzinfo, tariff: Tariff | None = None
 ) -> MonthAccount:
-    """Return the account of a time, with the demand charges of the tariff.
-
-    Raises BadInput if it has prices in two currencies.
-    """
+    """Return the account of a time, with the tariff's demand charges. Raises BadInput for prices in two currencies."""
     return MonthAccount(
         accounts=tuple(account_uses(connection, span)),
         nodes=tuple(node_energy(connection, span, ("node",), zone)),

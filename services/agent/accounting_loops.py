@@ -177,10 +177,7 @@ class JobAccounts:
         self._problem_log.report("run times", times.problem or None)
 
     def load(self) -> None:
-        """Load the jobs that an earlier run has not booked.
-
-        Raises CannotWrite or BadLedger. It waits for the ledger.
-        """
+        """Load the jobs that an earlier run has not booked. Waits for the ledger; raises CannotWrite or BadLedger."""
         self._last = self._last or first_round(self._accounts.ledger)
 
     async def draws(self, view: SchedulerView) -> dict[str, JobDraw]:
@@ -261,10 +258,7 @@ class SavingsLoop(Loop):
         return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * self._section().cycle_s)
 
     async def round(self) -> None:
-        """Book the savings of today up to the last full minute, and those of yesterday again.
-
-        Raises BadLedger, BadInput.
-        """
+        """Book today's savings up to the last full minute, and yesterday's again. Raises BadLedger, BadInput."""
         section, now_s = self._section(), self._clock() // MINUTE_S * MINUTE_S
         yesterday_s, today_s, tomorrow_s = find_midnights(now_s, section.zone)
         if section.nodes:

@@ -232,10 +232,7 @@ class ClusterObservation:
 
 
 def observe_cluster(scheduler: Scheduler, prices: PriceSection) -> ClusterObservation:
-    """Observe the cluster once, without an agent.
-
-    Raises SchedulerError. It waits for the scheduler and for the prices.
-    """
+    """Observe the cluster once, without an agent. Waits for scheduler and prices; raises SchedulerError."""
     traits, view = scheduler.traits(), scheduler.view()
     curve = read_prices(prices, now_s=view.at_s)
     carbon = read_carbon(prices, curve, now_s=view.at_s)[0] if prices.weighing.needs_carbon else None

@@ -156,9 +156,7 @@ class QueueGroup:
 def make_advice(
     group: QueueGroup, decided: Mapping[str, DecisionRecord], comments: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the comments of jobs in mode advise: the change that offpeak would make, and the rest of the job's
-    comment.
-    """
+    """Return the comments of jobs in mode advise: what offpeak would change, and the rest of the job's comment."""
     would = {
         job: decided[f"job {job}"] for job in {*group.rank, *group.begin_s, *group.moved} if f"job {job}" in decided
     }

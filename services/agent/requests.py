@@ -198,8 +198,7 @@ class WakeReply:
 
 
 NodeRequestSink = Callable[[NodeRequest], WakeReply | None]
-"""Applies a request, and returns at once the wakes that are promised, None for other requests. Raises OffpeakError if
-it refuses the request."""
+"""Applies a request; returns at once the promised wakes, None for others. Raises OffpeakError if it refuses."""
 WakeableNodes = Callable[[], Iterable[str]]
 """Gives the nodes that the agent wakes by itself when jobs need them."""
 

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 PATIENCE_S, CLOCK_PATIENCE_S = 10.0, 2.0
 
 SNAPSHOT = "picture"
-"""The query of the status page and of metrics; `jobs_seen` is the time of the view whose jobs the caller already
-has.
-"""
+"""The query of the status page and of metrics; `jobs_seen` is the time of the view whose jobs the caller has."""
 FOR_ADMINS = {"ask": "plan"}
 FOR_BROKERS = {"ask": "snapshot"}
 """The query of a broker of clusters, open to every user because the reply has no names of users."""
@@ -231,10 +229,7 @@ def snapshot_json(snapshot: StatusSnapshot) -> dict[str, Any]:
 
 
 def parse_snapshot(reply: object) -> StatusSnapshot:
-    """Return the snapshot of `snapshot_json` without unknown keys and fields.
-
-    Raises ValueError if it is something else.
-    """
+    """Return the snapshot of `snapshot_json` without unknown keys and fields. Raises ValueError for anything else."""
     try:
         values: dict[str, Any] = {field.name: reply[field.name] for field in fields(StatusSnapshot)}  # type: ignore[index]
         for key, names, row in _ROWS:
@@ -260,10 +255,7 @@ class AgentSilent(OffpeakError):
 
 
 def fetch_status(path: Path, **request: str) -> StatusReply:
-    """Return the reply to a question.
-
-    Raises AgentSilent if no agent answers, BadInput if the agent refuses the question.
-    """
+    """Return the reply to a question. Raises AgentSilent without an answer, BadInput if the agent refuses."""
     reply = exchange(path, request)
     try:
         return parse_status(reply.get("published"))

@@ -127,10 +127,7 @@ class BrokerJob:
 def make_broker_job(
     script: str, name: str, arguments: tuple[str, ...], *, preferences: JobPreferences, grid: Grid
 ) -> BrokerJob:
-    """Return the job.
-
-    Raises BadInput if neither script nor preferences limit its run time, or for an unreadable script.
-    """
+    """Return the job. Raises BadInput if script and preferences limit no run time, or for an unreadable script."""
     script_request = parse_script(script)
     limit_s = preferences.limit_s or script_request.limit_s
     if limit_s is None:

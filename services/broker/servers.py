@@ -363,9 +363,7 @@ def _bind(place: tuple[str, int], questions: BrokerPortal, secrets: tuple[Secret
 
 @contextmanager
 def _serve_choices(questions: BrokerPortal, state_folder: Path) -> Iterator[None]:
-    """Answer `offpeak choose` until the block ends. If the socket cannot be used, each command reads the stored reports
-    itself.
-    """
+    """Answer `offpeak choose` until the block ends; without a usable socket, commands read the stored reports."""
     try:
         server = ChoiceServer(state_folder, questions.settings, questions.federation)
     except OffpeakError as problem:

@@ -135,10 +135,7 @@ class SiteCommands:
     without_rights: set[str] = field(default_factory=set, compare=False, repr=False)
 
     async def submit(self, submission: JobSubmission) -> str:
-        """Return the job that the site has taken.
-
-        Raises SiteRefused if it certainly has not, NotKnown if it may have.
-        """
+        """Return the job that the site has taken. Raises SiteRefused if it surely has not, NotKnown if it may have."""
         if self.submitter is not None and self.submitter.user not in self.without_rights:
             await self._check_rights(self.submitter)
         command = self.batch.submit_command(submission)

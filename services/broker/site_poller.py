@@ -109,10 +109,7 @@ LOG = logging.getLogger("offpeak.broker")
 
 
 class Poller:
-    """Keeps the `federation`, which has no replies before the first round.
-
-    Raises BadSites for a wrong file of sites.
-    """
+    """Keeps the `federation`, without replies before the first round. Raises BadSites for a wrong file of sites."""
 
     def __init__(self, settings: BrokerSettings, ledger: Ledger, *, socket: Path, state_folder: Path) -> None:
         self._settings, self._ledger, self._socket, self._folder = settings, ledger, socket, state_folder

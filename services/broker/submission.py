@@ -44,8 +44,7 @@ from services.broker.site_commands import (
 
 AT_ONCE_S = 5.0
 SETTLED_S = AT_ONCE_S + RIGHTS_S + SUBMIT_S
-"""After this time the command of an attempt has ended, even after a crash: a job that is not at the site by then was
-not taken."""
+"""Then an attempt's command has ended, even after a crash: a job that is not at the site by then was not taken."""
 REMEMBERED_S = 240.0
 """The least time for which a scheduler shows a job that has ended; MinJobAge of Slurm is 300 s."""
 LOOK_EVERY_S = 1.0

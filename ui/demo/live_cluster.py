@@ -76,10 +76,7 @@ def node_utilisation(cluster: SimulatedCluster) -> dict[str, float]:
 
 @dataclass
 class LiveCluster:
-    """Implements plugin.scheduler.port.Scheduler, for several threads.
-
-    `energy_j` is the energy of its nodes, `cost` its cost [EUR].
-    """
+    """A plugin.scheduler.port.Scheduler for several threads. `energy_j` is its nodes' energy, `cost` its cost [EUR]."""
 
     room: MachineRoom
     model: Cluster

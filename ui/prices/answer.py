@@ -232,10 +232,7 @@ def window_of(request: PricesRequest, now_s: int, zone: tzinfo) -> Window:
 
 
 def instant_of(text: str, zone: tzinfo) -> int:
-    """Return the instant [Unix s] of a date, its first midnight, or of a date and time.
-
-    Raises BadInput if it is neither.
-    """
+    """Return the instant [Unix s] of a date, its first midnight, or a date and time. Raises BadInput for others."""
     start = parse_start(text, zone)
     if isinstance(start, datetime):
         return int(start.timestamp())

@@ -118,10 +118,7 @@ def check_schedule_path(path: Path, policies: int) -> None:
 
 
 def write_schedules(comparison: Comparison, path: Path) -> tuple[Path, ...]:
-    """Write all schedules, gzipped if the name ends in .gz, and return their files.
-
-    Raises CannotWrite if that fails, with no file half-written.
-    """
+    """Write all schedules, gzipped for names in .gz; return their files. Raises CannotWrite, leaving no half file."""
     paths = schedule_paths(path, tuple(run.policy for run in comparison.runs))
     for run, target in zip(comparison.runs, paths, strict=True):
         content = _schedule_csv(comparison, run)

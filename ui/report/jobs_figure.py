@@ -41,10 +41,7 @@ def shown_jobs(subject: ReportSubject, policy: ReportPolicy, window: BusiestWind
 
 
 def blocks_json(subject: ReportSubject, window: BusiestWindow, shown: list[Int64]) -> Json:
-    """Return what the page's script draws: the jobs' texts and power classes, and each policy's rectangles.
-
-    `shown` holds the jobs of each policy.
-    """
+    """Return what the page's script draws: texts, power classes, and rectangles of each policy's `shown` jobs."""
     jobs = np.unique(np.concatenate(shown))
     return {
         "from_ms": subject.calendar.axis_range(window.from_s, window.until_s)[0],

@@ -32,10 +32,7 @@ STRETCHES_S = (60, 300, 900, 1800, *(hours * HOUR_S for hours in (1, 2, 3, 6, 12
 
 
 def share_of_stretches(subject: ReportSubject, of_all: int = ALL_STRETCHES) -> int:
-    """Return how many stretches a policy has where all policies have `of_all`.
-
-    Where nodes sleep, policies are many: the file must stay small.
-    """
+    """Return a policy's number of stretches, `of_all` policies together: with many the file must stay small."""
     return min(MOST_STRETCHES, of_all // len(subject.policies)) if subject.can_sleep else MOST_STRETCHES
 
 
