@@ -158,10 +158,7 @@ def fill_value(fillings: Fillings, first: int, size: Int64, node_power_w: Float6
 
 @in_place
 def put_first(order: Int64, first: int, chosen: np.uint64, length: int) -> int:
-    """Order window positions `first`..`length`: the chosen ones, then the others, each in submission order.
-
-    Returns the rank behind the last chosen one.
-    """
+    """Order positions `first`..`length`, the chosen first, each by submission; return the rank behind the chosen."""
     rank = first
     for wanted in (True, False):
         for position in range(first, length):

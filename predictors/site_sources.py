@@ -50,10 +50,7 @@ def check_libraries(feeds: FeedSettings) -> None:
 
 
 def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:
-    """Return the feed of the settings; where they name no source, what the zone's is, else the file or the tariff.
-
-    Raises BadSetting for what cannot be.
-    """
+    """Return the feed of the settings, else of the zone, else the file or the tariff. Raises BadSetting."""
     tariff = _file_tariff(prices, site_zone(feeds.zone))
     names = feeds.prices or _usual(feeds, prices)
     if tariff and not tariff.follows_market and not feeds.prices and not prices.file:

@@ -143,10 +143,7 @@ class EffectHistory:
         return entry.number
 
     def was_put_to_sleep(self, subject: str) -> bool:
-        """Whether the last order to the hardware of a node took power away, of any age.
-
-        Failed wakes and wakes for the scheduler, which may be repeated, do not count.
-        """
+        """Whether the node's last order to hardware took power away; failed wakes and the scheduler's do not count."""
         last = self._last.get(subject)
         return last is not None and last.takes_power_away
 

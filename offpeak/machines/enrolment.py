@@ -44,10 +44,7 @@ NETBOX_COLUMNS = {
 
 
 def netbox_nodes(text: bytes, path: Path) -> tuple[ImportedNode, ...]:
-    """Return the active devices. Raises BadInventory with the file and a hint if there are none.
-
-    The out-of-band address of a device (NetBox 3.7 and later) is its BMC's.
-    """
+    """Return the active devices, their out-of-band address (NetBox 3.7) as BMC. Raises BadInventory without any."""
     rows = _from_json(text) if text.lstrip()[:1] in (b"{", b"[") else _from_csv(text)
     found = tuple(_imported_node(row, path) for row in rows if (_cell(row, "status") or "active").lower() == "active")
     if not found:
@@ -94,10 +91,7 @@ RACKSDB_HINT = "export it with: racksdb nodes --infrastructure NAME --format yam
 
 
 def racksdb_nodes(text: bytes, path: Path) -> tuple[ImportedNode, ...]:
-    """Return the nodes of the export. Raises BadInventory with the file and a hint.
-
-    RacksDB knows no BMCs, unless a site has added a field `bmc` to its nodes: it is taken over.
-    """
+    """Return the nodes of the export, with a site's own field `bmc`. Raises BadInventory with the file and a hint."""
     try:
         parsed = yaml.safe_load(text)
     except yaml.YAMLError as problem:

@@ -43,10 +43,7 @@ INVENTORY = "the how-to pages show every key of an inventory"
 
 
 def read_shape(text: bytes, shape: type[Shape], *, file: str, error: type[BadInput], page: str = INVENTORY) -> Shape:
-    """Return the values in their shape; `error` with the file, the key and a hint for the first that does not fit.
-
-    `page` is the hint with the page that explains the keys.
-    """
+    """Return the values in their shape, else `error` with file, key and hint; `page` explains the keys."""
     parsed = parse_toml(text, file, error=error)
     try:
         return shape.model_validate(parsed)

@@ -38,10 +38,7 @@ class Facility:
     pue: Float64
 
     def pue_at(self, power_w: Float64, temperature_c: Float64) -> Float64:
-        """Return the PUE at each pair; between the table's points in proportion, beyond its edges that of the edge.
-
-        Power is rounded to 500 W first.
-        """
+        """Return each pair's PUE, in proportion between points, beyond edges that of the edge; power to 500 W."""
         row, down = _interpolate(self.power_w, STEP_W * np.rint(np.asarray(power_w) / STEP_W))
         column, right = _interpolate(self.temperature_c, np.asarray(temperature_c))
         next_row = np.minimum(row + 1, len(self.power_w) - 1)
@@ -196,10 +193,7 @@ class TemperatureSegments:
 def temperature_segments(
     edge_s: Int64, temperature_c: Float64, *, tolerance_c: float = TOLERANCE_C
 ) -> TemperatureSegments:
-    """Return the longest segments, from the first on, whose temperatures are within the tolerance, with their mean.
-
-    `edge_s` has one more entry than `temperature_c`.
-    """
+    """Return the longest segments of temperatures within the tolerance, with means; `edge_s` has one more entry."""
     firsts, low, high = [0], temperature_c[0], temperature_c[0]
     for at, value in enumerate(temperature_c):
         low, high = min(low, value), max(high, value)

@@ -71,10 +71,7 @@ class Qos(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteLimits:
-    """The licences that jobs of the cluster may take together, and the QOS, by name; none if they are not known.
-
-    `preemption` says which jobs are stopped for others.
-    """
+    """Licences for the cluster's jobs together, and QOS, by name, if known; `preemption`: which jobs are stopped."""
 
     licences: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Qos] = field(default_factory=dict)
@@ -172,10 +169,7 @@ class ShareAccount(NamedTuple):
 
 
 class SitePriority(NamedTuple):
-    """The order of a site, with the weights and accounts of `MULTIFACTOR`. A parent may stand behind its children.
-
-    `not_modelled` names what else moves jobs there.
-    """
+    """A site's order, with weights and accounts of `MULTIFACTOR`, in any order; `not_modelled` moves jobs there too."""
 
     order: PriorityOrder
     weights: PriorityWeights = PriorityWeights()

@@ -169,10 +169,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class SettingValue:
-    """A setting's value as written and as parsed, and its origin.
-
-    `origin` is "default", a file and line such as "offpeak.toml:12", or the command line's flag.
-    """
+    """A setting's value as written and as parsed, and its origin: "default", "offpeak.toml:12", or the flag."""
 
     written: object
     parsed: Any

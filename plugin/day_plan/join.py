@@ -298,10 +298,7 @@ def join_pool_plans(
     *,
     others_w: float,
 ) -> DayPlan:
-    """Return the plan of all pools; `loads` are all jobs that have nodes, `rates` hold for the whole machine.
-
-    `others_w` is drawn besides jobs and idle nodes.
-    """
+    """Return the plan of all pools; `loads` are jobs with nodes, `rates` the machine's, `others_w` is drawn besides."""
     parts = [job for result in results for job in _planned(inputs, result)]
     caps = BindingCaps.of(inputs, others_w)
     jobs = tuple(caps.bind(job) for job in _join_arrays(parts))

@@ -54,10 +54,7 @@ class Supply:
 
 
 def limit_amounts(job: Job, cluster: Cluster) -> Amounts:
-    """Return what the job, or a task of the array, takes of each limit.
-
-    Of a job whose request is not understood the licences and GPUs are not known.
-    """
+    """Return what the job, or an array's task, takes of each limit: None of licences and GPUs of an unclear request."""
     if not cluster.licences and not cluster.qos:
         return {}
     found: Counter[UserLimit] = Counter()

@@ -149,10 +149,7 @@ def policy_for(request: PlacementRequest) -> str:
 
 
 def request_columns(requests: Sequence[PlacementRequest], grid: Grid, now_s: int) -> GridJobs:
-    """Return the jobs of a cycle in that order, numbered from 1.
-
-    Raises BadInput for a feature or an application that no site has, and for data at an unknown site.
-    """
+    """Return a cycle's jobs in order, from 1. Raises BadInput for features, applications or data that no site has."""
     home = find_home(grid)
     projects = {name: number for number, name in enumerate(grid.projects)}
     return grid_jobs(

@@ -119,10 +119,7 @@ ON_THE_WAY_S = 5.0
 
 @dataclass(frozen=True)
 class SentJob:
-    """A job of `project` given to `site` at `at_unix_s`: whole units of `cores` for `held_s`.
-
-    `there` is False for a cancelled job: no other job waits behind it any more.
-    """
+    """A job sent to `site` at `at_unix_s`: whole units of `cores` for `held_s`; `there` is False once cancelled."""
 
     site: str
     at_unix_s: float

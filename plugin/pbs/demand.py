@@ -149,10 +149,7 @@ def _could_start(job: Job, now_s: int) -> bool:
 
 
 def _place_job(job: Job, capacities: Sequence[NodeCapacity]) -> list[NodeCapacity]:
-    """Return the nodes for each chunk of the job, the first that fit; [] if there are not enough.
-
-    What was found is subtracted: the next job gets the rest.
-    """
+    """Return the first nodes that fit each chunk of the job, taken from the rest; [] if there are not enough."""
     if job.request is None:
         return []
     partitions = set(job.partitions)

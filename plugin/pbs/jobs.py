@@ -78,10 +78,7 @@ def current_user() -> PbsUser:
 
 
 def find_hidden_jobs(server: str, attributes: Mapping[str, str], user: PbsUser) -> tuple[str, str] | None:
-    """Return why the user does not see all jobs, as message and hint; None if the user sees all of them.
-
-    An attribute of `server` that is missing counts as not set.
-    """
+    """Return what hides jobs from the user, as message and hint, else None; a missing attribute counts as not set."""
     listed = [entry.strip() for name in ("managers", "operators") for entry in attributes.get(name, "").split(",")]
     is_root = user.user == ALWAYS_MANAGER and _same_host(user.host, attributes.get("server_host", server))
     sees_others = attributes.get("query_other_jobs") == "True"

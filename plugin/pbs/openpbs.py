@@ -356,10 +356,7 @@ def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> li
 
 
 def qmgr_directives(node: str, change: NodeChange, reason: str, now_s: int, *, sleeps: bool) -> tuple[str, ...]:
-    """Return qmgr's directives for a change, in this order; each is executed completely or not at all.
-
-    `sleeps`: the node is in the state `sleep`, possibly among others.
-    """
+    """Return qmgr's directives for a change, in order, each all or nothing; `sleeps`: the state `sleep` is set."""
     comment = f'comment = "{one_line(reason)}"'
     close = "" if sleeps else f", state += {SLEEP}"
     match change:

@@ -139,10 +139,7 @@ def parse_hooks(listed: bytes) -> frozenset[str]:
 
 
 def find_problems(formula: Formula, resources: frozenset[str], hooks: frozenset[str] | None) -> list[tuple[str, str]]:
-    """Return what prevents reordering, deferring or closing, each as message and hint.
-
-    `hooks` is None if the server does not show them to this user.
-    """
+    """Return what prevents reordering, deferring or closing, with hints; `hooks` is None if the server hides them."""
     problems = []
     missing = [name for name in (PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE) if name not in resources]
     if missing:

@@ -232,10 +232,7 @@ class PbsScheduler(ABC):
 
     @abstractmethod
     def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
-        """Return the command by which jobs change places and how that is known, and what the server lacks for offpeak.
-
-        Each lack is a message and a hint.
-        """
+        """Return the command that moves jobs and how that is known, and each lack of the server with a hint."""
 
     def _run(self, commands: Sequence[Command]) -> str:
         """Run the commands until one fails; return its failure, "" if none fails."""

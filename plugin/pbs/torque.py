@@ -312,10 +312,7 @@ def nodes_of_xml(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) 
 
 
 def assigned_of_xml(answer: bytes, node: str) -> list[str]:
-    """Return what the node's own record shows as assigned to jobs, [] for nothing.
-
-    Raises CannotAskPbs if the node's state is not known.
-    """
+    """Return what the node's record shows as assigned, [] for nothing. Raises CannotAskPbs for an unknown state."""
     records = map(xml_fields, xml_records(answer, "Node", source="pbsnodes -x"))
     record = {fields.get("name"): fields for fields in records}.get(node, {})
     state, jobs = record.get("state", ""), record.get("jobs")

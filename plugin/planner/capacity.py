@@ -136,10 +136,7 @@ def of_total(amount: int) -> UnitResources:
 
 @in_place
 def next_fit(free: FreeCapacity, row: int, from_s: int, latest_s: int, duration_s: int, needed: UnitResources) -> int:
-    """Return the first second, not before `from_s`, from which the resources are free on the row for `duration_s`.
-
-    NO_LIMIT if that is later than `latest_s`.
-    """
+    """Return the first second from `from_s` with the resources free for `duration_s`, NO_LIMIT if after `latest_s`."""
     cores, memory_mb, gpus, pools = needed
     if not pools & free.pool[row]:
         return NO_LIMIT
@@ -245,10 +242,7 @@ def occupy_all(free: FreeCapacity, taken: RowUse) -> bool:
 
 @in_place
 def next_fit_of_totals(capacity: Capacity, job: UnitDemand, from_s: int) -> int:
-    """Return the first second, not before `from_s`, from which the totals have enough left for the whole run.
-
-    NO_LIMIT if that is later than the job's latest start.
-    """
+    """Return the first second from `from_s` with totals left for the whole run, NO_LIMIT if after the latest start."""
     totals, demands = capacity.totals, capacity.demands
     power_w, demand = job.totals
     at_s = from_s

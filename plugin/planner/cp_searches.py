@@ -313,10 +313,7 @@ def _failure_reason(gone: SolverGone) -> str:
 
 
 def neighbourhood_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
-    """Return the best plan found within the budget, the incumbent if none is better.
-
-    If the solver ends before the search does, the best plan so far has a note.
-    """
+    """Return the best plan found within the budget, else the incumbent; with a note if the solver ended early."""
     require_or_tools()
     name = "neighbourhood search"
     if not len(problem.work):

@@ -329,10 +329,7 @@ def require_or_tools() -> None:
 
 @contextmanager
 def cp_process(start_s: float) -> Iterator[CpProcess]:
-    """Start the solver's process and end it afterwards. Raises SolverGone if it is not ready within so many seconds.
-
-    Raises BadInput without OR-tools.
-    """
+    """Run the solver's process. Raises SolverGone if it is not ready in so many seconds, BadInput without OR-tools."""
     require_or_tools()
     # A fresh process: one that is forked may inherit a lock of numba's threads.
     context = get_context("spawn")

@@ -169,10 +169,7 @@ def _cannot_fit(failed: Int64, remembered: int, terms: Int64) -> bool:
 
 @kernel
 def _earliest(capacity: Capacity, when_s: Int64, job: UnitDemand) -> int:
-    """Return the earliest common start on as many nodes as the job has units, TOMORROW if there is none in time.
-
-    The nodes that can start then have it in `when_s`.
-    """
+    """Return the earliest common start on as many nodes as units, which have it in `when_s`; TOMORROW if too late."""
     free, latest_s, units, duration_s = capacity.nodes, job.latest_s, job.units, job.duration_s
     nodes = len(when_s)
     takes_totals = job.totals.power_w > 0 or job.totals.demand != NO_DEMAND

@@ -174,10 +174,7 @@ class StartConstraint:
 
 @dataclass(frozen=True)
 class PlannedStarts:
-    """The day plan as the hook needs it, by job.
-
-    `start_s` is the planned start [Unix s]. `not_held` are jobs that may be delayed, but not into a cheaper hour.
-    """
+    """The day plan by job: planned starts [Unix s]; `not_held` may be delayed, but not into a cheaper hour."""
 
     start_s: Mapping[str, int] = field(default_factory=dict)
     not_held: frozenset[str] = frozenset()

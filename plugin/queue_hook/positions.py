@@ -30,10 +30,7 @@ class JobMarks(dict[str, JobMark]):
     """The marks of one job, by kind."""
 
     def is_ours(self, kind: str, value: int) -> bool | None:
-        """Return whether we wrote that value: False for the site's own value, None for a value that somebody else set.
-
-        Without a mark the value is the site's.
-        """
+        """Return whether we wrote it: False for the site's own value, also without a mark; None for somebody else's."""
         mark = self.get(kind)
         if mark is None or value == mark.was:
             return False

@@ -130,10 +130,7 @@ StartedJobs = list[tuple[int, int, int]]
 
 
 def _started_jobs(facts: QueueFacts) -> dict[CompetitionGroup, StartedJobs]:
-    """Return the started jobs of each group by submission, without jobs that were cancelled before their start.
-
-    A task counts with the number of its array.
-    """
+    """Return each group's started jobs by submission, without those cancelled before; a task has its array's number."""
     found: dict[CompetitionGroup, StartedJobs] = {}
     for job in facts.jobs:
         if job.state in HAS_STARTED and job.start_s is not None and job.hosts:
@@ -214,10 +211,7 @@ def _due_start_s(job: Job, facts: QueueFacts, rules: QueueRules) -> int | None:
 
 @dataclass(frozen=True)
 class ReorderedWindow:
-    """A window, its ranks in the desired order, and the desired priority of each rank.
-
-    `free_nodes` is the number of nodes that the knapsack filled, None without one.
-    """
+    """A window, its ranks in the desired order, their priorities, and how many nodes the knapsack filled, if it did."""
 
     window: GroupWindow
     desired: Sequence[int]
@@ -349,10 +343,7 @@ def assign_priorities(window: GroupWindow, desired: Sequence[int], ranking: Rank
 
 
 def own_orders(windows: Sequence[GroupWindow], own_policy: OrderWindows, facts: QueueFacts) -> list[list[int]]:
-    """Return the movable ranks of each window in the order of a policy from outside, which gets all windows at once.
-
-    Raises OffpeakError if it gives no order.
-    """
+    """Return each window's movable ranks by a policy from outside, which gets all at once. Raises OffpeakError."""
     movable = {at: ranks for at, window in enumerate(windows) if (ranks := window.movable(len(window.jobs)))}
     weights = {at: _weigh_jobs(windows[at], ranks, facts) for at, ranks in movable.items()}
     orders = own_policy([window_view(windows[at], ranks, weights[at], facts) for at, ranks in movable.items()])

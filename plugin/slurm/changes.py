@@ -189,10 +189,7 @@ _OF_NODES = "slurm_update error: "
 
 
 def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scontrol: ScontrolOptions) -> dict[str, str]:
-    """Order the change of these nodes; return why not, by node.
-
-    Each node gets its own process: scontrol does not report which node of a list it refuses.
-    """
+    """Change nodes, a process each, as scontrol does not report which node of a list it refuses; return why not."""
     known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=scontrol.timeout_s))}
     refusals = {node: _change_refusal(node, known, change) for node in nodes}
     for node in nodes:

@@ -47,10 +47,7 @@ def take_last_days(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:
 
 
 def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCase, str]:
-    """Return the case with nodes that can sleep, and a description of them.
-
-    If their class is unknown, an assumed class is scaled to the idle power of the case.
-    """
+    """Return the case with nodes that can sleep, described; an assumed class is scaled to the case's idle power."""
     if case.nodes is not None:
         return case, f"nodes are of the class {case.nodes.node_class.name}"
     if case.pools is not None:

@@ -23,10 +23,7 @@ from sim_backend.replay.policy import Policy
 
 @dataclass(frozen=True, eq=False)
 class OlsDecision:
-    """The chosen plan is the last one of `tried`, the plans in the order of OLS. `met` says whether it keeps the SLA.
-
-    If no plan does, the last one has all units on offer.
-    """
+    """The plans `tried` in the order of OLS, the last one chosen; `met`: it keeps the SLA, else it has all units."""
 
     sla: float
     tried: tuple[WhatIfPlan, ...]

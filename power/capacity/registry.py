@@ -28,10 +28,7 @@ MakeCapacity = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
 @dataclass(frozen=True)
 class CapacityPolicyKind:
-    """A policy: name, an example of its notation, and a one-line description.
-
-    `limits`: it decides the number of nodes for jobs, and not only which idle nodes sleep.
-    """
+    """A policy: name, example, description; `limits`: it decides the nodes for jobs, not only which idle ones sleep."""
 
     name: str
     example: str

@@ -247,10 +247,7 @@ class StandbyContext:
 
 
 async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> StandbyTestResult:
-    """Suspend and wake the node once and return the result.
-
-    Raises BadInventory if the node has no such method, and OrderRefused, sending nothing, if the door refuses.
-    """
+    """Suspend and wake the node once. Raises BadInventory without the method, OrderRefused, unsent, by the door."""
     method = machine.hardware.sleep_method(NodeOrder.STANDBY)
     if method is None or machine.ssh is None:
         missing = "standby" if method is None else "ssh"

@@ -195,10 +195,7 @@ RESET_HINT = "a successful order by hand closes it: offpeak node NAME wake"
 
 @dataclass(frozen=True)
 class BreakerTerms:
-    """The breaker opens after `failures` among the latest `orders`, and then lets one order pass every `pause_s`.
-
-    Raises BadSetting if it could never open.
-    """
+    """It opens after `failures` of the latest `orders`, then lets one pass each `pause_s`. Raises BadSetting."""
 
     failures: int
     orders: int

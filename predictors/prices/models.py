@@ -179,10 +179,7 @@ Model = Callable[[Past], Float64]
 
 @dataclass(frozen=True)
 class Member:
-    """A model, its name in tables, and how many known days it needs; `fit` learns from a past.
-
-    With `inputs` it forecasts only days for which inputs are known.
-    """
+    """A model, its name, how many known days it needs, and `fit`; with `inputs` for days with known inputs only."""
 
     name: str
     fit: Callable[[Past], Model]

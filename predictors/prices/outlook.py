@@ -35,10 +35,7 @@ BIAS_SHARE = 0.5
 
 
 class TrackedDay(NamedTuple):
-    """The forecast of each member before a local day's prices were known, float64[members, 24].
-
-    Bit i of `inputs` is set if input i was known for that day.
-    """
+    """Each member's forecast of a local day, float64[members, 24]; bit i of `inputs` is set if input i was known."""
 
     forecast: Float64
     inputs: int = 0
@@ -154,10 +151,7 @@ def copy_last_week(past: Past, track: Track) -> Outlook:
 def judge_forecasts(
     past: Past, track: Track, choice: PredictorChoice, from_day: int, members: tuple[Member, ...]
 ) -> None:
-    """Let the choice learn the errors of each tracked day from local day `from_day` on, hour by hour.
-
-    A day's forecast has the shares that its models had the day before.
-    """
+    """Let the choice learn the hourly errors of days from `from_day` on, by the shares of the day before each."""
     error, before = np.empty((0, len(members), 24)), list[TrackedDay]()
     for day, tracked in sorted(track.items()):
         at = day - past.first_day

@@ -114,9 +114,7 @@ class TreeQuantity(Protocol):
 
 
 class OpenJob(NamedTuple):
-    """A job that has not ended: its features at the question, the prediction, and its predictor, because a forest and
-    the initial prediction have different errors.
-    """
+    """A job's features and prediction at the question, and the errors of its predictor, a forest or the first one."""
 
     features: Float64
     predicted: float

@@ -191,9 +191,7 @@ FIRST_ROWS = 1024
 
 @dataclass(frozen=True)
 class GrowthSchedule:
-    """When forests are grown: from `least` outcomes on, and again when these have grown by the share `growth`, but at
-    least by `least` and at most by `most`.
-    """
+    """Forests are grown from `least` outcomes on, then after a `growth` by that share, within `least` and `most`."""
 
     least: int = 500
     growth: float = 0.2

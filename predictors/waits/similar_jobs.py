@@ -135,8 +135,7 @@ def clustered_wait_s(distance: Float64, wait_s: Float64) -> float:
 
 @kernel
 def clusters(distance: Float64, share: Float64) -> Int64:
-    """Return the cluster of each point, NOISE for those alone: DBSCAN with two points to a core, so that all that are
-    linked by steps within REACH belong together."""
+    """Return each point's cluster, NOISE alone: DBSCAN, two points to a core, links within REACH."""
     label = np.full(len(distance), NOISE)
     unseen = np.empty(len(distance), dtype=np.int64)
     for first in range(len(distance)):

@@ -270,10 +270,7 @@ class PolicyReplay:
 
 @dataclass(frozen=True)
 class Bills:
-    """Money, CO2 [kg], energy [J], and node-seconds not on, of each period: float64[periods]; starts by job.
-
-    The CO2 is None without an intensity.
-    """
+    """Each period's money, CO2 [kg] or None, energy [J], node-seconds not on: float64[periods]; starts by job."""
 
     cost: Float64
     co2_kg: Float64 | None

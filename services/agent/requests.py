@@ -268,9 +268,7 @@ def parse_bill_query(request: AgentRequest) -> BillQuery:
 
 
 def jobs_seen(request: AgentRequest) -> float | None:
-    """Return the time of the view whose jobs the caller already has [Unix s]. Raises BadInput for a caller who may not
-    see all jobs.
-    """
+    """Return the time of the view whose jobs the caller has [Unix s]. Raises BadInput if it may not see all jobs."""
     if not request.rights.sees_all:
         hint = "viewers below [agent] names the group of those who may, such as offpeak-viewers, the status page's"
         raise BadInput("only operators and viewers may see everything at once", hint=hint)

@@ -329,10 +329,7 @@ class CallThreads(ThreadPoolExecutor):
 
 
 def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
-    """Run the agent until a signal ends it; return the exit code.
-
-    Raises BadInput if settings or inventory cannot be used.
-    """
+    """Run the agent until a signal; return the exit code. Raises BadInput for unusable settings or inventory."""
     _log_to_stderr()
     with exclusive_lock(settings.agent.state_folder):
         site, ledger = make_site_context(settings), Ledger(settings.ledger)

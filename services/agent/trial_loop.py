@@ -100,10 +100,7 @@ class TrialLoop(Loop):
         self._measured_on: date | None = None
 
     def load(self) -> None:
-        """Read the blocks of the trial from the ledger; draw and write them first if it has none.
-
-        Raises CannotWrite. It waits for the ledger.
-        """
+        """Read the trial's blocks from the ledger, or draw and write them. Waits for it; raises CannotWrite."""
         section, now_s = self._section(), self._clock()
         agent = section.settings.agent
         self._measured_on, self._obeyed_s, self.blocks = None, {}, ()

@@ -155,10 +155,7 @@ class WaitHistory:
             self.save()
 
     def _expect(self, before: Progress, now: Progress) -> dict[str, tuple[int, int]]:
-        """Return since when jobs could start that could not before, and their expected waits.
-
-        The simulation must be older: else it counts them.
-        """
+        """Return since when more jobs could start, and their waits, if the simulation is too old to count them."""
         came: dict[str, tuple[int, Job]] = {}
         for key, job in (now.waiting | now.started).items():
             since_s = max(job.submit_s, job.begin_s or 0)

@@ -19,11 +19,7 @@ PATIENCE_S = 5.0
 
 
 def fetch_choice(state_folder: Path, request: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the choice as JSON of `choice_json`, None if no broker has one. Raises BadInput for an error in the
-    request.
-
-    `request` has the keys of `ChoiceRequest`.
-    """
+    """Return the choice as `choice_json`, None without one. Raises BadInput; `request` is a `ChoiceRequest`."""
     line = json.dumps(request).encode() + b"\n"
     if len(line) > MOST_CHOICE_BYTES:
         return None

@@ -145,10 +145,7 @@ class TooManyFollowers(Exception):
 
 
 class Followers:
-    """Gives each follower all sections once, and from then on those that change.
-
-    `make` makes the function that reads the sections, once for all followers.
-    """
+    """Gives followers all sections once, then those that change, by one function from `make` for all."""
 
     def __init__(self, make: Callable[[], Callable[[], Sections]], *, every_s: float = READ_EVERY_S) -> None:
         self._make, self._every_s = make, every_s

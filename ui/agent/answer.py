@@ -222,10 +222,7 @@ def print_queue(settings: Settings, *, user: str | None, partition: str | None, 
 
 
 def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
-    """Print why the job waits, or its bill once it has ended.
-
-    If no agent answers, print the last decision and raise AgentSilent.
-    """
+    """Print why the job waits, or its bill; without an agent the last decision, and raise AgentSilent."""
     try:
         reply = fetch_status(settings.agent.socket, ask="why", job=job_id)
     except AgentSilent as silent:

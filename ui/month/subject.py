@@ -85,10 +85,7 @@ CHANCE = "chance alone could do it"
 
 @dataclass(frozen=True)
 class MonthLine:
-    """A line of the report: an account, all jobs, the nodes, or a saving; None is unknown.
-
-    `low` and `high` are the range of a cost that chance has a part in.
-    """
+    """A line of the report: an account, all jobs, nodes, a saving, None unknown; `low` to `high` by chance."""
 
     kind: str
     name: str

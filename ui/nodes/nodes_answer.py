@@ -51,10 +51,7 @@ class NodeChoice:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A row of the table: the observed state of a node, and its record in the ledger; None is unknown.
-
-    `node_type` and `partitions` are those of NodePlace.
-    """
+    """A row: a node's observed state and its record, None unknown; `node_type` and `partitions` as in NodePlace."""
 
     node: str
     state: str

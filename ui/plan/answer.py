@@ -44,10 +44,7 @@ def answer(settings: Settings, request: PlanRequest) -> None:
 
 
 def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[str, ...]]:
-    """Return the plan of a running agent, else a plan made here.
-
-    If the settings have an agent carry out plans, the reason why the plan is not the agent's is shown.
-    """
+    """Return a running agent's plan, else one made here, and why, if the settings have an agent carry out plans."""
     if not request.is_as_set or settings.plan.devices:
         return plan_once(settings)
     try:

@@ -49,10 +49,7 @@ def definitions(terms: Iterable[tuple[str, str]]) -> str:
 
 
 def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[HtmlCell]], *, texts: int = 1) -> str:
-    """Return a table whose first column names its rows; the first `texts` columns are text, the others figures.
-
-    It scrolls by itself where it is wider than the page.
-    """
+    """Return a table that scrolls by itself: row names, then the first `texts` columns as text, others figures."""
     head = "".join(_header_cell(header, is_text=at < texts) for at, header in enumerate(headers))
     body = "".join(_row(row, texts) for row in rows)
     label = escape(caption, quote=True)

@@ -103,10 +103,7 @@ class ReportPolicy:
 
 @dataclass(frozen=True)
 class ReportSubject:
-    """A comparison with the log that it is of, and its policies in order, the baseline first.
-
-    `power_unit` suits the highest power: `power_unit_w` watts are one.
-    """
+    """A comparison with its log, the baseline policy first; `power_unit_w` watts are one `power_unit`."""
 
     trace: Trace
     prepared: PreparedCase

@@ -135,9 +135,7 @@ _PRIVACY = {
 
 
 MAX_PARALLEL_REQUESTS = 100
-"""The number of requests at a time. This program handles their answers within a fraction of a second; with more,
-answers would wait past their time-out.
-"""
+"""Requests at a time: their answers are handled within a fraction of a second, before any time-out."""
 LISTED_AT_ONCE = 4
 """The number of PDUs that list their rows at a time. Their answers are long and take some milliseconds to decode; with
 more, the answers of BMCs would be read too late.

@@ -60,10 +60,7 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class RowCondition:
-    """A row counts if its number in column `oid` is one of `values`; with `excludes`, if it is none of them.
-
-    If there is no such column, every row counts.
-    """
+    """A row counts if its number in `oid` is in `values`, not if `excludes`; without such a column all count."""
 
     oid: str
     values: frozenset[int]

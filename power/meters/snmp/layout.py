@@ -15,10 +15,7 @@ from power.meters.snmp.family import KINDS, ColumnSpec, PduFamily, RowCondition,
 
 @dataclass(frozen=True)
 class PduCell:
-    """One number of a PDU: its OID, and the watts or joules of one step.
-
-    If rows are found by name, `name_oid` must still hold `name`, else rows have moved.
-    """
+    """A PDU's number: its OID, the watts or joules of a step; `name_oid` must still hold `name`, or rows have moved."""
 
     oid: str
     step: float
@@ -169,10 +166,7 @@ DOUBTLESS_STEPS = 3.0
 
 
 def find_doubts(total: Reading, phases: Sequence[Reading], outlets: Sequence[Reading]) -> Iterator[str]:
-    """Yield contradictions to the total as text; a doubtful value is still reported.
-
-    Phases and outlets are compared with the total if each of them has a value.
-    """
+    """Yield contradictions to the total; doubtful values are reported. Parts are compared if all have values."""
     for parts, name in ((phases, "phases"), (outlets, "outlets")):
         sum_w = sum_power(parts)
         if total.power_w is None or sum_w is None:
