@@ -231,13 +231,14 @@ def operate(actual: DispatchProblem, planned: Dispatch) -> Dispatch:
         zip(*(column.tolist() for column in (*columns, *plans)), strict=True)
     ):
         demand = actual.demand[:, slot]
-        curtailed_kw = min(curtailed_kw, pv_kw)
+        least_paid_kw = float(paid_kw[demand].min(initial=np.inf))
+        curtailed_kw = min(curtailed_kw, pv_kw, max(least_paid_kw - net_kw, 0.0))
         if closed:
             discharge_kw = min(discharge_kw, max(net_kw, 0.0))
             charge_kw = max(charge_kw, min(-net_kw, battery.charge_kw))
-            above_kw = net_kw + curtailed_kw - float(paid_kw[demand].min(initial=np.inf))
-            charge_kw = min(charge_kw, max(-above_kw, 0.0))
-            discharge_kw = max(discharge_kw, min(above_kw, battery.discharge_kw))
+        above_kw = net_kw + curtailed_kw - least_paid_kw
+        charge_kw = min(charge_kw, max(-above_kw, 0.0))
+        discharge_kw = max(discharge_kw, min(above_kw, battery.discharge_kw))
         charge_kw = min(charge_kw, (battery.capacity_kwh - stored_kwh) / (hours * one_way))
         discharge_kw = min(discharge_kw, stored_kwh * one_way / hours)
         grid_kw = net_kw + charge_kw - discharge_kw + curtailed_kw

@@ -256,3 +256,15 @@ def test_while_no_price_is_known_the_battery_holds() -> None:
     found = solve_dispatch(problem)
     assert (found.charge_kw[1], found.discharge_kw[1]) == (0, 0)
     assert cost_of(problem, found) < 0.1 * 20
+
+
+def test_a_plan_that_curtails_does_not_make_a_peak_of_its_own() -> None:
+    # Much PV at a negative price is forecast: the plan curtails it and charges from the grid. Then the load is higher.
+    battery = Battery(20.0, 10.0, 10.0, 1.0, 0.0, 0.0)
+    forecast = problem_of([0, 0], [-0.5, 0.5], pv=[30, 0], battery=battery, peak_per_kw=0.2)
+    plan = solve_dispatch(forecast)
+    assert plan.curtailed_kw[0] == pytest.approx(30)
+    actual = replace(forecast, load_kw=np.array([25.0, 0.0]))
+    done = operate(actual, plan)
+    check_dispatch(actual, done)
+    assert done.import_kw.max() <= plan.import_kw.max() + NEAR
