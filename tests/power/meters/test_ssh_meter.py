@@ -53,6 +53,24 @@ def test_a_node_is_read_twice_and_its_counter_wraps(on_node: OnNode) -> None:
     on_node(act)
 
 
+def test_each_gpu_of_nvidia_is_a_sensor(on_node: OnNode) -> None:
+    # nvidia-smi 535 on a node whose second GPU is in an error state.
+    answer = (
+        "0, 300.00, 100.00, 300.00, 231.50\n1, [N/A], [N/A], [N/A], [Unknown Error]\n2, 300.00, 100.00, 300.00, 41.00"
+    )
+
+    async def act(node: FakeNode, meter: SshMeter) -> None:
+        node.write("usr/bin/nvidia-smi", f"#!/bin/sh\ncat <<END\n{answer}\nEND\n")
+        gpus = [reading for reading in await meter.read() if reading.part.startswith("nvidia")]
+        assert [(gpu.part, gpu.power_w) for gpu in gpus] == [
+            ("nvidia GPU 0", 231.0),
+            ("nvidia GPU 1", None),
+            ("nvidia GPU 2", 41.0),
+        ]
+
+    on_node(act)
+
+
 def test_after_a_boot_counters_begin_anew(on_node: OnNode) -> None:
     async def act(node: FakeNode, meter: SshMeter) -> None:
         await meter.read()
