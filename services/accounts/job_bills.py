@@ -5,16 +5,20 @@ difference is each job's own part of what waiting saved; savings of sleeping nod
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, func, or_, select
 
+from offpeak.errors import BadInput
+from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.prices import MeanPrice, mean_prices
-from offpeak.ledger.tables import credits, jobs
+from offpeak.ledger.tables import credits, jobs, quarters, series
+from offpeak.machines.node_sets import expand
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.local_time import TimeRange
+from power.meters.kernel import NVIDIA_GPU
 from services.accounts.job_use import PRICED
 
 MOST_JOBS = 1000
@@ -25,7 +29,8 @@ MOST_JOBS = 1000
 class JobBill:
     """The bill of an ended job; `at_submission_cost` and the submission are None where they are not known.
 
-    The last fields are what its `tier` has moved from its start at `baseline_unix_s`, "" and None if it moved nothing.
+    The last fields are what its `tier` has moved from its start at `baseline_unix_s`, "" and None if it moved nothing,
+    and the energy of its nodes' GPUs while no program used them, None if not metered or if many jobs are asked for.
     """
 
     job: str
@@ -46,6 +51,7 @@ class JobBill:
     shifted_j: float | None = None
     tier_saved: float | None = None
     credit: float | None = None
+    unused_gpu_j: float | None = None
 
     @property
     def saved(self) -> float | None:
@@ -96,7 +102,27 @@ def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:
         (row.job, row.started_unix_s): _difference(row.energy_j, before, after)
         for row, before, after in zip(timed, at_submission, as_it_ran, strict=True)
     }
-    return tuple(_bill(row, changes.get((row.job, row.started_unix_s))) for row in rows)
+    bills = (_bill(row, changes.get((row.job, row.started_unix_s))) for row in rows)
+    if query.job is None:
+        return tuple(bills)
+    return tuple(replace(bill, unused_gpu_j=_unused_gpu_j(connection, bill)) for bill in bills)
+
+
+UNUSED_GPUS = f"{NVIDIA_GPU}% unused"
+"""The parts of meters that draw what a GPU draws while no program uses it."""
+
+
+def _unused_gpu_j(connection: Connection, bill: JobBill) -> float | None:
+    """Return that energy in the whole quarter-hours of the job on all its nodes, None if it was not metered."""
+    try:
+        nodes = expand(bill.nodes)
+    except BadInput:
+        return None
+    at = quarters.c.at_unix_s
+    inside = (at >= bill.started_unix_s) & (at + QUARTER_S <= bill.ended_unix_s) & (quarters.c.covered_s > 0)
+    gpus = series.c.part.like(UNUSED_GPUS) & series.c.node.in_(nodes)
+    query = select(func.sum(quarters.c.energy_j)).select_from(quarters.join(series)).where(inside & gpus)
+    return connection.execute(query).scalar()
 
 
 def _difference(energy_j: float | None, before: MeanPrice, after: MeanPrice) -> float | None:

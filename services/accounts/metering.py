@@ -28,6 +28,7 @@ from power.meters.energy import (
     find_contradictions,
     part_of,
 )
+from power.meters.kernel import NVIDIA_GPU
 from power.meters.plausibility import DrawBound, PartHistory, check_reading, find_enclosure_bound
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 
@@ -197,6 +198,9 @@ def check_readings(
     for result in taken:
         readings = list[Reading]()
         for reading in result.readings:
+            if reading.part.startswith(NVIDIA_GPU):
+                readings.append(reading)
+                continue
             part = part_of(reading)
             known = histories.get(part, PartHistory())
             kept, waited, histories[part] = check_reading(reading, known, site.bound_of(reading))

@@ -304,7 +304,7 @@ cd "{root}"
 case $* in
     --query-gpu=*)
         for gpu in 0 1; do
-            echo "$gpu, $(cat gpu$gpu), 100.00, 300.00, 231.50"
+            echo "$gpu, $(cat gpu$gpu), 100.00, 300.00, 231.50, 98"
         done ;;
     "-i "*) printf '%.2f\\n' "$4" >"gpu$2" ;;
 esac

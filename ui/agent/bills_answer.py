@@ -85,8 +85,19 @@ def bill_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
         f"ran        {ran}",
         f"this job   {energy}, {money_text(bill.cost, bill.currency)}, {_less_text(bill)}",
         *_tier_lines(bill, zone),
+        *_gpu_lines(bill),
         f"basis      {printable(bill.basis)}",
     )
+
+
+def _gpu_lines(bill: JobBill) -> tuple[str, ...]:
+    """Return the energy of GPUs that the job had and did not use, at the mean price of its energy."""
+    unused_j = bill.unused_gpu_j
+    if not unused_j:
+        return ()
+    cost = None if bill.cost is None or not bill.energy_j else bill.cost * unused_j / bill.energy_j
+    unused = f"{energy_text(unused_j / J_PER_KWH)}, {money_text(cost, bill.currency)}"
+    return (f"GPUs       {unused} while no program used a GPU of {printable(bill.nodes)}",)
 
 
 def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:

@@ -56,7 +56,8 @@ def test_a_node_is_read_twice_and_its_counter_wraps(on_node: OnNode) -> None:
 def test_each_gpu_of_nvidia_is_a_sensor(on_node: OnNode) -> None:
     # nvidia-smi 535 on a node whose second GPU is in an error state.
     answer = (
-        "0, 300.00, 100.00, 300.00, 231.50\n1, [N/A], [N/A], [N/A], [Unknown Error]\n2, 300.00, 100.00, 300.00, 41.00"
+        "0, 300.00, 100.00, 300.00, 231.50, 98\n1, [N/A], [N/A], [N/A], [Unknown Error], [N/A]\n"
+        "2, 300.00, 100.00, 300.00, 41.00, 0"
     )
 
     async def act(node: FakeNode, meter: SshMeter) -> None:
@@ -64,8 +65,11 @@ def test_each_gpu_of_nvidia_is_a_sensor(on_node: OnNode) -> None:
         gpus = [reading for reading in await meter.read() if reading.part.startswith("nvidia")]
         assert [(gpu.part, gpu.power_w) for gpu in gpus] == [
             ("nvidia GPU 0", 231.0),
+            ("nvidia GPU 0 unused", 0.0),
             ("nvidia GPU 1", None),
+            ("nvidia GPU 1 unused", None),
             ("nvidia GPU 2", 41.0),
+            ("nvidia GPU 2 unused", 41.0),
         ]
 
     on_node(act)
