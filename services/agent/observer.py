@@ -293,11 +293,14 @@ class Observer:
 
     async def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
         """Return what the scheduler shows of these running jobs; nothing if it cannot be read."""
+        permits: dict[str, RequeuePermit] = {}
+        why = None
         try:
-            return await asyncio.to_thread(self._scheduler.requeue_permits, jobs) if jobs else {}
+            permits = await asyncio.to_thread(self._scheduler.requeue_permits, jobs) if jobs else {}
         except SchedulerError as problem:
-            self._problem_log.report("requeue", f"{problem}; {problem.hint}")
-            return {}
+            why = f"{problem}; {problem.hint}"
+        self._problem_log.report("requeue", why)
+        return permits
 
     def forget(self) -> None:
         """Read the scheduler again the next time, because it was changed. A view that is being read is too old."""
