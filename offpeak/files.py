@@ -69,10 +69,7 @@ def beginning_of_text(text: bytes, name: str, error: type[BadInput]) -> bytes:
 
 
 def check_writable(path: Path, *, example: str) -> None:
-    """Raise BadInput if `path` cannot be written: better known before a long replay than after it.
-
-    `example` is a file name for the hint where `path` is a directory.
-    """
+    """Raise BadInput if `path` cannot be written, before a long replay; `example` names a file in a directory."""
     if path.is_dir():
         raise BadInput(f"{path}: is a directory", hint=f"name a file, such as {path / example}")
     if path.exists() and not path.is_file():

@@ -86,10 +86,7 @@ EXAMPLE = "write it like `load,-10C,20C` and below `60%,1.12,1.30`"
 
 
 def facility_named(text: str, *, full_power_w: float) -> Facility:
-    """Return the bundled facility of that name, else that of the CSV file. Raises BadInput if it is neither.
-
-    `full_power_w` is the power at a load of 100 % [W].
-    """
+    """Return the bundled facility or that of the CSV file; `full_power_w` [W] is a load of 100 %. Raises BadInput."""
     if text in bundled_facilities():
         return parse_facility((BUNDLED / f"{text}.csv").read_text(), text, full_power_w=full_power_w)
     path = Path(text).expanduser()

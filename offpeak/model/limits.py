@@ -71,7 +71,7 @@ class Qos(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteLimits:
-    """Licences for the cluster's jobs together, and QOS, by name, if known; `preemption`: which jobs are stopped."""
+    """The licences of all jobs together, and the QOS, by name, if known; `preemption` says which jobs are stopped."""
 
     licences: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Qos] = field(default_factory=dict)

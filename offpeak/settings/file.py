@@ -47,10 +47,7 @@ def users_settings_path(
 
 
 def read_values(path: Path | None, *, options: Mapping[str, object] | None = None) -> dict[str, SettingValue]:
-    """Return one value for every setting, by name.
-
-    `options` are the command line's values, None if not given. Raises BadSetting with a line for each wrong one.
-    """
+    """Return one value per setting, by name, `options` first. Raises BadSetting with a line for each wrong one."""
     values = {setting.name: _value(setting, setting.default, "default") for setting in SETTINGS}
     problems: list[BadSetting] = []
     for name, written, origin in [*_file_entries(path), *_options(options or {})]:

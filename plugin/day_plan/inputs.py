@@ -35,10 +35,7 @@ class PlanFacility:
 
 @dataclass(frozen=True, eq=False)
 class PlanInputs:
-    """The inputs at `queue.now_s`; `weather` is the outside temperature [degC], as far as known.
-
-    `measured_w` is the present draw of each node that is measured.
-    """
+    """The inputs at `queue.now_s`; `weather` is the known outside temperature [degC], `measured_w` nodes' draw now."""
 
     queue: QueueFacts
     rules: QueueRules

@@ -85,10 +85,7 @@ TYPES = {"data_mb": np.float64, "power_factor": np.float64, "features": np.uint6
 
 
 def grid_jobs(*, job_id: object, cores: object, estimate_s: object, **columns: object) -> GridJobs:
-    """Return jobs from columns, each an array, a list or one value for all; columns not given get their defaults.
-
-    The data of jobs are at home unless `data_at` is given.
-    """
+    """Return jobs from columns, each an array, a list or one value, else defaults; data are at home by default."""
     given = UNLESS_GIVEN | columns | {"job_id": job_id, "cores": cores, "estimate_s": estimate_s}
     given.setdefault("data_at", given["home"])
     count = len(np.atleast_1d(np.asarray(job_id)))

@@ -356,7 +356,7 @@ def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> li
 
 
 def qmgr_directives(node: str, change: NodeChange, reason: str, now_s: int, *, sleeps: bool) -> tuple[str, ...]:
-    """Return qmgr's directives for a change, in order, each all or nothing; `sleeps`: the state `sleep` is set."""
+    """Return qmgr's directives for a change, in order; each is done wholly or not. `sleeps`: the state has `sleep`."""
     comment = f'comment = "{one_line(reason)}"'
     close = "" if sleeps else f", state += {SLEEP}"
     match change:

@@ -278,10 +278,7 @@ def default_search(problem: Problem, fallback: Plan, budget: Budget) -> Plan:
 
 
 def relaxation_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
-    """Return a better plan, in which jobs of several units keep their nodes, else the incumbent.
-
-    The incumbent has a note where there was no answer.
-    """
+    """Return a better plan, in which jobs of several units keep nodes, else the incumbent, noted if unanswered."""
     return _whole(problem, incumbent, budget, name="relaxation search", hinted=True)
 
 

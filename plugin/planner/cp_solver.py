@@ -111,10 +111,7 @@ class CpQuestion:
 
 @dataclass(frozen=True, eq=False)
 class CpAnswer:
-    """The start of each job, the horizon for none, and which nodes it has if the question asks; bool[jobs, nodes].
-
-    `is_best` if no other answer to the question is better.
-    """
+    """Each job's start, the horizon for none, its nodes if asked, bool[jobs, nodes]; `is_best` if none is better."""
 
     start_s: Int64
     nodes: NDArray[np.bool_] | None

@@ -105,10 +105,7 @@ def group_positions(
 def startable_positions(
     positions: Iterable[QueuePosition], delayed: Collection[str], facts: QueueFacts
 ) -> list[QueuePosition]:
-    """Return the jobs that wait for nodes only, in the site's order.
-
-    The others may be passed: they get their place back when they could start.
-    """
+    """Return the jobs that wait for nodes only, in the site's order; others may be passed until they could start."""
     return sorted((each for each in positions if _could_start(each.job, delayed, facts)), key=site_place)
 
 

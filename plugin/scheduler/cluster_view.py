@@ -75,10 +75,7 @@ NO_ALLOCATION, ALL_OF_IT = Allocation(), Allocation(1 << 40, 1 << 20)
 
 
 def find_allocations(jobs: Iterable[Job]) -> dict[str, Allocation]:
-    """Return what jobs hold of each node by their requests, in equal shares of the nodes of a job.
-
-    A job whose request is not understood holds all of its nodes.
-    """
+    """Return what jobs hold of each node, in equal shares of their requests; unclear requests hold all of it."""
     found: dict[str, Allocation] = {}
     for job in jobs:
         if job.state not in HOLDING or not job.hosts:

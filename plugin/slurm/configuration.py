@@ -152,10 +152,7 @@ def _read_qos(config: Mapping[str, str], timeout_s: float) -> dict[str, Qos]:
 
 
 def parse_preemption(config: Mapping[str, str]) -> PreemptionRules:
-    """Return which jobs slurmctld stops for others, from the settings of `scontrol show config`.
-
-    Newer versions have PreemptParameters beside SchedulerParameters.
-    """
+    """Return which jobs slurmctld stops for others, by `scontrol show config`, with PreemptParameters if new."""
     given = f"{config.get('SchedulerParameters', '')},{config.get('PreemptParameters', '')}".split(",")
     return PreemptionRules(
         exempt_s=limit_s(config.get("PreemptExemptTime", "")) or 0,

@@ -96,10 +96,7 @@ DEFAULT_PERIOD = "1h"
 
 
 def parse_period_and_sla(name: str, argument: str, sla: float) -> tuple[int, float]:
-    """Return the period [s] and the SLA of the policy's argument; the defaults are an hour and `sla`.
-
-    Raises BadInput with the policy's name if one of them is invalid.
-    """
+    """Return the argument's period [s] and SLA, by default an hour and `sla`. Raises BadInput, naming the policy."""
     period, _, own_sla = (argument or DEFAULT_PERIOD).partition(":")
     return _parse_period_s(name, period), _parse_sla(name, own_sla) if own_sla else sla
 

@@ -247,7 +247,7 @@ class StandbyContext:
 
 
 async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> StandbyTestResult:
-    """Suspend and wake the node once. Raises BadInventory without the method, OrderRefused, unsent, by the door."""
+    """Suspend and wake the node once. Raises BadInventory without the method, OrderRefused if the door refuses."""
     method = machine.hardware.sleep_method(NodeOrder.STANDBY)
     if method is None or machine.ssh is None:
         missing = "standby" if method is None else "ssh"

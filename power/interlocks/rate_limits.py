@@ -195,7 +195,7 @@ RESET_HINT = "a successful order by hand closes it: offpeak node NAME wake"
 
 @dataclass(frozen=True)
 class BreakerTerms:
-    """It opens after `failures` of the latest `orders`, then lets one pass each `pause_s`. Raises BadSetting."""
+    """Opens after `failures` of the latest `orders`, then lets one pass each `pause_s`. Raises BadSetting if never."""
 
     failures: int
     orders: int

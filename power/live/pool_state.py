@@ -116,10 +116,7 @@ def running_jobs(jobs: list[tuple[Job, int]], snapshot: ClusterSnapshot, most_un
 def queued_jobs(
     jobs: list[Job], nodes: Sequence[Node], snapshot: ClusterSnapshot, units_per_node: int, *, shared: bool
 ) -> QueuedJobs:
-    """Return the columns of the waiting jobs in queue order, without jobs that are too wide for the nodes.
-
-    An array has a row for each node that its tasks fill.
-    """
+    """Return the waiting jobs that nodes can hold, as columns in queue order; an array has a row per filled node."""
     room = NodeRoom.of(snapshot, nodes, shared=shared)
     ordered = sorted(jobs, key=lambda job: (-job.priority, job.submit_s))
     sized = [

@@ -187,7 +187,7 @@ def _plan_pools(
     site: PowerSite,
     budget: PowerBudget | None,
 ) -> tuple[PowerMemory, list[PoolPlan], tuple[tuple[str, str], ...], PowerBudget | None]:
-    """Return the memory with new and ended sleeps, the pools' plans, the problems, and what is left of the budget."""
+    """Return the memory with begun and ended sleeps, the pools' plans, the problems, and what is left of the budget."""
     states = {name: node.state for name, node in nodes.items()}
     plans: list[PoolPlan] = []
     pools: dict[str, PoolMemory] = {}

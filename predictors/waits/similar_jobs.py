@@ -135,7 +135,7 @@ def clustered_wait_s(distance: Float64, wait_s: Float64) -> float:
 
 @kernel
 def clusters(distance: Float64, share: Float64) -> Int64:
-    """Return each point's cluster, NOISE alone: DBSCAN, two points to a core, links within REACH."""
+    """Return each point's cluster, NOISE for one alone: DBSCAN with two points to a core, links within REACH."""
     label = np.full(len(distance), NOISE)
     unseen = np.empty(len(distance), dtype=np.int64)
     for first in range(len(distance)):

@@ -108,10 +108,7 @@ NO_SAVINGS, NO_SHADOW = SavingsAccount(), SavingsAccount(is_shadow=True)
 
 
 def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = False) -> SavingsAccount:
-    """Return the account of the days that begin in a time; the present day counts up to the end.
-
-    Raises BadInput if prices of that time are in two currencies.
-    """
+    """Return the account of days that begin in a time, today's to the end. Raises BadInput for two currencies."""
     # The status of the agent is of this account, and commands that print it start without SQLAlchemy.
     from offpeak.ledger.records import savings_in
 

@@ -59,10 +59,7 @@ class Callers:
 
 
 def find_callers(scheduler_user: str, operators: str | None, viewers: str | None = None) -> Callers:
-    """Return the users and groups with rights. Raises BadSetting for an unknown group, or one group for both.
-
-    A scheduler user that does not exist gets no rights.
-    """
+    """Return the users and groups with rights. Raises BadSetting for unknown groups, or one group for both."""
     if operators and operators == viewers:
         hint = "name two groups: viewers, such as the status page, must not be able to hold nodes"
         raise BadSetting(f"agent.viewers: {viewers} is the group of operators too", hint=hint)

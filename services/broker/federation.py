@@ -265,7 +265,7 @@ class Federation:
     clock: Callable[[], float] = field(default=time.time, repr=False)
 
     def choose(self, request: PlacementRequest, *, without: Mapping[str, str]) -> SiteChoice:
-        """Return a job's site but those in `without`. Raises BadInput for a latest finish that has passed."""
+        """Return a job's site, none of those in `without`. Raises BadInput for a latest finish that has passed."""
         if request.latest_end_s is not None and request.latest_end_s <= int(self.clock()):
             raise BadInput("--latest-finish has passed", hint="give a later time, or leave it")
         return self._choose((request,), (without,), policy_for(request)).choices[0]

@@ -85,7 +85,7 @@ CHANCE = "chance alone could do it"
 
 @dataclass(frozen=True)
 class MonthLine:
-    """A line of the report: an account, all jobs, nodes, a saving, None unknown; `low` to `high` by chance."""
+    """A line: an account, all jobs, the nodes, a saving. None is unknown; chance moves a cost from `low` to `high`."""
 
     kind: str
     name: str

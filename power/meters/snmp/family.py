@@ -60,7 +60,7 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class RowCondition:
-    """A row counts if its number in `oid` is in `values`, not if `excludes`; without such a column all count."""
+    """A row counts if its number in `oid` is one of `values` (none of them: `excludes`), or without such a column."""
 
     oid: str
     values: frozenset[int]
