@@ -54,7 +54,7 @@ class Supply:
 
 
 def limit_amounts(job: Job, cluster: Cluster) -> Amounts:
-    """Return what the job, or an array's task, takes of each limit; an unclear request's licences and GPUs are unknown."""
+    """Return what the job, or an array's task, takes of each limit; of an unclear request some are unknown."""
     if not cluster.licences and not cluster.qos:
         return {}
     found: Counter[UserLimit] = Counter()
