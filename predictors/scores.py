@@ -193,7 +193,7 @@ def compute_score(
         pinball=tuple(pinball(y, x, level) for x, level in zip(quantiles.T, LEVELS, strict=True)),
         coverage=_mean((quantiles[:, 0] <= y) & (y <= quantiles[:, -1])),
         close_share=_mean(error <= close),
-        relative_mae=_ratio(_mean(error), naive_mae),
+        relative_mae=(_mean(error) / naive_mae if naive_mae > 0 else float("nan")),
     )
 
 
@@ -205,10 +205,6 @@ def pinball(actual: Float64, quantile: Float64, level: float) -> float:
 
 def _mean(values: Float64 | NDArray[np.bool_]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
-
-
-def _ratio(mae: float, naive_mae: float) -> float:
-    return mae / naive_mae if naive_mae > 0 else float("nan")
 
 
 JobExam = Exam[Jobs, Jobs]

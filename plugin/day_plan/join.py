@@ -243,11 +243,6 @@ NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, 
 NOTHING_EARNS = "no job earns anything: the plan that starts nothing may be the cheapest, and jobs still run"
 
 
-def list_remarks(inputs: PlanInputs, plan: DayPlan) -> tuple[str, ...]:
-    """Return the sentences."""
-    return tuple(_remarks(inputs, plan))
-
-
 def _remarks(inputs: PlanInputs, plan: DayPlan) -> Iterator[str]:
     beyond = inputs.room.facility.beyond_table(plan.power_profile.temperature_c)
     if beyond:
@@ -319,7 +314,7 @@ def join_pool_plans(
         ),
     )
     notes = dict.fromkeys(result.plan.note for result in results if result.plan.note)
-    return replace(plan, moves=explain_start_changes(previous, plan), remarks=(*list_remarks(inputs, plan), *notes))
+    return replace(plan, moves=explain_start_changes(previous, plan), remarks=(*_remarks(inputs, plan), *notes))
 
 
 def _planned(inputs: PlanInputs, result: PoolResult) -> list[PlannedJob]:

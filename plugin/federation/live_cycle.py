@@ -140,7 +140,9 @@ def add_sent_jobs(report: SiteReport, sent: Iterable[SentJob]) -> SiteReport:
     They use idle units or wait in the queue, and other waiting jobs wait behind their work, spread over the site.
     """
     idle_cores, queued, ahead_core_s = report.idle_cores, report.queued, 0.0
-    for job in _unreported_jobs(report, sent):
+    for job in sent:
+        if not job.there or job.at_unix_s < report.at_unix_s - ON_THE_WAY_S:
+            continue
         ahead_core_s += job.core_s
         if not queued and job.cores <= idle_cores:
             idle_cores -= job.cores
@@ -176,10 +178,6 @@ def left_core_s(grid: Grid, sent: Iterable[SentJob]) -> Float64:
         if job.project in projects and job.at_unix_s >= since_s:
             left[projects[job.project], at] -= job.core_s
     return np.maximum(left, 0.0)
-
-
-def _unreported_jobs(report: SiteReport, sent: Iterable[SentJob]) -> list[SentJob]:
-    return [job for job in sent if job.there and job.at_unix_s >= report.at_unix_s - ON_THE_WAY_S]
 
 
 AHEAD_S = 8 * DAY_S

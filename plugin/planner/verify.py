@@ -273,7 +273,7 @@ def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, nee
     # While the machine is full, a core is worth what the median job earns with one.
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.nan_to_num(np.median(per_s / needed[:, :1], axis=0))
-    price[0] = np.maximum(worth, 0) if _is_full(needed, duration_s, has) else 0
+    price[0] = np.maximum(worth, 0) if (needed[:, 0] * duration_s).sum() > has[0].sum() else 0
     best, step_size = np.inf, 0.1 * float(np.abs(worth).max())
     for number in range(ROUNDS):
         used = np.zeros_like(has)
@@ -333,10 +333,6 @@ def _best_starts(
             for limit in range(ON_NODES, needed.shape[1]):
                 used[limit, step] += needed[job, limit] * inside_s
     return total
-
-
-def _is_full(needed: Float64, duration_s: Int64, has: Float64) -> bool:
-    return bool((needed[:, 0] * duration_s).sum() > has[0].sum())
 
 
 def compute_gap(problem: Problem, profit: float, bound: float) -> float:

@@ -139,7 +139,12 @@ def _plan_ranks(
     written = find_jobs_to_write(positions.all, desired, group)
     changes.decisions += _explain_misfits(positions, facts) if rules.policy != OFF else ()
     reported = {decision.subject for decision in changes.decisions}
-    moves = explain_moves(reordered, written, facts=facts, rules=rules)
+    moves = [
+        decision
+        for window in reordered
+        if any(one.job.job_id in written for one in window.window.jobs)
+        for decision in _explain_window(window, facts, rules)
+    ]
     changes.decisions += [move for move in moves if move.subject not in reported]
     reported |= {move.subject for move in moves}
     for position in positions.all:
@@ -153,18 +158,6 @@ def _plan_ranks(
 
 BACK, FORWARD = "moved back", "moved forward"
 MOVES = frozenset({BACK, FORWARD})
-
-
-def explain_moves(
-    reordered: Iterable[ReorderedWindow], written: Collection[str], *, facts: QueueFacts, rules: QueueRules
-) -> list[DecisionRecord]:
-    """Return a decision for each job of the windows in which something is written, in the desired order."""
-    return [
-        decision
-        for window in reordered
-        if any(one.job.job_id in written for one in window.window.jobs)
-        for decision in _explain_window(window, facts, rules)
-    ]
 
 
 def _explain_window(reordered: ReorderedWindow, facts: QueueFacts, rules: QueueRules) -> Iterator[DecisionRecord]:

@@ -31,10 +31,5 @@ def demo(
     run_demo(
         DemoPlan(folder.resolve(), nodes, seconds, clock_factor, listen, hardware_port),
         typer.echo,
-        stays=_in_terminal(),
+        stays=sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI"),
     )
-
-
-def _in_terminal() -> bool:
-    """Return whether a user can open the page and press Ctrl-C."""
-    return sys.stdin.isatty() and sys.stdout.isatty() and not os.environ.get("CI")

@@ -81,7 +81,10 @@ def make_readings(
     blank = Reading(pdu.name, "snmp", "total", None, at_unix_s)
     phases = tuple(_part_reading("phase", row, layout, answers, blank) for row in layout.phases)
     nodes = dict(pdu.outlets)
-    outlets = tuple(_outlet_reading(row, layout, answers, blank, nodes) for row in layout.outlets)
+    outlets = tuple(
+        replace(_part_reading("outlet", row, layout, answers, blank), node=nodes.get(row.name))
+        for row in layout.outlets
+    )
     total = _total_reading(layout, answers, blank)
     total = _parts_instead_of_zero(total, phases, outlets)
     doubted = (*layout.doubts, *find_doubts(total, phases, outlets))
@@ -204,12 +207,6 @@ def _part_reading(kind: str, row: PduRow, layout: PduLayout, answers: SnmpValues
     step_w = row.power.step if row.power else blank.resolution_w
     part = f"{kind} {row.name}"
     return replace(blank, part=part, power_w=power_w, energy_j=energy_j, resolution_w=step_w, why=why)
-
-
-def _outlet_reading(
-    row: PduRow, layout: PduLayout, answers: SnmpValues, blank: Reading, nodes: Mapping[str, str]
-) -> Reading:
-    return replace(_part_reading("outlet", row, layout, answers, blank), node=nodes.get(row.name))
 
 
 def _unmetered_outlets(rows: Iterable[PduRow], blank: Reading, nodes: Mapping[str, str]) -> Iterator[Reading]:
