@@ -78,10 +78,7 @@ def check_writable(path: Path, *, example: str) -> None:
         # Only an attempt covers every reason; the temporary file has no name.
         TemporaryFile(dir=path.parent).close()
     except OSError as problem:
-        hint = f"choose a folder that you may write; try `ls -ld {path.parent}`"
-        if not path.parent.exists():
-            hint = f"`mkdir -p {path.parent}` makes the folder"
-        raise BadInput(f"{path}: cannot be written: {problem.strerror}", hint=hint) from None
+        raise BadInput(f"{path}: cannot be written: {problem.strerror}", hint=_how_to_write(path)) from None
 
 
 @contextmanager

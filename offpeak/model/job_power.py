@@ -215,10 +215,6 @@ def _parse_measured(argument: str) -> MeasuredPower:
     return MeasuredPower()
 
 
-def _parse_constant(argument: str) -> ConstantPower:
-    return ConstantPower(_parse_draw_w(argument))
-
-
 def _parse_uniform(argument: str) -> UniformPower:
     low, dash, high = argument.partition("-")
     if not dash:
@@ -227,10 +223,6 @@ def _parse_uniform(argument: str) -> UniformPower:
     if low_w > high_w:
         raise BadInput(f"the range {argument!r} is upside down", hint=f"write uniform:{high}-{low}")
     return UniformPower(low_w, high_w)
-
-
-def _parse_classes(argument: str) -> PowerClasses:
-    return PowerClasses(tuple(_parse_draw_w(draw) for draw in argument.split(",")))
 
 
 def _parse_file(argument: str) -> TabulatedPower:
@@ -248,9 +240,9 @@ def _parse_draw_w(text: str) -> float:
 
 PARSERS: dict[str, Callable[[str], PowerModel]] = {
     "measured": _parse_measured,
-    "constant": _parse_constant,
+    "constant": lambda argument: ConstantPower(_parse_draw_w(argument)),
     "uniform": _parse_uniform,
-    "classes": _parse_classes,
+    "classes": lambda argument: PowerClasses(tuple(map(_parse_draw_w, argument.split(",")))),
     "file": _parse_file,
 }
 
@@ -287,12 +279,10 @@ def job_power_of(
     if power.job:
         model, description = parse_power_model(power.job), power.job
     else:
-        model = default_power_model(jobs, assumed_power(node_class))
-        description = (
-            "measured in the log"
-            if model == MeasuredPower()
-            else f"the log has none, assumed {_assumption_text(model)}"
-        )
+        assumption = assumed_power(node_class)
+        model, description = default_power_model(jobs, assumption), "measured in the log"
+        if model is assumption:
+            description = f"the log has none, assumed {assumption.low_w:g} to {assumption.high_w:g} W per node"
     assumed = power.job is None and model != MeasuredPower()
     return JobPower(model, jobs, units_per_node, assumed, (f"power of jobs: {description}", *power_notes(model, jobs)))
 
@@ -302,8 +292,3 @@ def assumed_power(node_class: NodeClass | None) -> UniformPower:
     if node_class is None:
         return ASSUMED_POWER
     return UniformPower(node_class.running_w(LEAST_UTILISATION), node_class.running_w(1.0))
-
-
-def _assumption_text(model: PowerModel) -> str:
-    assert isinstance(model, UniformPower)
-    return f"{model.low_w:g} to {model.high_w:g} W per node"
