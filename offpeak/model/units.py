@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Mapping
 
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
@@ -37,8 +38,7 @@ _PRICE_UNIT = re.compile(rf"([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
 
 def parse_power_w(text: str) -> float:
     """Return "1.2kW" as 1200.0 [W]. Raises BadInput for a bare number, an unknown unit, a negative or absurd power."""
-    number, unit = _number_and_unit(text, example="250W or 1.2kW")
-    power_w = _not_negative(_known(number * _factor(unit, POWER_W), text), text)
+    power_w = _amount(text, POWER_W, example="250W or 1.2kW")
     return _at_most(power_w, HIGHEST_POWER_W, text, "100 GW, more than any site draws")
 
 
@@ -49,14 +49,12 @@ def parse_node_power_w(text: str) -> float:
 
 def parse_energy_kwh(text: str) -> float:
     """Return "1.2MWh" as 1200.0 [kWh]. Raises BadInput as for a power."""
-    number, unit = _number_and_unit(text, example="500kWh or 1.2MWh")
-    return _not_negative(_known(number * _factor(unit, ENERGY_KWH), text), text)
+    return _amount(text, ENERGY_KWH, example="500kWh or 1.2MWh")
 
 
 def parse_duration_s(text: str) -> int:
     """Return "30min" as 1800 [s]. Raises BadInput as for a power, and where it is no whole number of seconds."""
-    number, unit = _number_and_unit(text, example="30min or 2h")
-    seconds = _not_negative(_known(number * _factor(unit, DURATION_S), text), text)
+    seconds = _amount(text, DURATION_S, example="30min or 2h")
     if seconds != round(seconds):
         raise BadInput(f"{text!r} is not a whole number of seconds", hint="give it in s, such as 90s")
     return round(_at_most(seconds, LONGEST_S, text, "100 years"))
@@ -64,8 +62,7 @@ def parse_duration_s(text: str) -> int:
 
 def parse_memory_mib(text: str) -> int:
     """Return "1.5GiB" as 1536 [MiB]. Raises BadInput as for a power, and where it is no whole number of MiB."""
-    number, unit = _number_and_unit(text, example="256GiB")
-    memory = _not_negative(_known(number * _factor(unit, MEMORY_MIB), text), text)
+    memory = _amount(text, MEMORY_MIB, example="256GiB")
     if memory != round(memory):
         raise BadInput(f"{text!r} is not a whole number of MiB", hint="give it in MiB, such as 515000MiB")
     return round(memory)
@@ -73,14 +70,12 @@ def parse_memory_mib(text: str) -> int:
 
 def parse_latency_s(text: str) -> float:
     """Return "12ms" as 0.012 [s]."""
-    number, unit = _number_and_unit(text, example="12ms")
-    return _not_negative(_known(number * _factor(unit, LATENCY_S), text), text)
+    return _amount(text, LATENCY_S, example="12ms")
 
 
 def parse_bandwidth_mb_per_s(text: str) -> float:
     """Return "10Gbit/s" as 1250.0 [MB/s]. Raises BadInput for nothing at all."""
-    number, unit = _number_and_unit(text, example="10Gbit/s or 500MB/s")
-    bandwidth = _not_negative(_known(number * _factor(unit, BANDWIDTH_MB_PER_S), text), text)
+    bandwidth = _amount(text, BANDWIDTH_MB_PER_S, example="10Gbit/s or 500MB/s")
     if bandwidth == 0:
         raise BadInput(f"{text!r} lets nothing through", hint="leave the link out if there is none")
     return bandwidth
@@ -88,8 +83,7 @@ def parse_bandwidth_mb_per_s(text: str) -> float:
 
 def parse_data_mb(text: str) -> float:
     """Return "20GB" as 20000.0 [MB]."""
-    number, unit = _number_and_unit(text, example="20GB")
-    return _not_negative(_known(number * _factor(unit, DATA_MB), text), text)
+    return _amount(text, DATA_MB, example="20GB")
 
 
 def parse_price(text: str) -> tuple[float, str]:
@@ -127,8 +121,7 @@ def plausible_range(unit: str) -> str:
 
 def parse_carbon_g_per_kwh(text: str) -> float:
     """Return "0.4kg/kWh" as 400.0 [g/kWh]."""
-    number, unit = _number_and_unit(text, example="400g/kWh")
-    carbon = _not_negative(_known(number * _factor(unit, CARBON_G_PER_KWH), text), text)
+    carbon = _amount(text, CARBON_G_PER_KWH, example="400g/kWh")
     return _at_most(carbon, HIGHEST_CARBON_G_PER_KWH, text, "10 kg/kWh, more than any power station emits")
 
 
@@ -151,6 +144,13 @@ def parse_price_unit(unit: str) -> tuple[str, float]:
     return f"{match[1].upper()}/MWh", PER_MWH[match[2]]
 
 
+def _amount(text: str, factors: Mapping[str, float], *, example: str) -> float:
+    number, unit = _number_and_unit(text, example=example)
+    if unit not in factors:
+        raise BadInput(f"unknown unit {unit!r}", hint=did_you_mean(unit, factors))
+    return _not_negative(_known(number * factors[unit], text), text)
+
+
 def _number_and_unit(text: str, *, example: str) -> tuple[float, str]:
     match = _NUMBER_AND_UNIT.fullmatch(text)
     if match is None:
@@ -158,12 +158,6 @@ def _number_and_unit(text: str, *, example: str) -> tuple[float, str]:
     if not match[2]:
         raise BadInput(f"{text!r} has no unit", hint=f"write it like {example}")
     return float(match[1]), match[2]
-
-
-def _factor(unit: str, factors: dict[str, float] | dict[str, int]) -> float:
-    if unit not in factors:
-        raise BadInput(f"unknown unit {unit!r}", hint=did_you_mean(unit, factors))
-    return factors[unit]
 
 
 def _known(number: float, text: str) -> float:
