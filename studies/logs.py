@@ -10,7 +10,7 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.errors import BadInput, BadTrace
-from offpeak.model.arrays import Float64, Int64
+from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.model.step_series import Usage
 from sim_backend.comparison.replications import LARGEST_SHIFT_S
@@ -85,7 +85,11 @@ def remembered_log(source: LogSource, digest: str) -> StudyLog:
 
 def read_log(source: LogSource) -> StudyLog:
     """Return the log. Raises BadTrace if it cannot be read or its machine's size is unknown."""
-    trace = _generated() if source.path is None else read_swf(source.path)
+    if source.path is None:
+        jobs = lublin_jobs(GENERATED_JOBS, machine_size=GENERATED_NODES, seed=GENERATED_SEED, load=GENERATED_LOAD)
+        trace = Trace(GENERATED, jobs, GENERATED_NODES, GENERATED_NODES, None, None)
+    else:
+        trace = read_swf(source.path)
     size = trace.processors or trace.nodes
     if size is None:
         raise BadTrace(f"{source.name}: the log does not say how large the machine is", hint="add `; MaxProcs: N`")
@@ -103,11 +107,6 @@ def _files(folder: Path) -> list[Path]:
     if not files:
         raise BadInput(f"{folder}: no logs in it", hint="logs end in .swf or .swf.gz; without --logs one is generated")
     return files
-
-
-def _generated() -> Trace:
-    jobs = lublin_jobs(GENERATED_JOBS, machine_size=GENERATED_NODES, seed=GENERATED_SEED, load=GENERATED_LOAD)
-    return Trace(GENERATED, jobs, GENERATED_NODES, GENERATED_NODES, None, None)
 
 
 def _digest(trace: Trace, size: int) -> str:
@@ -135,24 +134,6 @@ def shift_submissions(jobs: Jobs, rng: Generator) -> Jobs:
     """Return the jobs, each submitted 0 to 60 s later, in their new order."""
     submit_s = jobs.submit_s + rng.integers(0, LARGEST_SHIFT_S, len(jobs), endpoint=True)
     return replace(jobs, submit_s=submit_s).take(np.argsort(submit_s, kind="stable"))
-
-
-def make_jobs(submit_s: Int64, size: Int64, runtime_s: Int64, estimate_s: Int64) -> Jobs:
-    """Return jobs, numbered from 1, of which only these columns are known."""
-    unknown = np.full(len(size), -1)
-    return Jobs(
-        job_id=np.arange(1, len(size) + 1),
-        submit_s=submit_s,
-        runtime_s=runtime_s,
-        estimate_s=estimate_s,
-        size=size,
-        user=unknown,
-        group=unknown,
-        queue=unknown,
-        application=unknown,
-        logged_start_s=unknown,
-        node_power_w=np.full(len(size), np.nan),
-    )
 
 
 def usage_of(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, machine: PoweredMachine) -> Usage:

@@ -17,6 +17,7 @@ from studies.report import Report
 from studies.sleeping.study import sleeping
 
 Study = Callable[[StudyOrder, Progress], Report]
+"""Runs the experiments whose results the output folder does not have. Raises BadInput, CannotWrite or OffpeakError."""
 
 STUDIES: Mapping[str, Study] = {
     "dynamic-pricing": dynamic_pricing,
@@ -39,18 +40,15 @@ def study_named(name: str, part: str | None = None) -> Study:
     Raises BadInput if there is none, or if a part is missing or superfluous.
     """
     if name in PARTS:
-        return _part_named(name, part)
+        parts = PARTS[name]
+        if part is None:
+            hint = f"add --part {' or --part '.join(parts)}"
+            raise BadInput(f"the study {name} is run a part at a time", hint=hint)
+        if part not in parts:
+            raise BadInput(f"the study {name} has no part {part!r}", hint=did_you_mean(part, parts))
+        return parts[part]
     if name not in STUDIES:
         raise BadInput(f"unknown study {name!r}", hint=did_you_mean(name, [*STUDIES, *PARTS]))
     if part is not None:
         raise BadInput(f"the study {name} has no parts, but {part!r} was requested", hint="leave --part out")
     return STUDIES[name]
-
-
-def _part_named(name: str, part: str | None) -> Study:
-    parts = PARTS[name]
-    if part is None:
-        raise BadInput(f"the study {name} is run a part at a time", hint=f"add --part {' or --part '.join(parts)}")
-    if part not in parts:
-        raise BadInput(f"the study {name} has no part {part!r}", hint=did_you_mean(part, parts))
-    return parts[part]

@@ -134,3 +134,21 @@ class Trace:
     without_estimate: Int64 = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
     processors_per_node: int | None = None
     requests: tuple[Request, ...] = ()
+
+
+def make_jobs(submit_s: Int64, size: Int64, runtime_s: Int64, estimate_s: Int64) -> Jobs:
+    """Return jobs, numbered from 1, of which only these columns are known."""
+    unknown = np.full(len(size), -1)
+    return Jobs(
+        job_id=np.arange(1, len(size) + 1),
+        submit_s=submit_s,
+        runtime_s=runtime_s,
+        estimate_s=estimate_s,
+        size=size,
+        user=unknown,
+        group=unknown,
+        queue=unknown,
+        application=unknown,
+        logged_start_s=unknown,
+        node_power_w=np.full(len(size), np.nan),
+    )

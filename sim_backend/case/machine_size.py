@@ -83,24 +83,18 @@ def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log:
         per_node = machine.processors_per_node
         nodes = _whole(trace, size, per_node)
         return AllocationUnits(whole_nodes(trace.jobs, per_node), nodes, 1, per_node, tuple(notes), tuple(assumed))
-    per_node = _header_ratio(trace)
+    has_both = trace.processors is not None and trace.nodes is not None
+    per_node = max(1, round((trace.processors or 0) / (trace.nodes or 1))) if has_both else 1
     # A header's odd processors are part of a node more; what is set is not exceeded.
     nodes = _whole(trace, size, per_node) if size == machine.nodes else -(-size // per_node)
     declared_nodes = f"{counted(trace.nodes or 0, 'node')} with {trace.processors or 0:,} processors"
-    if trace.processors is None or trace.nodes is None:
+    if not has_both:
         assumed.append(PROCESSORS_PER_NODE)
-    elif trace.processors % trace.nodes:
+    elif (trace.processors or 0) % (trace.nodes or 1):
         assumed.append(f"equal nodes, as the header has {declared_nodes} (--processors-per-node)")
     if per_node > 1:
         notes.append(f"counted in processors, {per_node} of them a node: the header has {declared_nodes}")
     return AllocationUnits(trace.jobs, nodes * per_node, per_node, per_node, tuple(notes), tuple(assumed))
-
-
-def _header_ratio(trace: Trace) -> int:
-    """Return the number of processors of a node by the header, 1 if unknown."""
-    if trace.processors is None or trace.nodes is None:
-        return 1
-    return max(1, round(trace.processors / trace.nodes))
 
 
 def _declared_size(trace: Trace, machine: MachineSettings) -> int:
@@ -134,13 +128,13 @@ def _accounted(jobs: Jobs, machine: MachineSettings, node: tuple[int, int], seen
     """
     per_node, node_processors = node
     used_nodes = -(-most_in_use(seen) // per_node)
+    used, notes = f"size of the machine: {counted(used_nodes, 'node')}", tuple[str, ...]()
     if machine.nodes is None:
-        note = f"size of the machine: {counted(used_nodes, 'node')}, the most in use at once; --nodes N says otherwise"
-        return AllocationUnits(jobs, used_nodes * per_node, per_node, node_processors, (note,), (NODES,))
-    if used_nodes > machine.nodes:
-        note = f"size of the machine: {counted(used_nodes, 'node')} were in use at once, not {machine.nodes:,}"
-        return AllocationUnits(jobs, used_nodes * per_node, per_node, node_processors, (note,))
-    return AllocationUnits(jobs, machine.nodes * per_node, per_node, node_processors)
+        notes = (f"{used}, the most in use at once; --nodes N says otherwise",)
+    elif used_nodes > machine.nodes:
+        notes = (f"{used} were in use at once, not {machine.nodes:,}",)
+    size = max(used_nodes, machine.nodes or 0) * per_node
+    return AllocationUnits(jobs, size, per_node, node_processors, notes, () if machine.nodes else (NODES,))
 
 
 def backlog_s(jobs: Jobs, size: int) -> int:

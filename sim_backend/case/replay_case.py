@@ -259,8 +259,11 @@ def prepare(
         without_limit=trace.without_estimate,
         left_out_share=1 - _used_unit_s(jobs) / max(_used_unit_s(units.jobs), 1.0),
     )
-    if node_class is not None:
-        case = _with_sleepers(case, node_class, units.per_node, settings.power.seed)
+    if node_class is not None and cluster is not None and case.is_mixed:
+        case = replace(case, pools=powered_pools(cluster, node_class, units.per_node))
+    elif node_class is not None:
+        nodes = PoweredMachine(machine.size, units.per_node, node_class, settings.power.seed)
+        case = replace(case, nodes=nodes)
     overload = overload_note(jobs, units.size)
     notes = (
         *trace.notes,
@@ -279,13 +282,6 @@ def prepare(
 
 def _used_unit_s(jobs: Jobs) -> float:
     return float(np.dot(np.maximum(jobs.size, 0).astype(np.float64), np.maximum(jobs.runtime_s, 0)))
-
-
-def _with_sleepers(case: ReplayCase, node_class: NodeClass, units_per_node: int, seed: int) -> ReplayCase:
-    """Return the case with nodes of the class; pools of nodes may name others."""
-    if case.cluster is not None and case.is_mixed:
-        return replace(case, pools=powered_pools(case.cluster, node_class, units_per_node))
-    return replace(case, nodes=PoweredMachine(case.machine.size, units_per_node, node_class, seed))
 
 
 ASSUMED_CLASS = "server"

@@ -107,6 +107,7 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     if (job_class == REFUSED).all():
         raise BadTrace(f"{trace.name}: no job fits the cluster: {reasons_text(rejected)}", hint="check its node types")
     is_mixed = len(cluster.pools) > 1 or not whole_nodes or order is not PriorityOrder.SUBMISSION or cluster.preempts
+    has_more_factors = cluster.priority is not None and bool(cluster.priority.not_modelled)
     kept = jobs.take(np.flatnonzero(job_class != REFUSED))
     priorities = None
     if order is PriorityOrder.MULTIFACTOR:
@@ -115,7 +116,7 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
         *((cluster_note(cluster), *_derived_note(derived, whole_nodes=whole_nodes)) if is_mixed else ()),
         *unknown_notes,
         *_lost_node_notes(trace, pool),
-        *((order_note(order, cluster), *order_notes) if is_mixed or _has_more_factors(cluster) else ()),
+        *((order_note(order, cluster), *order_notes) if is_mixed or has_more_factors else ()),
         *(_array_notes(jobs) if is_mixed else ()),
         *_suspension_notes(cluster),
     )
@@ -266,7 +267,8 @@ def _without_unknown(request: Request, cluster: Cluster) -> KnownRequest:
         unknown += [("node", name) for name in sorted(lost)]
         chunks = tuple(chunk._replace(host="") if chunk.host in lost else chunk for chunk in request.chunks)
         request = request._replace(hosts=request.hosts & nodes, chunks=chunks)
-    if missing := _generic_resources(request) - cluster.features:
+    needed = frozenset[str]().union(*(each for chunk in request.chunks for each in chunk.features))
+    if missing := frozenset(name for name in needed if name.startswith("gres/")) - cluster.features:
         unknown += [("generic resource", name) for name in sorted(missing)]
         chunks = tuple(
             chunk._replace(features=tuple(left for each in chunk.features if (left := each - missing)))
@@ -274,11 +276,6 @@ def _without_unknown(request: Request, cluster: Cluster) -> KnownRequest:
         )
         request = request._replace(chunks=chunks)
     return request, unknown or ()
-
-
-def _generic_resources(request: Request) -> frozenset[str]:
-    needed = frozenset[str]().union(*(each for chunk in request.chunks for each in chunk.features))
-    return frozenset(name for name in needed if name.startswith("gres/"))
 
 
 _REMEDIES: dict[str, str] = {
@@ -323,10 +320,6 @@ def _derived_note(count: int, *, whole_nodes: bool) -> tuple[str, ...]:
         return ()
     size = "whole nodes" if whole_nodes else "processors on any nodes"
     return (f"{counted(count, 'job')} without a logged request: taken for {size}, with any memory and no GPUs",)
-
-
-def _has_more_factors(cluster: Cluster) -> bool:
-    return cluster.priority is not None and bool(cluster.priority.not_modelled)
 
 
 def _suspension_notes(cluster: Cluster) -> tuple[str, ...]:

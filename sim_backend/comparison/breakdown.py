@@ -3,7 +3,6 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
@@ -184,13 +183,9 @@ def cost_periods(comparison: Comparison) -> Periods:
         "month": day.astype("datetime64[D]") == day.astype("datetime64[D]").astype("datetime64[M]"),
     }
     unit = next((unit for unit, begin in begins.items() if np.count_nonzero(begin) <= MOST_PERIODS), "month")
-    return Periods(days_s[_with_ends(begins[unit])], unit)
-
-
-def _with_ends(begins: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    kept = begins.copy()
+    kept = begins[unit].copy()
     kept[[0, -1]] = True
-    return kept
+    return Periods(days_s[kept], unit)
 
 
 def cost_by_period(

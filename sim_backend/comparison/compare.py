@@ -1,6 +1,6 @@
 """Replays one log under several policies and charges each for its electricity: the main job of `offpeak simulate`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,7 +35,7 @@ from sim_backend.comparison.outcome import (
 from sim_backend.comparison.pools import (
     PooledSchedule,
     joined_log,
-    lowest_of_pools,
+    lowest_of_pool,
     pool_usages,
     pooled_schedule,
 )
@@ -116,11 +116,8 @@ def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, met
         return PolicyRun(policy.name, schedule, charges_of(usage, meters), cooling=cooling)
     powered = powered_usage(schedule, usage, case.nodes)
     figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
-    least_energy, least_cost = (
-        lowest_for_schedule(meter, usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
-        for meter in (integrate_constant(1.0), meters.price)
-    )
-    sleep = SleepOutcome(powered.node_log, figures, least_energy, least_cost)
+    lowest_j = lowest_for_schedule(usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
+    sleep = SleepOutcome(powered.node_log, figures, lowest_j)
     cooling = _cooling(case, usage, meters, sleep)
     return PolicyRun(policy.name, schedule, powered_charges_of(powered, meters), sleep, cooling)
 
@@ -133,8 +130,7 @@ def _run_on_pools(
     figures = sleep_figures_of_pools(
         pools, last_runs, case.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=case.sla
     )
-    least_energy, least_cost = (lowest_of_pools(meter, pools) for meter in (integrate_constant(1.0), meters.price))
-    sleep = SleepOutcome(joined_log(pools), figures, least_energy, least_cost, pools)
+    sleep = SleepOutcome(joined_log(pools), figures, sum(map(lowest_of_pool, pools)), pools)
     cooling = _cooling(case, usage, meters, sleep)
     charges = sum_of_charges([powered_charges_of(pool, meters) for pool in pools])
     return PolicyRun(policy.name, schedule, charges, sleep, cooling)
@@ -228,8 +224,8 @@ def replay_policies(
     if case.is_mixed:
         return _mixed_replays(case, policies, peaks, progress, rest_until_s)
     replays = [_replay(case, policy, peaks, progress) for policy in policies]
-    until_s = max(rest_until_s, *(int(each.end_s.max()) for each in replays))
-    return [_rested(each, until_s) if isinstance(each, PoweredReplay) else each for each in replays]
+    _rest(replays, rest_until_s)
+    return [each.schedule() if isinstance(each, PoweredReplay) else each for each in replays]
 
 
 def _mixed_replays(
@@ -262,11 +258,8 @@ def _mixed_replays(
         powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.pools.classes, peaks=peaks)
         powered.run(report)
         played.append(powered)
-    until_s = max(rest_until_s, *(int(each.end_s.max()) for each in played))
-    return [
-        pooled_schedule(_rested_pools(each, until_s) if isinstance(each, PoweredMixedReplay) else each)
-        for each in played
-    ]
+    _rest(played, rest_until_s)
+    return [pooled_schedule(each.schedule() if isinstance(each, PoweredMixedReplay) else each) for each in played]
 
 
 def _replay(
@@ -296,14 +289,12 @@ def _replay(
     )
 
 
-def _rested(powered: PoweredReplay, until_s: int) -> Schedule:
-    powered.rest(until_s)
-    return powered.schedule()
-
-
-def _rested_pools(powered: PoweredMixedReplay, until_s: int) -> MixedSchedule:
-    powered.rest(until_s)
-    return powered.schedule()
+def _rest(played: Sequence[Schedule | PoweredReplay | PoweredMixedReplay], rest_until_s: int) -> None:
+    """Let nodes that can sleep go on until the last end, and up to that second."""
+    until_s = max(rest_until_s, *(int(each.end_s.max()) for each in played))
+    for each in played:
+        if not isinstance(each, Schedule):
+            each.rest(until_s)
 
 
 def usage_of(case: ReplayCase, schedule: Schedule, begin_s: int, until_s: int) -> Usage:

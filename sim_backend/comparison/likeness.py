@@ -202,7 +202,8 @@ def partition_uses(comparison: Comparison, names: LogNames, units_per_node: int)
         some = jobs.take(of_it)
         capacity, per_node = _size_of(name, case.cluster, units_per_node)
         size, counts_gpus = some.size, False
-        all_gpus = _gpus_of(name, case.cluster)
+        pools = case.cluster.pools if case.cluster else ()
+        all_gpus = sum(pool.nodes * pool.node_type.gpu_count() for pool in pools if name in pool.partitions)
         if gpus is not None and capacity and all_gpus:
             unit_runs, gpu_runs = np.dot(some.size, some.runtime_s), np.dot(gpus[of_it], some.runtime_s)
             if counts_gpus := bool(gpu_runs * capacity > unit_runs * all_gpus):
@@ -234,11 +235,6 @@ def _gpus(jobs: Jobs, requests: Sequence[Request]) -> Int64 | None:
     if jobs.request is None or not any(request.gpus for request in requests):
         return None
     return np.array([*(request.gpus for request in requests), 0])[jobs.request]
-
-
-def _gpus_of(partition: str, cluster: Cluster | None) -> int:
-    pools = cluster.pools if cluster else ()
-    return sum(pool.nodes * pool.node_type.gpu_count() for pool in pools if partition in pool.partitions)
 
 
 def _size_of(partition: str, cluster: Cluster | None, units_per_node: int) -> tuple[int | None, float]:

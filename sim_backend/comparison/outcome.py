@@ -175,14 +175,12 @@ class PolicyRun:
 class SleepOutcome:
     """What nodes that can sleep did in a run, and the least that its starts would have needed, were the future known.
 
-    Energy in joules, cost in watts times the price's unit times seconds. `pools` has the usage of each pool of nodes
-    where these differ.
+    `lowest_idle_j` is energy besides that of the jobs. `pools` has the usage of each pool of nodes where these differ.
     """
 
     node_log: NodeLog
     figures: SleepFigures
-    lowest_energy: Charge
-    lowest_cost: Charge
+    lowest_idle_j: float
     pools: tuple[PoweredUsage, ...] = ()
 
 
@@ -295,7 +293,7 @@ def _only(schedule: Schedule, ran: NDArray[np.bool_]) -> Schedule:
 def _sleep_fields(sleep: SleepOutcome, used: Charges) -> dict[str, Any]:
     """Return the fields of an Outcome that only nodes which can sleep have."""
     figures = sleep.figures
-    captured = captured_share(used.energy.idle, always_on=figures.always_on_idle_j, lowest=sleep.lowest_energy.idle)
+    captured = captured_share(used.energy.idle, always_on=figures.always_on_idle_j, lowest=sleep.lowest_idle_j)
     return {
         "idle_saved_pct": figures.idle_saved_pct,
         "captured_pct": 100 * captured,
@@ -313,7 +311,9 @@ def _sleep_fields(sleep: SleepOutcome, used: Charges) -> dict[str, Any]:
 def _cooling_fields(run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
     """Return the fields of an Outcome that only a machine room has."""
     assert run.cooling is not None
-    cost, before = (_cooled_cost(each) for each in (run, baseline))
+    cost, before = (
+        each.charges.cost.total / J_PER_MWH + (each.cooling.cost if each.cooling else 0.0) for each in (run, baseline)
+    )
     return {
         "cooling_kwh": run.cooling.kwh,
         "cooling_cost": run.cooling.cost,
@@ -321,10 +321,6 @@ def _cooling_fields(run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
         "pue": run.cooling.pue,
         "cooled_saving_pct": saving_pct(cost, before),
     }
-
-
-def _cooled_cost(run: PolicyRun) -> float:
-    return run.charges.cost.total / J_PER_MWH + (run.cooling.cost if run.cooling else 0.0)
 
 
 def saving_pct(cost: float, baseline: float) -> float:
@@ -336,12 +332,7 @@ def powered_usage(schedule: Schedule, usage: Usage, machine: PoweredMachine) -> 
     """Return the usage with what the nodes did: nothing, where the schedule is of nodes that are always on."""
     if isinstance(schedule, PoweredSchedule):
         return PoweredUsage(usage, schedule.node_log.until(usage.until_s), machine.node_class)
-    always_on = NodeLog(machine.nodes, machine.units_per_node, _none(np.int64), _none(np.int32), _none(np.int8))
-    return PoweredUsage(usage, always_on, machine.node_class)
-
-
-def _none(kind: type[np.generic]) -> np.ndarray:
-    return np.empty(0, dtype=kind)
+    return PoweredUsage(usage, NodeLog.of_active(machine.nodes, machine.units_per_node), machine.node_class)
 
 
 def sleep_delay_s(schedule: Schedule) -> Int64:

@@ -13,11 +13,11 @@ from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS, asleep
-from offpeak.model.step_series import Charge, StepIntegral, Usage, charge, integrate_constant
+from offpeak.model.step_series import Usage, charge, integrate_constant
 from sim_backend.case.replay_case import ReplayCase
 from sim_backend.mixed.powered import PoweredMixedSchedule
 from sim_backend.mixed.replay import MixedSchedule
-from sim_backend.nodes.bounds import lowest_for_schedule
+from sim_backend.nodes.bounds import lowest_for_schedule, units_in_use
 from sim_backend.nodes.node_log import NodeLog, PoweredUsage, power_cycles, state_times
 from sim_backend.replay.schedule import Schedule
 
@@ -107,9 +107,7 @@ def _log(case: ReplayCase, schedule: PooledSchedule, pool: int) -> NodeLog:
     if schedule.node_logs:
         enclosures = case.pools.enclosures[pool] if case.pools.enclosures else ()
         return replace(schedule.node_logs[pool], units_per_node=case.pools.units_per_node, enclosures=enclosures)
-    none = np.empty(0, dtype=np.int64)
-    states = none.astype(np.int8)
-    return NodeLog(case.pools.sizes[pool], case.pools.units_per_node, none, none.astype(np.int32), states)
+    return NodeLog.of_active(case.pools.sizes[pool], case.pools.units_per_node)
 
 
 def joined_log(pools: Sequence[PoweredUsage]) -> NodeLog:
@@ -123,29 +121,17 @@ def joined_log(pools: Sequence[PoweredUsage]) -> NodeLog:
     return NodeLog(int(first[-1]), logs[0].units_per_node, at_s[order], node[order].astype(np.int32), state[order])
 
 
-def lowest_of_pools(meter: StepIntegral, pools: Sequence[PoweredUsage]) -> Charge:
-    """Return the least that any capacity policy can use with these schedules, weighted by the meter's series."""
-    found = [_lowest(meter, pool) for pool in pools]
-    return Charge(sum(each.jobs for each in found), sum(each.idle for each in found))
-
-
-def _lowest(meter: StepIntegral, pool: PoweredUsage) -> Charge:
+def lowest_of_pool(pool: PoweredUsage) -> float:
+    """Return the least energy besides that of the jobs that any capacity policy can use with this schedule [J]."""
     usage = pool.usage
+    most = float(units_in_use(usage)[1].max(initial=0.0))
     # Jobs that take most of different resources of a node may count as more than the node.
-    most = _most_units(usage)
     if most > usage.machine_size:
         size: Float64 = (usage.size * (usage.machine_size / most) * (1 - 1e-9)).astype(np.float64)
         usage = replace(usage, size=size)
-    per_node = pool.node_log.units_per_node
-    lowest = lowest_for_schedule(meter, usage, pool.node_class, units_per_node=per_node)
-    whole = charge(meter, pool.usage)
-    return Charge(whole.jobs, lowest.idle + whole.idle - charge(meter, usage).idle)
-
-
-def _most_units(usage: Usage) -> float:
-    at_s, at = np.unique(np.concatenate([usage.start_s, usage.end_s]), return_inverse=True)
-    change = np.bincount(at, np.concatenate([usage.size, -usage.size]), len(at_s))
-    return float(np.cumsum(change).max(initial=0.0))
+    lowest_j = lowest_for_schedule(usage, pool.node_class, units_per_node=pool.node_log.units_per_node)
+    once = integrate_constant(1.0)
+    return lowest_j + charge(once, pool.usage).idle - charge(once, usage).idle
 
 
 @dataclass(frozen=True)

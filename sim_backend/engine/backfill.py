@@ -24,15 +24,7 @@ from sim_backend.engine.queue import (
 )
 from sim_backend.engine.running_jobs import add_free, earliest, expect_end, forget_past, held_until_s, unlist
 from sim_backend.engine.state import BEST_FIT, BLOCK, EASY, FCFS, NEVER, NOT_YET, Queue, SchedulingRules, State
-
-
-@part
-def entry(state: State, rank: int) -> int:
-    """Return the queue position at `rank` of this pass: the window in its order, then the positions behind it."""
-    now = state.scalars[0]
-    if rank < now.window:
-        return int(state.window.position[index(state.window.order[index(rank)])])
-    return int(now.behind_window + rank - now.window)
+from sim_backend.engine.window import entry
 
 
 @part

@@ -14,7 +14,7 @@ from sim_backend.engine.backfill import duration_of
 from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
 from sim_backend.engine.power_capacity import first_due_s
 from sim_backend.engine.power_transitions import wake
-from sim_backend.engine.queue import compact, note_estimate
+from sim_backend.engine.queue import compact, copy_position, fill_position, note_estimate
 from sim_backend.engine.running_jobs import (
     add_free,
     await_end,
@@ -282,19 +282,9 @@ def put_back(workload: Workload, state: State, job: int, estimate_s: int) -> Non
     compact(state)
     at = now.tail
     while at > 0 and queue.job[index(at - 1)] > job:
-        queue.job[index(at)] = queue.job[index(at - 1)]
-        queue.size[index(at)] = queue.size[index(at - 1)]
-        queue.estimate_s[index(at)] = queue.estimate_s[index(at - 1)]
-        queue.node_power_w[index(at)] = queue.node_power_w[index(at - 1)]
-        queue.passed_over_s[index(at)] = queue.passed_over_s[index(at - 1)]
-        queue.reserved_s[index(at)] = queue.reserved_s[index(at - 1)]
+        copy_position(queue, at, at - 1)
         at -= 1
-    queue.job[index(at)] = job
-    queue.size[index(at)] = workload.size[index(job)]
-    queue.estimate_s[index(at)] = estimate_s
-    queue.node_power_w[index(at)] = workload.node_power_w[index(job)]
-    queue.reserved_s[index(at)] = NOT_YET
-    queue.passed_over_s[index(at)] = NOT_YET
+    fill_position(workload, queue, at, job, estimate_s)
     if at < now.passed_over:
         queue.passed_over_s[index(at)] = now.now_s
         now.passed_over += 1

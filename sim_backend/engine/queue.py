@@ -275,6 +275,29 @@ SCANNED = 1024
 
 
 @part
+def copy_position(queue: Queue, target: int, source: int) -> None:
+    """Copy a position of the queue."""
+    queue.job[index(target)] = queue.job[index(source)]
+    queue.size[index(target)] = queue.size[index(source)]
+    queue.estimate_s[index(target)] = queue.estimate_s[index(source)]
+    queue.node_power_w[index(target)] = queue.node_power_w[index(source)]
+    queue.passed_over_s[index(target)] = queue.passed_over_s[index(source)]
+    queue.reserved_s[index(target)] = queue.reserved_s[index(source)]
+
+
+@part
+def fill_position(workload: Workload, queue: Queue, position: int, job: int, estimate_s: int) -> None:
+    """Let a job wait at a position of the queue."""
+    at = index(position)
+    queue.job[at] = job
+    queue.size[at] = workload.size[index(job)]
+    queue.estimate_s[at] = estimate_s
+    queue.node_power_w[at] = workload.node_power_w[index(job)]
+    queue.passed_over_s[at] = NOT_YET
+    queue.reserved_s[at] = NOT_YET
+
+
+@part
 def submit_next(workload: Workload, state: State, rules: SchedulingRules) -> None:
     """Put the next submitted job at the end of the queue."""
     now = state.scalars[0]
@@ -287,13 +310,7 @@ def submit_next(workload: Workload, state: State, rules: SchedulingRules) -> Non
         estimate_s = predict_run_time(state.recent_s, workload.user[job], estimate_s)
     elif rules.estimates == FORESEEN_RUNTIME:
         estimate_s = workload.foreseen_s[job]
-    at = index(now.tail)
-    queue.job[at] = job
-    queue.size[at] = workload.size[job]
-    queue.estimate_s[at] = estimate_s
-    queue.node_power_w[at] = workload.node_power_w[job]
-    queue.passed_over_s[at] = NOT_YET
-    queue.reserved_s[at] = NOT_YET
+    fill_position(workload, queue, now.tail, int(job), estimate_s)
     now.next_job += 1
     now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
     now.tail += 1
@@ -348,12 +365,7 @@ def compact(state: State) -> None:
     for read in range(now.head, now.tail):
         if queue.size[read] == NEVER:
             continue
-        queue.job[write] = queue.job[read]
-        queue.size[write] = queue.size[read]
-        queue.estimate_s[write] = queue.estimate_s[read]
-        queue.node_power_w[write] = queue.node_power_w[read]
-        queue.passed_over_s[write] = queue.passed_over_s[read]
-        queue.reserved_s[write] = queue.reserved_s[read]
+        copy_position(queue, write, read)
         write += 1
         passed_over += read < now.passed_over
     now.head = 0

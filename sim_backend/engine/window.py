@@ -59,6 +59,18 @@ def open_window(state: State, most: int) -> None:
 
 
 @part
+def entry(state: Any, rank: int) -> int:
+    """Return the queue position at `rank` of this pass: the window in its order, then the positions behind it.
+
+    `state` is that of either engine.
+    """
+    now = state.scalars[0]
+    if rank < now.window:
+        return int(state.window.position[index(state.window.order[index(rank)])])
+    return int(now.behind_window + rank - now.window)
+
+
+@part
 def order_window(
     now: Any, window: QueueWindow, passed_over_s: Int64, peaks: PeakTimes, rules: WindowRules, free: int
 ) -> None:

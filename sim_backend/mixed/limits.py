@@ -61,39 +61,22 @@ def most_more(limits: Limits, used: Int64, demand: int) -> int:
 
 
 @part
-def take_limits(limits: Limits, used: Int64, job: int) -> bool:
-    """Count the job as running; return whether another job may have to wait now."""
+def change_limits(limits: Limits, used: Int64, job: int, sign: int) -> bool:
+    """Count the job as running (1) or ended (-1); return whether another job may wait while it runs."""
     demand = limits.demand[index(job)]
-    return bool(demand != NO_LIMITS and take_demand(limits, used, demand))
+    return bool(demand != NO_LIMITS and change_demand(limits, used, demand, sign))
 
 
 @apart
-def take_demand(limits: Limits, used: Int64, demand: int) -> bool:
-    """Take the demand; return whether a limit may now have too little left for another."""
+def change_demand(limits: Limits, used: Int64, demand: int, sign: int) -> bool:
+    """Take the demand, or give it back; return whether a limit has too little left for another while it is taken."""
     is_tight = False
     for row in range(limits.first[index(demand)], limits.first[index(demand + 1)]):
         limit = index(limits.limit[index(row)])
-        used[limit] += limits.amount[index(row)]
-        is_tight = is_tight or used[limit] + limits.largest[limit] > limits.most[limit]
+        before = used[limit]
+        used[limit] += sign * limits.amount[index(row)]
+        is_tight = is_tight or max(before, used[limit]) + limits.largest[limit] > limits.most[limit]
     return is_tight
-
-
-@part
-def release_limits(limits: Limits, used: Int64, job: int) -> bool:
-    """Count the job as ended; return whether another job may have waited for that."""
-    demand = limits.demand[index(job)]
-    return bool(demand != NO_LIMITS and release_demand(limits, used, demand))
-
-
-@apart
-def release_demand(limits: Limits, used: Int64, demand: int) -> bool:
-    """Give the demand back; return whether a limit may have had too little left for another."""
-    was_tight = False
-    for row in range(limits.first[index(demand)], limits.first[index(demand + 1)]):
-        limit = index(limits.limit[index(row)])
-        was_tight = was_tight or used[limit] + limits.largest[limit] > limits.most[limit]
-        used[limit] -= limits.amount[index(row)]
-    return was_tight
 
 
 def limits_for(

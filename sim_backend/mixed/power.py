@@ -19,10 +19,8 @@ from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, N
 from plugin.capacity.sleepers import NeedRecord, new_record
 from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
 from sim_backend.engine.state import (
-    FCFS,
     NEVER,
     NOT_YET,
-    USER_ESTIMATE,
     Nodes,
     SchedulingRules,
     State,
@@ -232,19 +230,12 @@ def sleeping_pools(
 ) -> SleepingPools:
     """Return pools whose nodes are all active and idle; policies and node classes are by pool."""
     sizes = np.array([pool.nodes for pool in pools], dtype=np.int64)
-    unused = equal_nodes_state(
-        _no_jobs(),
-        SchedulingRules(
-            discipline=FCFS,
-            policy=0,
-            window=0,
-            period_s=0,
-            max_postponement_s=0,
-            estimates=USER_ESTIMATE,
-            pass_per_event=False,
-        ),
-        machine_size=1,
-    )
+    none = np.empty(0, dtype=np.int64)
+    # FCFS, users' estimates and no window, for no jobs.
+    no_rules = SchedulingRules(*(False,) * len(SchedulingRules._fields))
+    unused = equal_nodes_state(Workload(*(none,) * 5, np.empty(0), none), no_rules, machine_size=1)
+    machine = np.repeat(unused.scalars, len(sizes))
+    machine["free"] = sizes
     # The one node of the first row gives the types if there are no pools.
     free: list[tuple[NDArray[Any], ...]] = [all_free(1), *(all_free(pool.nodes) for pool in pools)]
     return SleepingPools(
@@ -255,7 +246,7 @@ def sleeping_pools(
         group=np.array([pool.group for pool in pools], dtype=np.int64),
         is_counted=np.array([pool.is_counted for pool in pools], dtype=np.int64),
         unused=unused,
-        machine=_machines(unused, sizes),
+        machine=machine,
         nodes=Nodes(*(_joined(rows[1:], rows[0]) for rows in zip(*free, strict=True))),
         power=_power(sizes, capacity, jobs=jobs, begin_s=begin_s),
         units=np.empty(0, dtype=np.int64),
@@ -265,19 +256,6 @@ def sleeping_pools(
         seen=np.zeros(len(pools), dtype=np.int64),
         stage=np.zeros(1, dtype=np.int64),
     )
-
-
-def _no_jobs() -> Workload:
-    none = np.empty(0, dtype=np.int64)
-    return Workload(
-        submit_s=none, runtime_s=none, estimate_s=none, foreseen_s=none, size=none, node_power_w=np.empty(0), user=none
-    )
-
-
-def _machines(unused: State, sizes: Int64) -> NDArray[np.void]:
-    machine = np.repeat(unused.scalars, len(sizes))
-    machine["free"] = sizes
-    return machine
 
 
 def _first(lengths: Int64) -> Int64:
@@ -314,7 +292,9 @@ def _power(sizes: Int64, capacity: Sequence[CapacityPolicy], *, jobs: int, begin
         all_active(each.rules, machine_size=size, units_per_node=1, slots=0, jobs=0, begin_s=begin_s)
         for size, each in zip(sizes.tolist(), capacity, strict=True)
     ]
-    like = all_active(NO_RULES, machine_size=1, units_per_node=1, slots=0, jobs=0, begin_s=0)
+    # One node by rules of zeros gives the types if there are no pools.
+    no_rules = CapacityRules(*(False,) * len(CapacityRules._fields))
+    like = all_active(no_rules, machine_size=1, units_per_node=1, slots=0, jobs=0, begin_s=0)
     tables = [
         _joined([each.table[column] for each in made], like.table[column]) for column in range(len(NodeTable._fields))
     ]
@@ -330,24 +310,6 @@ def _power(sizes: Int64, capacity: Sequence[CapacityPolicy], *, jobs: int, begin
         needs=_needs(sizes, any(each.rules.worth_s for each in capacity)),
         log=TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),
     )
-
-
-NO_RULES = CapacityRules(
-    on_demand=True,
-    low=0,
-    raise_for_wide=False,
-    period_s=0,
-    ahead_s=0,
-    keep_hot=0,
-    sleeps_per_min=0,
-    wakes_per_min=0,
-    min_awake_s=0,
-    min_asleep_s=0,
-    most_sleeps_per_day=0,
-    order=0,
-    late=False,
-    worth_s=0,
-)
 
 
 def _needs(sizes: Int64, is_used: bool) -> NeedRecord:

@@ -12,6 +12,7 @@ from offpeak.model.arrays import Int64
 from plugin.window_order import free_until_part
 from plugin.window_policy import GREEDY_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET
+from sim_backend.engine.window import entry
 from sim_backend.mixed.limits import most_more
 from sim_backend.mixed.state import RANKS_SEVERAL, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
 
@@ -120,15 +121,6 @@ def may_start(state: MixedState, position: int) -> bool:
     """Tell whether the waiting job may start as far as is known of its class."""
     waiting = state.waiting
     return bool(waiting.hold_s[index(position)] <= waiting.longest_s[index(waiting.request_class[index(position)])])
-
-
-@part
-def entry(state: MixedState, rank: int) -> int:
-    """Return the position at `rank` of this pass: the window in its order, then the positions behind it."""
-    now = state.scalars[0]
-    if rank < now.window:
-        return int(state.window.position[index(state.window.order[index(rank)])])
-    return int(now.behind_window + rank - now.window)
 
 
 @part

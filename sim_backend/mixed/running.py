@@ -5,7 +5,7 @@ from offpeak.model.arrays import Int64
 from sim_backend.engine.running_jobs import drop_first, push
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, copy_cell, has_room
-from sim_backend.mixed.limits import release_limits, take_limits
+from sim_backend.mixed.limits import change_limits
 from sim_backend.mixed.power_jobs import hold_nodes, nodes_sleep, release_nodes
 from sim_backend.mixed.state import (
     ANY_LENGTH,
@@ -140,7 +140,7 @@ def run_job(
     now.started += 1
     now.waiting -= 1
     state.start_s[index(job)] = begin_s
-    if take_limits(workload.limits, state.limit_used, job):
+    if change_limits(workload.limits, state.limit_used, job, 1):
         # A blocked job that now waits for a limit must not keep its reservation.
         for each in range(len(state.groups)):
             state.groups[each].is_stale = 1
@@ -280,7 +280,7 @@ def free_slot(tables: Tables, workload: MixedWorkload, state: MixedState, slot: 
         now.free_piece = piece
         piece = following
     begin_anew(state, group)
-    if release_limits(workload.limits, state.limit_used, slots.job[held]):
+    if change_limits(workload.limits, state.limit_used, slots.job[held], -1):
         for each in range(len(state.groups)):
             begin_anew(state, each)
     slots.following[held] = now.free_slot

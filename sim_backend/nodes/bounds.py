@@ -1,4 +1,4 @@
-"""A lower bound for the cost of any capacity policy, even one that knows the future, for a given schedule of jobs.
+"""A lower bound for the energy of any capacity policy, even one that knows the future, for a given schedule of jobs.
 
 Assumptions: starts, ends and power of the jobs are given; nodes are equal, and jobs run on active ones; a node falls
 asleep from being active or from a shallower depth and wakes to be active; transitions succeed (one that fails costs no
@@ -24,10 +24,6 @@ nesting them costs no more.) With several units per node the bound may be unreac
 The ends of the period. A node may have slept before the period and may sleep on after it, so the first gap needs no
 transition into sleep and the last none out of it. A transition that the period cuts counts as idling, less the most
 that it may draw below that.
-
-Money and CO2. While the price p is positive the same holds with the integral of p instead of time, and with transitions
-at the lowest price in the gap or within a transition's length around it. While p is negative, a level that is not busy
-draws the most that a node can. The energy of the jobs is that of the schedule.
 """
 
 from dataclasses import dataclass
@@ -38,7 +34,7 @@ from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
-from offpeak.model.step_series import Charge, StepIntegral, Usage, charge, integrals, integrate_steps
+from offpeak.model.step_series import Usage, charge, integrate_constant
 
 
 @dataclass(frozen=True)
@@ -46,16 +42,14 @@ class SleepTerms:
     """The minimal power and energy of a node without a job, by depth: float64[d], the first for no sleep.
 
     A depth draws `asleep_w`, never rising; a transition into or out of it takes `enter_j` and `leave_j` above that,
-    never falling. `most_w` is the highest power of a node in any state and `longest_s` the longest transition.
-    `cut_enter_j` and `cut_leave_j` are the most by which a transition that the period cuts uses less than an idle node.
+    never falling. `cut_enter_j` and `cut_leave_j` are the most by which a transition that the period cuts uses less
+    than an idle node.
     """
 
     idle_w: float
     asleep_w: Float64
     enter_j: Float64
     leave_j: Float64
-    most_w: float
-    longest_s: int
     cut_enter_j: float
     cut_leave_j: float
 
@@ -82,8 +76,6 @@ def sleep_terms(node_class: NodeClass, idle_w: float) -> SleepTerms:
         asleep_w=asleep_w,
         enter_j=_least_from((enter_w - asleep_w) * enter_s),
         leave_j=_least_from((leave_w - asleep_w) * leave_s),
-        most_w=float(max(idle_w, node_class.state_w().max())),
-        longest_s=int(max(enter_s.max(), leave_s.max())),
         cut_enter_j=float((np.maximum(idle_w - enter_w, 0) * enter_s).max()),
         cut_leave_j=float((np.maximum(idle_w - leave_w, 0) * leave_s).max()),
     )
@@ -107,7 +99,9 @@ class Gaps:
 
 def gaps_of(usage: Usage, units_per_node: int) -> Gaps:
     """Return the gaps over the period of `usage`. Raises OffpeakError if its jobs need more nodes than exist."""
-    at_s, nodes = _needed_nodes(usage, units_per_node)
+    at_s, units = units_in_use(usage)
+    # However the jobs are packed.
+    nodes: Int64 = -(-units.astype(np.int64) // units_per_node)
     machine = usage.machine_size // units_per_node
     if nodes.max(initial=0) > machine:
         needed = f"the running jobs need {nodes.max()} of {machine} nodes at second {at_s[np.argmax(nodes)]}"
@@ -117,12 +111,11 @@ def gaps_of(usage: Usage, units_per_node: int) -> Gaps:
     return Gaps(*_gaps(at_s, nodes, machine, usage.begin_s, usage.until_s))
 
 
-def _needed_nodes(usage: Usage, units_per_node: int) -> tuple[Int64, Int64]:
-    """Return times, and the minimum of nodes for the running jobs from each of them on, however they are packed."""
+def units_in_use(usage: Usage) -> tuple[Int64, Float64]:
+    """Return times, and the units that the running jobs have from each of them on."""
     at_s, at = np.unique(np.concatenate([usage.start_s, usage.end_s]), return_inverse=True)
     change = np.bincount(at, weights=np.concatenate([usage.size, -usage.size]), minlength=len(at_s))
-    units = np.cumsum(change).astype(np.int64)
-    return at_s, -(-units // units_per_node)
+    return at_s, np.cumsum(change)
 
 
 @kernel
@@ -152,46 +145,14 @@ def _gaps(at_s: Int64, needed: Int64, machine: int, begin_s: int, until_s: int) 
     return gaps[0, :found].copy(), gaps[1, :found].copy(), gaps[2, :found].copy()
 
 
-def clipped(meter: StepIntegral, lowest: float, highest: float) -> StepIntegral:
-    """Return the meter of the same series, held between two bounds."""
-    return integrate_steps(meter.at_s, np.clip(meter.value, lowest, highest))
-
-
-def most(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:
-    """Return the highest value of the series within each [from_s, until_s)."""
-    return -least(StepIntegral(meter.at_s, -meter.value, -meter.total), from_s, until_s)
-
-
-def least(meter: StepIntegral, from_s: Int64, until_s: Int64) -> Float64:
-    """Return the lowest value of the series within each [from_s, until_s), or the value at `from_s` if it is empty.
-
-    Before the series' first second its first value counts.
-    """
-    first = np.maximum(np.searchsorted(meter.at_s, from_s, side="right") - 1, 0)
-    last = np.maximum(np.searchsorted(meter.at_s, until_s, side="left") - 1, first)
-    pieces = last - first + 1
-    found = np.empty(len(first))
-    # `lowest[i]` is the minimum of `width` pieces from `i` on; two such runs cover up to twice as many pieces.
-    lowest, width = meter.value, 1
-    while width <= pieces.max(initial=0):
-        fits = (pieces >= width) & (pieces < 2 * width)
-        found[fits] = np.minimum(lowest[first[fits]], lowest[last[fits] - width + 1])
-        lowest, width = np.minimum(lowest[:-width], lowest[width:]), 2 * width
-    return found
-
-
-def lowest_for_schedule(meter: StepIntegral, usage: Usage, node_class: NodeClass, *, units_per_node: int) -> Charge:
-    """Return the least energy that any capacity policy can use with this schedule, weighted by the meter's series.
-
-    `idle` is everything except the jobs. With `constant_meter(1.0)` it is energy [J].
-    """
+def lowest_for_schedule(usage: Usage, node_class: NodeClass, *, units_per_node: int) -> float:
+    """Return the least energy besides that of the jobs that any capacity policy can use with this schedule [J]."""
     terms = sleep_terms(node_class, usage.idle_w * units_per_node)
     gaps = gaps_of(usage, units_per_node)
-    positive = clipped(meter, 0.0, np.inf)
-    saved = saved_asleep(positive, usage, gaps, terms) + _saved_below_0(meter, gaps, terms)
-    always_on = charge(meter, usage)
-    lowest = always_on.idle - float((gaps.nodes * saved).sum()) - _cut(positive, usage, gaps, terms)
-    return Charge(always_on.jobs, lowest)
+    saved_j = float((gaps.nodes * saved_asleep(usage, gaps, terms)).sum())
+    first, last = gaps.nodes[gaps.from_s == usage.begin_s].sum(), gaps.nodes[gaps.until_s == usage.until_s].sum()
+    cut_j = float(first * terms.cut_leave_j + last * terms.cut_enter_j)
+    return charge(integrate_constant(1.0), usage).idle - saved_j - cut_j
 
 
 def captured_share(used: float, *, always_on: float, lowest: float) -> float:
@@ -203,29 +164,12 @@ def captured_share(used: float, *, always_on: float, lowest: float) -> float:
     return (always_on - used) / (always_on - lowest) if always_on > lowest else 0.0
 
 
-def saved_asleep(positive: StepIntegral, usage: Usage, gaps: Gaps, terms: SleepTerms) -> Float64:
-    """Return the most that a level saves in each gap against idling, at positive prices."""
-    weight = integrals(positive, gaps.from_s, gaps.until_s)
-    around_from_s = np.maximum(gaps.from_s - terms.longest_s, usage.begin_s)
-    around_until_s = np.minimum(gaps.until_s + terms.longest_s, usage.until_s)
-    price = least(positive, around_from_s, around_until_s)
-    entering, leaving = price * (gaps.from_s > usage.begin_s), price * (gaps.until_s < usage.until_s)
-    saved = np.zeros(len(weight))
+def saved_asleep(usage: Usage, gaps: Gaps, terms: SleepTerms) -> Float64:
+    """Return the most that a level saves in each gap against idling [J]."""
+    length_s = (gaps.until_s - gaps.from_s).astype(np.float64)
+    enters, leaves = gaps.from_s > usage.begin_s, gaps.until_s < usage.until_s
+    saved = np.zeros(len(length_s))
     for asleep_w, enter_j, leave_j in zip(terms.asleep_w, terms.enter_j, terms.leave_j, strict=True):
-        in_depth = (terms.idle_w - asleep_w) * weight - enter_j * entering - leave_j * leaving
+        in_depth = (terms.idle_w - asleep_w) * length_s - enter_j * enters - leave_j * leaves
         saved = np.maximum(saved, in_depth)
     return saved
-
-
-def _saved_below_0(meter: StepIntegral, gaps: Gaps, terms: SleepTerms) -> Float64:
-    """Return the most that a level earns in each gap above idling, at negative prices."""
-    return (terms.idle_w - terms.most_w) * integrals(clipped(meter, -np.inf, 0.0), gaps.from_s, gaps.until_s)
-
-
-def _cut(positive: StepIntegral, usage: Usage, gaps: Gaps, terms: SleepTerms) -> float:
-    """Return the most by which transitions that the period cuts use less than idling."""
-    ends_s: Int64 = np.array([usage.begin_s, usage.until_s])
-    inside_s = np.clip(ends_s + np.array([terms.longest_s, -terms.longest_s]), *ends_s)
-    price = most(positive, np.array([ends_s[0], inside_s[1]]), np.array([inside_s[0], ends_s[1]]))
-    first, last = gaps.nodes[gaps.from_s == ends_s[0]].sum(), gaps.nodes[gaps.until_s == ends_s[1]].sum()
-    return float(price[0] * first * terms.cut_leave_j + price[1] * last * terms.cut_enter_j)

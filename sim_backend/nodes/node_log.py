@@ -70,6 +70,12 @@ class NodeLog:
     def __len__(self) -> int:
         return len(self.at_s)
 
+    @classmethod
+    def of_active(cls, nodes: int, units_per_node: int) -> "NodeLog":
+        """Return the log of nodes that are always active."""
+        none = np.empty(0, np.int64)
+        return cls(nodes, units_per_node, none, none.astype(np.int32), none.astype(np.int8))
+
     @property
     def units(self) -> int:
         """The allocation units of all nodes."""
@@ -257,16 +263,14 @@ class SleepFigures:
 
     `inactive_share` is the share of all node time in which nodes were not active: "proportion of processor savings",
     and `utilization_of_active` the jobs' unit-seconds over those of active nodes, both of Lawson and Smirni, ICS 2005.
-    `state_share[state]` sums to 1. A power cycle is an entry into standby or off. `weekly_slowdown` is the mean bounded
+    A power cycle is an entry into standby or off. `weekly_slowdown` is the mean bounded
     slowdown 1 + wait / max(10 s, run) of the jobs that ended in each week and `weekly_violations` the share of them
     above the bound: float64[weeks], NaN if none ended; `above_bound_share` is the share of all jobs.
     `always_on_idle_j` is the energy of idle units under the same schedule on nodes that are always on, `idle_saved_pct`
     the percentage of it that sleeping saves, 0 if that energy is 0. Jobs that never ran are excluded.
     """
 
-    mean_active_nodes: float
     inactive_share: float
-    state_share: Float64
     utilization_of_active: float
     power_cycles: int
     power_cycles_per_node_day: float
@@ -318,9 +322,7 @@ def sleep_figures_of_pools(
     slowdown = bounded_slowdown_by_delay(start_s - submit_s[ran], end_s - start_s)
     week, weeks = (end_s - usage.begin_s) // WEEK_S, -(-period_s // WEEK_S)
     return SleepFigures(
-        mean_active_nodes=float(seconds[ACTIVE] / period_s),
         inactive_share=float(1 - seconds[ACTIVE] / seconds.sum()),
-        state_share=seconds / seconds.sum(),
         utilization_of_active=busy_s / active_unit_s if active_unit_s else 0.0,
         power_cycles=int(cycles.sum()),
         power_cycles_per_node_day=float(cycles.mean() * DAY_S / period_s),

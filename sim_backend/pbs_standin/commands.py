@@ -34,7 +34,6 @@ from sim_backend.pbs_standin.pbs import (
     Pbs,
     PbsError,
     PbsReply,
-    all_of,
     letter_of,
     version_of,
 )
@@ -159,15 +158,16 @@ def _qsub(pbs: Pbs, call: PbsCall) -> PbsReply:
 
 def _of_each(pbs: Pbs, call: PbsCall, options: Options, change: Callable[[SimJob, Options], None]) -> PbsReply:
     """Change each of the jobs that are named, one after the other; what fails of one does not keep the others."""
-    refused = []
+    complaints, code = "", 0
     for name in options.rest:
         try:
             for job in _named(pbs, name):
                 _check(pbs, job, call, name)
                 change(job, options)
         except PbsError as problem:
-            refused.append(problem)
-    return all_of(call.program, refused)
+            complaints += f"{call.program}: {problem}\n"
+            code = problem.code
+    return PbsReply(err=complaints, code=code)
 
 
 def _check(pbs: Pbs, job: SimJob, call: PbsCall, name: str) -> None:
@@ -188,8 +188,12 @@ def _qalter(pbs: Pbs, call: PbsCall) -> PbsReply:
         job.may_be_requeued = options.values.get("r", "ny"[job.may_be_requeued]) == "y"
         if job.state is not JobState.PENDING and set(options.values) != {"r"}:
             raise PbsError(15015, f"Cannot modify attribute while job running {pbs.job_id(job)}")
-        for name in options.wants:
-            _check_resource(pbs, name, call.user)
+        for name in READ_ONLY & options.wants.keys():
+            if name not in pbs.resources:
+                raise PbsError(NO_ATTRIBUTE, f"Unknown resource Resource_List.{name}")
+            if call.user not in pbs.managers:
+                refusal = "Cannot set attribute, read only or insufficient permission"
+                raise PbsError(15003, f"{refusal}  Resource_List.{name}")
         check_change(pbs, job, call.user, options.values)
         job.wants |= options.wants
         job.priority = int(options.values.get("p", job.priority))
@@ -198,13 +202,6 @@ def _qalter(pbs: Pbs, call: PbsCall) -> PbsReply:
         job.comment = options.extra.get("comment", job.comment)
 
     return _of_each(pbs, call, options, change)
-
-
-def _check_resource(pbs: Pbs, name: str, user: str) -> None:
-    if name in READ_ONLY and name not in pbs.resources:
-        raise PbsError(NO_ATTRIBUTE, f"Unknown resource Resource_List.{name}")
-    if name in READ_ONLY and user not in pbs.managers:
-        raise PbsError(15003, f"Cannot set attribute, read only or insufficient permission  Resource_List.{name}")
 
 
 def _hold(pbs: Pbs, call: PbsCall) -> PbsReply:
@@ -218,10 +215,6 @@ def _hold(pbs: Pbs, call: PbsCall) -> PbsReply:
         job.holds = job.holds | letters if call.program == "qhold" else job.holds - letters
 
     return _of_each(pbs, call, options, change)
-
-
-def _qdel(pbs: Pbs, call: PbsCall) -> PbsReply:
-    return _of_each(pbs, call, options_of(call.arguments), lambda job, _: pbs.cluster.end(job, call.now_s))
 
 
 def _qrerun(pbs: Pbs, call: PbsCall) -> PbsReply:
@@ -304,7 +297,9 @@ PROGRAMS: Mapping[str, Callable[[Pbs, PbsCall], PbsReply]] = {
     "qalter": _qalter,
     "qhold": _hold,
     "qrls": _hold,
-    "qdel": _qdel,
+    "qdel": lambda pbs, call: _of_each(
+        pbs, call, options_of(call.arguments), lambda job, _: pbs.cluster.end(job, call.now_s)
+    ),
     "qorder": _qorder,
     "qrerun": _qrerun,
     "qsig": _qsig,
@@ -404,12 +399,7 @@ def _write(pbs: Pbs, name: str, key: str, sign: str, value: str) -> None:
         if sign == "=":
             # What the server has noticed itself is written over, too: a node that is down is down no more.
             node.shown_up = not node.alive
-        changes: Mapping[str, Callable[[], set[str]]] = {
-            "=": lambda: wanted,
-            "+=": lambda: node.shut | wanted,
-            "-=": lambda: node.shut - wanted,
-        }
-        node.shut = changes[sign]()
+        node.shut = {"=": wanted, "+=": node.shut | wanted, "-=": node.shut - wanted}[sign]
 
 
 def _made(table: dict[str, str], verb: str, title: str, name: str, rest: str) -> str:

@@ -81,6 +81,7 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
     listed = {name: _plain(name, value) for name, value in job.wants.items()}
     listed |= {"ncpus": job.cpus, "nodect": job.nodes, "place": job.wants.get("place", "free")}
     listed |= {"select": job.attributes["request"]}
+    own = dict(part.partition("=")[::2] for part in job.attributes["variables"].split("\x1f") if part)
     attributes: dict[str, Any] = {
         "Job_Name": job.name,
         "Job_Owner": f"{job.user}@{pbs.host}",
@@ -105,7 +106,7 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
         "stime": ctime(job.start_s) if job.start_s is not None else None,
         "obittime": ctime(job.end_s) if job.end_s is not None else None,
         "substate": 42 if job.state is JobState.RUNNING else 10,
-        "Variable_List": _openpbs_variables(pbs, job),
+        "Variable_List": {"PBS_O_LOGNAME": job.user, "PBS_O_QUEUE": job.queue, "PBS_O_HOST": pbs.host, **own},
         "euser": job.user,
         "egroup": job.user,
         "queue_rank": job.rank,
@@ -131,11 +132,6 @@ def _vnodes(placed: Mapping[str, NodeResources]) -> str:
 
 def _plain(name: str, value: str) -> Any:
     return (float(value) if "." in value else int(value)) if name in NUMBERS else value
-
-
-def _openpbs_variables(pbs: Pbs, job: SimJob) -> dict[str, str]:
-    own = dict(part.partition("=")[::2] for part in job.attributes["variables"].split("\x1f") if part)
-    return {"PBS_O_LOGNAME": job.user, "PBS_O_QUEUE": job.queue, "PBS_O_HOST": pbs.host, **own}
 
 
 def _comment(pbs: Pbs, job: SimJob, vnodes: str, now_s: float) -> str | None:
@@ -180,11 +176,10 @@ WIDTH = 79
 def qstat_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
     """Return what `qstat -f` prints of these jobs."""
     estimate = estimate_of(pbs, now_s)
-    return "".join(_job_section(pbs.job_id(job), job_record(pbs, job, now_s, estimate)) for job in jobs).encode()
-
-
-def _job_section(number: str, record: Mapping[str, Any]) -> str:
-    return "\n".join([f"Job Id: {number}", *_lines(record), "", ""])
+    return b"".join(
+        "\n".join([f"Job Id: {pbs.job_id(job)}", *_lines(job_record(pbs, job, now_s, estimate)), "", ""]).encode()
+        for job in jobs
+    )
 
 
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
@@ -220,9 +215,8 @@ def qstat_xml(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
 
 def pbsnodes_xml(pbs: Pbs, nodes: Iterable[SimNode], now_s: float) -> bytes:
     """Return what `pbsnodes -x` prints of these nodes."""
-    return (
-        f"<Data>{''.join(f'<Node>{_xml(_torque_node(pbs, node, now_s))}</Node>' for node in nodes)}</Data>\n".encode()
-    )
+    text = "".join(f"<Node>{_xml(_torque_node(pbs, node, now_s))}</Node>" for node in nodes)
+    return f"<Data>{text}</Data>\n".encode()
 
 
 def _xml(fields: Fields) -> str:
@@ -234,17 +228,15 @@ def _xml(fields: Fields) -> str:
 
 
 def _torque_job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
-    number, ran = pbs.job_id(job), job.start_s is not None
     took_s = (job.end_s or now_s) - (job.start_s or now_s)
-    used: Fields | None = {"cput": "00:00:00", "walltime": clock(took_s)} if ran else None
-    name = job.name if job.index is None else f"{job.name}-{job.index}"
     counted = {} if job.tasks else {"nodect": str(job.nodes), "neednodes": job.wants.get("nodes")}
-    listed = {**job.wants, **counted}
+    variables = job.attributes["variables"].split("\x1f")
+    own = [part.replace("\\", "\\\\").replace(",", "\\,") for part in variables if part]
     return {
-        "Job_Id": number,
-        "Job_Name": name,
+        "Job_Id": pbs.job_id(job),
+        "Job_Name": job.name if job.index is None else f"{job.name}-{job.index}",
         "Job_Owner": f"{job.user}@{pbs.host}",
-        "resources_used": used,
+        "resources_used": None if job.start_s is None else {"cput": "00:00:00", "walltime": clock(took_s)},
         "job_state": letter_of(pbs, job, now_s),
         "queue": job.queue,
         "server": pbs.host,
@@ -259,9 +251,9 @@ def _torque_job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
         "Priority": str(job.priority),
         "qtime": str(job.submit_s),
         "Rerunable": str(job.may_be_requeued),
-        "Resource_List": listed,
+        "Resource_List": {**job.wants, **counted},
         "substate": "42" if job.state is JobState.RUNNING else "10",
-        "Variable_List": _torque_variables(job),
+        "Variable_List": ",".join([f"PBS_O_QUEUE={job.queue}", f"PBS_O_LOGNAME={job.user}", *own]),
         "euser": job.user,
         "egroup": job.user,
         "queue_rank": str(job.rank),
@@ -276,14 +268,8 @@ def _torque_job(pbs: Pbs, job: SimJob, now_s: float) -> Fields:
     }
 
 
-def _torque_variables(job: SimJob) -> str:
-    own = [part.replace("\\", "\\\\").replace(",", "\\,") for part in job.attributes["variables"].split("\x1f") if part]
-    return ",".join([f"PBS_O_QUEUE={job.queue}", f"PBS_O_LOGNAME={job.user}", *own])
-
-
 def _torque_node(pbs: Pbs, node: SimNode, now_s: float) -> Fields:
-    states = [] if node.alive or node.shown_up else ["down"]
-    states += sorted(node.shut)
+    states = ([] if node.alive or node.shown_up else ["down"]) + sorted(node.shut)
     if node.cpus_used >= node.cpus:
         states.append("job-exclusive")
     slots, first = [], 0
@@ -320,7 +306,12 @@ def server_text(pbs: Pbs, now_s: float) -> bytes:
 
 def queues_text(pbs: Pbs, now_s: float) -> bytes:
     """Return what `qstat -Q -f` prints."""
-    return b"".join(_queue(pbs, name, now_s) for name in pbs.cluster.queues)
+    text = b""
+    for name in pbs.cluster.queues:
+        jobs = [job for job in pbs.cluster.jobs.values() if job.queue == name]
+        attributes = {"queue_type": "Execution", **_counts(pbs, jobs, now_s), "enabled": "True", "started": "True"}
+        text += _section(f"Queue: {name}", attributes)
+    return text
 
 
 def jobs_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
@@ -332,12 +323,6 @@ def jobs_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
         for job in jobs
     ]
     return ("\n".join(lines) + "\n").encode() if len(lines) > 2 else b""
-
-
-def _queue(pbs: Pbs, name: str, now_s: float) -> bytes:
-    jobs = [job for job in pbs.cluster.jobs.values() if job.queue == name]
-    attributes = {"queue_type": "Execution", **_counts(pbs, jobs, now_s), "enabled": "True", "started": "True"}
-    return _section(f"Queue: {name}", attributes)
 
 
 def _counts(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> dict[str, str]:

@@ -68,7 +68,7 @@ class Pbs:
         formula = parse_formula(self.attributes.get("job_sort_formula", ""))
         wants = {name: _number(value) for name, value in job.wants.items()}
         site = formula.site_value({"Priority": job.priority, "Resource_List": wants}, {})
-        return site + (offset_of(job) if formula.ours else 0.0)
+        return site + (_number(job.wants.get(PRIORITY_RESOURCE, "0")) if formula.ours else 0.0)
 
     def begin_of(self, job: SimJob) -> int:
         """Return the earliest start of a job, by the runjob hook if that is installed."""
@@ -91,11 +91,6 @@ def new_pbs(kind: str, nodes: dict[str, SimNode]) -> Pbs:
     pbs = Pbs(kind, cluster, managers=managers, roots=managers, attributes=attributes)
     pbs.cluster.value, pbs.cluster.begin = pbs.value, pbs.begin_of
     return pbs
-
-
-def offset_of(job: SimJob) -> float:
-    """Return what our resource adds to a job's place."""
-    return _number(job.wants.get(PRIORITY_RESOURCE, "0"))
 
 
 def _number(text: str) -> float:
@@ -151,13 +146,6 @@ class PbsError(Exception):
     def __init__(self, error: int, message: str) -> None:
         super().__init__(message)
         self.code = error % 256
-
-
-def all_of(program: str, complaints: list[PbsError], out: bytes = b"") -> PbsReply:
-    """Return the answer to an order to several: a complaint for each that was not done, the last one's code."""
-    return PbsReply(
-        out, "".join(f"{program}: {complaint}\n" for complaint in complaints), complaints[-1].code if complaints else 0
-    )
 
 
 POWER = "power_provisioning"

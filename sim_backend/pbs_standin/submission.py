@@ -113,7 +113,8 @@ def _job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, index
     wants = options.wants
     limit = limit_s(wants.get("walltime"))
     layout = parse_tasks(tasks) if (tasks := req_information(options.tasks)) else None
-    request = "" if layout else wants.get("select") or wants.get("nodes") or _plain_request(wants)
+    plain = f"{wants['procs']}:ppn=1" if "procs" in wants else f"1:ncpus={wants.get('ncpus', '1')}"
+    request = "" if layout else wants.get("select") or wants.get("nodes") or plain
     naps = [float(each) for each in _SLEEP.findall(script)]
     place = wants.get("place", "free")
     after = options.extra.get("depend", "")
@@ -143,10 +144,6 @@ def _job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, index
             "variables": "\x1f".join(f"{name}={value}" for name, value in options.variables.items()),
         },
     )
-
-
-def _plain_request(wants: dict[str, str]) -> str:
-    return f"{wants['procs']}:ppn=1" if "procs" in wants else f"1:ncpus={wants.get('ncpus', '1')}"
 
 
 MODIFYJOB, QUEUEJOB = "offpeak_modifyjob", "offpeak_queuejob"

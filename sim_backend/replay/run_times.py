@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.jobs import Jobs
+from offpeak.model.jobs import Jobs, make_jobs
 from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs
 from plugin.capacity.port import CapacityPolicy
 from predictors.choice import NAIVE, USED, ChoiceMemory, ChoiceRule, learn_errors, new_choice
@@ -57,19 +57,9 @@ class SubmittedJobs:
     def as_questions(self) -> Jobs:
         """Return the jobs as questions for a predictor."""
         nothing = np.full(len(self.user), NOT_YET)
-        return Jobs(
-            job_id=np.arange(len(self.user)),
-            submit_s=nothing,
-            runtime_s=nothing,
-            estimate_s=np.where(self.limit_s == NO_LIMIT, UNLIMITED_S, self.limit_s),
-            size=np.maximum(self.nodes, 1),
-            user=self.user,
-            group=nothing,
-            queue=nothing,
-            application=self.application,
-            logged_start_s=nothing,
-            node_power_w=np.full(len(self.user), np.nan),
-        )
+        limit_s = np.where(self.limit_s == NO_LIMIT, UNLIMITED_S, self.limit_s)
+        jobs = make_jobs(nothing, np.maximum(self.nodes, 1), nothing, limit_s)
+        return replace(jobs, job_id=jobs.job_id - 1, user=self.user, application=self.application)
 
 
 SUBMITTED, AWAITED = range(2)

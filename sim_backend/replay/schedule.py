@@ -141,7 +141,8 @@ def replay(
     if policy.rules.policy == ARRIVAL:
         peaks = NO_PEAKS
     for until_s, submitted in steps(jobs, workload, policy, state):
-        _advance(workload, peaks, policy, state, until_s, machine_size=machine_size, job_id=jobs.job_id)
+        while advance(workload, peaks, policy.rules, machine_size, state, until_s) == DECIDE:
+            decide_window(workload, peaks, policy, state, jobs.job_id)
         if progress:
             progress(submitted)
     return Schedule(state.start_s, state.start_s + workload.runtime_s, time.perf_counter() - begin)
@@ -155,20 +156,6 @@ def steps(jobs: Jobs, workload: Workload, policy: Policy, state: State) -> Itera
     for last in range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP):
         yield int(jobs.submit_s[last]), last
     yield NEVER - 1, len(jobs)
-
-
-def _advance(
-    workload: Workload,
-    peaks: PeakTimes,
-    policy: Policy,
-    state: State,
-    until_s: int,
-    *,
-    machine_size: int,
-    job_id: Int64,
-) -> None:
-    while advance(workload, peaks, policy.rules, machine_size, state, until_s) == DECIDE:
-        decide_window(workload, peaks, policy, state, job_id)
 
 
 def decide_window(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:

@@ -14,7 +14,7 @@ from offpeak.errors import BadTrace
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
-from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
+from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace, make_jobs
 from offpeak.model.limits import SitePriority
 from offpeak.model.local_time import date_text, parse_zone
 from offpeak.model.step_series import Series
@@ -52,19 +52,7 @@ FEW_JOBS = 100
 """A log with fewer jobs does not count as the last days of a busy machine: it is complete from its first start on."""
 
 _NONE = np.empty(0, np.int64)
-NO_JOBS = Jobs(
-    job_id=_NONE,
-    submit_s=_NONE,
-    runtime_s=_NONE,
-    estimate_s=_NONE,
-    size=_NONE,
-    user=_NONE,
-    group=_NONE,
-    queue=_NONE,
-    application=_NONE,
-    logged_start_s=_NONE,
-    node_power_w=np.empty(0),
-)
+NO_JOBS = make_jobs(_NONE, _NONE, _NONE, _NONE)
 
 
 def known_period_s(jobs: Jobs) -> tuple[int, int]:

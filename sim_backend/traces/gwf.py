@@ -16,10 +16,10 @@ from pyarrow import csv
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.model.jobs import Trace
 from offpeak.model.local_time import zone_text
 from offpeak.model.request import Chunk, Request
-from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, request_classes, trace_of
+from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, rejected_jobs, request_classes, trace_of
 from sim_backend.traces.swf.lines import LARGEST, NUMBER, SUBMIT, split_lines, without_lines
 from sim_backend.traces.swf.read import (
     APPLICATION,
@@ -134,8 +134,8 @@ def gwf_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
     unknown, empty = columns.get("runtime_s") < 0, columns.get("processors") <= 0
     job_id = columns.get("job_id")
     rejected = (
-        *_rejected("run time unknown (-1)", job_id[unknown]),
-        *_rejected("no processors", job_id[empty & ~unknown]),
+        *rejected_jobs("run time unknown (-1)", job_id[unknown]),
+        *rejected_jobs("no processors", job_id[empty & ~unknown]),
     )
     kept = np.flatnonzero(~(unknown | empty))
     del job_id, unknown, empty
@@ -246,7 +246,3 @@ def _requests(processors: Int64, memory: CodedNames, partition: CodedNames) -> t
 
     request, requests = request_classes((processors, memory.code, partition.code), request_of)
     return (request, requests) if requests else (None, ())
-
-
-def _rejected(reason: str, job_ids: Int64) -> tuple[RejectedJobs, ...]:
-    return (RejectedJobs(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace
-from offpeak.model.request import Request
+from offpeak.model.request import Chunk, Request
 from offpeak.text import counted
 
 SEGMENT_ROWS = 1 << 16
@@ -208,7 +208,11 @@ def trace_of(
         time_zone=time_zone,
         rejected=rejected,
         skipped_lines=skipped_lines,
-        notes=(*_unit_notes(units_per_node), *_estimate_notes(len(without_estimate)), *notes),
+        notes=(
+            *_unit_notes(units_per_node),
+            *note_on(len(without_estimate), "without a time limit: the run time is used"),
+            *notes,
+        ),
         names=names,
         units_per_node=units_per_node,
         without_estimate=without_estimate,
@@ -260,16 +264,22 @@ def _draw_w(energy_j: Float64 | None, runtime_s: Int64, size: Int64) -> Float64:
     return draw_w
 
 
+def rejected_jobs(reason: str, job_ids: Int64) -> tuple[RejectedJobs, ...]:
+    """Return the jobs as rejected for the reason, () without jobs."""
+    return (RejectedJobs(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()
+
+
+def note_on(count: int, what: str, noun: str = "job") -> tuple[str, ...]:
+    """Return a note on so many jobs, () without any."""
+    return (f"{counted(count, noun)} {what}",) if count else ()
+
+
 def _unit_notes(units_per_node: int | None) -> tuple[str, ...]:
     if units_per_node is None:
         return ("counted in processors: the log does not say on how many nodes the jobs ran",)
     if units_per_node == 1:
         return ()
     return ("jobs share nodes: use is counted in processors",)
-
-
-def _estimate_notes(count: int) -> tuple[str, ...]:
-    return (f"{counted(count, 'job')} without a time limit: the run time is used",) if count else ()
 
 
 class Codes:
@@ -306,10 +316,8 @@ class Codes:
         borne[code] = True
         borne[-1] = False
         number = np.where(borne, np.cumsum(borne) - 1, -1)
-        names = tuple(
-            name.decode(errors="replace") for name, is_borne in zip(self._codes, borne, strict=False) if is_borne
-        )
-        return CodedNames(number[code], names)
+        names = zip(self._codes, borne, strict=False)
+        return CodedNames(number[code], tuple(name.decode(errors="replace") for name, is_borne in names if is_borne))
 
 
 LARGEST_KEY = 2**62
@@ -330,15 +338,13 @@ def request_classes(
     of_kind = np.full(len(kinds), -1)
     for number, row in enumerate(zip(*(column[first].tolist() for column in columns), strict=True)):
         request = request_of(row)
-        if request is not None and _makes_sense(request):
+        if request is not None and request.chunks and all(map(_makes_sense, request.chunks)):
             of_kind[number] = numbers.setdefault(request, len(numbers))
     return of_kind[np.searchsorted(kinds, kind)], tuple(numbers)
 
 
-def _makes_sense(request: Request) -> bool:
-    return bool(request.chunks) and all(
-        1 <= chunk.copies <= MOST and max(chunk.cores, chunk.memory_mib, chunk.gpus) <= MOST for chunk in request.chunks
-    )
+def _makes_sense(chunk: Chunk) -> bool:
+    return 1 <= chunk.copies <= MOST and max(chunk.cores, chunk.memory_mib, chunk.gpus) <= MOST
 
 
 def _row_kinds(columns: Sequence[Int64]) -> Int64:

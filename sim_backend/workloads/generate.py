@@ -13,6 +13,7 @@ runs one kind of program, whose draw per node, between 100 and 300 W, varies by 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -220,17 +221,15 @@ def generate_jobs(request: LogRequest) -> Jobs:
     """Generate the log's jobs; the same request gives the same jobs. Raises BadInput."""
     if request.model not in MODELS:
         raise BadInput(f"unknown workload model {request.model!r}", hint=did_you_mean(request.model, MODELS))
-    estimates = modelled_estimates_s if has_modelled_estimates(request) else draw_estimates_s
+    estimates: Estimates = draw_estimates_s
+    if has_modelled_estimates(request):
+        # The limit of the site is two days.
+        estimates = partial(tsafrir_estimates_s, longest_s=LONGEST_LIMIT_H * HOUR_S)
     size, seed, load = request.nodes, request.seed, request.load
     if request.model == MIXED:
         return mixed_jobs(request.jobs, machine_size=size, seed=seed, load=load, estimates=estimates)
     model = ONE_KIND[request.model]
     return lublin_jobs(request.jobs, machine_size=size, seed=seed, load=load, model=model, estimates=estimates)
-
-
-def modelled_estimates_s(runtime_s: Int64, rng: Generator) -> Int64:
-    """Draw the estimates [s] of users of a site with a limit of two days, as in `tsafrir_estimates_s`."""
-    return tsafrir_estimates_s(runtime_s, longest_s=LONGEST_LIMIT_H * HOUR_S, rng=rng)
 
 
 def has_modelled_estimates(request: LogRequest) -> bool:

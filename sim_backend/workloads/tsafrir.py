@@ -140,7 +140,7 @@ FEWEST_JOBS = 200
 SHORTEST_LIMIT_S = 100 * MINUTE_S  # below, there are no twenty multiples of five minutes
 
 
-def tsafrir_estimates_s(runtime_s: Int64, *, longest_s: int, rng: Generator) -> Int64:
+def tsafrir_estimates_s(runtime_s: Int64, rng: Generator, *, longest_s: int) -> Int64:
     """Draw the limits [s] that the users of these jobs request; none is below its run time, `longest_s` is the longest.
 
     Raises BadInput for fewer than 200 jobs, or if `longest_s` is below a run time or below 100 minutes.

@@ -17,6 +17,7 @@ from numpy.random import Generator
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import HOUR_S
+from offpeak.model.jobs import make_jobs
 from offpeak.model.step_series import Series, StepIntegral, integrate_constant, integrate_series
 from offpeak.model.weighing import Weights
 from offpeak.settings.replay import SchedulingSettings
@@ -29,7 +30,6 @@ from sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, Sim
 from sim_backend.grid.sites import GridSchedule, outcome_of
 from sim_backend.replay.policy import parse_policy
 from studies.day_ahead.inputs import PricePlace, SiteDemand, daily_prices, draw, forecasts, place_of
-from studies.logs import make_jobs
 
 TIME_PCT = 92.5
 """The weight of time that the paper chose for NorduGrid [%]: section 5.7.1."""

@@ -44,10 +44,7 @@ LOG_NOTE = (
 
 
 def nordugrid(order: StudyOrder, progress: Progress) -> Report:
-    """Run the experiments whose results `order.out` does not have, and return the report.
-
-    Raises BadInput without the folder of prices.
-    """
+    """Return the report, of results that `order.out` has or that are computed now."""
     need_or_tools()
     order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
     zones, folder, out = places(order.prices, order.out), Path(order.prices or ""), folder_for(order.out)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.jobs import make_jobs
 from offpeak.model.schedule_metrics import bounded_slowdown
 from offpeak.model.step_series import Series, StepIntegral, integrate_constant, integrate_series
 from offpeak.model.weighing import Weights
@@ -48,7 +49,6 @@ from studies.day_ahead.inputs import (
     places,
     site_rows,
 )
-from studies.logs import make_jobs
 
 BANDWIDTH_MB_PER_S = 250.0
 """Ours: a file transfer at 2 Gbit/s between any two places, of the order of GridFTP over links of 10 Gbit/s."""

@@ -35,19 +35,21 @@ from studies.day_ahead.tables import (
     strategies_table,
     weights_table,
 )
-from studies.figures import (
+from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from studies.report import (
     BLUE,
     GREEN,
     GREY,
     ORANGE,
+    Report,
+    StudyTable,
     add_legend,
     draw_figure,
+    folder_for,
     plot_dots,
     plot_line,
     require_matplotlib,
 )
-from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
-from studies.report import Report, StudyTable, folder_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,10 +92,7 @@ TABLES: tuple[Callable[[DayAheadResults], StudyTable], ...] = (
 
 
 def day_ahead(order: StudyOrder, progress: Progress) -> Report:
-    """Run the experiments whose results `order.out` does not have, and return the report.
-
-    Raises BadInput without the folder of prices.
-    """
+    """Return the report, of results that `order.out` has or that are computed now."""
     need_or_tools()
     order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
     require_matplotlib()

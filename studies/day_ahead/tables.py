@@ -6,6 +6,8 @@ paper's figures are its Tables 4 to 8 for XSEDE: response in minutes, cost in do
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import attrgetter
 
 from offpeak.model.constants import MINUTE_S
 from studies.day_ahead.run import POWERS, SIZE_EDGES_CORE_H, DayAheadExperiment, DayAheadResult, StrategyCase
@@ -55,21 +57,6 @@ def by_weight() -> list[StrategyCase]:
     return [StrategyCase("mcmf", weight_pct) for weight_pct in WEIGHTS_PCT]
 
 
-def by_error() -> list[StrategyCase]:
-    """Return MCMF by the error of predicted waits."""
-    return [StrategyCase("mcmf", wrong_h=hours) for hours in WRONG_H]
-
-
-def by_most() -> list[StrategyCase]:
-    """Return MCMF by MaxQ."""
-    return [StrategyCase("mcmf", most=most) for most in MOST]
-
-
-def by_share() -> list[StrategyCase]:
-    """Return MCMF by the share of jobs that go to the broker."""
-    return [StrategyCase("mcmf", brokered_pct=share_pct) for share_pct in BROKERED_PCT]
-
-
 ALWAYS = (*STRATEGIES.values(), StrategyCase("mcmf", wrong_h=6.0), *CYCLES.values())
 """The cases that the claims rest on: each is replayed as often as requested."""
 FEW = 3
@@ -81,9 +68,9 @@ def cases() -> list[StrategyCase]:
     every = (
         *ALWAYS,
         *by_weight(),
-        *by_error(),
-        *by_most(),
-        *by_share(),
+        *(StrategyCase("mcmf", wrong_h=hours) for hours in WRONG_H),
+        *(StrategyCase("mcmf", most=most) for most in MOST),
+        *(StrategyCase("mcmf", brokered_pct=share_pct) for share_pct in BROKERED_PCT),
         INFORMED,
         EACH_MINUTE,
         *WITH_DATA.values(),
@@ -200,24 +187,8 @@ RANGES = "In brackets the 95 % confidence interval of the mean over the replays.
 HEADERS = ("response", "paper", "shorter", "paper", "cost", "paper", "cheaper", "paper")
 
 
-def response(result: DayAheadResult) -> float:
-    """Return the mean response [min]."""
-    return result.response_min
-
-
-def cost(result: DayAheadResult) -> float:
-    """Return the cost of all jobs [USD]."""
-    return result.cost_usd
-
-
-def strategies_table(results: DayAheadResults) -> StudyTable:
-    """Return Table 4 beside ours."""
-    return _beside(results, STRATEGIES, TABLE_4, "strategies", "Table 4: strategies on XSEDE")
-
-
-def data_table(results: DayAheadResults) -> StudyTable:
-    """Return Table 7 beside ours."""
-    return _beside(results, WITH_DATA, TABLE_7, "data", "Table 7: jobs whose data has to move")
+response: Callable[[DayAheadResult], float] = attrgetter("response_min")
+cost: Callable[[DayAheadResult], float] = attrgetter("cost_usd")
 
 
 def _beside(
@@ -237,6 +208,12 @@ def _beside(
     )
 
 
+strategies_table = partial(
+    _beside, cases=STRATEGIES, paper=TABLE_4, name="strategies", title="Table 4: strategies on XSEDE"
+)
+data_table = partial(_beside, cases=WITH_DATA, paper=TABLE_7, name="data", title="Table 7: jobs whose data has to move")
+
+
 def _row(
     results: DayAheadResults, case: StrategyCase, home: StrategyCase, paper: Mapping[tuple[str, float], CostRow]
 ) -> tuple[TableCell, ...]:
@@ -251,32 +228,6 @@ def _row(
         results.less_pct(case, home, cost),
         100 * (1 - theirs.cost_usd / base.cost_usd),
     )
-
-
-def weights_table(results: DayAheadResults) -> StudyTable:
-    """Return response and cost by w_t."""
-    labelled = {f"{weight_pct:g} %": StrategyCase("mcmf", weight_pct) for weight_pct in WEIGHTS_PCT}
-    return _changed(results, labelled, "weights", "Figures 4 and 9: MCMF by the weight of time", "w_t")
-
-
-def most_table(results: DayAheadResults) -> StudyTable:
-    """Return response and slowdown by MaxQ, and with the jobs of a cycle considered together."""
-    labelled = {"any number" if most is None else str(most): StrategyCase("mcmf", most=most) for most in MOST}
-    labelled["any number, jobs of a cycle know of each other"] = INFORMED
-    labelled["2, a cycle each minute"] = EACH_MINUTE
-    return _changed(results, labelled, "most", "Figure 11: MCMF by the jobs that a system takes in a cycle", "MaxQ")
-
-
-def cycles_table(results: DayAheadResults) -> StudyTable:
-    """Return response and cost with larger MaxQ and shorter cycles."""
-    labelled = {"INST": STRATEGIES["INST"], **CYCLES}
-    return _changed(results, labelled, "cycles", "Table 4 with more jobs a cycle, and more cycles", "strategy")
-
-
-def shares_table(results: DayAheadResults) -> StudyTable:
-    """Return response and cost by f_g."""
-    labelled = {f"{share_pct} %": StrategyCase("mcmf", brokered_pct=share_pct) for share_pct in BROKERED_PCT}
-    return _changed(results, labelled, "shares", "Figure 10: MCMF by the share of jobs that go to the broker", "f_g")
 
 
 def _changed(
@@ -300,6 +251,40 @@ def _changed(
             for label, case in cases.items()
         ),
     )
+
+
+weights_table = partial(
+    _changed,
+    cases={f"{weight_pct:g} %": StrategyCase("mcmf", weight_pct) for weight_pct in WEIGHTS_PCT},
+    name="weights",
+    title="Figures 4 and 9: MCMF by the weight of time",
+    what="w_t",
+)
+most_table = partial(
+    _changed,
+    cases={
+        **{"any number" if most is None else str(most): StrategyCase("mcmf", most=most) for most in MOST},
+        "any number, jobs of a cycle know of each other": INFORMED,
+        "2, a cycle each minute": EACH_MINUTE,
+    },
+    name="most",
+    title="Figure 11: MCMF by the jobs that a system takes in a cycle",
+    what="MaxQ",
+)
+cycles_table = partial(
+    _changed,
+    cases={"INST": STRATEGIES["INST"], **CYCLES},
+    name="cycles",
+    title="Table 4 with more jobs a cycle, and more cycles",
+    what="strategy",
+)
+shares_table = partial(
+    _changed,
+    cases={f"{share_pct} %": StrategyCase("mcmf", brokered_pct=share_pct) for share_pct in BROKERED_PCT},
+    name="shares",
+    title="Figure 10: MCMF by the share of jobs that go to the broker",
+    what="f_g",
+)
 
 
 def errors_table(results: DayAheadResults) -> StudyTable:

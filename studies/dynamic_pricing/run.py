@@ -185,29 +185,9 @@ def draw_power_w(distribution: str, ratio: float, jobs: Jobs, rng: Generator) ->
     return LOWEST_W * (1 + (ratio - 1) * DISTRIBUTIONS[distribution](jobs, rng))
 
 
-def _uniform(jobs: Jobs, rng: Generator) -> Float64:
-    return rng.random(len(jobs))
-
-
-def _two_kinds(jobs: Jobs, rng: Generator) -> Float64:
-    return rng.integers(2, size=len(jobs)).astype(np.float64)
-
-
-def _three_kinds(jobs: Jobs, rng: Generator) -> Float64:
-    return rng.integers(3, size=len(jobs)) / 2
-
-
 def _by_user(jobs: Jobs, rng: Generator) -> Float64:
     users, user = np.unique(jobs.user, return_inverse=True)
     return rng.random(len(users))[user]
-
-
-def _more_power_for_wide_jobs(jobs: Jobs, rng: Generator) -> Float64:
-    return _place(jobs.size, rng)
-
-
-def _more_power_for_heavy_jobs(jobs: Jobs, rng: Generator) -> Float64:
-    return _place(jobs.size * jobs.runtime_s, rng)
 
 
 def _place(value: NDArray[np.int64], rng: Generator) -> Float64:
@@ -219,12 +199,12 @@ def _place(value: NDArray[np.int64], rng: Generator) -> Float64:
 
 
 DISTRIBUTIONS: Mapping[str, Callable[[Jobs, Generator], Float64]] = {
-    "uniform": _uniform,
-    "two kinds": _two_kinds,
-    "three kinds": _three_kinds,
+    "uniform": lambda jobs, rng: rng.random(len(jobs)),
+    "two kinds": lambda jobs, rng: rng.integers(2, size=len(jobs)).astype(np.float64),
+    "three kinds": lambda jobs, rng: rng.integers(3, size=len(jobs)) / 2,
     "by user": _by_user,
-    "wide jobs hungry": _more_power_for_wide_jobs,
-    "heavy jobs hungry": _more_power_for_heavy_jobs,
+    "wide jobs hungry": lambda jobs, rng: _place(jobs.size, rng),
+    "heavy jobs hungry": lambda jobs, rng: _place(jobs.size * jobs.runtime_s, rng),
 }
 """Each job's place between the lowest power (0) and the highest (1), by name."""
 
@@ -265,14 +245,15 @@ def _policy(name: str, setup: PricingSetup) -> Policy:
 def _result(comparison: Comparison, number: int, meter: StepIntegral) -> PricingPolicyResult:
     run, outcome = comparison.runs[number], comparison.outcomes[number]
     usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
-    as_run = _used(meter, usage)
+    as_run, last_s = _used(meter, usage), int(comparison.case.jobs.submit_s[-1])
+    start_s, end_s = (np.minimum(times_s, last_s) for times_s in (usage.start_s, usage.end_s))
     return PricingPolicyResult(
         policy=run.policy,
         mean_wait_s=outcome.mean_wait_s,
         utilization=outcome.utilization,
         as_run=as_run,
         at_start=_at_start(meter, usage, as_run),
-        until_last_submission=_used(meter, _until(usage, int(comparison.case.jobs.submit_s[-1]))),
+        until_last_submission=_used(meter, replace(usage, start_s=start_s, end_s=end_s, until_s=last_s)),
     )
 
 
@@ -287,11 +268,6 @@ def _at_start(meter: StepIntegral, usage: Usage, as_run: PricedUse) -> PricedUse
     energy_j = usage.size * usage.node_power_w * (usage.end_s - usage.start_s)
     on_peak_j = float(np.dot(energy_j, on_peak))
     return replace(as_run, on_peak_j=on_peak_j, off_peak_j=float(energy_j.sum()) - on_peak_j)
-
-
-def _until(usage: Usage, until_s: int) -> Usage:
-    start_s, end_s = (np.minimum(times_s, until_s) for times_s in (usage.start_s, usage.end_s))
-    return replace(usage, start_s=start_s, end_s=end_s, until_s=until_s)
 
 
 def _perfect(baseline: PricedUse, comparison: Comparison, meter: StepIntegral) -> PricedUse:

@@ -1,32 +1,348 @@
-"""The study as a whole: plans the experiments, runs those without a result, and builds the report and its figure."""
+"""The study as a whole: its experiments, its tables, its figure, and its report.
 
-from collections.abc import Sequence
+The tables: savings of every log beside the paper's, what the paper's figures imply, and each assumption.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pydantic import TypeAdapter
 
-from studies.dynamic_pricing.plan import PricingSubject, ladder_of, paper_subjects, planned, subjects_of
-from studies.dynamic_pricing.run import PricingExperiment, PricingResult, PricingSetup, run
-from studies.dynamic_pricing.tables import (
-    POLICIES,
-    PricingResults,
-    alone_table,
-    frequency_table,
-    implied_table,
-    ladder_table,
-    letter_table,
-    logs_table,
-    paper_table,
-    ratios_table,
+from offpeak.display import percent_text
+from offpeak.model.constants import HOUR_S
+from studies.dynamic_pricing.plan import (
+    ANL_BGP,
+    BOUNDS,
+    NO_IDLE_POWER,
+    PERIODS_S,
+    POWER_RATIOS,
+    PRICE_RATIOS,
+    SDSC_BLUE,
+    PricingSubject,
+    Variant,
+    changes_alone,
+    experiments,
+    implied_on_peak_share,
+    ladder_of,
+    letter_change,
+    paper_subjects,
+    period_change,
+    period_text,
+    planned,
+    ratio_change,
+    subjects_of,
 )
-from studies.figures import BLUE, ORANGE, add_legend, dodge, draw_figure, label_rows, plot_ranges, require_matplotlib
+from studies.dynamic_pricing.run import (
+    PricingExperiment,
+    PricingResult,
+    PricingSetup,
+    arranged,
+    ceiling_pct,
+    run,
+    saved_pct,
+)
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import GENERATED, LogSource, find_logs, generated_note, read_log
-from studies.report import Report, StudyTable
+from studies.logs import GENERATED, LogSource, find_logs, generated_note, offered_load, read_log
+from studies.report import (
+    BLUE,
+    ORANGE,
+    Range,
+    Report,
+    StudyTable,
+    TableCell,
+    add_legend,
+    dodge,
+    draw_figure,
+    label_rows,
+    plot_ranges,
+    range_of,
+    require_matplotlib,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+GREEDY, KNAPSACK = 1, 2
+"""The positions of the policies in a setup, after the baseline."""
+
+
+@dataclass(frozen=True)
+class PricingResults:
+    """All results of the study."""
+
+    results: Mapping[PricingExperiment, PricingResult]
+    replays: Replays
+
+    def each(self, subject: PricingSubject, variant: Variant, figure: Callable[[PricingResult], float]) -> list[float]:
+        """Return a figure of each replay, the mean over the months where these are apart."""
+        groups = experiments(variant, subject.log.source.name, subject.months, self.replays)
+        return [fmean(figure(self.results[experiment]) for experiment in group) for group in groups]
+
+    def saved(self, subject: PricingSubject, variant: Variant, policy: int) -> Range:
+        """Return what a policy saves [%]."""
+        return range_of(self.each(subject, variant, partial(saved_pct, at=policy, bill=variant.bill)))
+
+    def saved_more(self, subject: PricingSubject, variant: Variant, base: Variant, policy: int) -> Range:
+        """Return by how many points it saves more than in another variant, in the same replays."""
+        figures = (
+            self.each(subject, compared, partial(saved_pct, at=policy, bill=compared.bill))
+            for compared in (variant, base)
+        )
+        return range_of([here - there for here, there in zip(*figures, strict=True)])
+
+    def ceiling(self, subject: PricingSubject, variant: Variant) -> Range:
+        """Return what the best order could save [%] if node-hours on-peak stayed the same."""
+        return range_of(self.each(subject, variant, partial(ceiling_pct, bill=variant.bill)))
+
+    def utilization(self, subject: PricingSubject, variant: Variant, policy: int) -> float:
+        """Return the mean utilization [%]."""
+        return 100 * fmean(self.each(subject, variant, lambda result: result.policies[policy].utilization))
+
+    def wait_s(self, subject: PricingSubject, variant: Variant, policy: int) -> float:
+        """Return the mean of the mean waits [s]."""
+        return fmean(self.each(subject, variant, lambda result: result.policies[policy].mean_wait_s))
+
+
+RANGES = "In brackets the lowest and the highest of the replays."
+POLICIES = {"greedy": GREEDY, "knapsack": KNAPSACK}
+
+
+def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+    """Return a row for each log: its properties, and what the policies save at the starting point."""
+    return StudyTable(
+        "logs",
+        "Every log at its original load, at the starting point",
+        "Savings in per cent of the bill under EASY. The ceiling is the saving of the best order if on-peak and "
+        "off-peak hours keep their node-hours. Run: the mean run time of jobs by node-hours; it and the mean waits are "
+        f"in hours. {RANGES}",
+        (
+            "log",
+            "jobs",
+            "load",
+            "run",
+            "ceiling",
+            *POLICIES,
+            "knapsack to the letter",
+            "wait EASY",
+            *(f"wait {name}" for name in POLICIES),
+        ),
+        tuple(_log_row(results, subject) for subject in subjects),
+    )
+
+
+def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[TableCell, ...]:
+    jobs, size = arranged(subject.log, subject.base.setup)
+    letter = letter_change(subject.base.setup.max_postponement_s).of(subject.base)
+    return (
+        subject.name,
+        f"{len(jobs):,}",
+        percent_text(100 * offered_load(jobs, size)),
+        float(np.average(jobs.runtime_s, weights=jobs.size * jobs.runtime_s)) / HOUR_S,
+        results.ceiling(subject, subject.base),
+        *(results.saved(subject, subject.base, policy) for policy in POLICIES.values()),
+        results.saved(subject, letter, GREEDY),
+        *(results.wait_s(subject, subject.base, policy) / HOUR_S for policy in (0, *POLICIES.values())),
+    )
+
+
+def paper_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+    """Return the paper's first table beside ours."""
+    headers = [header for ratio in PRICE_RATIOS for header in (f"prices 1:{ratio:g}", f"paper 1:{ratio:g}")]
+    return StudyTable(
+        "paper",
+        "The paper's ratios",
+        f"Savings in per cent by power ratio and price ratio. {RANGES}",
+        ("log", "paper's log", "power", "policy", *headers),
+        tuple(
+            _paper_row(results, subject, power_ratio, policy)
+            for subject in subjects
+            for power_ratio in POWER_RATIOS
+            for policy in POLICIES
+        ),
+    )
+
+
+def _paper_row(
+    results: PricingResults, subject: PricingSubject, power_ratio: float, policy: str
+) -> tuple[TableCell, ...]:
+    theirs = subject.paper.savings[power_ratio, policy] if subject.paper else (None,) * len(PRICE_RATIOS)
+    cells: list[TableCell] = []
+    for price_ratio, figure in zip(PRICE_RATIOS, theirs, strict=True):
+        variant = ratio_change(power_ratio, price_ratio).of(subject.base)
+        cells += [results.saved(subject, variant, POLICIES[policy]), figure]
+    return (subject.name, subject.paper.name if subject.paper else "", f"1:{power_ratio:g}", policy, *cells)
+
+
+def ratios_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+    """Return the savings at the paper's ratios for every log, means alone."""
+    return StudyTable(
+        "ratios",
+        "The paper's ratios on every log at its original load",
+        "Mean savings in per cent by power ratio and price ratio.",
+        ("log", "power", *(f"{policy} 1:{ratio:g}" for policy in POLICIES for ratio in PRICE_RATIOS)),
+        tuple(_ratio_row(results, subject, power_ratio) for subject in subjects for power_ratio in POWER_RATIOS),
+    )
+
+
+def _ratio_row(results: PricingResults, subject: PricingSubject, power_ratio: float) -> tuple[TableCell, ...]:
+    variants = [ratio_change(power_ratio, price_ratio).of(subject.base) for price_ratio in PRICE_RATIOS]
+    means = (results.saved(subject, variant, policy).mean for policy in POLICIES.values() for variant in variants)
+    return (subject.name, f"1:{power_ratio:g}", *means)
+
+
+def implied_table() -> StudyTable:
+    """Return the on-peak share that the paper's savings imply, by price ratios."""
+    rows: list[tuple[TableCell, ...]] = []
+    for paper in (ANL_BGP, SDSC_BLUE):
+        for (power_ratio, policy), (first, *others) in paper.savings.items():
+            pairs = zip(PRICE_RATIOS[1:], others, strict=True)
+            shares = (implied_on_peak_share(price_ratio, saving / first) for price_ratio, saving in pairs)
+            rows.append((paper.name, f"1:{power_ratio:g}", policy, *shares))
+    return StudyTable(
+        "implied",
+        "The share of energy used on-peak that the paper's own figures imply",
+        "From the savings at two price ratios each. No policy knows the ratio, so both figures of a row must agree, "
+        "and the rows of a log must nearly agree.",
+        ("paper's log", "power", "policy", *(f"from 1:3 and 1:{ratio:g}" for ratio in PRICE_RATIOS[1:])),
+        tuple(rows),
+    )
+
+
+BOTH = (GREEDY, KNAPSACK)
+START = ("starting point", "")
+
+
+def alone_table(results: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
+    """Return a row for each change that is made alone on a log."""
+    base = subject.base
+    rows = [(*START, *_saved(results, subject, base, base))]
+    rows += [
+        (change.what, change.how, *_saved(results, subject, change.of(base), base)) for change in changes_alone(subject)
+    ]
+    return StudyTable(
+        f"alone{number}",
+        f"One assumption at a time: {subject.name}",
+        "Savings in per cent, and the difference from the starting point in percentage points over the same replays; a "
+        "difference whose bracket contains 0 may be random.",
+        ("assumption", "changed to", "greedy", "more", "knapsack", "more"),
+        tuple(rows),
+    )
+
+
+def ladder_table(results: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
+    """Return a row for each rung: changes one after the other, each on top of those before."""
+    before = subject.base
+    rows = [(*START, *_saved(results, subject, before, before), results.ceiling(subject, before))]
+    for change, variant in ladder_of(subject):
+        # Where whole jobs have the price of their start the ceiling is none.
+        ceiling = results.ceiling(subject, variant) if variant.bill.metered == "as_run" else None
+        rows.append((change.what, change.how, *_saved(results, subject, variant, before), ceiling))
+        before = variant
+    return StudyTable(
+        f"ladder{number}",
+        f"Cumulative changes: {subject.name}",
+        "Savings in per cent with this change and all above it, the percentage points that it adds, and the saving of "
+        "the best order if on-peak and off-peak hours keep their node-hours. " + _paper_note(subject),
+        ("assumption", "changed to", "greedy", "added", "knapsack", "added", "ceiling"),
+        tuple(rows),
+    )
+
+
+def _paper_note(subject: PricingSubject) -> str:
+    if subject.paper is None:
+        return ""
+    greedy, knapsack = (subject.paper.savings[3.0, policy][0] for policy in ("greedy", "knapsack"))
+    return f"The paper has {greedy:.2f} and {knapsack:.2f} on {subject.paper.name}."
+
+
+def _saved(results: PricingResults, subject: PricingSubject, variant: Variant, base: Variant) -> tuple[TableCell, ...]:
+    cells: list[TableCell] = []
+    for policy in BOTH:
+        more: Range | None = results.saved_more(subject, variant, base, policy) if variant != base else None
+        cells += [results.saved(subject, variant, policy), more]
+    return tuple(cells)
+
+
+def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+    """Return a row for each period: savings, utilizations and waits, the paper's beside them."""
+    return StudyTable(
+        "frequency",
+        "Scheduling frequency",
+        "One pass in each period. Savings, and utilizations from the first submission to the last end, in per cent; "
+        "mean wait in hours, and its change under the policies in seconds.",
+        (
+            "log",
+            "period",
+            "greedy",
+            "paper",
+            "knapsack",
+            "paper",
+            "utilization EASY, greedy, knapsack",
+            "paper FCFS, greedy, knapsack",
+            "wait EASY",
+            "greedy, knapsack",
+        ),
+        tuple(_frequency_row(results, subject, period_s) for subject in subjects for period_s in PERIODS_S),
+    )
+
+
+def _frequency_row(results: PricingResults, subject: PricingSubject, period_s: int) -> tuple[TableCell, ...]:
+    variant = period_change(period_s).of(subject.base)
+    greedy, knapsack = (results.saved(subject, variant, policy) for policy in BOTH)
+    theirs = subject.paper.frequencies.get(period_s) if subject.paper else None
+    waits_s = [results.wait_s(subject, variant, policy) for policy in (0, *BOTH)]
+    return (
+        subject.name,
+        period_text(period_s),
+        greedy,
+        theirs.greedy if theirs else None,
+        knapsack,
+        theirs.knapsack if theirs else None,
+        _listed([results.utilization(subject, variant, policy) for policy in (0, *BOTH)]),
+        _listed([theirs.fcfs_utilization, theirs.greedy_utilization, theirs.knapsack_utilization]) if theirs else None,
+        waits_s[0] / HOUR_S,
+        ", ".join(f"{wait_s - waits_s[0]:+,.0f}" for wait_s in waits_s[1:]),
+    )
+
+
+def _listed(figures: Sequence[float]) -> str:
+    return ", ".join(f"{figure:.1f}" for figure in figures)
+
+
+def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+    """Return the saving of the knapsack to the letter, by the time for which it may hold jobs back."""
+    return StudyTable(
+        "letter",
+        "The knapsack to the letter, which holds all jobs back on-peak",
+        "Unlike the others, this policy leaves nodes idle. A job that was overtaken or held back for longer than the "
+        "bound keeps its place. Savings and utilizations in per cent, mean waits in hours.",
+        (
+            "log",
+            "bound",
+            "saved",
+            "if idle nodes draw nothing",
+            "utilization EASY",
+            "to the letter",
+            "wait EASY",
+            "to the letter",
+        ),
+        tuple(_letter_row(results, subject, bound) for subject in subjects for bound in BOUNDS),
+    )
+
+
+def _letter_row(results: PricingResults, subject: PricingSubject, bound: str) -> tuple[TableCell, ...]:
+    variant = letter_change(BOUNDS[bound]).of(subject.base)
+    saved = (results.saved(subject, changed, 1) for changed in (variant, NO_IDLE_POWER.of(variant)))
+    utilizations = (results.utilization(subject, variant, policy) for policy in (0, 1))
+    waits_h = (results.wait_s(subject, variant, policy) / HOUR_S for policy in (0, 1))
+    return (subject.name, bound, *saved, *utilizations, *waits_h)
+
 
 RUN = "studies.dynamic_pricing.run"
 TITLE = "Dynamic pricing: Yang et al., SC 2013, re-run"
@@ -41,10 +357,7 @@ CLOCK_NOTE = (
 
 
 def dynamic_pricing(order: StudyOrder, progress: Progress) -> Report:
-    """Run the experiments whose results `order.out` does not have, and return the report.
-
-    Raises BadInput, CannotWrite or OffpeakError.
-    """
+    """Return the report, of results that `order.out` has or that are computed now."""
     require_matplotlib()
     logs, left_out = find_logs(order.logs)
     everywhere, studied = subjects_of(logs), paper_subjects(logs)

@@ -18,6 +18,7 @@ from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH
+from offpeak.model.jobs import make_jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import Usage, energy_and_charge, integrate_constant
@@ -34,7 +35,6 @@ from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.powered import PoweredMachine
 from studies.energy_carbon.paper import WALLTIME_S, WIDE_SHARE
 from studies.energy_carbon.run import NODES, Simulation, discipline, draw_jobs, energy_aware
-from studies.logs import make_jobs
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,6 @@ class FederationResult:
     energy_kwh: float
     co2_kg: float
     wait_h: float
-    turnaround_h: float
     duration_h: float
     jobs: tuple[int, ...]
     site_kwh: tuple[float, ...]
@@ -247,7 +246,6 @@ def result_of(grid: SimulatedGrid, schedule: GridSchedule, node_class: NodeClass
         energy_kwh=float(site_kwh.sum()),
         co2_kg=float(site_kwh @ cue) / 1000,
         wait_h=float((schedule.start_s - submit_s).mean()) / HOUR_S,
-        turnaround_h=float((schedule.end_s - submit_s).mean()) / HOUR_S,
         duration_h=(until_s - int(submit_s[0])) / HOUR_S,
         jobs=tuple(np.bincount(schedule.site, minlength=len(grid.sites)).tolist()),
         site_kwh=tuple(site_kwh.tolist()),
@@ -333,7 +331,6 @@ def _testbed_result(grid: SimulatedGrid, schedule: GridSchedule) -> FederationRe
         energy_kwh=sum(site_kwh),
         co2_kg=sum(testbed.cue * kwh for testbed, kwh in zip(TESTBEDS, site_kwh, strict=True)),
         wait_h=float((schedule.start_s - submit_s).mean()) / HOUR_S,
-        turnaround_h=float((schedule.end_s - submit_s).mean()) / HOUR_S,
         duration_h=max(elapsed_s) / HOUR_S,
         jobs=tuple(jobs),
         site_kwh=tuple(site_kwh),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
@@ -24,10 +25,25 @@ from studies.energy_carbon.federation import (
     SelectionCase,
     run,
 )
-from studies.energy_carbon.tables import DISCIPLINES
-from studies.figures import BAND, BLUE, GREEN, add_legend, draw_figure, label_rows, plot_ranges, require_matplotlib
+from studies.energy_carbon.single_site import DISCIPLINES
 from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
-from studies.report import Range, Report, StudyTable, TableCell, column_means, confidence_of, less_pct
+from studies.report import (
+    BAND,
+    BLUE,
+    GREEN,
+    Range,
+    Report,
+    StudyTable,
+    TableCell,
+    add_legend,
+    column_means,
+    confidence_of,
+    draw_figure,
+    label_rows,
+    less_pct,
+    plot_ranges,
+    require_matplotlib,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,14 +118,8 @@ WAYS = tuple((asleep, selection) for asleep in (False, True) for selection in SE
 """All but the normal scheduler with round-robin, against which they are measured."""
 
 
-def energy(result: FederationResult) -> float:
-    """Return the energy of all clusters [kWh]."""
-    return result.energy_kwh
-
-
-def co2(result: FederationResult) -> float:
-    """Return the emissions of all clusters [kg]."""
-    return result.co2_kg
+energy: Callable[[FederationResult], float] = attrgetter("energy_kwh")
+co2: Callable[[FederationResult], float] = attrgetter("co2_kg")
 
 
 def saved_table(results: FederationResults) -> StudyTable:
@@ -144,8 +154,7 @@ def _band(band: tuple[int, int] | None) -> str | None:
     return None if band is None else f"{band[0]} to {band[1]}"
 
 
-def _rows(results: FederationResults, figure: object) -> tuple[tuple[TableCell, ...], ...]:
-    assert callable(figure)
+def _rows(results: FederationResults, figure: Callable[[FederationResult], float]) -> tuple[tuple[TableCell, ...], ...]:
     return tuple(
         (
             percent_text(100 * load),
@@ -301,10 +310,7 @@ BENCH_NOTE = (
 
 
 def federation(order: StudyOrder, progress: Progress) -> Report:
-    """Run the experiments whose results `order.out` does not have, and return the report.
-
-    Raises BadInput, CannotWrite or OffpeakError.
-    """
+    """Return the report, of results that `order.out` has or that are computed now."""
     order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
     require_matplotlib()
     replays = Replays(order.replays, order.seed)

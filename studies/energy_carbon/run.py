@@ -13,12 +13,12 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.jobs import Jobs
+from offpeak.model.jobs import Jobs, make_jobs
 from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import DEPTHS, coming_up
 from offpeak.model.schedule_metrics import utilization
-from offpeak.model.step_series import Usage, integrate_constant
+from offpeak.model.step_series import integrate_constant
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import CapacityPolicy, Fleet
@@ -41,7 +41,7 @@ from studies.energy_carbon.paper import (
     MeasuredCluster,
     MeasuredPair,
 )
-from studies.logs import make_jobs
+from studies.logs import usage_of
 
 OF_DEFAULT, AS_MEASURED = "of the default run", "as measured"
 """Readings of the utilization, "the percentage of time when cluster resources are stressed with jobs relative to the
@@ -297,24 +297,15 @@ def energy_aware_run(
     """Return the energy-aware scheduler's run and its energy [J] until the last job ends, all nodes awake at first."""
     capacity = energy_aware(nodes, node_class, case.way, keeps=case.keeps)
     power_w = np.full(len(jobs), busy_w)
-    schedule = replay_powered(jobs, power_w, PoweredMachine(nodes, 1, node_class), discipline(AWARE), capacity)
-    return schedule, energy_j(jobs, power_w, schedule, node_class)
+    machine = PoweredMachine(nodes, 1, node_class)
+    schedule = replay_powered(jobs, power_w, machine, discipline(AWARE), capacity)
+    return schedule, energy_j(jobs, power_w, schedule, machine)
 
 
-def energy_j(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, node_class: NodeClass) -> float:
+def energy_j(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, machine: PoweredMachine) -> float:
     """Return the energy of the nodes from the first submission to the last end."""
-    log = schedule.node_log
-    usage = Usage(
-        size=jobs.size,
-        node_power_w=power_w,
-        start_s=schedule.start_s,
-        end_s=schedule.end_s,
-        machine_size=log.units,
-        idle_w=node_class.idle_w,
-        begin_s=int(jobs.submit_s[0]),
-        until_s=int(schedule.end_s.max()),
-    )
-    return node_energy_and_charge(integrate_constant(1.0), PoweredUsage(usage, log, node_class))[0].total
+    powered = PoweredUsage(usage_of(jobs, power_w, schedule, machine), schedule.node_log, machine.node_class)
+    return node_energy_and_charge(integrate_constant(1.0), powered)[0].total
 
 
 NODES = "dune"
@@ -331,7 +322,7 @@ def simulate(case: Simulation, rng: Generator) -> SimulationResult:
     normal_run, aware_run = (
         replay_powered(jobs, power_w, machine, discipline(case.discipline), capacity) for capacity in (always_on, aware)
     )
-    normal_j, aware_j = (energy_j(jobs, power_w, run, node_class) for run in (normal_run, aware_run))
+    normal_j, aware_j = (energy_j(jobs, power_w, run, machine) for run in (normal_run, aware_run))
     return SimulationResult(
         saved_pct=100 * (1 - aware_j / normal_j),
         utilization=utilization(

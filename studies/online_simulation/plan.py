@@ -61,7 +61,7 @@ def subjects_of(logs: Sequence[StudyLog]) -> tuple[OnlineSubject, ...]:
         alike = [log for log in logs if log.source.name.startswith(paper.begins)]
         if alike:
             found.append(_of_paper(max(alike, key=lambda log: len(log.trace.jobs)), paper))
-    return tuple(found) or tuple(_by_the_rule(log, log.size) for log in logs)
+    return tuple(found) or tuple(OnlineSubject(log, log.size, lower_level(log, log.size)) for log in logs)
 
 
 def _of_paper(log: StudyLog, paper: OnlinePaperLog) -> OnlineSubject:
@@ -70,10 +70,6 @@ def _of_paper(log: StudyLog, paper: OnlinePaperLog) -> OnlineSubject:
         hint = "rename it, if it is the log of another machine"
         raise BadInput(f"{log.source.name}: a job has {widest} processors, the paper's machine {paper.size}", hint=hint)
     return OnlineSubject(log, paper.size, paper.low, paper)
-
-
-def _by_the_rule(log: StudyLog, size: int) -> OnlineSubject:
-    return OnlineSubject(log, size, lower_level(log, size))
 
 
 def lower_level(log: StudyLog, size: int) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.node_class import DepthPower, NodeClass, Transition
+from offpeak.model.node_class import NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
@@ -140,11 +140,8 @@ NO_TIME = Transition(0, 0.0, 0.0)
 def node_class_of(nodes: str) -> NodeClass:
     """Return the class that a setup names."""
     server = bundled_node_class(SERVER)
-    return replace(server, name=INSTANT, depths=tuple(map(_at_once, server.depths))) if nodes == INSTANT else server
-
-
-def _at_once(depth: DepthPower) -> DepthPower:
-    return replace(depth, enter=NO_TIME, leave=NO_TIME)
+    at_once = tuple(replace(depth, enter=NO_TIME, leave=NO_TIME) for depth in server.depths)
+    return replace(server, name=INSTANT, depths=at_once) if nodes == INSTANT else server
 
 
 def week_edges_s(begin_s: int, until_s: int) -> Int64:
@@ -263,23 +260,20 @@ def run(experiment: OnlineExperiment, log: StudyLog) -> OnlineResult:
     machine = PoweredMachine(setup.size, 1, node_class_of(setup.nodes))
     policy = parse_policy("easy", SchedulingSettings(estimates=setup.estimates))
     power_w = np.full(len(jobs), machine.node_class.running_w(1.0))
-    schedule = replay_powered(jobs, power_w, machine, policy, capacity_of(setup, machine, jobs))
+    fleet = Fleet(machine.size, machine.units_per_node, machine.node_class)
+    capacity = deciding(make_capacity_policy(setup.capacity, fleet, CapacitySettings(sla=SLA)), setup, jobs, SLA)
+    schedule = replay_powered(jobs, power_w, machine, policy, capacity)
     usage = usage_of(jobs, power_w, schedule, machine)
     powered = PoweredUsage(usage, schedule.node_log, machine.node_class)
     return _result(powered, jobs, sleep_figures(powered, jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=SLA))
-
-
-def capacity_of(setup: OnlineSetup, machine: PoweredMachine, jobs: Jobs) -> CapacityPolicy:
-    """Return the setup's capacity policy for the machine."""
-    fleet = Fleet(machine.size, machine.units_per_node, machine.node_class)
-    return deciding(make_capacity_policy(setup.capacity, fleet, CapacitySettings(sla=SLA)), setup, jobs, SLA)
 
 
 def _result(powered: PoweredUsage, jobs: Jobs, figures: SleepFigures) -> OnlineResult:
     usage = powered.usage
     slowdown = bounded_slowdown_by_delay(usage.start_s - jobs.submit_s, usage.end_s - usage.start_s)
     active, utilization = weekly_active(usage, powered.node_log)
-    by_week = map(_by_week, (figures.weekly_slowdown, figures.weekly_violations, utilization, active))
+    columns = (figures.weekly_slowdown, figures.weekly_violations, utilization, active)
+    by_week = (tuple(None if np.isnan(value) else round(value, DIGITS) for value in each.tolist()) for each in columns)
     return OnlineResult(
         slowdown=float(slowdown.mean()),
         violations=float((slowdown > SLA).mean()),
@@ -289,7 +283,3 @@ def _result(powered: PoweredUsage, jobs: Jobs, figures: SleepFigures) -> OnlineR
         idle_saved=figures.idle_saved_pct / 100,
         weekly=Weekly(*by_week),
     )
-
-
-def _by_week(values: Float64) -> ByWeek:
-    return tuple(None if np.isnan(value) else round(value, DIGITS) for value in values.tolist())

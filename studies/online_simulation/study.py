@@ -6,20 +6,6 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from offpeak.text import counted
-from studies.figures import (
-    BLUE,
-    GREY,
-    LOG_COLOURS,
-    ORANGE,
-    add_legend,
-    dodge,
-    draw_figure,
-    label_rows,
-    plot_line,
-    plot_ranges,
-    require_matplotlib,
-    set_log_axis,
-)
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import GENERATED, LogSource, find_logs, generated_note, read_log
 from studies.online_simulation.plan import PERIODS, OnlineSubject, planned, policies_of, subjects_of
@@ -47,7 +33,23 @@ from studies.online_simulation.tables import (
     slowdown,
     utilization_pct,
 )
-from studies.report import Range, Report, StudyTable
+from studies.report import (
+    BLUE,
+    GREY,
+    LOG_COLOURS,
+    ORANGE,
+    Range,
+    Report,
+    StudyTable,
+    add_legend,
+    dodge,
+    draw_figure,
+    label_rows,
+    plot_line,
+    plot_ranges,
+    require_matplotlib,
+    set_log_axis,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,10 +65,7 @@ SLEEP_NOTE = "nodes: 200 W idle, 15 W off; `server` takes 60 s down and 300 s up
 
 
 def online_simulation(order: StudyOrder, progress: Progress) -> Report:
-    """Run the experiments whose results `order.out` does not have, and return the report.
-
-    Raises BadInput, CannotWrite or OffpeakError.
-    """
+    """Return the report, of results that `order.out` has or that are computed now."""
     require_matplotlib()
     logs, left_out = find_logs(order.logs)
     subjects = subjects_of(logs)

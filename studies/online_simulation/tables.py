@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
+from operator import attrgetter
 from statistics import fmean
 
 from offpeak.model.constants import WEEK_S
@@ -37,34 +38,16 @@ Measure = Callable[[OnlineResult], float]
 PCT = 100
 
 
-def slowdown(result: OnlineResult) -> float:
-    """Return the mean slowdown."""
-    return result.slowdown
+def _pct_of(share: str) -> Measure:
+    """Return the measure of a share [%]."""
+    return lambda result: PCT * getattr(result, share)
 
 
-def violations_pct(result: OnlineResult) -> float:
-    """Return the share of jobs above the SLA [%]."""
-    return PCT * result.violations
-
-
-def utilization_pct(result: OnlineResult) -> float:
-    """Return the utilization of active processors [%]."""
-    return PCT * result.utilization
-
-
-def inactive_pct(result: OnlineResult) -> float:
-    """Return the inactive share [%]."""
-    return PCT * result.inactive
-
-
-def cycles(result: OnlineResult) -> float:
-    """Return the power cycles per node and year."""
-    return result.cycles
-
-
-def idle_saved_pct(result: OnlineResult) -> float:
-    """Return the share of the idle energy that was saved [%]."""
-    return PCT * result.idle_saved
+slowdown: Measure = attrgetter("slowdown")
+cycles: Measure = attrgetter("cycles")
+violations_pct, utilization_pct, inactive_pct, idle_saved_pct = map(
+    _pct_of, ("violations", "utilization", "inactive", "idle_saved")
+)
 
 
 def worst_week(result: OnlineResult) -> float:
@@ -95,12 +78,8 @@ class OnlineResults:
     def weekly(self, subject: OnlineSubject, setup: OnlineSetup, by_week: Callable[[OnlineResult], ByWeek]) -> ByWeek:
         """Return the mean over the replays of a weekly figure; of some replays the last week is missing."""
         series = [by_week(self.results[experiment]) for experiment in experiments(subject.name, setup, self.replays)]
-        return tuple(_mean_of_known(week) for week in zip_longest(*series))
-
-
-def _mean_of_known(values: ByWeek) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
+        known = ([value for value in week if value is not None] for week in zip_longest(*series))
+        return tuple(fmean(values) if values else None for values in known)
 
 
 RANGES = "In brackets the lowest and the highest of the replays."
@@ -241,7 +220,14 @@ def readings_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) ->
         "of the replays.",
         ("log", "change", "slowdown", "inactive [%]", "jobs above 200 [%]"),
         tuple(
-            (subject.name, name, *(_of_all(results, subject, setups, measure) for measure in MEASURES_OF_READINGS))
+            (
+                subject.name,
+                name,
+                *(
+                    range_of([value for setup in setups for value in results.each(subject, setup, measure)])
+                    for measure in MEASURES_OF_READINGS
+                ),
+            )
             for subject in subjects
             for name, setups in (("nothing", (subject.setup(OLS),)), *readings_of(subject))
         ),
@@ -251,17 +237,8 @@ def readings_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) ->
 MEASURES_OF_READINGS: tuple[Measure, ...] = (slowdown, inactive_pct, violations_pct)
 
 
-def _of_all(results: OnlineResults, subject: OnlineSubject, setups: Sequence[OnlineSetup], measure: Measure) -> Range:
-    return range_of([value for setup in setups for value in results.each(subject, setup, measure)])
-
-
 ClaimMeasure = Callable[[OnlineResults, OnlineSubject], Range]
 WITH_TAILS = ("KTH-SP2", "SDSC-SP2")
-
-
-def is_any(_: OnlineSubject) -> bool:
-    """Return True: the sentence is about every log."""
-    return True
 
 
 def is_underused(subject: OnlineSubject) -> bool:
@@ -287,7 +264,7 @@ class PaperClaim:
     measure: ClaimMeasure
     low: float
     high: float
-    about: Callable[[OnlineSubject], bool] = is_any
+    about: Callable[[OnlineSubject], bool] = lambda _: True
 
     def holds(self, mean: float) -> bool:
         """Return whether a mean is within the bounds."""

@@ -14,7 +14,6 @@ from offpeak.files import read_bytes
 from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
 from sim_backend.sample import SAMPLE_PRICES
-from studies.figures import LOG_COLOURS, add_legend, draw_figure, include_zero, plot_line, require_matplotlib, series_id
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs
 from studies.price_capacity.run import (
@@ -33,7 +32,20 @@ from studies.price_capacity.run import (
     profile,
     run_at_prices,
 )
-from studies.report import Range, Report, StudyTable, TableCell, range_of
+from studies.report import (
+    LOG_COLOURS,
+    Range,
+    Report,
+    StudyTable,
+    TableCell,
+    add_legend,
+    draw_figure,
+    include_zero,
+    plot_line,
+    range_of,
+    require_matplotlib,
+    series_id,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -104,29 +116,18 @@ def _policy_row(results: CapacityResults, log: str, policy: str) -> tuple[TableC
         results.of(log, START, lambda result: result.of(policy).slowdown),
         results.saved_per_100_h(log, START, policy),
     )
-    return (log, name_of(policy), *saved(results, log, START, policy), *figures)
-
-
-def name_of(policy: str) -> str:
-    """Return the name of the policy in tables."""
-    return NAMES.get(policy, policy)
+    return (log, NAMES.get(policy, policy), *saved(results, log, START, policy), *figures)
 
 
 def saved(results: CapacityResults, log: str, setup: CapacitySetup, policy: str) -> tuple[Range, Range]:
     """Return what a policy saves of the jobs' cost and of the machine's [%]."""
-
-    def of_jobs(result: CapacityResult) -> float:
-        return result.job_saved_pct(policy)
-
-    def of_machine(result: CapacityResult) -> float:
-        return result.saved_pct(policy)
-
-    return results.of(log, setup, of_jobs), results.of(log, setup, of_machine)
+    of_jobs = results.of(log, setup, lambda result: result.job_saved_pct(policy))
+    return of_jobs, results.of(log, setup, lambda result: result.saved_pct(policy))
 
 
 def factors_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
     """Return a row for each log and factor, for two SLAs."""
-    headers = [header for sla in FEW_SLAS for header in _headers(sla)]
+    headers = [f"{sla:g}: {cell}" for sla in FEW_SLAS for cell in ("jobs [%]", "machine [%]", "longer [h]")]
     rows = [(log, "starting point", "", START) for log in logs]
     rows += [(log, factor.name, factor.value, factor.setup) for log in logs for factor in FACTORS]
     return StudyTable(
@@ -141,10 +142,6 @@ def factors_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
             for log, name, value, setup in sorted(rows, key=lambda row: logs.index(row[0]))
         ),
     )
-
-
-def _headers(sla: float) -> tuple[str, ...]:
-    return f"{sla:g}: jobs [%]", f"{sla:g}: machine [%]", f"{sla:g}: longer [h]"
 
 
 def _factor_cells(results: CapacityResults, log: str, setup: CapacitySetup) -> tuple[TableCell, ...]:
@@ -219,10 +216,7 @@ START_NOTE = (
 
 
 def price_capacity(order: StudyOrder, progress: Progress) -> Report:
-    """Run the experiments whose results `order.out` does not have, and return the report.
-
-    Raises BadInput, CannotWrite or OffpeakError.
-    """
+    """Return the report, of results that `order.out` has or that are computed now."""
     require_matplotlib()
     logs, left_out = find_logs(order.logs)
     prices, replays = order.prices or SAMPLE_PRICES, Replays(order.replays, order.seed)

@@ -15,18 +15,6 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.text import counted
 from plugin.planner.cp_solver import require_or_tools
 from plugin.planner.solvers import RULE_BASED
-from studies.figures import (
-    BLUE,
-    LIGHT_GREEN,
-    ORANGE,
-    VIOLET,
-    add_legend,
-    draw_figure,
-    label_rows,
-    plot_line,
-    require_matplotlib,
-    series_id,
-)
 from studies.harness import Progress, Runner, StudyOrder, result_key, results_of
 from studies.profit_cooling.run import (
     DAYS,
@@ -45,7 +33,21 @@ from studies.profit_cooling.run import (
     run,
     run_on_log,
 )
-from studies.report import Report, StudyTable, TableCell
+from studies.report import (
+    BLUE,
+    LIGHT_GREEN,
+    ORANGE,
+    VIOLET,
+    Report,
+    StudyTable,
+    TableCell,
+    add_legend,
+    draw_figure,
+    label_rows,
+    plot_line,
+    require_matplotlib,
+    series_id,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,61 +74,19 @@ class PublishedGains:
 
 
 PAPER: Mapping[str, PublishedGains] = {
-    "air winter": PublishedGains(
-        profit_pct=7.71,
-        makespan_pct=1.85,
-        pue=1.11,
-        daily=20144.28,
-        multi_pct_per_s=0.0030658,
-        delay_pct_per_s=1e-7,
-        relaxation_pct_per_s=3e-7,
-        best_search="delay",
-        over_default_pct=10.451758,
-    ),
-    "air summer": PublishedGains(
-        profit_pct=7.66,
-        makespan_pct=1.85,
-        pue=1.43,
-        daily=20222.91,
-        multi_pct_per_s=0.0031243,
-        delay_pct_per_s=5e-7,
-        relaxation_pct_per_s=-3e-7,
-        best_search="delay",
-        over_default_pct=10.51854,
-    ),
-    "hybrid winter": PublishedGains(
-        profit_pct=7.86,
-        makespan_pct=1.85,
-        pue=1.00,
-        daily=20227.90,
-        multi_pct_per_s=0.0031372,
-        delay_pct_per_s=1e-7,
-        relaxation_pct_per_s=-1e-7,
-        best_search="delay",
-        over_default_pct=10.753464,
-    ),
-    "hybrid summer": PublishedGains(
-        profit_pct=7.95,
-        makespan_pct=1.85,
-        pue=1.09,
-        daily=20249.67,
-        multi_pct_per_s=0.0031320,
-        delay_pct_per_s=-9e-7,
-        relaxation_pct_per_s=2e-7,
-        best_search="relaxation",
-        over_default_pct=10.36506,
-    ),
+    scenario: PublishedGains(*row)
+    for scenario, row in {
+        "air winter": (7.71, 1.85, 1.11, 20144.28, 0.0030658, 1e-7, 3e-7, "delay", 10.451758),
+        "air summer": (7.66, 1.85, 1.43, 20222.91, 0.0031243, 5e-7, -3e-7, "delay", 10.51854),
+        "hybrid winter": (7.86, 1.85, 1.00, 20227.90, 0.0031372, 1e-7, -1e-7, "delay", 10.753464),
+        "hybrid summer": (7.95, 1.85, 1.09, 20249.67, 0.0031320, -9e-7, 2e-7, "relaxation", 10.36506),
+    }.items()
 }
 
 Results = Mapping[tuple[str, str], CoolingResult]
 """By scenario and solver."""
 
 SEARCHES = ("multi", "relaxation", "delay", "neighbourhood")
-
-
-def by_case(results: Mapping[CoolingExperiment, CoolingResult]) -> Results:
-    """Return the results by scenario and solver."""
-    return {(experiment.scenario, experiment.solver): result for experiment, result in results.items()}
 
 
 def gain_pct(value: float, base: float) -> float:
@@ -251,13 +211,9 @@ def efficiency_table(results: Results) -> StudyTable:
         "Table 3: gains by second, in per cent",
         "MultiSearch: its gain over the best rule-based scheduler per second of all its plans. The others: their "
         "gain over MultiSearch per second of their additional search; below 0 if the total is lower.",
-        ("scenario", "multi", "paper", *(cell for name in IMPROVERS for cell in _paired(name))),
+        ("scenario", "multi", "paper", "relaxation", "paper", "delay", "paper", "neighbourhood"),
         tuple(_efficiency_row(results, scenario) for scenario in SCENARIOS),
     )
-
-
-def _paired(name: str) -> tuple[str, ...]:
-    return (name,) if name == "neighbourhood" else (name, "paper")
 
 
 def _efficiency_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
@@ -303,7 +259,8 @@ def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
             chosen = {kind: best(results, scenario, names) for kind, names in solvers.items()}
             axes.set_title(f"{scenario}: {', '.join(chosen.values())}")
             for kind, solver in chosen.items():
-                missed = missed_profit(results[scenario, solver].profit, always_full(scenario))
+                full, earned = always_full(scenario), accumulate(results[scenario, solver].profit)
+                missed = [full / DAYS * day - profit for day, profit in enumerate(earned, start=1)]
                 plot_line(axes, kind, COLOURS[kind], range(1, DAYS + 1), [eur / 1000 for eur in missed])
             axes.set_xlim(1, DAYS)
             axes.set_ylim(bottom=0.0)
@@ -311,11 +268,6 @@ def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
         add_legend(figure, panels[0], len(COLOURS), "Behind a machine that is always full, thousand EUR")
 
     return draw_figure(len(SCENARIOS), 1, height_in=1.0 + 1.8 * len(SCENARIOS), draw=draw)
-
-
-def missed_profit(profit: Sequence[float], full: float) -> list[float]:
-    """Return by how much the summed profit is behind that of a machine that is always full, at each day's end."""
-    return [full / DAYS * (day + 1) - earned for day, earned in enumerate(accumulate(profit))]
 
 
 def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
@@ -355,10 +307,7 @@ SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("defau
 
 
 def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
-    """Run the experiments whose results `order.out` does not have, and return the report.
-
-    Raises BadInput, CannotWrite or OffpeakError.
-    """
+    """Return the report, of results that `order.out` has or that are computed now."""
     require_or_tools()
     require_matplotlib()
     log = find_log(order.logs)
@@ -372,7 +321,8 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
         TypeAdapter(CoolingResult),
         lambda: run(CoolingExperiment("air winter", "multi", 0.0, 1), few, nodes=64, days=1),
     )
-    results = by_case(results_of(runner, keys, order, progress))
+    found = results_of(runner, keys, order, progress)
+    results = {(experiment.scenario, experiment.solver): result for experiment, result in found.items()}
     tables = tuple(
         table(results) for table in (gains_table, efficiency_table, searches_table, gaps_table, solvers_table)
     )

@@ -107,18 +107,10 @@ def _undated(path: Path, start: str | None) -> PriceFile:
     unit = _unit(path)
     layout = PriceFileLayout(unit=unit or NO_CURRENCY, start_s=_midnight_s(start) if start else 0, step_s=HOUR_S)
     history = _column(path, layout)
-    if start is None:
-        return PriceFile(
-            name=str(path),
-            unit=unit,
-            history=history,
-            published=(),
-            zone=UTC,
-            holidays=None,
-            clock="no dates: weekdays and public holidays are not known",
-        )
-    holidays = country_of(market_in(path.name))
-    clock = f"local, without changes, from {start} as given{_of(holidays)}"
+    holidays = None if start is None else country_of(market_in(path.name))
+    clock = "no dates: weekdays and public holidays are not known"
+    if holidays is not None:
+        clock = f"local, without changes, from {start} as given{_of(holidays)}"
     return PriceFile(name=str(path), unit=unit, history=history, published=(), zone=UTC, holidays=holidays, clock=clock)
 
 

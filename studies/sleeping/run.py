@@ -16,7 +16,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
-from offpeak.model.step_series import Usage, integrate_constant
+from offpeak.model.step_series import Usage
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet
@@ -91,7 +91,7 @@ def least_cycles(usage: Usage, machine: PoweredMachine) -> tuple[float | None, .
     """
     gaps = gaps_of(usage, machine.units_per_node)
     terms = sleep_terms(machine.node_class, machine.node_class.idle_w)
-    saved_j = saved_asleep(integrate_constant(1.0), usage, gaps, terms)
+    saved_j = saved_asleep(usage, gaps, terms)
     idle_j = terms.idle_w * float((gaps.nodes * (gaps.until_s - gaps.from_s)).sum())
     cycles = fewest(saved_j, gaps.nodes, np.array(SHARES_PCT) / 100 * idle_j)
     node_days = machine.nodes * (usage.until_s - usage.begin_s) / DAY_S

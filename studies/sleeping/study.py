@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -10,22 +11,25 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from offpeak.text import counted
-from sim_backend.replay.powered import PoweredMachine
-from studies.figures import (
+from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from studies.logs import GENERATED, LogSource, find_logs, read_log
+from studies.report import (
     BLUE,
     DARK,
     GREEN,
     ORANGE,
     VIOLET,
+    Range,
+    Report,
+    StudyTable,
+    TableCell,
     add_legend,
     draw_figure,
     plot_line,
+    range_of,
     require_matplotlib,
     set_log_axis,
 )
-from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import GENERATED, LogSource, find_logs, read_log
-from studies.report import Range, Report, StudyTable, TableCell, range_of
 from studies.sleeping.run import (
     ALWAYS_ON,
     AT_ONCE,
@@ -55,19 +59,9 @@ if TYPE_CHECKING:
 Measure = Callable[[SleepingResult], float]
 
 
-def saved_pct(result: SleepingResult) -> float:
-    """Return the share of the idle energy that was saved [%]."""
-    return result.saved_pct
-
-
-def delay_s(result: SleepingResult) -> float:
-    """Return the mean boot delay of a job [s]."""
-    return result.delay_s
-
-
-def cycles(result: SleepingResult) -> float:
-    """Return the power cycles per node and day."""
-    return result.cycles
+saved_pct: Measure = attrgetter("saved_pct")
+delay_s: Measure = attrgetter("delay_s")
+cycles: Measure = attrgetter("cycles")
 
 
 def replays_of(policy: str, replays: Replays) -> range:
@@ -198,7 +192,9 @@ def _equal_rows(results: SleepingResults, log: str) -> list[tuple[TableCell, ...
     rows: list[tuple[TableCell, ...]] = [
         (log, str(pct), family, *_equal_cells(results, log, family)) for family in FAMILIES
     ]
-    return [*rows, (log, str(pct), BOUND, *_bound_cells(results, log, pct))]
+    least, timeout = results.bound(log, pct), _range(results.at_energy(log, TIMEOUT, pct, cycles))
+    times = least / timeout.mean if least is not None and timeout else None
+    return [*rows, (log, str(pct), BOUND, 0.0, 0.0, least, times)]
 
 
 def _equal_cells(results: SleepingResults, log: str, family: str) -> tuple[Range | None, ...]:
@@ -209,11 +205,6 @@ def _equal_cells(results: SleepingResults, log: str, family: str) -> tuple[Range
         pairs = zip(own, timeout, strict=False)
         found += [_range(own), _range([here / there if here is not None and there else None for here, there in pairs])]
     return tuple(found)
-
-
-def _bound_cells(results: SleepingResults, log: str, pct: int) -> tuple[float | None, ...]:
-    least, timeout = results.bound(log, pct), _range(results.at_energy(log, TIMEOUT, pct, cycles))
-    return 0.0, 0.0, least, least / timeout.mean if least is not None and timeout else None
 
 
 def _range(values: Sequence[float | None]) -> Range | None:
@@ -297,10 +288,7 @@ SETUP_NOTE = (
 
 
 def sleeping(order: StudyOrder, progress: Progress) -> Report:
-    """Run the experiments whose results `order.out` does not have, and return the report.
-
-    Raises BadInput, CannotWrite or OffpeakError.
-    """
+    """Return the report, of results that `order.out` has or that are computed now."""
     require_matplotlib()
     logs, left_out = find_logs(order.logs)
     replays = Replays(order.replays, order.seed)
@@ -309,7 +297,11 @@ def sleeping(order: StudyOrder, progress: Progress) -> Report:
     keys = {experiment: result_key(RUN, experiment, digests[experiment.log], NODES) for experiment in plan}
     runner = Runner(RunOnLog.of(run, logs), TypeAdapter(SleepingResult), _warm_up)
     results = SleepingResults(results_of(runner, keys, order, progress), replays)
-    machines = ", ".join(f"{log.source.name} {_nodes_text(machine_of(log))}" for log in logs)
+    machines = ", ".join(
+        f"{log.source.name} {counted(machine.nodes, 'node')}"
+        + (f" of {machine.units_per_node} units" if machine.units_per_node > 1 else "")
+        for log, machine in ((log, machine_of(log)) for log in logs)
+    )
     notes = (SETUP_NOTE, f"machines: {machines}", _replays_note(replays, len(keys)), *left_out)
     tables = (policies_table(results, tuple(digests)), equal_energy_table(results, tuple(digests)))
     return Report(TITLE, notes, tables, {"front.svg": front_svg(results, tuple(digests))})
@@ -319,11 +311,6 @@ def _warm_up() -> None:
     log = read_log(LogSource(GENERATED, None))
     for policy in (ALWAYS_ON, FAMILIES[LATE][0], "ols:7d"):
         run(SleepingExperiment(GENERATED, 0, 0, policy), log)
-
-
-def _nodes_text(machine: PoweredMachine) -> str:
-    units = f" of {machine.units_per_node} units" if machine.units_per_node > 1 else ""
-    return f"{counted(machine.nodes, 'node')}{units}"
 
 
 def _replays_note(replays: Replays, count: int) -> str:

@@ -29,7 +29,8 @@ def lowest_of_all(meter: StepIntegral, usage: Usage, node_class: NodeClass, *, u
     length_s, price = _prices(meter, usage.begin_s, usage.until_s)
     jobs, asleep = _hungriest_on_cheapest(length_s, price, usage, terms.asleep_w[-1] / units_per_node)
     nodes = usage.machine_size / units_per_node
-    earned = nodes * (terms.most_w - terms.asleep_w[-1]) * float((length_s * np.minimum(price, 0.0)).sum())
+    most_w = max(terms.idle_w, float(node_class.state_w().max()))
+    earned = nodes * (most_w - terms.asleep_w[-1]) * float((length_s * np.minimum(price, 0.0)).sum())
     wake = max(float(price[0]), 0.0) * _wake_j(usage, terms, units_per_node)
     return Charge(jobs, asleep + earned + wake)
 

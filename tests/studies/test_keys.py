@@ -78,7 +78,7 @@ def test_sources_hold_the_kernels_and_not_the_tables(run: str, sources: set[str]
     names = {path.relative_to(ROOT).as_posix() for path in sources_of(module_path(run))}
     assert sources <= names
     others = ("tables", "study", "plan", "single_site")
-    assert not {"studies/report.py", "studies/figures.py", "studies/harness.py"} & names
+    assert not {"studies/report.py", "studies/harness.py"} & names
     assert not [name for name in names if name.startswith("studies/") and Path(name).stem in others]
 
 

@@ -156,7 +156,7 @@ def trade_figure(subject: ReportSubject) -> Figure:
 def possible_saving_pct(policy: ReportPolicy) -> float:
     """Return the share of idle nodes' energy that could have been saved with the policy's starts [%]."""
     always_on_j = policy.sleep.figures.always_on_idle_j
-    return 100 * (always_on_j - policy.sleep.lowest_energy.idle) / always_on_j if always_on_j else 0.0
+    return 100 * (always_on_j - policy.sleep.lowest_idle_j) / always_on_j if always_on_j else 0.0
 
 
 def short_names(names: list[str]) -> list[str]:

@@ -10,12 +10,12 @@ import numpy as np
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.model.jobs import Trace
 from offpeak.model.local_time import zone_text
 from offpeak.model.request import Request
 from plugin.pbs import openpbs, torque
 from sim_backend.traces.pbs.log import OVER, QUEUED, RERUN, STARTED, PbsLog, read_log
-from sim_backend.traces.records import CodedNames, ColumnStore, Records, request_classes, trace_of
+from sim_backend.traces.records import CodedNames, ColumnStore, Records, rejected_jobs, request_classes, trace_of
 
 TASK = re.compile(r"(\d{1,18})\[\d+\]")
 
@@ -218,9 +218,7 @@ def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
         name,
         records_of(log, runs, numbers, names),
         time_zone=zone_text(zone),
-        rejected=tuple(
-            RejectedJobs(reason, tuple(ids.tolist())) for reason, ids in zip(unusable, others, strict=True) if len(ids)
-        ),
+        rejected=tuple(each for pair in zip(unusable, others, strict=True) for each in rejected_jobs(*pair)),
         skipped_lines=log.malformed,
         notes=_notes(log, runs, left),
     )

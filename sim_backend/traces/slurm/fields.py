@@ -166,7 +166,8 @@ def repair_lines(block: Block, layout: SacctLayout, source: TextSource) -> Repai
         is_joined = surplus > 0 and layout.ends_in_free_text
         is_cut = surplus < 0 and not line.endswith(b"\n") and not body.isspace()
         if not is_joined and not is_cut and not body.isspace():
-            _refuse(number, surplus, layout, source)
+            fault = f"{len(layout.columns) + surplus} fields where {len(layout.columns)} are expected"
+            source.refuse(number, fault, SURPLUS_HINT if surplus > 0 else LENIENT_HINT)
             skipped += 1
         pieces += [block.text[taken:start], _joined(body, layout) if is_joined else b""]
         taken = start + len(body)
@@ -181,12 +182,6 @@ def _odd_lines(block: Block, layout: SacctLayout) -> Iterator[tuple[int, int, by
         if surplus and line not in (b"\n", b"\r\n"):
             yield number, start, line, surplus
         start += len(line)
-
-
-def _refuse(number: int, surplus: int, layout: SacctLayout, source: TextSource) -> None:
-    expected = len(layout.columns)
-    fault = f"{expected + surplus} fields where {expected} are expected"
-    source.refuse(number, fault, SURPLUS_HINT if surplus > 0 else LENIENT_HINT)
 
 
 def _joined(body: bytes, layout: SacctLayout) -> bytes:

@@ -90,27 +90,15 @@ def ids_of(fields: pa.Table) -> IdColumns:
     return IdColumns(np.where(other, UNKNOWN, number), pc.if_else(other, name, ""))
 
 
-def ids_of_parents(fields: pa.Table) -> IdColumns:
-    """Return how the jobs of these steps are called."""
-    column = id_column(fields)
-    parent = pc.list_element(pc.split_pattern(fields[column].combine_chunks(), ".", max_splits=1), 0)
-    return ids_of(pa.table({column: parent}))
-
-
 def numbered(*tables: Ids) -> tuple[Int64, ...]:
     """Return the numbers, unused ones where only the other name is known."""
     unused = 1 + max((int(ids.number.max(initial=0)) for ids in tables), default=0)
     unnumbered = [ids.name.filter(pa.array(ids.number[ids.named] < 0)) for ids in tables]
     names = pa.chunked_array([chunk for column in unnumbered for chunk in column.chunks], pa.string()).unique()
-    return tuple(
-        _with_unused(ids.number, column, names, unused) for ids, column in zip(tables, unnumbered, strict=True)
-    )
-
-
-def _with_unused(number: Int64, unnumbered: pa.ChunkedArray, names: pa.StringArray, unused: int) -> Int64:
-    if len(unnumbered):
-        number[number < 0] = unused + pc.index_in(unnumbered, value_set=names).to_numpy()
-    return number
+    for ids, column in zip(tables, unnumbered, strict=True):
+        if len(column):
+            ids.number[ids.number < 0] = unused + pc.index_in(column, value_set=names).to_numpy()
+    return tuple(ids.number for ids in tables)
 
 
 HIGHEST_NODE_W = 20_000.0
@@ -131,8 +119,9 @@ def step_lines(fields: pa.Table, row: Int64) -> pa.Table:
     energy = energy_of(fields)
     measured = np.flatnonzero(energy > 0)
     fields = fields.take(pa.array(measured))
-    ids = ids_of_parents(fields)
-    is_extern = pc.ends_with(fields[id_column(fields)], ".extern").combine_chunks()
+    column = id_column(fields)
+    parent = pc.list_element(pc.split_pattern(fields[column].combine_chunks(), ".", max_splits=1), 0)
+    ids, is_extern = ids_of(pa.table({column: parent})), pc.ends_with(fields[column], ".extern").combine_chunks()
     columns = {"number": ids.number, "id": ids.name, "row": row[measured], "energy_j": energy[measured]}
     return pa.table(columns | {"is_extern": is_extern})
 

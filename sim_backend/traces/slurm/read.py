@@ -19,9 +19,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.local_time import zone_text
 from offpeak.model.request import Request
-from offpeak.text import counted
 from plugin.slurm.requests import forget_parsed
-from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, request_classes, trace_of
+from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, note_on, request_classes, trace_of
 from sim_backend.traces.slurm.fields import (
     SACCT_COMMAND,
     Block,
@@ -145,7 +144,9 @@ def trace_of_fields(parts: Iterable[Fields], source: TextSource, *, zone: tzinfo
     pa.default_memory_pool().release_unused()
     steps = pa.concat_tables(log.steps)
     ids = log.job_ids.with_numbers(log.jobs.pop("number"))
-    number, step_number = numbered(ids, _ids_of_steps(steps))
+    step_names = _OtherNames()
+    step_names.add(steps["id"], 0)
+    number, step_number = numbered(ids, step_names.with_numbers(steps["number"].to_numpy().copy()))
     runs = runs_of(log.jobs, number, log.codes["State"].names)
     energy_j, energy_notes = _energy(log.jobs, steps, runs.kept, number, step_number)
     log.jobs.release("row", "energy_j", "is_absurd", "State", "end_s")
@@ -159,12 +160,6 @@ def trace_of_fields(parts: Iterable[Fields], source: TextSource, *, zone: tzinfo
     )
 
 
-def _ids_of_steps(steps: pa.Table) -> Ids:
-    names = _OtherNames()
-    names.add(steps["id"], 0)
-    return names.with_numbers(steps["number"].to_numpy().copy())
-
-
 def _energy(
     jobs: ColumnStore, steps: pa.Table, kept: Int64, number: Int64, step_number: Int64
 ) -> tuple[Float64, tuple[str, ...]]:
@@ -176,8 +171,7 @@ def _energy(
         energy_j = plausible(summed_j, **room(columns))
         is_absurd = np.isnan(energy_j) & (is_absurd | ~np.isnan(summed_j))
     absurd = int(np.count_nonzero(is_absurd))
-    note = f"{counted(absurd, 'job')} with an absurd energy reading: taken as not measured"
-    return energy_j, (note,) if absurd else ()
+    return energy_j, note_on(absurd, "with an absurd energy reading: taken as not measured")
 
 
 def _records(log: _Log, kept: Int64, ids: Ids, number: Int64, energy_j: Float64) -> Records:

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import RejectedJobs
-from offpeak.text import counted
-from sim_backend.traces.records import ColumnStore
+from sim_backend.traces.records import ColumnStore, note_on, rejected_jobs
 
 WAITING = frozenset(("PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"))
 NEVER_STARTED = WAITING | {"CANCELLED", "DEADLINE", "REQUEUED", "REVOKED"}
@@ -92,12 +91,14 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
     # What still waits in one dump may have run in the next.
     left = left[(reason[left] != NEVER) | ~np.isin(number[left], number[kept])]
     notes = (
-        *_note(int(np.count_nonzero(is_running[kept])), "job", "still running: counted with the run time so far"),
-        *_note(_repeated(number[kept]), "more run", "of requeued jobs: counted as jobs of their own"),
-        *_note(repeated, "line", "of a job that is there already: left out"),
+        *note_on(int(np.count_nonzero(is_running[kept])), "still running: counted with the run time so far"),
+        *note_on(_repeated(number[kept]), "of requeued jobs: counted as jobs of their own", "more run"),
+        *note_on(repeated, "of a job that is there already: left out", "line"),
         *_state_notes(jobs.get("State")[kept], names),
     )
-    return SlurmRuns(kept, _rejected(reason[left], number[left]), notes)
+    reason, number = reason[left], number[left]
+    rejected = (rejected_jobs(text, np.unique(number[reason == index])) for index, text in enumerate(REASONS))
+    return SlurmRuns(kept, tuple(each for jobs in rejected for each in jobs), notes)
 
 
 def _reason(jobs: ColumnStore, is_running: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray[np.int8]:
@@ -138,17 +139,8 @@ def _repeated(number: Int64) -> int:
     return int(np.count_nonzero(in_order[1:] == in_order[:-1]))
 
 
-def _rejected(reason: NDArray[np.int8], number: Int64) -> tuple[RejectedJobs, ...]:
-    found = [(text, number[reason == index]) for index, text in enumerate(REASONS)]
-    return tuple(RejectedJobs(text, tuple(np.unique(ids).tolist())) for text, ids in found if len(ids))
-
-
-def _note(count: int, noun: str, what: str) -> tuple[str, ...]:
-    return (f"{counted(count, noun)} {what}",) if count else ()
-
-
 def _state_notes(state: Int64, names: tuple[str, ...]) -> tuple[str, ...]:
     jobs = np.bincount(state, minlength=len(names)).tolist()
     strange = {name: count for name, count in zip(names, jobs, strict=True) if count and name not in KNOWN}
     what = f"in an unknown state ({', '.join(sorted(strange))}): counted as having run"
-    return _note(sum(strange.values()), "job", what)
+    return note_on(sum(strange.values()), what)

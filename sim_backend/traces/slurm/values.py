@@ -4,7 +4,7 @@ Slurm's times are by the site's clock, which shows an hour twice a year doubly, 
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
@@ -135,18 +135,6 @@ def instants(column: pa.StringArray, zone: tzinfo) -> Instants:
     return Instants(time_s, last)
 
 
-def _unknown_texts(column: pa.StringArray) -> Int64:
-    return np.where(pc.is_in(column, value_set=UNKNOWN_TEXTS), UNKNOWN, BAD)
-
-
-def _local_s(column: pa.StringArray) -> Int64:
-    return _iso_s(column, pa.timestamp("s"))
-
-
-def _offset_s(column: pa.StringArray) -> Int64:
-    return _iso_s(column, pa.timestamp("s", "UTC"))
-
-
 def _iso_s(column: pa.StringArray, kind: pa.DataType) -> Int64:
     try:
         return np.asarray(np.maximum(column.cast(kind).cast(pa.int64()), 0))
@@ -165,11 +153,11 @@ def _one_iso_s(text: bytes, *, aware: bool) -> int:
     return max(int((time if aware else time.replace(tzinfo=UTC)).timestamp()), 0)
 
 
-READ_BY_WIDTH = {
-    (LOCAL_WIDTH,): _local_s,
-    UNKNOWN_WIDTHS: _unknown_texts,
+READ_BY_WIDTH: Mapping[tuple[int, ...], Callable[[pa.StringArray], Int64]] = {
+    (LOCAL_WIDTH,): lambda column: _iso_s(column, pa.timestamp("s")),
+    UNKNOWN_WIDTHS: lambda column: np.where(pc.is_in(column, value_set=UNKNOWN_TEXTS), UNKNOWN, BAD),
     (UNIX_WIDTH,): whole_numbers,
-    OFFSET_WIDTHS: _offset_s,
+    OFFSET_WIDTHS: lambda column: _iso_s(column, pa.timestamp("s", "UTC")),
 }
 
 

@@ -18,8 +18,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import OPTIONAL_COLUMNS, Jobs, RejectedJobs, Trace
 from offpeak.model.request import Chunk, Request
 from offpeak.model.units import HIGHEST_NODE_W
-from offpeak.text import counted
-from sim_backend.traces.records import ColumnStore, request_classes
+from sim_backend.traces.records import ColumnStore, note_on, rejected_jobs, request_classes
 from sim_backend.traces.swf import lines
 from sim_backend.traces.swf.lines import (
     COLUMNS,
@@ -154,7 +153,8 @@ class LoggedColumns:
         self.requested_kib.add(len(self.store), columns[REQUESTED_KIB])
         values = {name: column for name, column in vars(block).items() if name not in OPTIONAL_COLUMNS}
         self.store.append(values | {"logged_size": block.as_logged().size})
-        self.fractions += _fractions(columns)
+        times = (columns[field] for field in (SUBMIT, RUN, REQUESTED_TIME))
+        self.fractions += sum(int(np.count_nonzero(values != np.rint(values))) for values in times)
         if power_column:
             self.absurd_readings += int(np.count_nonzero(columns[power_column] > HIGHEST_NODE_W))
 
@@ -165,8 +165,8 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
     job_id, runtime_s, size = store.pop("job_id"), store.pop("runtime_s"), store.pop("size")
     unknown, empty = runtime_s < 0, size <= 0
     rejected = (
-        *_rejected("run time unknown (-1)", job_id[unknown]),
-        *_rejected("no processors", job_id[empty & ~unknown]),
+        *rejected_jobs("run time unknown (-1)", job_id[unknown]),
+        *rejected_jobs("no processors", job_id[empty & ~unknown]),
     )
     submit_s = store.pop("submit_s")
     order = _in_submit_order(submit_s, ~(unknown | empty))
@@ -195,9 +195,9 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
     without_estimate = jobs.job_id[guessed]
     notes = (
         *size_note(jobs),
-        *_reading_note(columns.absurd_readings),
+        *note_on(columns.absurd_readings, "with an absurd power reading: taken as not measured"),
         *_fraction_note(columns.fractions),
-        *_estimate_note(len(without_estimate)),
+        *note_on(len(without_estimate), "without an estimate: the run time is used"),
     )
     return LoggedJobs(jobs, requests, rejected, without_estimate, notes)
 
@@ -216,19 +216,20 @@ def _requests(jobs: Jobs, requested_kib: Int64) -> tuple[Int64, tuple[Request, .
 
 def _every_job(columns: Columns, power_column: int | None) -> Jobs:
     requested, used = columns[REQUESTED_PROCESSORS], columns[USED_PROCESSORS]
+    power_w = columns[power_column] if power_column else np.full(len(used), np.nan)
     return Jobs(
         job_id=_whole(columns[JOB]),
         submit_s=_whole(columns[SUBMIT]),
         runtime_s=_whole(columns[RUN]),
         estimate_s=_whole(columns[REQUESTED_TIME]),
         size=_whole(np.where(requested > 0, requested, used)),
-        logged_size=logged_size(columns[REQUESTED_PROCESSORS], columns[USED_PROCESSORS]),
+        logged_size=logged_size(requested, used),
         user=np.maximum(_whole(columns[USER]), -1),
         group=np.maximum(_whole(columns[GROUP]), -1),
         queue=np.maximum(_whole(columns[QUEUE]), -1),
         application=np.maximum(_whole(columns[APPLICATION]), -1),
         logged_start_s=_whole(np.where(columns[WAIT] >= 0, columns[SUBMIT] + columns[WAIT], -1)),
-        node_power_w=_readings(columns[power_column]) if power_column else np.full(len(used), np.nan),
+        node_power_w=np.where((power_w > 0) & (power_w <= HIGHEST_NODE_W), power_w, np.nan),
     )
 
 
@@ -240,25 +241,12 @@ def logged_size(requested: Float64 | Int64, used: Float64 | Int64) -> Int64 | No
 
 def size_note(jobs: Jobs) -> tuple[str, ...]:
     """Return a note on which processors count if jobs used other numbers than they requested."""
-    other = int(np.count_nonzero(jobs.as_logged().size != jobs.size))
-    if not other:
-        return ()
-    return (
-        f"{counted(other, 'job')} used more or fewer processors than asked: what happened is counted with those used,"
-        " replays hold those requested",
-    )
+    what = "used more or fewer processors than asked: what happened is counted with those used, replays hold those"
+    return note_on(int(np.count_nonzero(jobs.as_logged().size != jobs.size)), f"{what} requested")
 
 
 def _whole(values: Float64 | Int64) -> Int64:
     return np.rint(values).astype(np.int64)
-
-
-def _readings(power_w: Float64) -> Float64:
-    return np.where((power_w > 0) & (power_w <= HIGHEST_NODE_W), power_w, np.nan)
-
-
-def _reading_note(absurd: int) -> tuple[str, ...]:
-    return (f"{counted(absurd, 'job')} with an absurd power reading: taken as not measured",) if absurd else ()
 
 
 def _in_submit_order(submit_s: Int64, kept: NDArray[np.bool_]) -> Int64 | None:
@@ -275,25 +263,8 @@ def _in_order(column: NDArray[Any], order: Int64 | None) -> NDArray[Any]:
     return column if order is None else column[order]
 
 
-def _rejected(reason: str, job_ids: Int64) -> tuple[RejectedJobs, ...]:
-    return (RejectedJobs(reason, tuple(job_ids.tolist())),) if len(job_ids) else ()
-
-
-def _fractions(columns: Columns) -> int:
-    times = (columns[field] for field in (SUBMIT, RUN, REQUESTED_TIME))
-    return sum(int(np.count_nonzero(values != np.rint(values))) for values in times)
-
-
 def _fraction_note(count: int) -> tuple[str, ...]:
-    if not count:
-        return ()
-    return (f"times with a fraction of a second: {count:,}, rounded to whole seconds",)
-
-
-def _estimate_note(count: int) -> tuple[str, ...]:
-    if not count:
-        return ()
-    return (f"{counted(count, 'job')} without an estimate: the run time is used",)
+    return (f"times with a fraction of a second: {count:,}, rounded to whole seconds",) if count else ()
 
 
 JANUARY_1990_S = 631_152_000  # a log whose first second is later than this counts in Unix time

@@ -16,12 +16,9 @@ from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
 from offpeak.model.step_series import (
-    Charge,
     StepIntegral,
     Usage,
     charge,
-    energy_and_charge,
-    integral,
     integrate_constant,
 )
 from sim_backend.nodes.bounds import captured_share, lowest_for_schedule
@@ -70,35 +67,31 @@ def small(rows, machine_size: int, units_per_node: int, begin_s: int, until_s: i
     return Small(Usage(size, power_w, start_s, end_s, machine_size, idle_w, begin_s, until_s), units_per_node)
 
 
-def lowest(meter: StepIntegral, case: Small, node_class: NodeClass) -> Charge:
-    return lowest_for_schedule(meter, case.usage, node_class, units_per_node=case.units_per_node)
+def lowest(case: Small, node_class: NodeClass) -> float:
+    return lowest_for_schedule(case.usage, node_class, units_per_node=case.units_per_node)
 
 
-def planned(meter: StepIntegral, case: Small, node_class: NodeClass, *, cut_ways: bool) -> float:
+def planned(case: Small, node_class: NodeClass, *, cut_ways: bool) -> float:
     """What the best plan uses besides the jobs."""
-    seconds = range(case.usage.begin_s, case.usage.until_s)
-    price = [integral(meter, second, second + 1) for second in seconds]
     needed = -(-case.units() // case.units_per_node)
-    nodes = cheapest(node_class, needed.tolist(), price, case.nodes, cut_ways=cut_ways)
-    return nodes - case.usage.idle_w * float(case.units() @ np.array(price))
+    nodes = cheapest(node_class, needed.tolist(), [1.0] * len(needed), case.nodes, cut_ways=cut_ways)
+    return nodes - case.usage.idle_w * float(case.units().sum())
 
 
-@given(smalls(), node_classes(), meters())
-def test_no_plan_uses_less(case: Small, node_class: NodeClass, price: StepIntegral) -> None:
-    for meter in (ENERGY, price):
-        assert lowest(meter, case, node_class).idle <= planned(meter, case, node_class, cut_ways=True) + 1e-6
-    assert lowest(price, case, node_class).jobs == charge(price, case.usage).jobs
+@given(smalls(), node_classes())
+def test_no_plan_uses_less(case: Small, node_class: NodeClass) -> None:
+    assert lowest(case, node_class) <= planned(case, node_class, cut_ways=True) + 1e-6
 
 
 @given(smalls(), node_classes(usual=True))
 def test_the_best_plan_reaches_the_energy(case: Small, node_class: NodeClass) -> None:
-    best_j = planned(ENERGY, case, node_class, cut_ways=False)
-    assert lowest(ENERGY, case, node_class).idle == pytest.approx(best_j, abs=1e-6)
+    best_j = planned(case, node_class, cut_ways=False)
+    assert lowest(case, node_class) == pytest.approx(best_j, abs=1e-6)
 
 
 @given(smalls(units_per_node=(1,), nodes=3), node_classes(usual=True))
 def test_no_assignment_of_nodes_to_jobs_leaves_better_gaps(case: Small, node_class: NodeClass) -> None:
-    bound = lowest(ENERGY, case, node_class).idle
+    bound = lowest(case, node_class)
     assert bound == pytest.approx(best_assignment_j(case, node_class), abs=1e-6)
 
 
@@ -142,25 +135,18 @@ def gap_j(node_class: NodeClass, length_s: int, *, begins: bool, ends: bool) -> 
 def test_no_run_uses_less(case: Placed, price: StepIntegral) -> None:
     powered = case.powered
     units = powered.node_log.units_per_node
-    for meter, used in zip((ENERGY, price), node_energy_and_charge(price, powered), strict=True):
-        bound = lowest_for_schedule(meter, powered.usage, powered.node_class, units_per_node=units)
+    energy, cost = node_energy_and_charge(price, powered)
+    bound_j = lowest_for_schedule(powered.usage, powered.node_class, units_per_node=units)
+    assert bound_j <= energy.besides_jobs + 1e-6
+    for meter, used in ((ENERGY, energy), (price, cost)):
         anyhow = lowest_of_all(meter, powered.usage, powered.node_class, units_per_node=units)
-        assert bound.jobs == pytest.approx(used.jobs, abs=1e-6)
-        assert bound.idle <= used.besides_jobs + 1e-6
         assert anyhow.total <= used.total + 1e-6
 
 
-@given(smalls(), st.floats(0.1, 500))
-def test_at_one_price_the_cost_is_the_energy_times_it(case: Small, price: float) -> None:
-    energy_j, cost = (lowest(integrate_constant(value), case, SERVER).idle for value in (1.0, price))
-    assert cost == pytest.approx(price * energy_j, abs=1e-6)
-
-
-@given(smalls(), meters())
-def test_without_sleep_the_bound_is_always_on(case: Small, price: StepIntegral) -> None:
+@given(smalls())
+def test_without_sleep_the_bound_is_always_on(case: Small) -> None:
     sleepless = replace(SERVER, idle_w=IDLE_W, depths=())
-    for meter, used in zip((ENERGY, price), energy_and_charge(price, case.usage), strict=True):
-        assert lowest(meter, case, sleepless).idle == pytest.approx(used.idle, abs=1e-6)
+    assert lowest(case, sleepless) == pytest.approx(charge(ENERGY, case.usage).idle, abs=1e-6)
 
 
 def test_a_gap_is_slept_through_only_beyond_the_break_even() -> None:
@@ -171,7 +157,7 @@ def test_a_gap_is_slept_through_only_beyond_the_break_even() -> None:
     for gap_s in (int(limit_s), int(limit_s) + 3600):
         starts = np.array([0, 3600 + gap_s])
         usage = Usage(np.ones(2, np.int64), np.full(2, 300.0), starts, starts + 3600, 1, SERVER.idle_w, 0, gap_s + 7200)
-        idle_j = lowest_for_schedule(ENERGY, usage, only_off, units_per_node=1).idle
+        idle_j = lowest_for_schedule(usage, only_off, units_per_node=1)
         saved.append(SERVER.idle_w * gap_s - idle_j)
     off_w = only_off.depths[0].power_w
     assert saved[0] == pytest.approx(0, abs=SERVER.idle_w)
@@ -181,7 +167,7 @@ def test_a_gap_is_slept_through_only_beyond_the_break_even() -> None:
 def test_jobs_that_need_more_than_the_machine() -> None:
     case = small([(0, 5, 3)], 2, 1, 0, 5)
     with pytest.raises(OffpeakError, match="need 3 of 2 nodes at second 0"):
-        lowest(ENERGY, case, SERVER)
+        lowest(case, SERVER)
 
 
 def test_the_captured_share() -> None:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.model.jobs import make_jobs
 from offpeak.model.node_states import DEPTHS, POWERSAVE, STANDBY
 from plugin.capacity.rules import NEVER
 from studies.energy_carbon.paper import DUNE, JOBS, JUGGLE, TESTBEDS
@@ -34,8 +35,7 @@ from studies.energy_carbon.run import (
     node_s,
     run,
 )
-from studies.energy_carbon.tables import ceiling_pct
-from studies.logs import make_jobs
+from studies.energy_carbon.single_site import ceiling_pct
 
 
 def result_of(discipline: str, load: float) -> SimulationResult:

@@ -16,8 +16,7 @@ from studies.energy_carbon.run import (
     SingleSiteExperiment,
     SingleSiteResult,
 )
-from studies.energy_carbon.single_site import NODE_CLASSES, RUN, single_site
-from studies.energy_carbon.tables import planned
+from studies.energy_carbon.single_site import NODE_CLASSES, RUN, planned, single_site
 from studies.harness import JOURNAL, Replays, StudyOrder, result_key
 from studies.report import Report
 

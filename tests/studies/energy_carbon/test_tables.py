@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from studies.energy_carbon.paper import DUNE, JUGGLE, TESTBEDS, MeasuredPair, MeasuredRun
 from studies.energy_carbon.run import AS_MEASURED, Measurement, Simulation, depth_of, node_class_of
-from studies.energy_carbon.tables import (
+from studies.energy_carbon.single_site import (
     CHANGES,
     NO_CHANGE,
     as_measured,

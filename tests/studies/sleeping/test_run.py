@@ -109,7 +109,7 @@ def test_search_ends_if_nothing_more_can_be_saved(
     assert known == sorted(known)
     assert known[0] == 0
     always_on = charge(integrate_constant(1.0), usage).idle
-    lowest = lowest_for_schedule(integrate_constant(1.0), usage, NODES, units_per_node=units_per_node).idle
+    lowest = lowest_for_schedule(usage, NODES, units_per_node=units_per_node)
     if always_on:
         most_pct = 100 * (1 - lowest / always_on)
         assert len(known) - 1 <= most_pct + 1e-6
