@@ -232,7 +232,7 @@ def sleeping_pools(
     sizes = np.array([pool.nodes for pool in pools], dtype=np.int64)
     none = np.empty(0, dtype=np.int64)
     # FCFS, users' estimates and no window, for no jobs.
-    no_rules = SchedulingRules(*(False,) * len(SchedulingRules._fields))
+    no_rules = SchedulingRules(*(0,) * 6, pass_per_event=False)
     unused = equal_nodes_state(Workload(*(none,) * 5, np.empty(0), none), no_rules, machine_size=1)
     machine = np.repeat(unused.scalars, len(sizes))
     machine["free"] = sizes
