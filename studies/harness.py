@@ -151,15 +151,14 @@ def _whole_lines(file: BinaryIO) -> bytes:
 
 
 def _known(path: Path, text: bytes) -> dict[str, Any]:
-    return dict(_entry(f"{path}:{number}", line) for number, line in enumerate(text.splitlines(), start=1))
-
-
-def _entry(where: str, line: bytes) -> tuple[str, Any]:
-    try:
-        entry = json.loads(line)
-        return str(entry["key"]), entry["result"]
-    except (ValueError, KeyError, TypeError):
-        raise damaged(where) from None
+    found = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        try:
+            entry = json.loads(line)
+            found[str(entry["key"])] = entry["result"]
+        except (ValueError, KeyError, TypeError):
+            raise damaged(f"{path}:{number}") from None
+    return found
 
 
 def damaged(where: str) -> BadInput:

@@ -134,7 +134,7 @@ def _accounted(jobs: Jobs, machine: MachineSettings, node: tuple[int, int], seen
     elif used_nodes > machine.nodes:
         notes = (f"{used} were in use at once, not {machine.nodes:,}",)
     size = max(used_nodes, machine.nodes or 0) * per_node
-    return AllocationUnits(jobs, size, per_node, node_processors, notes, () if machine.nodes else (NODES,))
+    return AllocationUnits(jobs, size, per_node, node_processors, notes, (NODES,) if machine.nodes is None else ())
 
 
 def backlog_s(jobs: Jobs, size: int) -> int:

@@ -44,7 +44,6 @@ class Chooser(Protocol):
 
     def choose(self, moment: Moment) -> Int64:
         """Return int64[jobs]."""
-        ...
 
 
 class StayHome:
@@ -95,7 +94,6 @@ class WaitEstimator(Protocol):
 
     def wait_s(self, moment: Moment) -> Float64:
         """Return the expected wait [s] of each pending job at each site, alone and submitted now: float64[n, m]."""
-        ...
 
 
 class Electricity(Protocol):
@@ -103,11 +101,9 @@ class Electricity(Protocol):
 
     def price(self, now_s: int) -> tuple[Series, ...]:
         """Return a series per MWh for each site, from now on or before."""
-        ...
 
     def carbon(self, now_s: int) -> tuple[Series, ...]:
         """Return a series in g/kWh for each site."""
-        ...
 
 
 class Decider:

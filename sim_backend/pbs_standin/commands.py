@@ -188,7 +188,7 @@ def _qalter(pbs: Pbs, call: PbsCall) -> PbsReply:
         job.may_be_requeued = options.values.get("r", "ny"[job.may_be_requeued]) == "y"
         if job.state is not JobState.PENDING and set(options.values) != {"r"}:
             raise PbsError(15015, f"Cannot modify attribute while job running {pbs.job_id(job)}")
-        for name in READ_ONLY & options.wants.keys():
+        for name in filter(READ_ONLY.__contains__, options.wants):
             if name not in pbs.resources:
                 raise PbsError(NO_ATTRIBUTE, f"Unknown resource Resource_List.{name}")
             if call.user not in pbs.managers:

@@ -11,7 +11,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -34,15 +34,24 @@ async def served(pbs: Pbs, path: Path, clock: Callable[[], float] = time.time) -
     path.unlink(missing_ok=True)
     server = await asyncio.start_unix_server(partial(_serve_client, pbs, clock), path)
     path.chmod(0o666)
-    ticking = asyncio.create_task(_tick(pbs, clock))
+    try:
+        async with _beside(_tick(pbs, clock)):
+            yield
+    finally:
+        server.close()
+        path.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def _beside(coroutine: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run a coroutine until the block ends."""
+    task = asyncio.create_task(coroutine)
     try:
         yield
     finally:
-        ticking.cancel()
-        server.close()
+        task.cancel()
         with suppress(asyncio.CancelledError):
-            await ticking
-        path.unlink(missing_ok=True)
+            await task
 
 
 async def _tick(pbs: Pbs, clock: Callable[[], float]) -> None:
@@ -141,14 +150,8 @@ async def pbs_of_room(
     now_s = int(clock())
     pbs = new_pbs(kind, {name: SimNode(name, CPUS, changed_s=now_s, last_used_s=now_s) for name in room.nodes})
     write_programs(folder, folder / SOCKET)
-    async with served(pbs, folder / SOCKET, clock):
-        following = asyncio.create_task(_follow(room, pbs, clock))
-        try:
-            yield pbs
-        finally:
-            following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
+    async with served(pbs, folder / SOCKET, clock), _beside(_follow(room, pbs, clock)):
+        yield pbs
 
 
 async def _follow(room: MachineRoom, pbs: Pbs, clock: Callable[[], float]) -> None:

@@ -11,7 +11,6 @@ from datetime import tzinfo
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
 
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
@@ -20,7 +19,17 @@ from offpeak.model.jobs import Trace
 from offpeak.model.local_time import zone_text
 from offpeak.model.request import Chunk, Request
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, rejected_jobs, request_classes, trace_of
-from sim_backend.traces.swf.lines import LARGEST, NUMBER, SUBMIT, split_lines, without_lines
+from sim_backend.traces.swf.lines import (
+    LARGEST,
+    NUMBER,
+    SUBMIT,
+    are_usable,
+    lines_to_drop,
+    number_fault,
+    read_table,
+    split_lines,
+    without_lines,
+)
 from sim_backend.traces.swf.read import (
     APPLICATION,
     DEMAND,
@@ -57,22 +66,12 @@ def job_lines(text: bytes) -> bytes:
 
 def parse_columns(body: bytes, codes: dict[int, Codes]) -> Columns | None:
     """Return the used columns of job lines with single blanks, `codes` those of the names; None at a malformed line."""
-    names = [str(number) for number in range(1, COLUMNS + 1)]
-    types = {str(number): pa.float64() for number in DEMAND}
-    types |= {str(number): pa.dictionary(pa.int32(), pa.binary()) for number in NAMED}
-    try:
-        table = csv.read_csv(
-            pa.py_buffer(body),
-            # With threads Arrow aborts a process that ends while they are still starting, as a wrong option makes it.
-            csv.ReadOptions(column_names=names, use_threads=False),
-            csv.ParseOptions(delimiter=" ", quote_char=False),
-            csv.ConvertOptions(include_columns=list(types), column_types=types, null_values=[]),
-        )
-    except pa.ArrowInvalid:
+    text = pa.dictionary(pa.int32(), pa.binary())
+    table = read_table(body, COLUMNS, dict.fromkeys(DEMAND, pa.float64()) | dict.fromkeys(NAMED, text))
+    if table is None:
         return None
     numbers = {number: table.column(str(number)).to_numpy() for number in DEMAND}
-    small = all(bool((np.abs(values) <= LARGEST).all()) for values in numbers.values())
-    if not small or not (numbers[SUBMIT] >= 0).all():
+    if not are_usable(numbers):
         return None
     return numbers | {number: codes[number].of(table.column(str(number))) for number in NAMED}
 
@@ -88,14 +87,7 @@ def malformed_lines(text: LongText) -> Iterator[tuple[int, str]]:
 def _fault(fields: list[bytes]) -> str:
     if len(fields) != COLUMNS:
         return f"{len(fields)} fields where {COLUMNS} are expected"
-    for number in DEMAND:
-        field = fields[number - 1]
-        shown = repr(field[:40].decode(errors="replace"))
-        if not NUMBER.fullmatch(field):
-            return f"field {number} is not a number: {shown}"
-        if abs(float(field)) > LARGEST:
-            return f"field {number} is too large: {shown}"
-    return "no submit time" if float(fields[SUBMIT - 1]) < 0 else ""
+    return number_fault(fields, DEMAND, DEMAND)
 
 
 EXPECTED = f"a log has one line of {COLUMNS} fields for each job"
@@ -157,12 +149,8 @@ def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
         if not len(parsed.columns):
             raise BadTrace(f"{name}: {'has no job lines' if text.head(1) else 'is empty'}", hint=EXPECTED)
         return parsed
-    dropped = set()
-    for number, fault in malformed_lines(text):
-        if not lenient:
-            raise BadTrace(f"{name}:{number}: {fault}", hint="--lenient skips such lines and counts them")
-        dropped.add(number)
-    parsed = _read(without_lines(text, frozenset(dropped)))
+    dropped = lines_to_drop(malformed_lines(text), name, lenient=lenient)
+    parsed = _read(without_lines(text, dropped))
     if parsed is None or not len(parsed.columns):
         raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
     return replace(parsed, skipped_lines=len(dropped))

@@ -275,11 +275,8 @@ def note_on(count: int, what: str, noun: str = "job") -> tuple[str, ...]:
 
 
 def _unit_notes(units_per_node: int | None) -> tuple[str, ...]:
-    if units_per_node is None:
-        return ("counted in processors: the log does not say on how many nodes the jobs ran",)
-    if units_per_node == 1:
-        return ()
-    return ("jobs share nodes: use is counted in processors",)
+    unknown = "counted in processors: the log does not say on how many nodes the jobs ran"
+    return {None: (unknown,), 1: ()}.get(units_per_node, ("jobs share nodes: use is counted in processors",))
 
 
 class Codes:

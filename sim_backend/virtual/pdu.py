@@ -4,7 +4,7 @@ The objects are those of an APC rack PDU of the second generation: PowerNet-MIB,
 object is a function, so that a request for one outlet does not read all the others. `snmp_agent` serves them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -109,56 +109,38 @@ NORMAL_LOAD = 2
 
 def apc_rows(pdu: VirtualPdu) -> Rows:
     """Return all objects of a PDU by their OIDs; uptime in hundredths of a second."""
-    return dict((*_system(pdu), *_ident(pdu), *_device(pdu), *_phase(pdu), *_outlets(pdu)))
-
-
-def _system(pdu: VirtualPdu) -> Iterator[tuple[Oid, Callable[[], Value]]]:
-    yield (*SYSTEM, 1, 0), lambda: "APC Web/SNMP Management Card (offpeak's virtual PDU MN:AP8641)"
-    yield (*SYSTEM, 2, 0), lambda: MASTER_SWITCHED
-    yield UPTIME, lambda: int(pdu.uptime_s * 100) & 0xFFFFFFFF
-    yield (*SYSTEM, 5, 0), lambda: pdu.name
-
-
-def _ident(pdu: VirtualPdu) -> Iterator[tuple[Oid, Callable[[], Value]]]:
-    """Yield rPDUIdent of the first generation, which the second still fills: model, serial, outlets, power [W]."""
-    yield (*IDENT, 5, 0), lambda: "AP8641"
-    yield (*IDENT, 6, 0), lambda: f"VIRTUAL-{pdu.name}"
-    yield (*IDENT, 8, 0), lambda: len(pdu.outlets)
-    yield (*IDENT, 16, 0), lambda: _measured(pdu, pdu.power_w)
-
-
-def _device(pdu: VirtualPdu) -> Iterator[tuple[Oid, Callable[[], Value]]]:
-    """Yield rPDU2DeviceStatus: index, module, name, load state, power [10 W], energy [0.1 kWh]."""
-    entry = (*RPDU2, 4, 3, 1)
-    yield (*entry, 1, 1), lambda: 1
-    yield (*entry, 2, 1), lambda: 1
-    yield (*entry, 3, 1), lambda: pdu.name
-    yield (*entry, 4, 1), lambda: NORMAL_LOAD
-    yield (*entry, 5, 1), lambda: _measured(pdu, pdu.power_w / 10)
-    yield (*entry, 9, 1), lambda: _counted(pdu, pdu.energy_j)
-
-
-def _phase(pdu: VirtualPdu) -> Iterator[tuple[Oid, Callable[[], Value]]]:
-    """Yield rPDU2PhaseStatus of the only phase: index, module, number, load state, then [0.1 A], [V] and [10 W]."""
-    entry = (*RPDU2, 6, 3, 1)
-    for column in (1, 2, 3):
-        yield (*entry, column, 1), lambda: 1
-    yield (*entry, 4, 1), lambda: NORMAL_LOAD
-    yield (*entry, 5, 1), lambda: _measured(pdu, pdu.power_w / VOLTAGE_V * 10)
-    yield (*entry, 6, 1), lambda: VOLTAGE_V
-    yield (*entry, 7, 1), lambda: _measured(pdu, pdu.power_w / 10)
-
-
-def _outlets(pdu: VirtualPdu) -> Iterator[tuple[Oid, Callable[[], Value]]]:
-    """Yield rPDU2OutletMeteredStatus, row by row."""
-    entry = (*RPDU2, 9, 4, 3, 1)
+    device, phase, outlets = (*RPDU2, 4, 3, 1), (*RPDU2, 6, 3, 1), (*RPDU2, 9, 4, 3, 1)
+    rows: Rows = {
+        (*SYSTEM, 1, 0): lambda: "APC Web/SNMP Management Card (offpeak's virtual PDU MN:AP8641)",
+        (*SYSTEM, 2, 0): lambda: MASTER_SWITCHED,
+        UPTIME: lambda: int(pdu.uptime_s * 100) & 0xFFFFFFFF,
+        (*SYSTEM, 5, 0): lambda: pdu.name,
+        # rPDUIdent of the first generation, which the second still fills: model, serial, outlets, power [W].
+        (*IDENT, 5, 0): lambda: "AP8641",
+        (*IDENT, 6, 0): lambda: f"VIRTUAL-{pdu.name}",
+        (*IDENT, 8, 0): lambda: len(pdu.outlets),
+        (*IDENT, 16, 0): lambda: _measured(pdu, pdu.power_w),
+        # rPDU2DeviceStatus: index, module, name, load state, power [10 W], energy [0.1 kWh].
+        (*device, 1, 1): lambda: 1,
+        (*device, 2, 1): lambda: 1,
+        (*device, 3, 1): lambda: pdu.name,
+        (*device, 4, 1): lambda: NORMAL_LOAD,
+        (*device, 5, 1): lambda: _measured(pdu, pdu.power_w / 10),
+        (*device, 9, 1): lambda: _counted(pdu, pdu.energy_j),
+        # rPDU2PhaseStatus of the only phase: index, module, number, load state, then [0.1 A], [V] and [10 W].
+        **{(*phase, column, 1): lambda: 1 for column in (1, 2, 3)},
+        (*phase, 4, 1): lambda: NORMAL_LOAD,
+        (*phase, 5, 1): lambda: _measured(pdu, pdu.power_w / VOLTAGE_V * 10),
+        (*phase, 6, 1): lambda: VOLTAGE_V,
+        (*phase, 7, 1): lambda: _measured(pdu, pdu.power_w / 10),
+    }
     for row in sorted(pdu.outlets):
-        for column, value in _outlet(pdu, row).items():
-            yield (*entry, column, row), value
+        rows |= {(*outlets, column, row): value for column, value in _outlet(pdu, row).items()}
+    return rows
 
 
 def _outlet(pdu: VirtualPdu, row: int) -> dict[int, Callable[[], Value]]:
-    """Return a row by column: index, module, name, number, state, current [0.1 A], power [W], energy [0.1 kWh]."""
+    """Return a row of rPDU2OutletMeteredStatus: index, module, name, number, state, then [0.1 A], [W] and [0.1 kWh]."""
     return {
         1: lambda: row,
         2: lambda: 1,

@@ -222,23 +222,17 @@ def laid_on(log: StudyLog, file: Path) -> ReplayPrices:
 def price_notes(log: StudyLog, file: Path) -> tuple[str, ...]:
     """Return notes on the spread of prices, the filled gaps, and the position of the log on the prices."""
     laid = _as_read(log, file).laid
-    last_s = log_span(log.trace, log.trace.jobs).last_s
-    laid_note = f"{log.source.name}: {'; '.join(laid.notes_until(last_s))}"
-    return (_spread_note(file, laid.series), *_gap_note(laid.series), laid_note)
-
-
-def _spread_note(file: Path, series: Series) -> str:
+    series = laid.series
     known, length_s = series.value[series.known], series.length_s[series.known]
     mean = np.average(known, weights=length_s)
     deviation = np.sqrt(np.average((known - mean) ** 2, weights=length_s))
-    return f"prices: {file.name}, mean {mean:.2f}, standard deviation {deviation:.2f} {series.unit}"
-
-
-def _gap_note(series: Series) -> tuple[str, ...]:
+    notes = [f"prices: {file.name}, mean {mean:.2f}, standard deviation {deviation:.2f} {series.unit}"]
     unknown_h, all_h = float(series.length_s[~series.known].sum()) / HOUR_S, float(series.length_s.sum()) / HOUR_S
-    if unknown_h == 0:
-        return ()
-    return (f"{unknown_h:,.6g} of {all_h:,.6g} hours have no price: the price of the same hour a week earlier is used",)
+    if unknown_h:
+        used = "the price of the same hour a week earlier is used"
+        notes.append(f"{unknown_h:,.6g} of {all_h:,.6g} hours have no price: {used}")
+    last_s = log_span(log.trace, log.trace.jobs).last_s
+    return (*notes, f"{log.source.name}: {'; '.join(laid.notes_until(last_s))}")
 
 
 def _as_read(log: StudyLog, file: Path) -> ReplayPrices:

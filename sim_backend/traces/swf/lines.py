@@ -5,13 +5,14 @@ The search for lines that cannot be used is slow: it is for texts that do not pa
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.arrays import Float64
 
@@ -93,23 +94,26 @@ def parse_columns(lines: SwfLines, wanted: tuple[int, ...]) -> Columns | None:
         return None
     if cut and cut < sum(map(bool, body.split(b"\n"))):
         return None
-    names = [str(number) for number in range(1, read + 1)]
+    table = read_table(body, read, dict.fromkeys(wanted, pa.float64()))
+    if table is None:
+        return None
+    columns = {number: table.column(str(number)).to_numpy() for number in wanted}
+    return columns if are_usable(columns) else None
+
+
+def read_table(body: bytes, count: int, types: Mapping[int, pa.DataType]) -> pa.Table | None:
+    """Return the columns of these types, by number as text, of lines of so many fields; None if a line is malformed."""
+    named = {str(number): kind for number, kind in types.items()}
     try:
-        table = csv.read_csv(
+        return csv.read_csv(
             pa.py_buffer(body),
             # With threads Arrow aborts a process that ends while they are still starting, as a wrong option makes it.
-            csv.ReadOptions(column_names=names, use_threads=False),
+            csv.ReadOptions(column_names=[str(number) for number in range(1, count + 1)], use_threads=False),
             csv.ParseOptions(delimiter=" ", quote_char=False),
-            csv.ConvertOptions(
-                include_columns=[str(number) for number in wanted],
-                column_types=dict.fromkeys(names, pa.float64()),
-                null_values=[],
-            ),
+            csv.ConvertOptions(include_columns=list(named), column_types=named, null_values=[]),
         )
     except pa.ArrowInvalid:
         return None
-    columns = {number: table.column(str(number)).to_numpy() for number in wanted}
-    return columns if _usable(columns) else None
 
 
 def first_fields(body: bytes, count: int) -> tuple[bytes, int]:
@@ -117,7 +121,8 @@ def first_fields(body: bytes, count: int) -> tuple[bytes, int]:
     return re.subn(rb"(?m)^((?:[^ \n]+ ){%d}[^ \n]+) [^\n]*$" % (count - 1), rb"\1", body)
 
 
-def _usable(columns: Columns) -> bool:
+def are_usable(columns: Columns) -> bool:
+    """Tell whether no number is too large, and all jobs have a submit time."""
     small = all(bool((np.abs(values) <= LARGEST).all()) for values in columns.values())
     return small and bool((columns[SUBMIT] >= 0).all())
 
@@ -158,14 +163,25 @@ def _fault(fields: list[bytes], expected: int, wanted: tuple[int, ...]) -> str:
     # If most lines have more columns than are read, the number and content of these are not checked.
     if len(fields) < read or len(fields) > read == expected:
         return f"{len(fields)} fields where {expected} are expected"
-    if not all(map(NUMBER.fullmatch, fields[:read])):
-        number = next(number for number, field in enumerate(fields, 1) if not NUMBER.fullmatch(field))
-        return f"field {number} is not a number: {_shown(fields[number - 1])}"
+    return number_fault(fields, range(1, read + 1), wanted)
+
+
+def number_fault(fields: list[bytes], numeric: Iterable[int], wanted: Iterable[int]) -> str:
+    """Return the fault of the first of these fields that is no number, or wanted and too large; "" for none."""
+    for number in numeric:
+        if not NUMBER.fullmatch(fields[number - 1]):
+            return f"field {number} is not a number: {fields[number - 1][:40].decode(errors='replace')!r}"
     for number in wanted:
         if abs(float(fields[number - 1])) > LARGEST:
-            return f"field {number} is too large: {_shown(fields[number - 1])}"
+            return f"field {number} is too large: {fields[number - 1][:40].decode(errors='replace')!r}"
     return "no submit time" if float(fields[SUBMIT - 1]) < 0 else ""
 
 
-def _shown(field: bytes) -> str:
-    return repr(field[:40].decode(errors="replace"))
+def lines_to_drop(faults: Iterable[tuple[int, str]], name: str, *, lenient: bool) -> frozenset[int]:
+    """Return the numbers of the malformed lines; BadTrace at the first one unless `lenient`."""
+    dropped = set()
+    for number, fault in faults:
+        if not lenient:
+            raise BadTrace(f"{name}:{number}: {fault}", hint="--lenient skips such lines and counts them")
+        dropped.add(number)
+    return frozenset(dropped)

@@ -26,6 +26,7 @@ from sim_backend.traces.swf.lines import (
     Columns,
     expected_columns,
     first_fields,
+    lines_to_drop,
     malformed_lines,
     parse_columns,
     split_lines,
@@ -316,7 +317,7 @@ def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
 
 def _without_malformed(text: LongText, header: SwfHeader, name: str, lenient: bool) -> _Parsed:
     wanted = _wanted(header)
-    dropped = _malformed(text, wanted, name, lenient)
+    dropped = lines_to_drop(malformed_lines(text, wanted), name, lenient=lenient)
     text = without_lines(text, dropped)
     width = expected_columns(text, wanted)
     parsed = _read(text, header, cut=width > max(COLUMNS, *wanted))
@@ -357,16 +358,6 @@ def _read(text: LongText, header: SwfHeader, *, cut: bool = False) -> _Parsed | 
             return None
         logged.add(columns, header.power_column)
     return _Parsed(parse_header(tuple(comments)), logged, width, skipped_lines=0)
-
-
-def _malformed(text: LongText, wanted: tuple[int, ...], name: str, lenient: bool) -> frozenset[int]:
-    """Return the numbers of the malformed lines; BadTrace at the first one unless `lenient`."""
-    dropped = set()
-    for number, fault in malformed_lines(text, wanted):
-        if not lenient:
-            raise BadTrace(f"{name}:{number}: {fault}", hint="--lenient skips such lines and counts them")
-        dropped.add(number)
-    return frozenset(dropped)
 
 
 def _trace(parsed: _Parsed, name: str) -> Trace:
