@@ -152,7 +152,8 @@ def make_bundle(
         "zone": zone_text(zone) or "UTC",
         "from_unix_s": span.from_unix_s,
         "until_unix_s": span.until_unix_s,
-        "settings": dict(settings),
+        # Settings name accounts and jobs, too.
+        "settings": {} if anonymise else dict(settings),
         "seals": [asdict(seal) for seal in chain],
         "key": None if anonymise else key,
         "figures": find_figures(connection, span, zone, partial(pseudonym, key=key) if anonymise else str),

@@ -159,6 +159,12 @@ def test_rows_with_pseudonyms_have_the_seal_of_the_rows_with_names(ledger: Ledge
     assert [each.kind for each in find_changes(jobs, seal.of(jobs), named, "cd" * 32)] == ["sealed under another key"]
 
 
+def test_each_text_that_may_name_people_is_personal() -> None:
+    names = {"user", "account", "owner", "by", "why", "reason", "said", "hint", "trouble", "comment", "name"}
+    for table in SEALED_TABLES:
+        assert names.intersection(column.name for column in table.columns) == set(table.personal)
+
+
 def test_an_older_seal_is_over_names_and_over_zeros_of_savings(ledger: Ledger) -> None:
     fill(ledger)
     ledger.write_savings([SavingRecord(MIDNIGHT_S, MIDNIGHT_S + DAY_S, "as it was", None, None, None, None, "")])
