@@ -126,11 +126,17 @@ class PlanSettings:
 
 
 def read_declarations(written: object) -> dict[str, str]:
-    """Return the hints by QOS or partition of `flex=delay=2d;cap,preempt=checkpoint=10min`. Raises BadInput."""
+    """Return the hints by QOS or partition of `flex=delay=2d;cap,night=delay=12h`. Raises BadInput.
+
+    Only the owner of a job knows whether its script answers a signal, which otherwise ends it.
+    """
     found: dict[str, str] = {}
     for item in NAMES.read(written):
         name, _, hints = (part.strip() for part in item.partition("="))
-        errors = parse_user_hints(f"{HINT_PREFIX}{hints}", UTC).errors
+        parsed = parse_user_hints(f"{HINT_PREFIX}{hints}", UTC)
+        errors = parsed.errors
+        if parsed.checkpoint:
+            raise BadInput(f"{item!r}: only a job's owner declares a checkpoint", hint="it stands in the job's comment")
         if not name or not hints or errors:
             raise BadInput(f"{item!r}: {'; '.join(errors) or 'no name and hints'}", hint=f"hints are {EXAMPLES}")
         if name in found:
@@ -149,7 +155,7 @@ class FlexibilitySettings:
     qos: Mapping[str, str] | None = row(
         DECLARATIONS,
         "Hints of jobs by QOS, which apply to jobs without hints of their own.",
-        example=["flex=delay=2d", "preempt=delay=1d;checkpoint=10min"],
+        example=["flex=delay=2d;cap"],
         flag="--flexible-qos",
     )
     partitions: Mapping[str, str] | None = row(

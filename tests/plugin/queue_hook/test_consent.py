@@ -99,19 +99,19 @@ def test_tier_is_the_highest_that_the_hints_allow(comment, tier):
 
 
 def test_hints_of_the_comment_precede_those_of_the_qos_and_these_those_of_partitions():
-    rules = FlexibilityRules(ZONE, {"flex": "delay=2d;cap"}, {"night": "delay=12h", "preempt": "checkpoint=10min"})
+    rules = FlexibilityRules(ZONE, {"flex": "delay=2d;cap"}, {"night": "delay=12h", "capped": "cap"})
     assert rules.of(a_job(1, comment="offpeak:now", qos="flex")).now
     assert rules.of(a_job(1, comment="offpeak:later", qos="flex")).is_rigid
     key_only = rules.of(a_job(1, comment="offpeak:key=7", qos="flex", partitions=("night",)))
     assert key_only == Flexibility(delay_s=48 * HOUR_S, cap=True)
-    assert rules.of(a_job(1, qos="", partitions=("preempt",))).may_be_requeued
-    assert rules.of(a_job(1, qos="", partitions=("night", "preempt"))) == RIGID
+    assert rules.of(a_job(1, qos="", partitions=("capped",))).may_be_capped
+    assert rules.of(a_job(1, qos="", partitions=("night", "capped"))) == RIGID
     assert rules.of(a_job(1, qos="", partitions=("night", "batch"))) == RIGID
     assert rules.of(a_job(1, qos="", partitions=("night", "night"))).allows_delay
 
 
 def test_declarations_of_the_settings_are_checked():
-    assert read_declarations("flex=delay=2d;cap,p=checkpoint=5min") == {"flex": "delay=2d;cap", "p": "checkpoint=5min"}
-    for wrong in ("flex", "=cap", "flex=", "flex=later", "flex=delay=2", "a=cap,a=now"):
+    assert read_declarations("flex=delay=2d;cap,p=delay=5h") == {"flex": "delay=2d;cap", "p": "delay=5h"}
+    for wrong in ("flex", "=cap", "flex=", "flex=later", "flex=delay=2", "a=cap,a=now", "a=checkpoint=5min"):
         with pytest.raises(BadInput):
             read_declarations(wrong)
