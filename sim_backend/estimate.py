@@ -66,8 +66,7 @@ class LoggedUse:
 def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begin_s: int, until_s: int) -> LoggedUse:
     """Return the usage if the jobs drew the lowest, the likeliest and the highest `draws_w` [W per unit].
 
-    All starts are logged and all runs lie within the period; processors are those used, not those requested. The prices
-    of `case` reach to its end.
+    All starts are logged and all runs lie within the period; processors are those used. The prices reach to its end.
     """
     meters = meters_of(case, until_s)
     case = replace(case, jobs=case.jobs.as_logged())

@@ -84,8 +84,7 @@ def site_units(trace: Trace, cluster: Cluster) -> AllocationUnits:
 def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     """Return the jobs of a log with their requests to the cluster; BadTrace if none of them fits.
 
-    Partitions, QOS, licences, reservations, nodes and generic resources that the cluster does not have are taken out
-    of the requests.
+    Partitions, QOS, licences, reservations, nodes and generic resources that the cluster lacks are taken out of them.
     """
     whole_nodes = trace.units_per_node == 1
     request, requests, derived = _completed(trace, whole_nodes=whole_nodes)

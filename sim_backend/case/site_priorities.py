@@ -22,8 +22,7 @@ from sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
 class SitePriorities:
     """Slurm's multifactor priority for the jobs of a log.
 
-    `row` is the row of the tree for each pair of account and user in the log, which `pair` codes in rising order for so
-    many `users`.
+    `row` is the row of the tree for each pair of account and user, which `pair` codes in rising order for `users`.
     """
 
     weights: PriorityWeights

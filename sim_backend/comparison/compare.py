@@ -90,8 +90,7 @@ def compare(
 ) -> Comparison:
     """Replay `case` under each policy. `progress` gets the policy and the number of jobs submitted so far.
 
-    Raises BadInput if jobs never start under a policy: there may be one that starts none on-peak, and prices always
-    on-peak.
+    Raises BadInput if jobs never start under a policy: one may start none on-peak, and prices be so always.
     """
     begin_s = int(case.jobs.submit_s[0])
     case, schedules = _replay_all(case, policies, progress)

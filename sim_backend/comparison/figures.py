@@ -146,8 +146,7 @@ def node_bands(curve: PowerCurve, counts: StateCounts, *, units_per_node: int) -
 def cumulative_share(value: Int64, *, lowest: int, most_points: int) -> tuple[Int64, Float64]:
     """Return x and the share of `value` that is <= x, from `lowest` to the highest value; at most `most_points` points.
 
-    Each x after the first is one of the values; of many they are chosen evenly on a logarithmic axis, so `lowest` is
-    above 0.
+    Each x after the first is one of the values; of many they are even on a logarithmic axis, so `lowest` is above 0.
     """
     ordered = np.sort(value)
     x = np.unique(np.append(ordered[ordered > lowest], lowest))

@@ -21,9 +21,7 @@ A_MINUTE_MS = 60_000
 
 @part
 def chance(seed: int, node: int, draw: int) -> float:
-    """Return a pseudo-random number in [0, 1) from the arguments alone (splitmix64: Steele, Lea and Flood, OOPSLA
-    2014).
-    """
+    """Return a pseudo-random number in [0, 1) of the arguments (splitmix64: Steele, Lea and Flood, OOPSLA 2014)."""
     mixed = np.uint64(seed) * FIRST_MIX + np.uint64(node) * SECOND_MIX + np.uint64(draw + 1) * GOLDEN
     for _ in range(2):
         mixed = (mixed ^ (mixed >> np.uint64(30))) * FIRST_MIX

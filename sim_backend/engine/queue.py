@@ -98,9 +98,7 @@ def class_of(units: int) -> int:
 
 @part
 def next_promising(bounds: Int64, fitting: int, first: int, last: int, narrow: int, longest_s: int) -> int:
-    """Return the first position from `first` on whose block may have a job that fits, or a position not before
-    `last`.
-    """
+    """Return the first position from `first` on whose block may have a job that fits; `last` or more for none."""
     block = first // BLOCK
     behind = (last + BLOCK - 1) // BLOCK
     while block < behind:
@@ -187,9 +185,7 @@ def fill(by_width: ByWidth, queue: Queue, head: int, tail: int) -> None:
 
 @in_place
 def rank_waiting(by_width: ByWidth, queue: Queue, size: Int64, head: int, tail: int) -> None:
-    """Rank all jobs of the workload by these sizes, and fill the tree with those at the queue's positions [head,
-    tail).
-    """
+    """Rank all jobs of the workload by these sizes, and fill the tree with those at positions [head, tail)."""
     rank_all(by_width, size)
     fill(by_width, queue, head, tail)
 

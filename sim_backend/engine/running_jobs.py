@@ -140,8 +140,7 @@ def forget_past(state: State) -> None:
 def earliest(state: State, size: int, duration_s: int, period_s: int, held_s: int) -> int:
     """Return the first second from now on, a multiple of the period, at which `size` units are free for `duration_s`.
 
-    The units that the job itself holds from `held_s` on, for `duration_s`, count as free; `held_s` is returned if there
-    is no earlier second.
+    The units that the job itself holds from `held_s` on, for `duration_s`, count as free; `held_s` if none is earlier.
     """
     now = state.scalars[0]
     profile = state.profile

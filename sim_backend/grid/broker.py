@@ -57,8 +57,7 @@ class StayHome:
 def run_grid(grid: SimulatedGrid, chooser: Chooser, *, period_s: int = 0) -> GridSchedule:
     """Return the schedule of all jobs. Cycles are at multiples of `period_s`; 0: whenever a job is submitted.
 
-    Raises OffpeakError if the chooser sends a job to a site that cannot run it, or leaves all sites empty and jobs
-    waiting.
+    Raises OffpeakError if the chooser sends a job where it cannot run, or leaves all sites empty and jobs waiting.
     """
     running = RunningGrid(grid)
     pending = np.empty(0, dtype=np.int64)
@@ -321,9 +320,7 @@ class LongestWaits:
     """Uses only the data that sites publish."""
 
     def wait_s(self, moment: Moment) -> Float64:
-        """Return the longest wait [s] of each pending job at each site, float64[n, m].
-
-        Where it is too wide, until the site is empty."""
+        """Return the longest wait [s] of each pending job at each site; if too wide, until that is empty."""
         columns = [
             longest_wait_s(site, moment.now_s, moment.grid.units(moment.job, number))
             for number, site in enumerate(moment.sites)

@@ -38,8 +38,7 @@ class SleepingNodes:
 class SimulatedSite:
     """A site and how it runs: its scheduler, and its electricity on the clock of the log.
 
-    `price` is in currency per MWh, `carbon` in g per kWh. Raises BadInput for a scheduler that cannot take jobs one by
-    one.
+    `price` is in currency per MWh, `carbon` in g per kWh. BadInput for a scheduler that cannot take jobs one by one.
     """
 
     site: Site

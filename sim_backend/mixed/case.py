@@ -23,8 +23,7 @@ class MixedJobs:
 
     `request` is the number of the job's request, `part_power_w` the draw of each of its parts [W]; a job with a higher
     `priority` goes first. `array` is -1 for a job of no array; of an array at most `throttle` tasks run at a time, 0
-    for any number. `user` and `application` are -1 where they are unknown. Columns that are left out say that jobs are
-    equal.
+    for any number. `user` and `application` are -1 where they are unknown. Jobs are equal in columns left out.
     """
 
     job_id: Int64

@@ -42,8 +42,7 @@ class SleepTerms:
     """The minimal power and energy of a node without a job, by depth: float64[d], the first for no sleep.
 
     A depth draws `asleep_w`, never rising; a transition into or out of it takes `enter_j` and `leave_j` above that,
-    never falling. `cut_enter_j` and `cut_leave_j` are the most by which a transition that the period cuts uses less
-    than an idle node.
+    never falling. `cut_enter_j` and `cut_leave_j` are the most by which a transition that is cut undercuts idling.
     """
 
     idle_w: float
@@ -88,9 +87,7 @@ def _least_from(value: Float64) -> Float64:
 
 @dataclass(frozen=True)
 class Gaps:
-    """`nodes[i]` levels are not busy from `from_s[i]` to `until_s[i]`, between two busy times or an end of the
-    period.
-    """
+    """`nodes[i]` levels are not busy from `from_s[i]` to `until_s[i]`: between busy times or ends of the period."""
 
     from_s: Int64
     until_s: Int64

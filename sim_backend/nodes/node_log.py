@@ -340,9 +340,7 @@ def sleep_figures_of_pools(
 
 
 def power_cycles(log: NodeLog, begin_s: int, until_s: int) -> Int64:
-    """Return how often each node fell asleep within [begin_s, until_s): int64[nodes]. Powersave does not count as
-    sleep.
-    """
+    """Return how often each node fell asleep within [begin_s, until_s), powersave apart: int64[nodes]."""
     inside = slice(*np.searchsorted(log.at_s, [begin_s, until_s]))
     node, state = log.node[inside], log.state[inside]
     fell_asleep = (state == asleep(STANDBY)) | (state == asleep(OFF))

@@ -41,8 +41,7 @@ def standing_draw(counts: StateCounts, node_class: NodeClass, *, units_per_node:
 def standing_charge(draw: StandingDraw, idle_w: float, edges_s: Int64, meter: StepIntegral) -> Float64:
     """Return what the nodes would use without jobs, between consecutive edges: float64[len(edges_s) - 1].
 
-    It is the integral of power times the meter's series; an idle unit draws `idle_w`. The draw must be defined at all
-    edges.
+    It is the integral of power times the meter's series; an idle unit draws `idle_w`. The draw is defined at all edges.
     """
     cut_s = np.sort(np.concatenate([draw.at_s[(draw.at_s > edges_s[0]) & (draw.at_s < edges_s[-1])], edges_s]))
     piece = np.searchsorted(draw.at_s, cut_s[:-1], side="right") - 1

@@ -82,8 +82,7 @@ NO_RUNS = JobRuns(*(np.empty(0, dtype=np.int64) for _ in JobRuns._fields))
 class Schedule:
     """When each job started and ended [trace seconds], in the order of the jobs; `simulate_s` the time it took.
 
-    `lost` are the runs of jobs that were stopped for others and started anew, before the run of which `start_s` and
-    `end_s` tell.
+    `lost` are the runs of jobs that were stopped for others and started anew, before their run from `start_s`.
     """
 
     start_s: Int64

@@ -58,8 +58,7 @@ NO_JOBS = make_jobs(_NONE, _NONE, _NONE, _NONE)
 def known_period_s(jobs: Jobs) -> tuple[int, int]:
     """Return the seconds between which a log of jobs that ran is whole: the last one before any job ended, and the end.
 
-    A scheduler that is queried for the jobs of some days returns all that ran in them, including jobs that began long
-    before.
+    A scheduler that is queried for the jobs of some days returns all that ran in them, also such as began before.
     """
     ends = jobs.logged_start_s + jobs.runtime_s
     begins = jobs.logged_start_s if len(jobs) < FEW_JOBS else ends - 1

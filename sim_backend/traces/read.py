@@ -98,9 +98,7 @@ def _looks_like_swf(fields: list[str]) -> bool:
 
 
 def _what_it_is(line: str) -> tuple[str, str]:
-    """Guess the kind of a file by its first line. Return a description or the line, and how to get a log, "" if
-    unknown.
-    """
+    """Guess the kind of a file by its first line; return a description, and how to get a log, "" if unknown."""
     if line.lstrip().startswith("<"):
         return "it begins like a page of HTML or XML", ""
     if line.lstrip().startswith(("{", "[")):

@@ -32,9 +32,7 @@ SITES = "xsede_sites.csv"
 
 @dataclass(frozen=True)
 class SiteRow:
-    """A row of the table of sites. `place` names the file of its prices; `lag_h` is the lag of its clock behind the
-    first site.
-    """
+    """A row of the table of sites. `place` names the file of its prices; its clock is `lag_h` behind the first's."""
 
     name: str
     place: str
@@ -112,9 +110,7 @@ def place_of(prices: Path, out: Path) -> PricePlace:
 
 
 def make_forecasts(every: Mapping[str, PricePlace], days: range, processes: int) -> str:
-    """Make the missing forecasts of those days, and return a note about them. Places with the same prices share
-    forecasts.
-    """
+    """Make the missing forecasts of those days, one for places with the same prices, and return a note about them."""
     missing = {place.kept: place for place in every.values() if not place.kept.exists()}
     if missing:
         need_statsmodels()

@@ -85,9 +85,7 @@ def planned(replays: Replays) -> tuple[NordugridExperiment, ...]:
 
 
 def table_of(by_strategy: dict[str, list[NordugridResult]]) -> StudyTable:
-    """Return the second half of Table 4 beside ours; costs are of 1,000 jobs, as the paper has twelve times as many
-    jobs.
-    """
+    """Return the second half of Table 4 beside ours; costs are of 1,000 jobs, as the paper has 12 times as many."""
     return StudyTable(
         "strategies",
         "Table 4: strategies on NorduGrid",

@@ -361,9 +361,7 @@ class RecordedWaits:
         return predicted_s
 
     def error_min(self, schedule: GridSchedule) -> float:
-        """Return the mean absolute error of the predictions for the sites where the jobs ran [min], 0 without
-        predictions.
-        """
+        """Return the mean absolute error [min] of the predictions for the sites where the jobs ran, 0 without any."""
         job: Int64 = np.array(list(self._predicted_s), np.int64)
         if not len(job):
             return 0.0

@@ -285,9 +285,7 @@ def measured(case: Measurement, workload: BatchWorkload) -> MeasurementResult:
 
 
 def busy_node_w(row: MeasuredPair, node_class: NodeClass, nodes: int, busy_nodes: float) -> float:
-    """Return the power of a node with a job at which the default run, with that many of them, has the power of the
-    table.
-    """
+    """Return the power of each of so many nodes with a job at which the default run has the power of the table."""
     return node_class.idle_w + (row.default.power_w - nodes * node_class.idle_w) / busy_nodes
 
 

@@ -38,8 +38,7 @@ SLA = 200.0
 class OnlinePaperLog:
     """A log of the paper (section 2 and table 1), and the beginning of the name of ours.
 
-    `size` is U and `low` is L, in processors. `underused`: the paper excludes the machine from its comparisons of
-    slowdowns.
+    `size` is U and `low` is L, in processors. `underused`: the paper compares no slowdowns on it.
     """
 
     name: str
@@ -115,8 +114,7 @@ class OnlineResult:
 
     `slowdown` is the jobs' mean of 1 + wait / max(10 s, run), `violations` the share of jobs above the SLA,
     `utilization` that of active processors, `inactive` the share of processor time that was not active, `cycles` how
-    often a node fell asleep, per node and year, and `idle_saved` the share of the idle processors' energy that sleep
-    saved.
+    often a node fell asleep, per node and year, and `idle_saved` the share of the idle energy that sleep saved.
     """
 
     slowdown: float

@@ -56,9 +56,7 @@ LEAST_STARTED = 0.5
 
 @dataclass(frozen=True, eq=False)
 class LogFile:
-    """The jobs of a log on a machine of `units`, each with its start and its end [trace seconds]. `notes` have
-    assumptions.
-    """
+    """The jobs of a log on a machine of `units` with starts and ends [trace seconds]; `notes` have assumptions."""
 
     name: str
     jobs: Jobs

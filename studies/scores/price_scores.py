@@ -42,8 +42,7 @@ class PriceFile:
     """The prices of a file, and what forecasts need besides.
 
     `published` are forecasts of others by name, float64 of as many steps as `history`. `zone`, `holidays` and the names
-    of `inputs` are arguments of PricePredictor; `clock` describes their origin. `unit` is "" if the file does not have
-    it.
+    of `inputs` are arguments of PricePredictor; `clock` describes their origin. `unit` is "" if unknown.
     """
 
     name: str

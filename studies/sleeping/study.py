@@ -95,9 +95,7 @@ class SleepingResults:
         return range_of([here.wait_s - there.wait_s for here, there in pairs])
 
     def at_energy(self, log: str, family: str, pct: float, measure: Measure) -> list[float | None]:
-        """Return a figure of a family at a saving of `pct` of the idle energy, by replay; None if it never saves that
-        share.
-        """
+        """Return a figure of a family at a saving of `pct` of the idle energy, by replay; None if it never saves it."""
         replays = zip(*(self.each(log, policy) for policy in FAMILIES[family]), strict=True)
         return [between([(saved_pct(result), measure(result)) for result in replay], pct) for replay in replays]
 

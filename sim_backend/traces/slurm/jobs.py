@@ -28,7 +28,7 @@ from sim_backend.traces.slurm.fields import (
     TextSource,
     first_of,
 )
-from sim_backend.traces.slurm.requests import REQUEST_COLUMNS
+from sim_backend.traces.slurm.runs import REQUEST_COLUMNS
 from sim_backend.traces.slurm.values import (
     BAD,
     UNKNOWN,

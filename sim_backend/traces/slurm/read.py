@@ -44,8 +44,7 @@ from sim_backend.traces.slurm.jobs import (
     room,
     with_energy_of_steps,
 )
-from sim_backend.traces.slurm.requests import REQUEST_COLUMNS, SlurmRow, request_of
-from sim_backend.traces.slurm.runs import runs_of
+from sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of, runs_of
 
 
 @dataclass(frozen=True, eq=False)

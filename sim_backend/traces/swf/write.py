@@ -46,8 +46,7 @@ def write_swf(
     """Write the jobs, gzipped if the name ends in .gz; the same jobs give the same bytes. Raises CannotWrite if it
     fails.
 
-    "-" is standard output. `processors` counts the unit of `jobs.size`. Readings of node power, if any, go to a 19th
-    column.
+    "-" is standard output. `processors` counts the unit of `jobs.size`. Readings of node power go to a 19th column.
     """
     table = _table(jobs)
     directives = {

@@ -14,7 +14,7 @@ from plugin.slurm.requests import Tres, parse_tres
 from sim_backend.traces.filters import between
 from sim_backend.traces.read import read_log
 from sim_backend.traces.slurm.read import jobcomp_trace, sacct_trace
-from sim_backend.traces.slurm.requests import REQUEST_COLUMNS, SlurmRow, request_of
+from sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of
 
 RUN_COLUMNS = ("JobIDRaw", "JobID", "User", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw")
 COLUMNS = (*RUN_COLUMNS, "AllocNodes", "AllocCPUS", *REQUEST_COLUMNS, "NodeList", "JobName")
