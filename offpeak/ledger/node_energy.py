@@ -88,7 +88,7 @@ def quarter_powers(connection: Connection, span: TimeRange) -> tuple[Int64, Floa
     mean_w = func.sum(quarters.c.energy_j / quarters.c.covered_s)
     wanted = quarters.c.series.in_(numbers)
     sums = connection.execute(select(at, mean_w).where(within, wanted).group_by(at))
-    found: dict[int, float] = dict(row._tuple() for row in sums)
+    found = {int(second): float(power_w) for second, power_w in sums}
     start_s = np.arange(min(found), max(found) + 1, QUARTER_S, dtype=np.int64) if found else np.empty(0, np.int64)
     return start_s, np.array([found.get(second, np.nan) for second in start_s.tolist()], np.float64)
 

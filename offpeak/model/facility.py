@@ -211,10 +211,18 @@ def daily_temperature(mean_c: float, swing_c: float, hours: int = 24) -> tuple[I
 
 @dataclass(frozen=True)
 class PowerCap:
-    """All nodes draw at most `cap_w` from `from_s` to `until_s` [Unix s]; `source` is the origin of the cap."""
+    """All nodes draw at most `cap_w` from `from_s` to `until_s` [Unix s]; `source` is the origin of the cap.
+
+    A soft cap holds no job that has waited for `longest_wait_s`; None: the cap holds every job.
+    """
 
     from_s: int
     until_s: int
     cap_w: int
     reason: str
     source: str
+    longest_wait_s: int | None = None
+
+    def holds(self, waited_s: float) -> bool:
+        """Return whether a job that has waited so long must obey the cap."""
+        return self.longest_wait_s is None or waited_s < self.longest_wait_s

@@ -137,8 +137,7 @@ def demand_periods(
     """Yield each charge in each of its periods: its name, the intervals that count for its peak, the billed share."""
     cells, months = tariff.calendar.cells(start_s), tariff.calendar.months(start_s)
     for charge in tariff.demand:
-        mask = np.logical_or.reduce([window.mask for window in charge.windows]).ravel()[cells]
-        period = months // 12 if charge.is_yearly else months
+        mask, period = charge.counts(cells), charge.period(months)
         for each in np.unique(period).tolist():
             edges = np.array([each, each + 1]).astype("datetime64[Y]" if charge.is_yearly else "datetime64[M]")
             first_s, after_s = _edges_s(tariff.calendar, edges)

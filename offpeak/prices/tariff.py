@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
 import numpy as np
+from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
@@ -45,6 +46,14 @@ class DemandCharge:
     per_kw: float
     is_yearly: bool
     windows: tuple[ClockWindow, ...]
+
+    def counts(self, cells: Int64) -> NDArray[np.bool_]:
+        """Return whether a quarter-hour counts in each of these cells of the tariff's calendar."""
+        return np.asarray(np.logical_or.reduce([window.mask for window in self.windows]).ravel()[cells])
+
+    def period(self, months: Int64) -> Int64:
+        """Return the number of the period of the charge that contains each month."""
+        return months // 12 if self.is_yearly else months
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from offpeak.errors import BadInput
 from offpeak.model.flexibility import EXAMPLES, HINT_PREFIX, FlexibilityRules, parse_user_hints
-from offpeak.settings.kinds import NAMES, PATH, TEXT, SettingKind, number, row
+from offpeak.settings.kinds import DURATION, NAMES, PATH, POWER, TEXT, SettingKind, number, row
 
 REVENUE_HINT = "write ACCOUNT=0.08, ACCOUNT/QOS=0.2 or /QOS=0.1, separated by commas"
 
@@ -119,10 +119,22 @@ class PlanSettings:
         example="hpc-site-1",
     )
 
+    peak_target_w: float | None = row(
+        POWER,
+        "Peak shaving: a job that would draw more than this, and more than the highest quarter-hour of the present "
+        "demand charge so far, waits; when not set: off. The tariff file names the demand charges.",
+        example="300kW",
+    )
+    peak_wait_s: int = row(
+        DURATION,
+        "A job that has waited for so long since its submission starts whatever peak it draws.",
+        default="12h",
+    )
+
     @property
     def has_cap_source(self) -> bool:
         """Whether a source of caps on power is set."""
-        return bool(self.events or self.openadr)
+        return bool(self.events or self.openadr or self.peak_target_w)
 
 
 def read_declarations(written: object) -> dict[str, str]:

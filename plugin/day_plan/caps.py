@@ -7,8 +7,9 @@ a job as soon as nodes are free, whatever its power.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -70,6 +71,11 @@ class BindingCaps:
         most_w = jobs_w + idle_w(inputs) + others_w
         return cls(inputs, tuple(cap for cap in inputs.caps if cap.until_s > facts.now_s and cap.cap_w < most_w))
 
+    @cached_property
+    def submit_s(self) -> Mapping[str, float]:
+        """When each job was submitted [Unix s]."""
+        return {job.job_id: job.submit_s for job in self.inputs.queue.jobs}
+
     def bind(self, job: PlannedJob) -> PlannedJob:
         """Return the job with its planned start as its begin, if by starting sooner it could run while a cap holds.
 
@@ -77,8 +83,9 @@ class BindingCaps:
         """
         now_s = self.inputs.queue.now_s
         over_s = (now_s if job.start_s is None else job.start_s) + job.run_s
+        waited_s = now_s - self.submit_s.get(job.job_id, now_s)
         # The job could run under these if it started between now and its planned start.
-        caps = [cap for cap in self.caps if cap.from_s < over_s]
+        caps = [cap for cap in self.caps if cap.from_s < over_s and cap.holds(waited_s)]
         if not caps or job.opted_out or (job.start_s is not None and job.start_s <= now_s):
             return job
         cap = max(caps, key=lambda each: each.until_s)

@@ -47,6 +47,7 @@ from services.agent.demand_response import (
     EventFileLoop,
     EventServerLoop,
     OrderedCaps,
+    PeakLoop,
     ReportLoop,
     Surroundings,
 )
@@ -106,6 +107,7 @@ class SiteAgent:
         self.prices = PriceLoop(lambda: self.site.price_section, ledger, problem_log, clock)
         self.weather = WeatherLoop(self._weather_section, problem_log, clock)
         self.caps = OrderedCaps(self._cap_section, problem_log, clock, self._follow_caps)
+        self.peaks = PeakLoop(lambda: (self.site.settings, self.site.zone), problem_log, clock)
         self.observer = Observer(site.scheduler, problem_log, steady, prices=lambda: self.prices.curve)
         self.accounts = JobAccounts(self._account_section(), ledger, problem_log)
         self.planner = QueuePlanner(ledger, problem_log, self._surroundings)
@@ -154,6 +156,7 @@ class SiteAgent:
             self.levers,
             self.trial,
             CapLoop(self.node_caps),
+            self.peaks,
             PruneLoop(ledger, clock),
             SealLoop(
                 ledger, lambda: self.site.zone, lambda: Instant(steady(), clock()), lambda: self.accounts.booked_unix_s
@@ -351,7 +354,8 @@ class SiteAgent:
 
     async def _surroundings(self) -> Surroundings:
         await self.caps.first_reading()
-        return Surroundings(self.caps.ahead(), self.weather.weather, self.meters.node_watts)
+        caps = (*self.caps.ahead(), *self.peaks.caps())
+        return Surroundings(caps, self.weather.weather, self.meters.node_watts)
 
     def _cap_section(self) -> CapSection:
         settings = self.site.settings

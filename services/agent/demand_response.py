@@ -9,12 +9,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from pydantic import TypeAdapter
 
 from offpeak.errors import CannotWrite
@@ -22,12 +23,18 @@ from offpeak.files import replacing
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.node_energy import node_energy, spans_energy
-from offpeak.model.constants import DAY_S
+from offpeak.ledger.node_energy import node_energy, quarter_powers, spans_energy
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.local_time import TimeRange
 from offpeak.model.step_series import Series
+from offpeak.prices.bill import QUARTER_S, demand_peaks
+from offpeak.prices.tariff import DemandCharge, Tariff
+from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.plan import PlanSettings
+from offpeak.settings.table import Settings
+from plugin.capacity.peak_shaving import soft_cap
 from predictors.demand_response import (
     CapEvent,
     MeasuredInterval,
@@ -202,6 +209,84 @@ def save_events(section: CapSection, events: tuple[CapEvent, ...]) -> None:
         return
     with suppress(OSError, CannotWrite), replacing(section.memory) as file:
         file.write(KEPT_EVENTS.dump_json(KeptEvents(section.plan.openadr or "", events)))
+
+
+PEAKS_EVERY_S = 300.0
+PEAK_SPAN_S = 12 * HOUR_S
+PEAK_CAP = "peak shaving"
+
+
+def peak_caps(
+    tariff: Tariff, highest_w: Mapping[DemandCharge, float], plan: PlanSettings, now_s: int
+) -> list[PowerCap]:
+    """Return a soft cap for each demand charge whose quarter-hours count now or within half a day, up to a day long.
+
+    It is the target, or the highest quarter-hour of the charge's present period if that is higher: it is paid already.
+    """
+    first_s, after_s = now_s // QUARTER_S * QUARTER_S, (now_s // PEAK_SPAN_S + 2) * PEAK_SPAN_S
+    start_s = np.arange(first_s, after_s, QUARTER_S, dtype=np.int64)
+    cells, months = tariff.calendar.cells(start_s), tariff.calendar.months(start_s)
+    found = []
+    for charge in tariff.demand if plan.peak_target_w else ():
+        period = charge.period(months)
+        counts = np.flatnonzero(np.append(charge.counts(cells) & (period == period[0]), False))
+        if len(counts):
+            length = int(np.argmax(np.diff(counts, append=counts[-1] + 2) > 1)) + 1
+            from_s = int(start_s[counts[0]])
+            cap_w = soft_cap(int(plan.peak_target_w or 0), int(highest_w.get(charge, 0.0)), 0, plan.peak_wait_s)
+            until_s = from_s + length * QUARTER_S
+            found.append(PowerCap(from_s, until_s, cap_w, f"charge {charge.name}", PEAK_CAP, plan.peak_wait_s))
+    return found
+
+
+class PeakLoop(Loop):
+    """Keeps the highest quarter-hours of the present demand charges, from the ledger, for the caps of peak shaving."""
+
+    name = "peak shaving"
+    least_pause_s = SLOW_S
+    period_s = PEAKS_EVERY_S
+
+    def __init__(
+        self, settings: Callable[[], tuple[Settings, tzinfo]], problem_log: ProblemLog, clock: Callable[[], float]
+    ) -> None:
+        self._settings, self._problem_log, self._clock = settings, problem_log, clock
+        self._tariff: Tariff | None = None
+        self._highest: dict[tuple[DemandCharge, str], float] = {}
+
+    async def round(self) -> None:
+        """Read the quarter-hours that are new. Raises BadLedger if the ledger cannot be read."""
+        (settings, zone), now_s = self._settings(), int(self._clock())
+        if settings.plan.peak_target_w is None:
+            return
+        tariff = site_tariff(settings.prices.tariff, zone)
+        without = "plan.peak_target has no effect: the tariff has no [[demand]]"
+        self._problem_log.report(PEAK_CAP, None if tariff.demand else without)
+        if tariff != self._tariff:
+            self._tariff, self._highest = tariff, {}
+        if not tariff.demand:
+            return
+        year = datetime.fromtimestamp(now_s, tariff.calendar.zone).year
+        begin_s = datetime(year, 1, 1, tzinfo=tariff.calendar.zone).timestamp()
+        span = TimeRange(now_s - DAY_S if self._highest else begin_s, now_s // QUARTER_S * QUARTER_S)
+        start_s, power_w = await asyncio.to_thread(_read_quarters, settings.ledger.url, span)
+        for peak in demand_peaks(tariff, start_s, power_w, span=TimeRange(now_s, now_s + 1)):
+            key = peak.charge, peak.period
+            self._highest[key] = max(self._highest.get(key, 0.0), 1000 * peak.power_kw)
+
+    def caps(self) -> tuple[PowerCap, ...]:
+        """Return the soft caps of the coming hours; none before the first round."""
+        (settings, _), now_s = self._settings(), int(self._clock())
+        if self._tariff is None:
+            return ()
+        month = self._tariff.calendar.months(np.array([now_s], np.int64))
+        names = {str(month.astype("datetime64[M]")[0]), str((month // 12).astype("datetime64[Y]")[0])}
+        highest_w = {charge: power_w for (charge, period), power_w in self._highest.items() if period in names}
+        return tuple(peak_caps(self._tariff, highest_w, settings.plan, now_s))
+
+
+def _read_quarters(url: str, span: TimeRange) -> tuple[Int64, Float64]:
+    with open_ledger(url) as connection:
+        return quarter_powers(connection, span)
 
 
 REPORT_INTERVAL_S = 300

@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from offpeak.door.effect import ADMIN, Mode
-from offpeak.errors import BadPrices, BadSetting
+from offpeak.errors import BadLedger, BadPrices, BadSetting
 from offpeak.ledger.database import sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
@@ -23,7 +24,7 @@ from power.door.scheduler_orders import ALLOW_OWN_POLICIES, find_partitions
 from predictors.price_forecast import PriceSource
 from services.accounts.job_draws import find_node_kinds
 from services.agent.accounting_loops import open_forecasts
-from services.agent.demand_response import CapSection, OrderedCaps, Surroundings
+from services.agent.demand_response import CapSection, OrderedCaps, PeakLoop, Surroundings
 from services.agent.loop import ProblemLog
 from services.agent.observer import ClusterObservation, WeatherLoop, WeatherSection, describe_problems, observe_cluster
 from services.agent.queue_loop import (
@@ -71,8 +72,12 @@ async def _read_surroundings(site: SiteContext, problem_log: ProblemLog) -> Surr
     caps = OrderedCaps(lambda: caps_section, problem_log, time.time)
     weather_section = WeatherSection(settings.feeds, is_used=True)
     weather = WeatherLoop(lambda: weather_section, problem_log, time.time)
+    peaks = PeakLoop(lambda: (settings, site.zone), problem_log, time.time)
     await asyncio.gather(caps.read_file(), caps.query_server(), weather.round())
-    return Surroundings(caps.ahead(), weather.weather)
+    # Before the agent has run, there is no ledger, and the target alone is the cap.
+    with suppress(BadLedger):
+        await peaks.round()
+    return Surroundings((*caps.ahead(), *peaks.caps()), weather.weather)
 
 
 def make_plan(context: PlanContext) -> DayPlan:

@@ -376,7 +376,15 @@ class PowerLoop(Loop):
             caps=around.caps,
             measured_w=around.measured_w,
             job_w={job: draw.node_w for job, draw in draws.items()},
-            undelayable=frozenset(job.job_id for job in view.jobs if around.caps and section.flexibility.of(job).now),
+            undelayable=frozenset(
+                job.job_id
+                for job in view.jobs
+                if around.caps
+                and (
+                    section.flexibility.of(job).now
+                    or not any(cap.holds(view.at_s - job.submit_s) for cap in around.caps)
+                )
+            ),
         )
         plan = await controller.plan(snapshot, site)
         # Slurm 22.05 opens a node that it powers down, until the agent withdraws it again.

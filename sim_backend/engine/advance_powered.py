@@ -8,6 +8,7 @@ needed nodes are woken.
 from typing import NamedTuple
 
 from offpeak.compiled import in_place, part
+from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.advance import (
@@ -22,6 +23,7 @@ from sim_backend.engine.advance import (
     want_pass,
 )
 from sim_backend.engine.backfill import open_backfill, open_promises
+from sim_backend.engine.peak_demand import is_held, look_again, meter_draw
 from sim_backend.engine.power import Power, log_is_full, refresh_free
 from sim_backend.engine.power_capacity import (
     expect_needs,
@@ -52,6 +54,7 @@ class PoweredRules(NamedTuple):
     schedule: CapacitySchedule
     depths: DepthTable
     machine_size: int
+    peak: PeakRules = NO_SHAVING
 
 
 @part
@@ -93,13 +96,16 @@ def run_powered_pass(workload: Workload, state: State, power: Power, rules: Powe
     else:
         open_backfill(state)
     is_late = False
+    power.scalars[0].held_until_s = NEVER
     position = next_to_start(state, rules.scheduling)
     while position >= 0:
-        is_late |= start_powered(workload, state, power, rules.depths, rules.capacity, position)
+        if not is_held(workload, state, power, rules.peak, position):
+            is_late |= start_powered(workload, state, power, rules.depths, rules.capacity, position)
         position = next_to_start(state, rules.scheduling)
     if rules.scheduling.policy != ARRIVAL:
         note_passed_over(state)
     close_pass(state)
+    look_again(state, power)
     if is_late:
         # The reservation was made before the late ends of the jobs beside it were known.
         state.scalars[0].ended = 1
@@ -144,6 +150,7 @@ def advance_powered(
                 return FINISHED
             if at_s > until_s:
                 return PAUSED
+            meter_draw(power, rules.peak, at_s)
             now.now_s = max(now.now_s, at_s)
             arrive(state, power, depths)
             changed = take_price_changes(state, peaks)

@@ -85,6 +85,12 @@ SCALARS = np.dtype(
             "slept_in_minute",  # how many nodes were put to sleep in that minute
             "next_wake_ms",  # when the next node may be woken, by the bound on wakes
             "log_length",
+            "jobs_mw",  # what jobs draw on the nodes that they hold
+            "metered_s",  # up to when the draw is metered
+            "quarter_mj",  # the energy of the present quarter-hour
+            "peak_mw",  # the highest quarter-hour of the period so far
+            "peak_row",  # the row of the peak rules that holds, -1 before the first
+            "held_until_s",  # when the first job has waited long enough for a lower peak, NEVER if none waits for it
         )
     ]
 )
@@ -113,7 +119,9 @@ def all_active(
     scalars["next_wake_ms"] = np.iinfo(np.int64).min
     scalars["due_s"] = begin_s
     scalars["rest_until_s"] = rest_until_s
-    for name in ("next_ready_s", "wake_due_s"):
+    scalars["metered_s"] = begin_s
+    scalars["peak_row"] = -1
+    for name in ("next_ready_s", "wake_due_s", "held_until_s"):
         scalars[name] = NEVER
     scalars["next_decision_s"] = begin_s if rules.period_s else NEVER
     nodes_in = np.zeros(STATES, dtype=np.int64)

@@ -172,6 +172,7 @@ def start_powered(
     head, begin_s, fails_s = hold_units(state, power, depths, rules, state.queue.size[index(position)])
     if begin_s > now.now_s:
         plan_later_end(state, position, begin_s)
+    nodes.jobs_mw += int(1000 * workload.node_power_w[job] * state.queue.size[index(position)])
     slot = place_job(workload, state, position, head, begin_s)
     nodes.last_up_s = max(nodes.last_up_s, begin_s)
     now.free = free_units(power, rules)
@@ -264,6 +265,8 @@ def end_powered(
     slot = first_end(state)
     job = state.slots.job[index(slot)]
     planned_s = state.slots.expected_end_s[index(slot)] - state.start_s[index(job)]
+    size = state.slots.size[index(slot)]
+    power.scalars[0].jobs_mw -= int(1000 * workload.node_power_w[index(job)] * size)
     if state.slots.pieces[index(slot)] != NOT_YET:
         release_powered(state, power, schedule, slot)
     if power.will_fail[index(slot)]:

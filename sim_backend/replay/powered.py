@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
+from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import DepthTable
 from plugin.window_policy import ARRIVAL
@@ -29,7 +30,7 @@ from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_window, steps
 class PoweredMachine:
     """Nodes of one class: allocation units, units a node, the seed of their failures, and `enclosures` as of NodeLog.
 
-    Raises OffpeakError unless the units are those of whole nodes.
+    `peak` are the rules of peak shaving. Raises OffpeakError unless the units are those of whole nodes.
     """
 
     size: int
@@ -37,6 +38,7 @@ class PoweredMachine:
     node_class: NodeClass
     seed: int = 1
     enclosures: tuple[tuple[int, int], ...] = ()
+    peak: PeakRules = field(default=NO_SHAVING, compare=False)
 
     def __post_init__(self) -> None:
         surplus = self.size % self.units_per_node
@@ -160,7 +162,14 @@ class PoweredReplay:
     def _go_on(self, until_s: int) -> None:
         begin = time.perf_counter()
         capacity = self._capacity
-        rules = PoweredRules(self._policy.rules, capacity.rules, capacity.schedule, self._depths, self._machine.size)
+        rules = PoweredRules(
+            self._policy.rules,
+            capacity.rules,
+            capacity.schedule,
+            self._depths,
+            self._machine.size,
+            self._machine.peak,
+        )
         while True:
             stop = advance_powered(self._workload, self._peaks, rules, self._state, self._power, until_s)
             if stop == LOG_FULL:

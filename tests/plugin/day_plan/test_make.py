@@ -134,6 +134,15 @@ def test_a_cap_lets_jobs_start_later_and_binds_them():
     assert max(plan.power_profile.power_w[plan.power_profile.edge_s[:-1] < cap.until_s]) <= cap.cap_w
 
 
+def test_a_soft_cap_holds_no_job_that_has_waited_long_enough():
+    cap = PowerCap(NOW_S, NOW_S + 3 * HOUR_S, 1000, "charge demand", "peak shaving", longest_wait_s=6 * HOUR_S)
+    jobs = tuple(a_job(number, nodes=2, submit_s=NOW_S - hours * HOUR_S) for number, hours in ((1, 1), (2, 1), (3, 6)))
+    hook = constraints_of(planned(make_inputs(jobs, caps=(cap,))))
+    # Job 3 would wait, too, but for its six hours in the queue.
+    assert "3" not in hook
+    assert {"1", "2"} & set(hook)
+
+
 def test_a_cap_holds_for_all_pools_and_jobs_beside_them_together():
     cap = PowerCap(NOW_S, NOW_S + 10 * HOUR_S, 1300, "the grid asks", "events.toml")
     gpu = [a_job(number, partitions=("gpu",)) for number in (5, 6)]
