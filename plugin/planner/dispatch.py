@@ -223,14 +223,14 @@ def operate(actual: DispatchProblem, planned: Dispatch) -> Dispatch:
     battery, stored_kwh = actual.battery, actual.battery.start_kwh
     one_way = battery.efficiency**0.5
     is_closed = (planned.export_kw < NOTHING_KW) & (planned.curtailed_kw < NOTHING_KW) & actual.priced
-    paid_kw = actual.peaks_kw(planned.import_kw)
+    paid_kw, charged = actual.peaks_kw(planned.import_kw), actual.demand & actual.priced
     columns = (actual.hours, actual.load_kw - actual.pv_kw, actual.pv_kw, actual.export_per_kwh)
     plans = (planned.charge_kw, planned.discharge_kw, planned.curtailed_kw, is_closed)
     rows = []
     for slot, (hours, net_kw, pv_kw, export_per_kwh, charge_kw, discharge_kw, curtailed_kw, closed) in enumerate(
         zip(*(column.tolist() for column in (*columns, *plans)), strict=True)
     ):
-        demand = actual.demand[:, slot]
+        demand = charged[:, slot]
         least_paid_kw = float(paid_kw[demand].min(initial=np.inf))
         curtailed_kw = min(curtailed_kw, pv_kw, max(least_paid_kw - net_kw, 0.0))
         if closed:

@@ -46,7 +46,9 @@ def answer(settings: Settings, request: PlanRequest) -> None:
 def _planned(settings: Settings, request: PlanRequest) -> tuple[DayPlan, tuple[str, ...]]:
     """Return a running agent's plan, else one made here, and why, if the settings have an agent carry out plans."""
     if not request.is_as_set or settings.plan.devices:
-        return plan_once(settings)
+        plan, problems = plan_once(settings)
+        alone = "this plan is not the agent's, which knows neither PV nor battery"
+        return plan, (*problems, alone) if settings.plan.devices and settings.agent.queue == PLAN else problems
     try:
         plan = fetch_plan(settings.agent.socket)
     except (AgentSilent, BadInput) as problem:

@@ -168,8 +168,9 @@ def device_remark(bill: DeviceBill) -> str:
     rest = f"{energy_text(bill.exported_kwh)} exported, {energy_text(bill.curtailed_kwh)} curtailed"
     unpriced = f"; in {bill.unpriced_h:,.0f} h without a price the battery holds" if bill.unpriced_h else ""
     return (
-        f"bills in {bill.currency} of machine and cooling; the battery follows plans made each midnight; perfect"
-        f" knowledge: no operation costs less; PV: {energy_text(bill.pv_kwh)}, under the first policy {rest}{unpriced}"
+        f"bills in {bill.currency} of machine, cooling and demand charges; the battery follows plans made each"
+        " midnight; perfect knowledge: no operation costs less;"
+        f" PV: {energy_text(bill.pv_kwh)}, under the first policy {rest}{unpriced}"
     )
 
 

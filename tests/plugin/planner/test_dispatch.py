@@ -268,3 +268,11 @@ def test_a_plan_that_curtails_does_not_make_a_peak_of_its_own() -> None:
     done = operate(actual, plan)
     check_dispatch(actual, done)
     assert done.import_kw.max() <= plan.import_kw.max() + NEAR
+
+
+def test_a_battery_holds_in_a_gap_of_the_prices_also_under_a_peak() -> None:
+    battery = Battery(20.0, 10.0, 10.0, 1.0, 10.0, 0.0)
+    problem = problem_of([5, 25], [0.1, np.nan], battery=battery, peak_per_kw=3.0)
+    done = operate(problem, replace(solve_dispatch(problem), import_kw=np.zeros(2)))
+    assert done.discharge_kw[1] == 0
+    check_dispatch(problem, done)

@@ -236,3 +236,12 @@ def test_pv_and_battery_are_planned_with_the_jobs(
     assert document["devices"]["cost"] < document["cost"]
     columns = [name for name, values in document["devices"].items() if name not in ("cost", "edge_s")]
     assert {len(document["devices"][name]) for name in columns} == {len(document["devices"]["edge_s"]) - 1}
+
+
+@pytest.mark.usefixtures("scheduler")
+def test_a_plan_with_a_battery_is_not_said_to_be_the_agents(offpeak: Offpeak, tmp_path: Path) -> None:
+    devices = tmp_path / "devices.toml"
+    devices.write_text('[battery]\ncapacity = "2kWh"\ncharge = "1kW"\ndischarge = "1kW"\nefficiency = 0.9\n')
+    note = "- this plan is not the agent's, which knows neither PV nor battery\n"
+    assert note in offpeak("--devices", str(devices), queue="plan").stdout
+    assert note not in offpeak("--devices", str(devices)).stdout

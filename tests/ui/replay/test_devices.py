@@ -32,7 +32,10 @@ def test_bills_without_and_with_the_devices(offpeak: Offpeak, tmp_path: Path) ->
     table = simulate(offpeak, tmp_path, PV + BATTERY)
     rows = [line.split() for line in table.stdout.splitlines() if line.startswith("easy ")]
     assert rows[1][1:5] == [f"{bill[name]:,.2f}" for name in ("without", "pv_alone", "planned", "bound")]
-    assert "- bills in EUR of machine and cooling; the battery follows plans made each midnight" in table.stdout
+    assert (
+        "- bills in EUR of machine, cooling and demand charges; the battery follows plans made each midnight"
+        in table.stdout
+    )
 
 
 def test_cooling_and_demand_charges_are_in_the_bills(offpeak: Offpeak, tmp_path: Path) -> None:
