@@ -76,7 +76,7 @@ class CapController:
         self._section, self.records, self._doors = section, records, doors
         self._problem_log, self._clock = problem_log, clock
         self._states: dict[str, CapState] = {}
-        self._read_unix_s = 0.0
+        self._read_unix_s, self._is_loaded = 0.0, False
         self.left_alone: dict[str, str] = {}
 
     async def plan(self, nodes: Iterable[str], shed_w: float) -> CapPlan:
@@ -138,8 +138,11 @@ class CapController:
 
     async def round(self) -> None:
         """End caps that are over, renew the others, and read back what they have brought."""
+        if self._is_loaded and not self.records.by_node:
+            return
         # The first call loads the caps that an earlier agent has left.
         orders, now = await self._doors(), self._clock()
+        self._is_loaded = True
         ends: dict[str, str] = {}
         for node, record in self.records.by_node.items():
             refusal = orders.predict_refusal(node, CapOrderer(record.by or US, record.reason))

@@ -80,7 +80,7 @@ def test_an_operator_holds_under_the_name_that_the_kernel_knows(agent: AgentSock
 def test_a_user_holds_nothing(agent: AgentSocket) -> None:
     done = ask_as(agent.path, "hold", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
     assert done.returncode != 0
-    assert "only operators may hold nodes" in done.stderr
+    assert "only operators may hold, release and cap nodes" in done.stderr
     assert agent.held == []
 
 
@@ -94,7 +94,7 @@ def test_viewer_sees_all_jobs_and_may_hold_no_node(agent: AgentSocket) -> None:
     for what in ("hold", "end_hold"):
         done = ask_as(agent.path, what, *viewer)
         assert done.returncode != 0
-        assert done.stderr.splitlines()[-1].endswith("BadInput: only operators may hold nodes and release them")
+        assert done.stderr.splitlines()[-1].endswith("BadInput: only operators may hold, release and cap nodes")
     assert "only the scheduler's user" in ask_as(agent.path, "order", *viewer).stderr
     assert (agent.held, agent.requests) == ([], [])
 
