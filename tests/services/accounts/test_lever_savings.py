@@ -163,11 +163,15 @@ def test_two_kinds_of_nodes_are_replayed_on_their_pools(shadow: LeverDaysSite) -
     fat = Pool(NodeType(16, 256_000), frozenset({"batch"}), 6, frozenset(names[10:]))
     for is_shared in (False, True):
         cluster = Cluster((thin, fat), {"batch": Partition("batch", shared=is_shared)})
-        mixed = {row.lever: row for row in booked(shadow, 4, cluster=cluster, classes=(CLASS, CLASS))}
+        mixed = {
+            row.lever: row for row in booked(shadow, 4, cluster=cluster, classes=(CLASS, CLASS), enclosures=((), ()))
+        }
         equal = {row.lever: row for row in booked(shadow, 4)}
         assert money(mixed["order"]) == pytest.approx(money(equal["order"]), rel=0.25)
         assert mixed["sleep"].node_hours == pytest.approx(equal["sleep"].node_hours, abs=0.03 * 24 * NODES)
-        part = {row.lever: row for row in booked(shadow, 4, cluster=cluster, classes=(CLASS, None))}
+        part = {
+            row.lever: row for row in booked(shadow, 4, cluster=cluster, classes=(CLASS, None), enclosures=((), ()))
+        }
         assert 0 < (part["sleep"].node_hours or 0) < (mixed["sleep"].node_hours or 0)
 
 
