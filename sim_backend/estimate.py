@@ -173,8 +173,8 @@ class SavingsEstimate:
     @property
     def is_settled(self) -> bool:
         """Whether more replays would show the same savings."""
-        saved = [spread.figures["saving_pct"] for spread in self.spreads]
-        return all(interval.high - interval.low < SETTLED_PCT for interval in saved)
+        saved = np.array([[outcome.saving_pct for outcome in replayed] for replayed in self.outcomes])
+        return float(np.ptp(saved, axis=0).max()) < SETTLED_PCT
 
     @property
     def hardly_pays(self) -> bool:

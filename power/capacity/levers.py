@@ -22,6 +22,7 @@ from plugin.queue_hook.start_times import LEAST_SAVING
 from power.capacity.registry import with_capacity
 from sim_backend.case.electricity import decision_series
 from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, powered_pools
+from sim_backend.case.site_jobs import round_memory
 from sim_backend.comparison.compare import compare, meters_of, usage_of
 from sim_backend.comparison.outcome import PolicyOutcome, charges_of
 from sim_backend.comparison.replications import (
@@ -95,15 +96,18 @@ LEVERS = (
 )
 """The capacity policies of each lever."""
 
-DAYS, REPLAYS, WHAT_IF_REPLAYS = 30, 10, 4
-"""The replayed days of the log, and how often: caps less often, as they plan every hour in a what-if."""
+DAYS, REPLAYS = 30, 10
+"""The most replayed days of the log, and how often."""
+
+MOST_JOBS = 50_000
+"""So many jobs are replayed at most: fewer days of a log that has more of them, and at least one."""
 
 LONGEST_DELAY_S, CONSENTING_SHARE, FEW_USERS = DAY_S, 0.2, 10
 """The delay is measured as if this share of users, drawn anew in each replay, let their jobs wait for so long; of a log
 of fewer users, as if the owners of this share of jobs did."""
 
 MOST_REQUESTS = 5_000
-"""Beyond so many different requests, a replay with nodes that sleep takes minutes and much memory."""
+"""Beyond so many different requests replays are slow and need much memory: then the memory of requests is rounded."""
 HARDLY_LONGER_S = 600
 """A recommended lever makes jobs wait at most so much longer on average."""
 
@@ -149,18 +153,26 @@ class LeverMeasurement:
 
     def __post_init__(self) -> None:
         prepared, agent = self.estimate.prepared, self.settings.agent
-        self._awake, self._first = take_last_days(prepared.case, DAYS)
-        self._case, self._note = add_sleeping_nodes(self._awake, prepared.units_per_node)
+        submit_s = prepared.case.jobs.submit_s
+        within_s = int(submit_s[-1] - submit_s[-MOST_JOBS]) if len(submit_s) > MOST_JOBS else DAYS * DAY_S
+        self.days = min(DAYS, max(within_s // DAY_S, 1))
+        case, self._first = take_last_days(prepared.case, self.days)
+        requests = len(np.unique(case.jobs.request)) if case.is_mixed else 0  # type: ignore[arg-type]
+        self.is_wide, self._rounding = requests > MOST_REQUESTS, ""
+        if self.is_wide and case.cluster is not None:
+            jobs, rounded, classes = round_memory(case.jobs, case.requests, case.cluster)
+            case = replace(case, jobs=jobs, requests=rounded, classes=classes)
+            self._rounding = f"; memory rounded, so {len(rounded):,} requests differ, not {requests:,}"
+        self._awake = case
+        self._case, self._note = add_sleeping_nodes(case, prepared.units_per_node)
         capacity = self.settings.capacity
         self._capacity = replace(capacity, cycles_per_day=capacity.cycles_per_day or agent.cycles_per_day)
 
-    def measure(
-        self, replays: int = REPLAYS, what_ifs: int = WHAT_IF_REPLAYS, progress: Callable[[int], None] = lambda _: None
-    ) -> tuple[Lever, ...]:
-        """Return each lever's policies as rows by so many replays and `what_ifs`; `progress` gets the number done."""
+    def measure(self, replays: int = REPLAYS, progress: Callable[[int], None] = lambda _: None) -> tuple[Lever, ...]:
+        """Return each lever's policies as rows by so many replays; `progress` gets the number done."""
         rows = [Lever("order", saving, replays=each.replays) for saving, each in self._orders()]
         for number, (name, policy) in enumerate(LEVERS):
-            rows.append(self._capacity_lever(name, policy, what_ifs if name == "caps" else replays))
+            rows.append(self._capacity_lever(name, policy, replays))
             progress(number + 1)
         rows.append(self._delay_lever(replays))
         rows.append(Lever("node caps", None, "no cap curve of these nodes is known"))
@@ -206,10 +218,10 @@ class LeverMeasurement:
 
     def _too_wide(self) -> str:
         """Return why the levers of sleep, delay and caps are not replayed, "" if they are."""
-        requests = len(set(self._awake.requests)) if self._awake.is_mixed else 0
-        if requests <= MOST_REQUESTS:
+        jobs = len(self._awake.jobs)
+        if jobs <= MOST_JOBS or not self._awake.is_mixed:
             return ""
-        return f"the jobs have {requests:,} different requests, more than {MOST_REQUESTS:,}"
+        return f"the last day has {jobs:,} jobs, more than {MOST_JOBS:,}, on nodes that differ"
 
     def _capacity_lever(self, name: str, policy: str, replays: int) -> Lever:
         if why := self._too_wide():
@@ -218,7 +230,7 @@ class LeverMeasurement:
             saving = self._saving(name, policy, replays)
         except BadInput as problem:
             return Lever(name, None, f"{problem}; {problem.hint}")
-        return Lever(name, saving, self._note, replays)
+        return Lever(name, saving, f"{self._note}{self._rounding}", replays)
 
     def _saving(self, name: str, capacity: str, replays: int, ordering: Policy | None = None) -> CapabilitySaving:
         """Return the saving of a capacity policy, with the order of `ordering` in place of the baseline's.
@@ -272,7 +284,7 @@ class LeverMeasurement:
         saving = self._saving_of(ReplicationSpread(hours, replays, effects, effects, alignments), "delay")
         is_by_user = len(np.unique(self._awake.jobs.user)) >= FEW_USERS
         whose = f"{CONSENTING_SHARE:.0%} of {'users' if is_by_user else 'jobs'}, drawn anew in each replay"
-        return Lever("delay", saving, f"{hours} for {whose}", replays)
+        return Lever("delay", saving, f"{hours} for {whose}{self._rounding}", replays)
 
 
 ORDERS = ("greedy", "knapsack")

@@ -160,6 +160,34 @@ def mixed_case_of(
     return replace(case, submitted=case.submitted.without_limit(np.isin(case.job_id, without_limit)))
 
 
+def round_memory(
+    jobs: Jobs, requests: Sequence[Request], cluster: Cluster
+) -> tuple[Jobs, tuple[Request, ...], RequestClasses]:
+    """Return the jobs with fewer different requests, these and their classes: memory is rounded up to three significant
+    bits, or down if no node has so much.
+    """
+
+    def rounded(request: Request, *, up: bool) -> Request:
+        chunks = []
+        for chunk in request.chunks:
+            grain = 1 << max(chunk.memory_mib.bit_length() - 3, 0)
+            steps = -(-chunk.memory_mib // grain) if up else chunk.memory_mib // grain
+            chunks.append(chunk._replace(memory_mib=steps * grain))
+        return request._replace(chunks=tuple(chunks))
+
+    assert jobs.request is not None
+    used, request = np.unique(jobs.request, return_inverse=True)
+    numbers: dict[Request, int] = {}
+    number_of = []
+    for each in (requests[number] for number in used.tolist()):
+        larger = rounded(each, up=True)
+        fitting = rounded(each, up=False) if cluster.misfit(larger) else larger
+        number_of.append(numbers.setdefault(fitting, len(numbers)))
+    number = np.array(number_of)[request]
+    classes = request_classes(cluster, tuple(numbers), number, jobs.estimate_s)
+    return replace(jobs, request=number), tuple(numbers), classes
+
+
 def cluster_note(cluster: Cluster) -> str:
     """Describe the pools of a cluster, those of equal equipment together."""
     nodes: Counter[NodeType] = Counter()

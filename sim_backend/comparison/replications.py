@@ -148,10 +148,17 @@ def _within_bounds(name: str, interval: ReplicationInterval) -> ReplicationInter
 
 
 def interval_of(values: Float64) -> ReplicationInterval:
-    """Return the mean of a figure over the replays, and its percentiles."""
+    """Return the mean of a figure over the replays, and its percentiles; of a few replays Student's range."""
+    mean = float(values.mean())
+    if 2 <= len(values) < FEW_REPLAYS:
+        half = _student_half(values)
+        return ReplicationInterval(mean, mean - half, mean + half)
     low, high = np.percentile(values, WITHIN_PERCENTILES)
-    return ReplicationInterval(float(values.mean()), float(low), float(high))
+    return ReplicationInterval(mean, float(low), float(high))
 
+
+FEW_REPLAYS = 10
+"""The percentiles of fewer values lie too near together."""
 
 STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 """Two-sided 95 % quantiles of Student's t by degrees of freedom from 1 on; the last is used beyond."""
@@ -174,10 +181,16 @@ def alignment_interval_of(values: Float64, *, by_factors: bool = False) -> Align
     elif count >= RANKED:
         low, high = (float(bound) for bound in np.percentile(values, WITHIN_PERCENTILES, method="weibull"))
     else:
-        student = STUDENT_95[min(count - 2, len(STUDENT_95) - 1)]
-        half = student * float(values.std(ddof=1) if np.ptp(values) else 0.0) * (1 + 1 / count) ** 0.5
+        half = _student_half(values)
         low, high = mean - half, mean + half
     return AlignmentInterval(mean, low, high, float(np.median(values)))
+
+
+def _student_half(values: Float64) -> float:
+    """Return half the width of the range in which one more value lies 19 times of 20."""
+    count = len(values)
+    student = STUDENT_95[min(count - 2, len(STUDENT_95) - 1)]
+    return float(student * (values.std(ddof=1) if np.ptp(values) else 0.0) * np.sqrt(1 + 1 / count))
 
 
 LARGEST_SHIFT_S = 60

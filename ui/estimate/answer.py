@@ -25,7 +25,7 @@ from offpeak.model.site_devices import read_devices
 from offpeak.prices import ASSUMED_TARIFF
 from offpeak.settings.kinds import TARIFF
 from offpeak.settings.table import Settings
-from power.capacity.levers import LEVERS, REPLAYS, WHAT_IF_REPLAYS, LeverMeasurement
+from power.capacity.levers import LEVERS, REPLAYS, LeverMeasurement
 from sim_backend.case.site_jobs import cluster_note
 from sim_backend.comparison.devices import with_device_bills
 from sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_savings, reasons, replay_more
@@ -120,9 +120,8 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
         estimate = replace(estimate, comparison=with_device_bills(estimate.comparison, devices))
     replays = LeverMeasurement(estimate, settings, policies)
     with task_progress("levers") as report:
-        first = FIRST_REPLAYS if is_watched else request.replays or REPLAYS
-        what_ifs = min(first, request.replays or WHAT_IF_REPLAYS)
-        found = _measured(replays, first, what_ifs, lambda done: report(done, len(LEVERS)))
+        first = request.replays or (FIRST_REPLAYS if is_watched or replays.is_wide else REPLAYS)
+        found = _measured(replays, first, lambda done: report(done, len(LEVERS)))
     if request.as_json:
         typer.echo(estimate_json(found))
     elif is_watched:
@@ -146,11 +145,9 @@ def _console() -> Console:
     return console
 
 
-def _measured(
-    replays: LeverMeasurement, number: int, what_ifs: int, progress: Callable[[int], None] = lambda _: None
-) -> LeversAnswer:
-    levers = replays.measure(number, what_ifs, progress)
-    return LeversAnswer(replays.estimate, levers, replays.recommend(levers, number), replays.settings)
+def _measured(replays: LeverMeasurement, number: int, progress: Callable[[int], None] = lambda _: None) -> LeversAnswer:
+    levers = replays.measure(number, progress)
+    return LeversAnswer(replays.estimate, levers, replays.recommend(levers, number), replays.settings, replays.days)
 
 
 def _watched(console: Console, replays: LeverMeasurement, first: LeversAnswer) -> LeversAnswer:
@@ -158,11 +155,11 @@ def _watched(console: Console, replays: LeverMeasurement, first: LeversAnswer) -
     found = first
     policies, seed = tuple(replays.policies), replays.settings.power.seed
     with Live(answer_view(found), console=console, auto_refresh=False) as live, suppress(KeyboardInterrupt):
-        for number, what_ifs in ((REPLAYS, WHAT_IF_REPLAYS), (MOST_REPLAYS, REPLAYS)):
+        for number in (REPLAYS, MOST_REPLAYS):
             note = Text(f"refining: {number} replays (Ctrl-C keeps what is shown)", style="dim")
             live.update(Group(note, answer_view(found)), refresh=True)
             replays.estimate = replay_more(replays.estimate, policies=policies, seed=seed, replays=number)
-            found = _measured(replays, number, what_ifs)
+            found = _measured(replays, number)
         live.update(answer_view(found), refresh=True)
     return found
 
@@ -224,7 +221,7 @@ def estimate_page(answer: LeversAnswer) -> str:
     )
     settings = fragment(answer)
     caption, headers = "saved against the operation of today", ("lever", *lever_headers(estimate.used.currency))
-    assumed = (*use_lines(estimate.used), *device_lines(estimate), *lever_lines(answer.levers), *assumptions(estimate))
+    assumed = (*use_lines(estimate.used), *device_lines(estimate), *lever_lines(answer), *assumptions(estimate))
     recommended = section("Recommended settings", f'<pre class="command">{escape(settings)}</pre>')
     sections = [
         section(

@@ -42,12 +42,13 @@ NO_SLEEP = "always-on"
 
 @dataclass(frozen=True)
 class LeversAnswer:
-    """The answer of the command: the estimate, its levers, what is recommended (None: nothing), and the settings."""
+    """The answer of the command: the estimate, its levers on its last days, and what is recommended (None: nothing)."""
 
     estimate: SavingsEstimate
     levers: tuple[Lever, ...]
     recommended: Recommendation | None
     settings: Settings
+    days: int = DAYS
 
     @property
     def savings(self) -> list[CapabilitySaving]:
@@ -79,7 +80,7 @@ def answer_view(answer: LeversAnswer) -> Group:
         title = "By partition: use and mean wait in the log, mean waits in the replays"
         lines += [Text(), Text(title, style="bold")]
         lines.append(partition_table(likeness.partitions, replayed_waits((), estimate.spreads)))
-    lines += _section("What was assumed and left out", (*lever_lines(answer.levers), *assumptions(estimate)))
+    lines += _section("What was assumed and left out", (*lever_lines(answer), *assumptions(estimate)))
     return Group(*lines, *_section("What to do next", next_steps(answer)))
 
 
@@ -211,9 +212,9 @@ POLICIES = {
 }
 
 
-def lever_lines(levers: Sequence[Lever]) -> list[str]:
+def lever_lines(answer: LeversAnswer) -> list[str]:
     """Return what the policies with a row do, and notes on how the levers were measured."""
-    measured = [(lever, lever.saving) for lever in levers if lever.saving is not None]
+    measured = [(lever, lever.saving) for lever in answer.levers if lever.saving is not None]
     shown = {saving.policy.partition(":")[0]: lever for lever, saving in measured if not saving.is_noise}
     about = [text for name, text in POLICIES.items() if name in shown]
     notes: dict[str, dict[str, None]] = {}
@@ -222,7 +223,11 @@ def lever_lines(levers: Sequence[Lever]) -> list[str]:
     replays = {f"{lever.name} {lever.replays}": None for lever, _ in measured if lever.replays}
     return [
         *(["; ".join((*about, "cycles: of a node and day"))] if about else []),
-        *([f"replays: {', '.join(replays)}; all but order of the last {DAYS} days"] if replays else []),
+        *(
+            [f"replays: {', '.join(replays)}; all but order of the last {counted(answer.days, 'day')}"]
+            if replays
+            else []
+        ),
         *(f"{', '.join(names)}: {note}" for note, names in notes.items() if note),
     ]
 
