@@ -115,7 +115,7 @@ def run(arguments: list[str]) -> int:
         # The reader has closed the pipe. Without this, Python's flush at exit would print an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, typer.Abort):
         code = 130
     except Exception as error:
         if debug:

@@ -47,6 +47,12 @@ def take_last_days(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:
     return replace(case, jobs=case.jobs.take(kept), node_power_w=case.node_power_w[first:]), first
 
 
+def days_of_jobs(submit_s: Int64, most: int) -> int:
+    """Return how many last days, of at most DAYS and at least one, have at most so many jobs."""
+    within_s = int(submit_s[-1] - submit_s[-most]) if len(submit_s) > most else DAYS * DAY_S
+    return min(DAYS, max(within_s // DAY_S, 1))
+
+
 def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCase, str]:
     """Return the case with nodes that can sleep, described; an assumed class is scaled to the case's idle power."""
     if case.nodes is not None:
@@ -99,8 +105,8 @@ LEVERS = (
 DAYS, REPLAYS = 30, 10
 """The most replayed days of the log, and how often."""
 
-MOST_JOBS = 50_000
-"""So many jobs are replayed at most: fewer days of a log that has more of them, and at least one."""
+MOST_JOBS, MOST_WIDE_JOBS = 50_000, 10_000
+"""So many jobs are replayed at most, and if too many requests differ: fewer days of a log, and at least one."""
 
 LONGEST_DELAY_S, CONSENTING_SHARE, FEW_USERS = DAY_S, 0.2, 10
 """The delay is measured as if this share of users, drawn anew in each replay, let their jobs wait for so long; of a log
@@ -153,13 +159,15 @@ class LeverMeasurement:
 
     def __post_init__(self) -> None:
         prepared, agent = self.estimate.prepared, self.settings.agent
-        submit_s = prepared.case.jobs.submit_s
-        within_s = int(submit_s[-1] - submit_s[-MOST_JOBS]) if len(submit_s) > MOST_JOBS else DAYS * DAY_S
-        self.days = min(DAYS, max(within_s // DAY_S, 1))
+        self.days, self._most = days_of_jobs(prepared.case.jobs.submit_s, MOST_JOBS), MOST_JOBS
         case, self._first = take_last_days(prepared.case, self.days)
         requests = len(np.unique(case.jobs.request)) if case.is_mixed else 0  # type: ignore[arg-type]
         self.is_wide, self._rounding = requests > MOST_REQUESTS, ""
-        if self.is_wide and case.cluster is not None:
+        if self.is_wide:
+            self.days, self._most = days_of_jobs(prepared.case.jobs.submit_s, MOST_WIDE_JOBS), MOST_WIDE_JOBS
+            case, self._first = take_last_days(prepared.case, self.days)
+            requests = len(np.unique(case.jobs.request))  # type: ignore[arg-type]
+        if self.is_wide and case.cluster is not None and len(case.jobs) <= self._most:
             jobs, rounded, classes = round_memory(case.jobs, case.requests, case.cluster)
             case = replace(case, jobs=jobs, requests=rounded, classes=classes)
             self._rounding = f"; memory rounded, so {len(rounded):,} requests differ, not {requests:,}"
@@ -219,9 +227,10 @@ class LeverMeasurement:
     def _too_wide(self) -> str:
         """Return why the levers of sleep, delay and caps are not replayed, "" if they are."""
         jobs = len(self._awake.jobs)
-        if jobs <= MOST_JOBS or not self._awake.is_mixed:
+        if jobs <= self._most or not self._awake.is_mixed:
             return ""
-        return f"the last day has {jobs:,} jobs, more than {MOST_JOBS:,}, on nodes that differ"
+        requests = f", and more than {MOST_REQUESTS:,} different requests" if self.is_wide else ""
+        return f"the last day has {jobs:,} jobs, more than {self._most:,}, on nodes that differ{requests}"
 
     def _capacity_lever(self, name: str, policy: str, replays: int) -> Lever:
         if why := self._too_wide():

@@ -1,5 +1,6 @@
 """The levers of a site: what each would have saved on its own log."""
 
+import re
 from dataclasses import replace
 from datetime import datetime
 
@@ -8,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import EnclosurePower, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.request import Chunk, Request
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
@@ -47,7 +50,7 @@ def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
     """Its levers, from two replays of its last three days."""
     with pytest.MonkeyPatch.context() as quick:
         quick.setattr(worth, "DAYS", 3)
-        return LeverMeasurement(estimate, SETTINGS, (EASY, GREEDY)).measure(2, 2)
+        return LeverMeasurement(estimate, SETTINGS, (EASY, GREEDY)).measure(2)
 
 
 @pytest.mark.thorough
@@ -71,6 +74,38 @@ def test_sleeping_nodes_save_and_the_note_says_of_which_nodes(measured: tuple[Le
     assert timeout.note == (
         "nodes are assumed to sleep like the class server, scaled to 75 W idle; --node-class names another"
     )
+
+
+@pytest.mark.thorough
+def test_where_nearly_all_requests_differ_rounded_memory_gives_the_same_savings() -> None:
+    sample = read_swf(SAMPLE_LOG)
+    copies = -(-sample.jobs.size // sample.units_per_node) if sample.units_per_node else sample.jobs.size
+    requests = tuple(
+        Request(("batch",), (Chunk(int(each), 4, 20_000 + number),)) for number, each in enumerate(copies.tolist())
+    )
+    kinds = (NodeType(32, 64_000), NodeType(32, 128_000))
+    cluster = Cluster(
+        tuple(Pool(kind, frozenset({"batch"}), 64) for kind in kinds), {"batch": Partition("batch", shared=True)}
+    )
+    log = replace(sample, jobs=replace(sample.jobs, request=np.arange(len(requests))), requests=requests)
+    few = estimate_savings(log, SETTINGS, (EASY, GREEDY), days=4, replays=2, cluster=cluster)
+    found = {}
+    with pytest.MonkeyPatch.context() as quick:
+        quick.setattr(worth, "LEVERS", (("sleep", "timeout:10min"),))
+        for most in (10_000, 10):
+            quick.setattr(worth, "MOST_REQUESTS", most)
+            replays = LeverMeasurement(few, SETTINGS, (EASY, GREEDY))
+            assert replays.is_wide == (most == 10)
+            found[most] = next(lever for lever in replays.measure(4) if lever.name == "sleep")
+        quick.setattr(worth, "MOST_WIDE_JOBS", 5)
+        unmeasured = LeverMeasurement(few, SETTINGS, (EASY, GREEDY)).measure(2)
+    exact, rounded = (lever.saving for lever in found.values())
+    assert exact is not None
+    assert rounded is not None
+    assert rounded.share_pct.middle == pytest.approx(exact.share_pct.middle, abs=0.5)
+    assert re.search(r"memory rounded, so \d+ requests differ, not \d+$", found[10].note)
+    assert {lever.saving for lever in unmeasured if lever.name in {"sleep", "delay"}} == {None}
+    assert re.fullmatch(r"the last day has \d+ jobs, more than 5, on nodes that differ, .*", unmeasured[-3].note)
 
 
 @pytest.mark.thorough

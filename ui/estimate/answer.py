@@ -150,16 +150,20 @@ def _measured(replays: LeverMeasurement, number: int, progress: Callable[[int], 
     return LeversAnswer(replays.estimate, levers, replays.recommend(levers, number), replays.settings, replays.days)
 
 
+REFINING = "refining: "
+
+
 def _watched(console: Console, replays: LeverMeasurement, first: LeversAnswer) -> LeversAnswer:
     """Show the first answer and refine it with more replays while it is watched; Ctrl-C keeps the last one."""
     found = first
     policies, seed = tuple(replays.policies), replays.settings.power.seed
-    with Live(answer_view(found), console=console, auto_refresh=False) as live, suppress(KeyboardInterrupt):
-        for number in (REPLAYS, MOST_REPLAYS):
-            note = Text(f"refining: {number} replays (Ctrl-C keeps what is shown)", style="dim")
-            live.update(Group(note, answer_view(found)), refresh=True)
-            replays.estimate = replay_more(replays.estimate, policies=policies, seed=seed, replays=number)
-            found = _measured(replays, number)
+    with Live(answer_view(found), console=console, auto_refresh=False) as live:
+        with suppress(KeyboardInterrupt):
+            for number in (REPLAYS, MOST_REPLAYS):
+                note = Text(f"{REFINING}{number} replays (Ctrl-C keeps what is shown)", style="dim")
+                live.update(Group(note, answer_view(found)), refresh=True)
+                replays.estimate = replay_more(replays.estimate, policies=policies, seed=seed, replays=number)
+                found = _measured(replays, number)
         live.update(answer_view(found), refresh=True)
     return found
 

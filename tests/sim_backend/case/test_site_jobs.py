@@ -16,7 +16,7 @@ from offpeak.model.request import Chunk, Request
 from offpeak.settings.replay import MachineSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from sim_backend.case.replay_case import prepare
-from sim_backend.case.site_jobs import cluster_note, site_jobs, site_units
+from sim_backend.case.site_jobs import cluster_note, round_memory, site_jobs, site_units
 from sim_backend.comparison.compare import compare
 from sim_backend.replay.policy import parse_policy
 from sim_backend.traces.read import read_log
@@ -49,6 +49,20 @@ def test_what_the_log_does_not_tell_is_derived_from_the_size() -> None:
     )
     nodes = site_jobs(replace(trace_of([0]), units_per_node=1), CLUSTER)
     assert nodes.requests == (Request(("cpu",), (chunk,), apart=True, whole_nodes=True),)
+
+
+def test_rounded_memory_leaves_few_requests_that_all_fit() -> None:
+    amounts = (0, 1, 7, 9, 1000, 1023, 1024, 1500, 2048)
+    requests = tuple(Request((), (Chunk(2, memory_mib=each),)) for each in amounts)
+    narrow = tuple(Request(("cpu",), (Chunk(1, memory_mib=each),)) for each in (1000, 1024))
+    given = trace_of([-1] * 11, list(range(11)), *requests, *narrow)
+    jobs, rounded, classes = round_memory(given.jobs, given.requests, CLUSTER)
+    memory_mib = [rounded[number].chunks[0].memory_mib for number in jobs.request.tolist()]
+    assert memory_mib == [0, 1, 7, 10, 1024, 1024, 1024, 1536, 2048, 1024, 1024]
+    assert classes.assign(jobs.request, jobs.estimate_s, jobs.job_id)[1] == ()
+    small = replace(CLUSTER, pools=(Pool(NodeType(8, 1000), frozenset({"cpu"}), 4),))
+    jobs, rounded, _ = round_memory(given.jobs.take(np.array([4])), given.requests, small)
+    assert [each.chunks[0].memory_mib for each in rounded] == [896]  # no node has 1024 MiB
 
 
 def test_names_that_the_cluster_does_not_have_are_one_line_each() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from offpeak.prices.alignment import AlignmentWeeks
 from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import FIGURES, alignment_interval_of, spreads_of
+from sim_backend.comparison.replications import FIGURES, alignment_interval_of, interval_of, spreads_of
 
 BASELINE = PolicyOutcome(
     policy="easy",
@@ -46,11 +46,16 @@ WAITS = st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)), min_size=2, ma
 
 
 @given(WAITS)
-def test_an_interval_holds_its_mean_and_lies_within_what_was_seen(waits: list[tuple[float, float]]) -> None:
+def test_an_interval_holds_its_mean_and_lies_within_many_replays(
+    waits: list[tuple[float, float]],
+) -> None:
     own, other = zip(*waits, strict=True)
     _, spread = spreads_of(outcomes(list(own), list(other)))
     interval = spread.figures["mean_wait_s"]
-    assert min(other) <= interval.low <= interval.high <= max(other)
+    if len(waits) >= 10:
+        assert min(other) <= interval.low <= interval.high <= max(other)
+    assert 0 <= interval.low <= interval.mean + 1e-6
+    assert interval.high >= interval.mean - 1e-6
     assert interval.mean == pytest.approx(np.mean(other))
 
 
@@ -84,6 +89,14 @@ def test_nineteen_of_twenty_further_weeks_lie_within_the_range_of_weeks(count: i
         assert min(values) <= interval.middle <= max(values)
         held += interval.low <= next_one <= interval.high
     assert held / 4000 > 0.925
+
+
+@pytest.mark.parametrize("count", [2, 4, 9])
+def test_the_range_of_a_few_replays_holds_the_next_one(count: int) -> None:
+    draws = np.random.default_rng(7).normal(5, 1, (4000, count + 1))
+    intervals = [interval_of(values[:-1]) for values in draws]
+    held = [each.low <= values[-1] <= each.high for each, values in zip(intervals, draws, strict=True)]
+    assert np.mean(held) == pytest.approx(0.95, abs=0.015)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
