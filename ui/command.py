@@ -28,6 +28,7 @@ MODULES = {
     "nodes": "ui.nodes.command",
     "node": "ui.nodes.command",
     "cap": "ui.nodes.command",
+    "shed": "ui.agent.command",
     "agent": "ui.agent.command",
     "page": "ui.agent.command",
     "status": "ui.agent.command",

@@ -61,6 +61,7 @@ def _inventory(cluster: LocalCluster, racks: MeteredRacks | None) -> dict[str, A
     way_down = {"wake": ["bmc"], "enter_patience": "10s", "wake_patience": f"{cluster.plan.resume_timeout_s}s"}
     kind = {"driver": "ipmi", "credential": "bmc", "port": bmcs[0].port, "cipher_suite": 3}
     # ipmi_sim tells its watts to nobody else.
+    kind |= {"cap_by": "bmc", "cap_curve": "v100"}
     kind |= {"privilege": "admin", "node_class": str(cluster.folder / "node_class.toml"), "soft_off": way_down}
     machines = {"nodes": ",".join(nodes), "hardware": "compute", "bmc": ",".join(bmc.host for bmc in bmcs)}
     return {

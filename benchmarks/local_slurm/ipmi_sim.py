@@ -61,7 +61,7 @@ class SimulatedBmc:
         """Reset the BMC: on, 250 W, an empty log, a reply to every earlier request."""
         self.thaw()
         self.settle()
-        for name in ("drops", "policy", "orders", "log"):
+        for name in ("drops", "policy", "limit", "orders", "log"):
             (self.folder / name).unlink(missing_ok=True)
         self.write("power", "on")
         self.write("watts", "250")
@@ -73,7 +73,7 @@ class SimulatedBmc:
         new.rename(self.folder / name)
 
     def lines(self, name: str) -> list[str]:
-        """Return the lines of power, orders or log."""
+        """Return the lines of power, limit, orders or log."""
         with suppress(FileNotFoundError):
             return (self.folder / name).read_text().splitlines()
         return []

@@ -1,10 +1,12 @@
 /*
- * What ipmi_sim lacks: a chassis whose state is files, DCMI power readings, the ACPI state and the restore policy.
+ * What ipmi_sim lacks: a chassis whose state is files, DCMI power readings and limits, the ACPI state and the restore
+ * policy.
  *
  * lan.conf: loadlib "/path/to/this.so" "/folder/of/this/bmc". The files of that folder, each with a word or a number:
  *   power   on or off; orders change it
  *   drops   so many orders are accepted and forgotten
  *   watts   what DCMI tells; no such file: DCMI is not supported; a negative number: the measurement is not active
+ *   limit   the power limit in force, in watts; empty or no such file: none is active
  *   policy  0 stays off, 1 as before, 2 comes up, 3 unknown: after a power failure
  *   orders  every order that came, a line each
  *   log     what ipmi_sim has to say: sessions that were opened and closed
@@ -16,6 +18,7 @@
 #include <OpenIPMI/mcserv.h>
 
 static char folder[480];
+static unsigned char power_limit[11];
 static unsigned char acpi_system = 0x2a, acpi_device = 0x2a;
 
 static FILE *open_file(const char *name, const char *mode)
@@ -96,9 +99,37 @@ static void set_restore_policy(lmc_data_t *mc, msg_t *request, unsigned char *an
     }
 }
 
+/* DCMI v1.5, 6.6.2 to 6.6.4: the 11 bytes of a limit are its action, watts, correction time, 2 unused, sampling time. */
+static void dcmi_limit(msg_t *request, unsigned char *answer, unsigned int *length)
+{
+    char watts[16] = "";
+    answer[0] = 0;
+    answer[1] = 0xdc;
+    *length = 2;
+    if (request->cmd == 3) {
+        answer[0] = number_in("limit", 0) ? 0 : 0x80;
+        answer[2] = answer[3] = 0;
+        memcpy(answer + 4, power_limit, sizeof power_limit);
+        *length = 15;
+    } else if (request->cmd == 4 && request->len >= 15)
+        memcpy(power_limit, request->data + 4, sizeof power_limit);
+    else if (request->cmd == 5 && request->len >= 2) {
+        if (request->data[1])
+            snprintf(watts, sizeof watts, "%d", power_limit[1] | power_limit[2] << 8);
+        write_line("limit", "w", watts);
+    } else {
+        answer[0] = 0xc7;
+        *length = 1;
+    }
+}
+
 static void dcmi(lmc_data_t *mc, msg_t *request, unsigned char *answer, unsigned int *length, void *data)
 {
     int watts = number_in("watts", -100000), each;
+    if (request->cmd >= 3 && request->cmd <= 5) {
+        dcmi_limit(request, answer, length);
+        return;
+    }
     if (request->cmd != 2 || watts == -100000) {
         answer[0] = 0xc1;
         *length = 1;

@@ -203,6 +203,9 @@ class PoweredNode:
     def _show(self) -> None:
         """Write state and power to the BMC and the meter."""
         up_w = self.processes.draw_w(idle_w=IDLE_W, busy_w=BUSY_W)
+        if limit := "".join(self.bmc.lines("limit")):
+            # No limit brings a node below its idle power.
+            up_w = min(up_w, max(float(limit), IDLE_W))
         self.watts = {NodeState.OFF: OFF_W, NodeState.BOOTING: BOOT_W}.get(self.state, up_w)
         off = self.bmc_lies_off or self.state is NodeState.OFF
         shown = ("off" if off else "on", f"{self.watts:.0f}")

@@ -215,7 +215,8 @@ class ClusterSnapshot:
 
     `run_s` are predicted run times by job id. `price_per_mwh[i]` holds from `price_at_s[i]` (Unix seconds) on, NaN
     if the price is unknown. `cycle_took_s` is the duration of the previous cycle. `caps` on power hold now or begin
-    later; `measured_w` is the present draw of measured nodes, `job_w` the expected draw of jobs on each of their nodes.
+    later; `measured_w` is the present draw of measured nodes, `job_w` the expected draw of jobs on each of their nodes,
+    `capped_w` the most that nodes with a cap of their own draw.
     Owners let the `undelayable` jobs not wait for a cap.
     """
 
@@ -229,6 +230,7 @@ class ClusterSnapshot:
     caps: tuple[PowerCap, ...] = ()
     measured_w: Mapping[str, float] = field(default_factory=dict)
     job_w: Mapping[str, float] = field(default_factory=dict)
+    capped_w: Mapping[str, float] = field(default_factory=dict)
     undelayable: frozenset[str] = frozenset()
     _candidates: dict[Request, tuple[int, ...]] = field(default_factory=dict, init=False)
     _candidates_of_id: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False)

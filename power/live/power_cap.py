@@ -6,6 +6,7 @@ it below the cap: for a job that waits and that the queue loop lets start, or if
 All other free nodes are withdrawn, because the scheduler would start any new job there, or wake them for it.
 """
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -113,7 +114,7 @@ class NodeDraws:
         if node.node.use is not NodeUse.FREE:
             by_jobs_w = self._jobs_w.get(node.name) or self.full_w(node.name)
             # A job that has just started does not draw yet what it will.
-            return max(by_jobs_w, measured_w or 0.0)
+            return min(max(by_jobs_w, measured_w or 0.0), self.snapshot.capped_w.get(node.name, math.inf))
         if measured_w is not None and self._is_settled(node):
             return measured_w
         return self.asleep_w(node.name) if node.is_asleep else self.idle_w(node.name)

@@ -13,6 +13,7 @@ from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
 from offpeak.model.constants import HOUR_S
+from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.table import Settings
@@ -51,6 +52,7 @@ from services.agent.demand_response import (
     ReportLoop,
     Surroundings,
 )
+from services.agent.grid_event import EventSection, GridEventLoop, target_w
 from services.agent.lever_loop import LeverLoop
 from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
 from services.agent.observer import Observer, PriceLoop, WeatherLoop, WeatherSection
@@ -67,6 +69,7 @@ from services.agent.requests import (
     CapRequest,
     HoldRequest,
     NodeRequest,
+    ShedRequest,
     WakeContext,
     WakeReply,
     make_wake_reply,
@@ -85,7 +88,7 @@ from services.agent.wait_forecast import WaitForecast, WaitHistory
 
 LOG_OUT_S = 5.0
 LIFT_S = 20.0
-OPENADR_EVENTS_FILE = "openadr-events.json"
+OPENADR_EVENTS_FILE, ORDERED_EVENT_FILE = "openadr-events.json", "ordered-event.json"
 
 
 class SiteAgent:
@@ -116,6 +119,18 @@ class SiteAgent:
         self.power = PowerController(self._power_section, ledger, problem_log, clock, steady)
         section = lambda: NodeCapSection(self.site.by_name, self.site.node_class)  # noqa: E731
         self.node_caps = CapController(section, CapRecords(ledger), self.cap_orders, problem_log, clock)
+        self.grid_event = GridEventLoop(
+            self._event_section,
+            self.caps,
+            lambda: self.power.budget,
+            self.node_caps,
+            self.checkpoints,
+            self.observer,
+            ledger,
+            problem_log,
+            clock,
+            self._follow_caps,
+        )
         self.waits = WaitForecast()
         self.wait_history = WaitHistory(self.waits, ledger)
         self.queue_loop = QueueLoop(
@@ -157,6 +172,7 @@ class SiteAgent:
             self.trial,
             CapLoop(self.node_caps),
             self.peaks,
+            self.grid_event,
             PruneLoop(ledger, clock),
             SealLoop(
                 ledger, lambda: self.site.zone, lambda: Instant(steady(), clock()), lambda: self.accounts.booked_unix_s
@@ -211,6 +227,20 @@ class SiteAgent:
         until_unix_s = self.now_unix_s + (request.for_s or 0)
         orderer = CapOrderer(f"{ADMIN}{request.by}", request.reason, until_unix_s)
         return await self.node_caps.order(request.nodes, request.cap_w, orderer)
+
+    async def order_event(self, request: ShedRequest) -> dict[str, Any]:
+        """Order or end a grid event, and return the reply. Raises BadInput for what cannot be ordered."""
+        await self.caps.load_ordered()
+        if request.for_s is None:
+            await self.caps.order(None)
+            return {"cap_w": None}
+        now_s = self.now_unix_s
+        from_s = int(max(request.from_unix_s or now_s, now_s))
+        measured_w = self.meters.node_watts
+        cap_w = target_w(request.share, request.cap_w, self.site.machines, measured_w)
+        await self.caps.order(PowerCap(from_s, from_s + request.for_s, cap_w, request.reason, f"{ADMIN}{request.by}"))
+        draw_w = sum(measured_w.values()) if measured_w else None
+        return {"cap_w": cap_w, "from_s": from_s, "until_s": from_s + request.for_s, "draw_w": draw_w}
 
     async def lift_caps(self, nodes: Collection[str], why: str) -> None:
         """End the caps of these nodes as far as their devices answer; the next start ends the others."""
@@ -355,12 +385,27 @@ class SiteAgent:
     async def _surroundings(self) -> Surroundings:
         await self.caps.first_reading()
         caps = (*self.caps.ahead(), *self.peaks.caps())
-        return Surroundings(caps, self.weather.weather, self.meters.node_watts)
+        return Surroundings(caps, self.weather.weather, self.meters.node_watts, self.grid_event.capped_w)
+
+    def _event_section(self) -> EventSection:
+        site = self.site
+
+        def full_w(node: str) -> float:
+            node_class = site.node_class(node)
+            return node_class.running_w(1.0) if node_class else 0.0
+
+        def asleep_w(node: str) -> float:
+            node_class = site.node_class(node)
+            return min((depth.power_w for depth in node_class.depths), default=0.0) if node_class else 0.0
+
+        ramp_w = site.settings.agent.wake_ramp_w
+        return EventSection(site.flexibility, ramp_w, full_w, asleep_w, lambda: self.meters.node_watts)
 
     def _cap_section(self) -> CapSection:
         settings = self.site.settings
         memory = settings.agent.state_folder / OPENADR_EVENTS_FILE
-        return CapSection(settings.plan, self.site.zone, settings.feeds.timeout_s, memory)
+        ordered = settings.agent.state_folder / ORDERED_EVENT_FILE
+        return CapSection(settings.plan, self.site.zone, settings.feeds.timeout_s, memory, ordered)
 
     def _weather_section(self) -> WeatherSection:
         settings = self.site.settings

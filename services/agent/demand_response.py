@@ -1,8 +1,9 @@
 """The caps on power that the grid or the site orders, known to the agent until they end, and the reports on them.
 
-`OrderedCaps` holds the events of the site's file and of an OpenADR server. Each source has a loop of its own, so that a
-slow server delays nothing else. A source that cannot be read leaves its last events in force, those of the server also
-over a restart of the agent. `ReportLoop` reports to the server what the nodes drew.
+`OrderedCaps` holds the events of the site's file, of an OpenADR server, and the event that an operator has ordered.
+Each source has a loop of its own, so that a slow server delays nothing else. A source that cannot be read leaves its
+last events in force, those of the server also over a restart of the agent. `ReportLoop` reports to the server what the
+nodes drew.
 """
 
 import asyncio
@@ -60,17 +61,19 @@ FIRST_READING_S = 20.0
 class CapSection:
     """The sources of caps, the clock of the file, and the time limit of the server.
 
-    `memory` is the file that keeps the events of the server over a restart, None for none.
+    `memory` is the file that keeps the events of the server over a restart, `ordered` that of an operator's event; None
+    for none.
     """
 
     plan: PlanSettings
     zone: tzinfo
     timeout_s: float
     memory: Path | None = None
+    ordered: Path | None = None
 
 
 class OrderedCaps:
-    """The events of both sources. `on_change` is called when the coming caps, or those in force, have changed."""
+    """The events of all sources. `on_change` is called when the coming caps, or those in force, have changed."""
 
     def __init__(
         self,
@@ -81,6 +84,7 @@ class OrderedCaps:
     ) -> None:
         self.section, self._problem_log, self._clock, self._on_change = section, problem_log, clock, on_change
         self._file, self._server = OrderedEvents(), OrderedEvents()
+        self._ordered: tuple[CapEvent, ...] | None = None
         self._file_is_read, self._server_is_read = asyncio.Event(), asyncio.Event()
         self._known: tuple[tuple[PowerCap, ...], tuple[PowerCap, ...]] = (), ()
 
@@ -92,7 +96,21 @@ class OrderedCaps:
     @property
     def events(self) -> tuple[CapEvent, ...]:
         """All events, also those that are over."""
-        return (*self._file.events, *self._server.events)
+        return (*self._file.events, *self._server.events, *(self._ordered or ()))
+
+    async def order(self, cap: PowerCap | None) -> None:
+        """Put an operator's event in the place of the one before, None to end that. Raises CannotWrite."""
+        section, events = self.section(), () if cap is None else (CapEvent((cap,)),)
+        if section.ordered is not None:
+            await asyncio.to_thread(write_events, section.ordered, KeptEvents("", events))
+        self._ordered = events
+        self._tell_changes()
+
+    async def load_ordered(self) -> None:
+        """Load the event that an operator has ordered from an agent before this one."""
+        if self._ordered is None:
+            kept = await asyncio.to_thread(read_kept_events, self.section().ordered)
+            self._ordered = kept.events if kept else ()
 
     def ahead(self) -> tuple[PowerCap, ...]:
         """Return the caps that are not over, the first to begin first."""
@@ -104,6 +122,7 @@ class OrderedCaps:
 
     async def first_reading(self) -> None:
         """Wait until each source was read once after the start: without its caps, held jobs would be let go."""
+        await self.load_ordered()
         if not self.section().plan.has_cap_source:
             return
         try:
@@ -143,11 +162,15 @@ class OrderedCaps:
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What bounds the decisions from outside: caps on power, the weather, and the draw of the measured nodes [W]."""
+    """What bounds the decisions from outside: caps on power, the weather, and the draw of the measured nodes [W].
+
+    `capped_w` is the most that the nodes with a cap of their own draw.
+    """
 
     caps: tuple[PowerCap, ...] = ()
     weather: Series | None = None
     measured_w: Mapping[str, float] = field(default_factory=dict)
+    capped_w: Mapping[str, float] = field(default_factory=dict)
 
 
 class EventFileLoop(Loop):
@@ -194,21 +217,29 @@ KEPT_EVENTS = TypeAdapter(KeptEvents)
 
 def load_events(section: CapSection) -> OrderedEvents:
     """Return the events that an agent before this one had from the same server; none if it kept none."""
-    if section.memory is None or section.plan.openadr is None:
-        return OrderedEvents()
-    try:
-        kept = KEPT_EVENTS.validate_json(section.memory.read_bytes())
-    except (OSError, ValueError):
-        return OrderedEvents()
-    return OrderedEvents(kept.events if kept.url == section.plan.openadr else ())
+    kept = read_kept_events(section.memory) if section.plan.openadr else None
+    return OrderedEvents(kept.events if kept and kept.url == section.plan.openadr else ())
 
 
 def save_events(section: CapSection, events: tuple[CapEvent, ...]) -> None:
     """Keep the events for the next start. A disk that cannot be written costs only that."""
-    if section.memory is None:
-        return
-    with suppress(OSError, CannotWrite), replacing(section.memory) as file:
-        file.write(KEPT_EVENTS.dump_json(KeptEvents(section.plan.openadr or "", events)))
+    if section.memory is not None:
+        with suppress(CannotWrite):
+            write_events(section.memory, KeptEvents(section.plan.openadr or "", events))
+
+
+def read_kept_events(file: Path | None) -> KeptEvents | None:
+    """Return the events in a file, None without one that can be read."""
+    try:
+        return KEPT_EVENTS.validate_json(file.read_bytes()) if file else None
+    except (OSError, ValueError):
+        return None
+
+
+def write_events(file: Path, kept: KeptEvents) -> None:
+    """Replace the file in one step. Raises CannotWrite."""
+    with replacing(file) as written:
+        written.write(KEPT_EVENTS.dump_json(kept))
 
 
 PEAKS_EVERY_S = 300.0
@@ -357,14 +388,14 @@ class ReportLoop(Loop):
                 self._due[key] = event, replace(cap, until_s=now_s)
 
 
-def measure_intervals(url: str, cap: PowerCap) -> tuple[MeasuredInterval, ...]:
-    """Return the energy of each five minutes of a cap, of the nodes that were measured during it; none if none was.
+def measure_intervals(url: str, cap: PowerCap, step_s: int = REPORT_INTERVAL_S) -> tuple[MeasuredInterval, ...]:
+    """Return the energy of each step of a cap, of the nodes that were measured during it; none if none was.
 
     A node counts with its mean in the measured part of the interval, without one with its mean during the cap. It reads
     the ledger. Raises BadLedger if that cannot be read.
     """
     whole = TimeRange(cap.from_s, cap.until_s)
-    edges_s = [*range(cap.from_s, cap.until_s, REPORT_INTERVAL_S), cap.until_s]
+    edges_s = [*range(cap.from_s, cap.until_s, step_s), cap.until_s]
     spans = [TimeRange(*edges) for edges in pairwise(edges_s)]
     with open_ledger(url) as connection:
         by_node = {use.of[0]: mean_w(use, whole) for use in node_energy(connection, whole, ("node",), UTC)}

@@ -375,6 +375,7 @@ class PowerLoop(Loop):
             cycle_took_s=took_s,
             caps=around.caps,
             measured_w=around.measured_w,
+            capped_w=around.capped_w,
             job_w={job: draw.node_w for job, draw in draws.items()},
             undelayable=frozenset(
                 job.job_id

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from offpeak.door.effect import ADMIN, SCHEDULER, Effect, Refusal
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.machines.inventory import InventoryNode
@@ -167,6 +169,40 @@ def parse_cap_request(request: dict[str, Any], by: str) -> CapRequest:
     if not isinstance(nodes, str) or not isinstance(reason, str) or not whole or (cap_w is None) != (for_s is None):
         raise BadInput("that is no cap", hint="it has cap_w and for_s, both above 0 or both null, and reason")
     return CapRequest(expand(nodes) if nodes else (), by, cap_w, for_s, reason)
+
+
+SHED = "shed"
+
+
+@dataclass(frozen=True)
+class ShedRequest:
+    """A request of `offpeak shed`: an event of so many seconds, to draw at most `cap_w`, or a `share` less than now.
+
+    `from_unix_s` is its begin, None for now. Without `for_s` the request ends the event that was ordered before.
+    """
+
+    by: str
+    share: float | None = None
+    cap_w: int | None = None
+    from_unix_s: float | None = None
+    for_s: int | None = None
+    reason: str = ""
+
+
+def parse_shed_request(request: dict[str, Any], by: str) -> ShedRequest:
+    """Return the request. Raises BadInput if it is no request for an event."""
+    fields = parse_request(str(request.get("text", "")).encode())
+    try:
+        shed = TypeAdapter(ShedRequest).validate_json(json.dumps({**fields, "by": by}), strict=True)
+    except ValidationError:
+        shed = ShedRequest(by, share=2.0, for_s=0)
+    is_event = shed.for_s is not None
+    fits = (shed.share is None or 0 < shed.share < 1) and (shed.cap_w is None or shed.cap_w >= 0)
+    if not fits or shed.for_s == 0 or is_event == (shed.share is None and shed.cap_w is None):
+        raise BadInput(
+            "that is no event", hint="it has for_s above 0, and cap_w or a share between 0 and 1; or neither"
+        )
+    return shed
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ class Service:
             wakes=agent.wakes,
             change_hold=agent.change_hold,
             order_caps=agent.order_caps,
+            order_event=agent.order_event,
             plan=lambda: agent.planner.latest if agent.site.settings.agent.queue == PLAN else None,
             bills=lambda query: read_job_bills(agent.site.settings.ledger.url, query),
         )

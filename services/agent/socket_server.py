@@ -22,12 +22,14 @@ from services.agent.requests import (
     CAP,
     END_HOLD,
     HOLD,
+    SHED,
     AgentRequest,
     Callers,
     CapRequest,
     HoldRequest,
     NodeRequestSink,
     Rights,
+    ShedRequest,
     WakeableNodes,
     error_reply,
     jobs_seen,
@@ -37,6 +39,7 @@ from services.agent.requests import (
     parse_cap_request,
     parse_hold_request,
     parse_request,
+    parse_shed_request,
 )
 from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, StatusReply, StatusSnapshot, snapshot_json
 from services.unix_socket import Peer, bound_socket, peer_of, remove_socket
@@ -55,7 +58,7 @@ MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
 """Returns the snapshot for a caller that already has the jobs of that time; None before the first snapshot."""
 
 
-HOLD_REQUESTS = (HOLD, END_HOLD, CAP)
+HOLD_REQUESTS = (HOLD, END_HOLD, CAP, SHED)
 """Requests of operators that wait until devices have followed."""
 HOLD_PATIENCE_S, CAP_PATIENCE_S = 30.0, 60.0
 """An order under way must end before a hold is confirmed."""
@@ -70,6 +73,15 @@ OrderCaps = Callable[[CapRequest], Awaitable[dict[str, Any]]]
 async def refuse_caps(_request: CapRequest) -> dict[str, Any]:
     """Refuse the request, for an agent without caps."""
     raise OffpeakError("this agent caps no nodes")
+
+
+OrderEvent = Callable[[ShedRequest], Awaitable[dict[str, Any]]]
+"""Orders or ends a grid event, and returns the reply once it is in force."""
+
+
+async def refuse_events(_request: ShedRequest) -> dict[str, Any]:
+    """Refuse the request, for an agent without a power loop."""
+    raise OffpeakError("this agent answers no grid events")
 
 
 async def refuse_holds(_request: HoldRequest) -> dict[str, Any]:
@@ -93,12 +105,13 @@ class SocketServer:
         wakes: WakeableNodes = tuple,
         change_hold: ChangeHold = refuse_holds,
         order_caps: OrderCaps = refuse_caps,
+        order_event: OrderEvent = refuse_events,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._receive, self._callers = published, receive, callers
         self._report, self._snapshot, self._plan, self._wakes = report, snapshot, plan, wakes
         self._patience_s, self._change_hold, self._bills = patience_s, change_hold, bills
-        self._order_caps = order_caps
+        self._order_caps, self._order_event = order_caps, order_event
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only requests that need a name wait.
@@ -201,11 +214,13 @@ class SocketServer:
     ) -> dict[str, Any]:
         if not rights.may_hold:
             hint = "be root, or in the group that operators below [agent] names"
-            raise BadInput("only operators may hold, release and cap nodes", hint=hint)
+            raise BadInput("only operators may hold, release and cap nodes, and order events", hint=hint)
         limit.reschedule(asyncio.get_running_loop().time() + HOLD_PATIENCE_S)
         if request.get("tell") == CAP:
             limit.reschedule(asyncio.get_running_loop().time() + CAP_PATIENCE_S)
             return await self._order_caps(parse_cap_request(request, await self._person(peer)))
+        if request.get("tell") == SHED:
+            return await self._order_event(parse_shed_request(request, await self._person(peer)))
         return await self._change_hold(parse_hold_request(request, await self._person(peer)))
 
     async def _person(self, peer: Peer) -> str:

@@ -222,3 +222,40 @@ def test_an_agent_that_ends_in_the_middle_gives_all_back(
         running.process.wait(PATIENCE_S)
     assert cluster.jobs.begin_s(wide) <= time.time()
     assert not any(cluster.admin.is_shut(node) for node in cluster.nodes)
+
+
+def test_the_grid_calls_and_jobs_that_allow_it_are_capped(
+    cluster: PoweredCluster, racks: MeteredRacks, zygote: Zygote
+) -> None:
+    """Two nodes are idle, four have a job that may be capped, two a rigid one; a quarter of the draw is to go."""
+    (flexible,) = cluster.jobs.submit("--comment=offpeak:cap", nodes=4, seconds=600)
+    (rigid,) = cluster.jobs.submit(nodes=2, seconds=600)
+    cluster.wait(lambda: set(cluster.jobs.states().values()) == {"RUNNING"}, what="both jobs to run")
+    draw, before_w = DrawLog(racks), 6 * BUSY_W + 2 * IDLE_W
+    with agent(cluster, settings(cluster, racks), by=zygote.start) as running, draw.running():
+        wait_for_line(running, "started")
+        cluster.wait(lambda: measured_w(cluster) == before_w, what="the agent to measure the draw")
+        ordered_s = time.time()
+        answer = run_offpeak(cluster, "shed", "25%", "--for", "110s")
+        assert (answer.returncode, answer.stderr) == (0, "")
+        assert f"(25 % less: nodes draw {before_w:,.0f} W now)" in answer.stdout
+        is_below = lambda: draw.below_s(ordered_s, 0.75 * before_w) is not None  # noqa: E731
+        cluster.wait(is_below, what="the draw to be a quarter lower", seconds=BELOW_WITHIN_S)
+        below_s = draw.below_s(ordered_s, 0.75 * before_w)
+        assert below_s is not None
+        asleep = [name for name, node in cluster.nodes.items() if node.state is NodeState.OFF]
+        capped = [node for node in cluster.nodes.values() if "".join(node.bmc.lines("limit"))]
+        assert (len(asleep), len(capped)) == (2, 4)
+        until_s = float(int(ordered_s)) + 110
+        cluster.wait(lambda: time.time() > until_s, what="the end of the event", seconds=150)
+        limits = lambda: ["".join(node.bmc.lines("limit")) for node in cluster.nodes.values()]  # noqa: E731
+        cluster.wait(lambda: not any(limits()), what="the caps to end", seconds=60)
+        back_s = time.time() - until_s
+        assert draw.most_w(ordered_s + below_s + 0.1, until_s) <= 0.75 * before_w
+        assert {cluster.jobs.states()[job] for job in (flexible, rigid)} == {"RUNNING"}
+        (delivery,) = json.loads(run_offpeak(cluster, "shed", "--json").stdout)
+    assert (delivery["cap_w"], delivery["before_w"]) == (0.75 * before_w, before_w)
+    assert delivery["below_after_s"] <= BELOW_WITHIN_S
+    assert delivery["held"] == 1
+    assert [rung.partition(" on ")[0] for rung in delivery["rungs"]] == ["caps"]
+    LOG.info("a quarter lower after %.1f s, held; without caps %.1f s after the end", below_s, back_s)

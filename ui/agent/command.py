@@ -163,6 +163,35 @@ def jobs(
     print_bills(settings, (since, end), mine=mine, as_json=as_json)
 
 
+def shed(
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="[POWER|PERCENT|off]", help="40kW, 30% (less than now), or off. [default: show events]"),
+    ] = None,
+    duration: Annotated[str, typer.Option("--for", help="The event ends after this time.")] = "1h",
+    begin: Annotated[
+        str | None, typer.Option("--from", help="Begin: 17:00 or 2026-12-01T17:00. [default: now]")
+    ] = None,
+    reason: Annotated[str, typer.Option(help="Reason, which users see.")] = "the grid asks",
+    socket: SOCKET = None,
+    url: LEDGER = None,
+    as_json: JSON = False,
+    config: CONFIG = None,
+) -> None:
+    """Shed load for the grid: cap the power of the site at once or later, end that, or show what was delivered.
+
+    The agent holds starts, sends idle nodes to sleep, caps nodes whose jobs allow it, and requeues jobs that have
+    declared a checkpoint, until the draw is below the cap.
+    """
+    settings = query_settings(config, socket, url)
+    from ui.agent.shed_answer import print_events, shed_load
+
+    if target is None:
+        print_events(settings, as_json=as_json)
+    else:
+        shed_load(settings, target, duration, begin, reason)
+
+
 def history(
     since: START = None,
     end: END = None,

@@ -5,13 +5,11 @@
 
 import asyncio
 import json
-import re
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import datetime, timedelta
-from datetime import time as time_of_day
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -25,7 +23,7 @@ from offpeak.errors import BadAnswer, BadInput, BadInventory, OffpeakError
 from offpeak.machines.inventory import SLEEP_METHODS, Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
-from offpeak.model.local_time import machine_zone
+from offpeak.model.local_time import machine_zone, parse_coming_time
 from offpeak.model.orders import NodeOrder
 from offpeak.model.units import parse_duration_s, parse_power_w
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
@@ -62,8 +60,6 @@ def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> li
     return [f"{key + ':':<11}{value}" for key, value in {"node": row.node, **known}.items() if value]
 
 
-_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d")
-HOLD_END_HINT = "write it as 8h, 2d, 18:00 or 2026-12-01T08:00"
 CONFIRM_S = 40.0
 """The agent confirms a hold when an order to the node that is under way has ended."""
 
@@ -87,7 +83,7 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
     if not reason:
         raise BadInput("a hold needs a reason", hint='such as --reason "new DIMM"; other admins see it')
     now = datetime.now(machine_zone())
-    end = None if until is None else parse_hold_end(until, now)
+    end = None if until is None else parse_coming_time("--until", until, now)
     reply = _confirm_with_agent(settings, HOLD, name, format_hold(reason, end, take_over=False))
     if reply is None:
         _machine_named(settings, name)
@@ -148,31 +144,6 @@ def _write_without_agent(settings: Settings, name: str, what: str, write: Callab
         message = f"{name}: is written as {what}, but a running offpeak has not confirmed it: {problem}"
         hint = "it may follow within a cycle; an order may still go out: `offpeak ledger actions` shows the last ones"
         raise OffpeakError(message, hint=hint)
-
-
-def parse_hold_end(text: str, now: datetime) -> float:
-    """Return the end of a hold [Unix s]; a time of day is the next such time. Raise BadInput if invalid or past.
-
-    `now` is aware; a time without an offset is one of its zone.
-    """
-    end_unix_s = _parse_end(text.strip(), now)
-    if end_unix_s <= now.timestamp():
-        raise BadInput(f"--until {text}: lies in the past", hint=HOLD_END_HINT)
-    return end_unix_s
-
-
-def _parse_end(text: str, now: datetime) -> float:
-    try:
-        if _TIME_OF_DAY.fullmatch(text):
-            today = datetime.combine(now.date(), time_of_day.fromisoformat(text.zfill(5)), now.tzinfo)
-            return (today if today > now else today + timedelta(days=1)).timestamp()
-        if re.match(r"\d{4}-", text):
-            end = datetime.fromisoformat(text)
-            return (end if end.tzinfo else end.replace(tzinfo=now.tzinfo)).timestamp()
-    except ValueError:
-        raise BadInput(f"--until {text!r} is no time", hint=HOLD_END_HINT) from None
-    # A duration is not added to local time, because the clock may change until then.
-    return now.timestamp() + parse_duration_s(text)
 
 
 def until_text(end_unix_s: float | None) -> str:

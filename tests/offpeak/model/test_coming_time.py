@@ -1,4 +1,4 @@
-"""Ends of holds as admins write them."""
+"""Coming times as admins write them."""
 
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offpeak.errors import BadInput
-from ui.nodes.node_answer import parse_hold_end
+from offpeak.model.local_time import parse_coming_time
 
 NOW = datetime(2026, 10, 24, 20, 0, tzinfo=ZoneInfo("Europe/Berlin"))
 
@@ -23,10 +23,10 @@ NOW = datetime(2026, 10, 24, 20, 0, tzinfo=ZoneInfo("Europe/Berlin"))
     ],
 )
 def test_as_it_is_written(text: str, end: str) -> None:
-    assert parse_hold_end(text, NOW) == datetime.fromisoformat(end).timestamp()
+    assert parse_coming_time("--until", text, NOW) == datetime.fromisoformat(end).timestamp()
 
 
 @pytest.mark.parametrize("text", ["", "later", "25:00", "2026-13-01", "2026-10-24T19:59", "0s", "8"])
-def test_invalid_end_of_a_hold_is_refused(text: str) -> None:
+def test_invalid_or_past_times_are_refused(text: str) -> None:
     with pytest.raises(BadInput):
-        parse_hold_end(text, NOW)
+        parse_coming_time("--until", text, NOW)

@@ -1,0 +1,306 @@
+"""The answer to a grid event: while a cap on the site's power holds, the agent climbs a ladder until the draw is below.
+
+The queue starts no job that would exceed the cap, and the power loop puts idle nodes to sleep: the rungs of any cap.
+What running jobs draw beyond it comes from jobs that allow it: first caps on nodes all of whose jobs may be capped,
+then checkpoints of jobs that may be requeued. After the event the caps end by `wake_ramp`, and the requeued jobs begin
+by it. Each rung is a decision in the ledger under the subject `EVENT`; `deliveries` compares the event with what
+meters saw.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+from offpeak.display import power_text, watts_text
+from offpeak.door.effect import DONE, US, Outcome
+from offpeak.errors import BadInput
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.records import decisions_of
+from offpeak.ledger.rows import DecisionRecord, Inputs
+from offpeak.machines.node_sets import fold
+from offpeak.model.constants import MINUTE_S
+from offpeak.model.facility import PowerCap
+from offpeak.model.flexibility import FlexibilityRules
+from offpeak.text import counted
+from plugin.queue_hook.facts import StartConstraint
+from plugin.scheduler.job import HOLDING, Job, JobState
+from power.door.cap_orders import CapOrderer
+from power.live.power_cap import PowerBudget
+from predictors.demand_response import MeasuredInterval
+from services.agent.cap_loop import CapController, outcome_text
+from services.agent.checkpoints import CheckpointController
+from services.agent.demand_response import OrderedCaps, measure_intervals
+from services.agent.loop import Loop, ProblemLog
+from services.agent.observer import Observer
+
+EVENT = "grid event"
+"""The subject of the decisions of the ladder."""
+BEGIN, CAPS, CHECKPOINTS, END = "begin", "caps", "checkpoints", "end"
+PERIOD_S = 5.0
+SETTLE_S = 10.0
+"""The time in which a new decision about nodes takes the last rung into account."""
+MARGIN = 1.02
+"""Rungs bring so much more than is missing: devices and meters are not exact."""
+LEFT_BEHIND_S = 120.0
+"""A cap ends by itself so long after the ramp of its event, should the agent not end it."""
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A running job that may be requeued: what its nodes draw beyond what they draw asleep, and its checkpoint."""
+
+    job_id: str
+    saved_w: float
+    checkpoint_s: int
+    is_asked: bool = False
+
+
+def choose_requeues(jobs: Iterable[RunningJob], missing_w: float, left_s: float) -> tuple[RunningJob, ...]:
+    """Return the jobs whose nodes bring the missing power, as few as possible, those first that were asked before.
+
+    A job is left alone whose checkpoint takes longer than the event, or that brings nothing.
+    """
+    useful = [job for job in jobs if job.saved_w > 0 and job.checkpoint_s < left_s]
+    chosen = list[RunningJob]()
+    for job in sorted(useful, key=lambda job: (not job.is_asked, -job.saved_w, job.job_id)):
+        if missing_w > 0 or job.is_asked:
+            chosen.append(job)
+            missing_w -= job.saved_w
+    return tuple(chosen)
+
+
+def ramp_s(before_w: float, wake_ramp_w: float | None) -> float:
+    """Return how long after the event the power `before_w` may have come back; the ramp is per minute."""
+    return before_w / wake_ramp_w * MINUTE_S if wake_ramp_w else 0.0
+
+
+@dataclass(frozen=True)
+class EventSection:
+    """What jobs allow, the ramp of the way back [W a minute], and what a node draws at full load and asleep [W]."""
+
+    flexibility: FlexibilityRules
+    wake_ramp_w: float | None
+    full_w: Callable[[str], float]
+    asleep_w: Callable[[str], float]
+    measured_w: Callable[[], Mapping[str, float]]
+
+
+class GridEventLoop(Loop):
+    """Climbs the ladder, and comes back. `capped_w` is what the nodes that it has capped draw at most."""
+
+    name = "grid event"
+    period_s = PERIOD_S
+
+    def __init__(
+        self,
+        section: Callable[[], EventSection],
+        caps: OrderedCaps,
+        budget: Callable[[], PowerBudget | None],
+        node_caps: CapController,
+        checkpoints: CheckpointController,
+        observer: Observer,
+        ledger: Ledger,
+        problem_log: ProblemLog,
+        clock: Callable[[], float],
+        decide_soon: Callable[[], None],
+    ) -> None:
+        self._section, self._caps, self._budget, self._node_caps = section, caps, budget, node_caps
+        self._checkpoints, self._observer, self._ledger = checkpoints, observer, ledger
+        self._problem_log, self._clock, self._decide_soon = problem_log, clock, decide_soon
+        self._event: PowerCap | None = None
+        self._acted_s = 0.0
+        self._saved_w: dict[str, float] = {}
+        self._back_s: dict[str, float] = {}
+        self.capped_w: dict[str, float] = {}
+
+    async def round(self) -> None:
+        """Climb a rung if the draw is above the cap, or come back a step if no event lasts."""
+        now_s, in_force = self._clock(), self._node_caps.records.by_node
+        self._saved_w = {node: saved_w for node, saved_w in self._saved_w.items() if node in in_force}
+        self.capped_w = {node: cap_w for node, cap_w in self.capped_w.items() if node in in_force}
+        event = min(self._caps.in_force(), key=lambda cap: cap.cap_w, default=None)
+        if event is None:
+            await self._come_back(now_s)
+            return
+        if event != self._event:
+            self._event, self._acted_s = event, now_s
+            measured_w = sum(self._section().measured_w().values())
+            inputs = (("cap_w", float(event.cap_w)), ("from_s", float(event.from_s)), ("until_s", float(event.until_s)))
+            self._record(now_s, BEGIN, event.reason, (*inputs, ("draw_w", measured_w)))
+        budget = self._budget()
+        missing_w = budget.draw_w - event.cap_w if budget else 0.0
+        if missing_w > 0 and now_s >= self._acted_s + SETTLE_S:
+            self._acted_s = now_s
+            await self._climb(event, MARGIN * missing_w, now_s)
+
+    async def _climb(self, event: PowerCap, missing_w: float, now_s: float) -> None:
+        """Bring down the draw of running jobs by so much, as far as they allow it."""
+        section, view = self._section(), self._observer.latest
+        if view is None:
+            return
+        running = [job for job in view.jobs if job.state in HOLDING and job.hosts]
+        willing = [job for job in running if section.flexibility.of(job).may_be_capped]
+        free = sorted({host for job in willing for host in job.host_names} - self._saved_w.keys())
+        problems: dict[str, str] = {}
+        if free:
+            missing_w, problems = await self._cap(event, free, missing_w)
+        requeues = choose_requeues(self._requeueable(running), missing_w, event.until_s - now_s)
+        new = [job for job in requeues if job.job_id not in self._checkpoints.events]
+        if new:
+            self._ask_for_checkpoints(event, requeues)
+            names = ", ".join(job.job_id for job in new)
+            gain = power_text(sum(job.saved_w for job in new))
+            self._record(now_s, CHECKPOINTS, f"of {counted(len(new), 'job')} ({names}), to bring {gain}")
+        left_w = missing_w - sum(job.saved_w for job in requeues)
+        if left_w > 0 and not new:
+            first = next((f" ({node}: {why})" for node, why in problems.items()), "")
+            self._problem_log.report(EVENT, f"no other job allows a cap or a checkpoint{first}; see `offpeak shed`")
+        self._decide_soon()
+
+    async def _cap(self, event: PowerCap, nodes: Sequence[str], missing_w: float) -> tuple[float, dict[str, str]]:
+        """Cap nodes, and return what is still missing and why nodes are not capped."""
+        section = self._section()
+        plan = await self._node_caps.plan(nodes, missing_w)
+        until_s = event.until_s + ramp_s(plan.saved_w + sum(self._saved_w.values()), section.wake_ramp_w)
+        orderer = CapOrderer(US, f"{EVENT}: {event.reason}", until_s + LEFT_BEHIND_S)
+        outcomes = await self._node_caps.carry_out(plan.caps, orderer)
+        measured_w, problems = section.measured_w(), dict(plan.left)
+        done_w = 0.0
+        for cap in plan.caps:
+            outcome = outcomes[cap.node]
+            if not isinstance(outcome, Outcome) or outcome.result != DONE:
+                problems[cap.node] = outcome_text(outcome)
+                continue
+            before_w = measured_w.get(cap.node, section.full_w(cap.node))
+            self._saved_w[cap.node], self.capped_w[cap.node] = cap.saved_w, before_w - cap.saved_w
+            done_w += cap.saved_w
+        if done_w:
+            capped = fold(cap.node for cap in plan.caps if cap.node in self._saved_w)
+            reason = f"on {capped}, to bring {power_text(done_w)} of {power_text(missing_w)}"
+            self._record(self._clock(), CAPS, reason)
+        return missing_w - done_w, problems
+
+    def _requeueable(self, running: Sequence[Job]) -> Iterable[RunningJob]:
+        """Yield the jobs that may be requeued and have their nodes alone."""
+        section, measured_w = self._section(), self._section().measured_w()
+        sharing: dict[str, int] = {}
+        for job in running:
+            for host in job.host_names:
+                sharing[host] = sharing.get(host, 0) + 1
+        for job in running:
+            flexibility = section.flexibility.of(job)
+            if job.state is not JobState.RUNNING or not flexibility.may_be_requeued or flexibility.checkpoint is None:
+                continue
+            alone = [host for host in job.host_names if sharing[host] == 1]
+            saved_w = sum(measured_w.get(host, section.full_w(host)) - section.asleep_w(host) for host in alone)
+            asked = job.job_id in self._checkpoints.events
+            yield RunningJob(job.job_id, saved_w, flexibility.checkpoint.within_s, asked)
+
+    def _ask_for_checkpoints(self, event: PowerCap, jobs: Sequence[RunningJob]) -> None:
+        """Name these jobs to the queue loop; they begin again one after another, as the ramp allows."""
+        back_w, events = sum(self._saved_w.values()), dict[str, StartConstraint]()
+        for job in jobs:
+            begin_s = event.until_s + int(ramp_s(back_w, self._section().wake_ramp_w))
+            why = f"the cap of {watts_text(event.cap_w)} lasts until then: {event.reason}"
+            events[job.job_id] = StartConstraint(begin_s, why)
+            back_w += job.saved_w
+        self._checkpoints.events = events
+
+    async def _come_back(self, now_s: float) -> None:
+        """End caps as far as the ramp allows it by now."""
+        if self._event is not None:
+            self._event, self._checkpoints.events = None, {}
+            self._problem_log.report(EVENT, None)
+            self._record(now_s, END, f"{counted(len(self._saved_w), 'node')} to bring back to full power")
+            nodes, ramp_w = sorted(self._saved_w), self._section().wake_ramp_w
+            back_w = accumulate(self._saved_w[node] for node in nodes)
+            self._back_s = {node: now_s + ramp_s(each_w, ramp_w) for node, each_w in zip(nodes, back_w, strict=True)}
+        if due := [node for node in self._saved_w if self._back_s.get(node, 0.0) <= now_s]:
+            await self._node_caps.lift(due, CapOrderer(US, f"{EVENT}: it is over"))
+
+    def _record(self, now_s: float, decided: str, reason: str, inputs: Inputs = ()) -> None:
+        self._ledger.write_decisions([DecisionRecord(now_s, EVENT, decided, reason, inputs)])
+
+
+STEP_S = 15
+"""Deliveries are measured by quarter-minutes."""
+MOST_EVENTS = 500
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """An event, the draw before it [W], what was decided in it, and the draw of each quarter-minute.
+
+    The `event_key` is the same for the parts of an event in which the agent was restarted.
+    """
+
+    cap: PowerCap
+    before_w: float
+    rungs: tuple[str, ...]
+    intervals: tuple[MeasuredInterval, ...]
+    event_key: tuple[float, float, float]
+
+    @property
+    def below_after_s(self) -> int | None:
+        """When the first quarter-minute at or below the cap began, after the begin; None without one."""
+        first = next((each for each in self.intervals if each.power_w <= self.cap.cap_w), None)
+        return None if first is None else first.from_s - self.cap.from_s
+
+    @property
+    def held(self) -> float | None:
+        """The share of the quarter-minutes at or below the cap, from the first one on; None without one."""
+        if (after_s := self.below_after_s) is None:
+            return None
+        later = [each for each in self.intervals if each.from_s >= self.cap.from_s + after_s]
+        return sum(each.power_w <= self.cap.cap_w for each in later) / len(later)
+
+    @property
+    def mean_w(self) -> float | None:
+        """The mean draw, None if no node was measured."""
+        lasts_s = [each.until_s - each.from_s for each in self.intervals]
+        energy_j = sum(each.power_w * each_s for each, each_s in zip(self.intervals, lasts_s, strict=True))
+        return energy_j / sum(lasts_s) if lasts_s else None
+
+
+def deliveries(url: str, now_s: float, most: int) -> tuple[Delivery, ...]:
+    """Return the latest events, the newest first, as far as they have come. It reads the ledger. Raises BadLedger."""
+    with open_ledger(url) as connection:
+        rows = decisions_of(connection, EVENT, most=MOST_EVENTS)
+    found, rungs, ended_s = list[Delivery](), list[str](), None
+    for row in rows:
+        if row["decided"] == BEGIN:
+            each = _delivery(url, row, tuple(reversed(rungs)), now_s if ended_s is None else ended_s)
+            if found and found[-1].event_key == each.event_key:
+                # An agent that is restarted in an event begins it again.
+                found[-1] = replace(found[-1], before_w=each.before_w, rungs=(*each.rungs, *found[-1].rungs))
+            elif len(found) < most:
+                found.append(each)
+            else:
+                break
+            rungs, ended_s = [], row["at_unix_s"]
+        elif row["decided"] == END:
+            rungs, ended_s = [], row["at_unix_s"]
+        else:
+            rungs.append(f"{row['decided']} {row['reason']}")
+    return tuple(found)
+
+
+def _delivery(url: str, row: Mapping[str, Any], rungs: tuple[str, ...], ended_s: float) -> Delivery:
+    inputs = dict(row["inputs"])
+    from_s, until_s = int(inputs["from_s"]), int(min(inputs["until_s"], ended_s))
+    cap = PowerCap(from_s, max(until_s, from_s), int(inputs["cap_w"]), row["reason"], EVENT)
+    intervals = measure_intervals(url, cap, STEP_S) if cap.until_s > cap.from_s else ()
+    return Delivery(cap, inputs["draw_w"], rungs, intervals, (inputs["from_s"], inputs["until_s"], inputs["cap_w"]))
+
+
+def target_w(share: float | None, cap_w: int | None, machines: Iterable[str], measured_w: Mapping[str, float]) -> int:
+    """Return the cap that an operator orders: as such, or by a share of the present draw. Raises BadInput."""
+    if cap_w is not None or share is None:
+        return cap_w or 0
+    blind = [node for node in machines if node not in measured_w]
+    if blind:
+        what = f"the present draw is not known: {counted(len(blind), 'node')} without a reading ({fold(blind)})"
+        raise BadInput(what, hint="order watts, such as `offpeak shed 40kW --for 2h`")
+    return int((1 - share) * sum(measured_w.values()))
