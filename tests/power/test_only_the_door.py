@@ -9,19 +9,17 @@ from pathlib import Path
 import pytest
 
 PACKAGES = ("offpeak", "predictors", "plugin", "sim_backend", "power", "services", "studies", "ui", "benchmarks")
-ORDERS = {"send", "standby", "control", "CONTROL", "set_power", "set_cap", "restore_cap", "uncap"}
+ORDERS = {"send", "standby", "control", "CONTROL", "set_power", "set_cap", "restore_cap"}
 """What gives an order: of drivers, of a node's offpeak-node, of a BMC, and of pyghmi."""
 
 DRIVERS = "power/drivers/"
 ALLOWED = {
     "power/door/node_orders.py": {"send"},
     "power/door/cap_orders.py": {"set_cap", "restore_cap"},
-    # `uncap` of the door for caps, which nobody else has.
-    "services/agent/cap_loop.py": {"uncap"},
-    "services/agent/restore.py": {"uncap"},
     # The soak orders virtual nodes of its own about.
     "benchmarks/soak/orders.py": {"send"},
-    # Another thing of this name: a pipe to a solver, and to the process of an own policy.
+    # Another thing of this name: a pipe to a solver, to the process of an own policy, and to virtual BMCs.
+    "benchmarks/caps.py": {"send"},
     "plugin/planner/cp_solver.py": {"send"},
     "plugin/window_policy.py": {"send"},
 }
