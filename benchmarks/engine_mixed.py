@@ -14,7 +14,7 @@ from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
 from offpeak.model.limits import PriorityWeights
 from offpeak.model.request import Chunk, Request
-from offpeak.model.step_series import StepIntegral, integrate_series
+from offpeak.model.step_integrals import StepIntegral, integrate_series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.peak import Peak

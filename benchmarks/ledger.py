@@ -18,7 +18,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.rows import JobUse, MeterReading, Price
 from offpeak.ledger.tables import quarters, series
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 
 NODES, EVERY_S = 1000, 10

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.model.arrays import Float64
-from offpeak.model.step_series import StepIntegral, integral, integrals
+from offpeak.model.step_integrals import StepIntegral, integral, integrals
 from sim_backend.engine.state import NOT_YET
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.replay import MixedSchedule

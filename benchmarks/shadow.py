@@ -29,9 +29,9 @@ from offpeak.machines.inventory import Enrolment
 from offpeak.model.clock import Clock
 from offpeak.model.cluster import Cluster, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, PowerState
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings

@@ -12,7 +12,7 @@ from numpy.random import Generator
 from offpeak.errors import BadInput, BadTrace
 from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs, Trace
-from offpeak.model.step_series import Usage
+from offpeak.model.step_integrals import Usage
 from sim_backend.comparison.replications import LARGEST_SHIFT_S
 from sim_backend.replay.powered import PoweredMachine, PoweredSchedule
 from sim_backend.traces.filters import runnable

@@ -9,7 +9,7 @@ from datetime import datetime, tzinfo
 from itertools import pairwise
 
 from offpeak.errors import BadInput
-from offpeak.model.local_time import TimeRange, day_edges
+from offpeak.model.time_range import TimeRange, day_edges
 
 METER_GROUPS = ("day", "node")
 JOB_GROUPS = ("day", "user", "account", "partition")

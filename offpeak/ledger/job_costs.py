@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, case, func, select
 from offpeak.ledger.energy_use import EnergyUse, periods
 from offpeak.ledger.node_energy import temporary_table
 from offpeak.ledger.tables import jobs
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 
 
 @dataclass(frozen=True)

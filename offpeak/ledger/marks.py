@@ -11,7 +11,7 @@ from offpeak.ledger.backlog import dialect_insert, insert_if_new
 from offpeak.ledger.rows import JobMark, TrialBlock
 from offpeak.ledger.tables import marks as table
 from offpeak.ledger.tables import memory, trial_days
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 
 MARK_KEY = ("job", "submitted_unix_s", "kind")
 

@@ -41,7 +41,7 @@ from offpeak.ledger.prices import SlotPrices, nan_to_none, slot_prices
 from offpeak.ledger.tables import minutes, quarters, readings, series
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH, MINUTE_S
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 
 
 class NodeMean(NamedTuple):

@@ -13,8 +13,8 @@ from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.tables import prices
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import TimeRange
 from offpeak.model.step_series import IntegralCurve, Series, merge, running_integral
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS, TARIFF_BASIS
 
 SlotValues = NDArray[np.float64]

@@ -13,8 +13,8 @@ from offpeak.door.effect import ADMIN
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.ledger.tables import decisions, intents, outcomes, refusals, savings, states
-from offpeak.model.local_time import TimeRange
 from offpeak.model.orders import NodeChange, NodeOrder, QueueChange
+from offpeak.model.time_range import TimeRange
 
 Record = dict[str, Any]
 

@@ -32,7 +32,7 @@ from offpeak.ledger import tables
 from offpeak.ledger.tables import quarters, seals, series
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import TimeRange, day_edges
+from offpeak.model.time_range import TimeRange, day_edges
 
 SETTLED_S = 30 * HOUR_S
 """After its end no row of a day changes: a day's savings are booked for the last time 24 h after it."""

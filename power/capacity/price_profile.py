@@ -11,7 +11,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot
-from offpeak.model.step_series import StepIntegral, integrate_steps
+from offpeak.model.step_integrals import StepIntegral, integrate_steps
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_depths
 from plugin.capacity.port import Fleet

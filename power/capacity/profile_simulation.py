@@ -21,7 +21,7 @@ from offpeak.model.constants import J_PER_MWH
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
-from offpeak.model.step_series import integrals
+from offpeak.model.step_integrals import integrals
 from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
 from power.whatif.simulation import WhatIfPlan, check_units, make_whatif_plan

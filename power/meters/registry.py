@@ -26,7 +26,7 @@ def _redfish(machine: InventoryNode, wire: Transport) -> Meter:
 
 
 def _ssh(machine: InventoryNode, wire: Transport) -> Meter:
-    from power.meters.kernel import SshMeter
+    from power.meters.ssh import SshMeter
 
     return SshMeter(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 

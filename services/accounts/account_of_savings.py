@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from offpeak.display import energy_text, money_text, percent_text, range_text
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
 
 if TYPE_CHECKING:

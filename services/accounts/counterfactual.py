@@ -24,10 +24,10 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, Pool
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.jobs import Jobs, LogNames, Trace
-from offpeak.model.local_time import TimeRange, day_edges
 from offpeak.model.node_class import NodeClass
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series, fill_gaps, split
+from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.model.weighing import Weighing, parse_weighing
 from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff_file import site_tariff

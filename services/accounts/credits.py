@@ -18,7 +18,7 @@ from offpeak.ledger.prices import mean_prices
 from offpeak.ledger.rows import JobCredit, JobMark, JobUse
 from offpeak.ledger.tables import credits, jobs
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from plugin.queue_hook.positions import SHIFT
 from services.accounts.job_use import PRICED
 

@@ -19,7 +19,7 @@ from offpeak.ledger.prices import slot_intensities
 from offpeak.ledger.tables import states
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.facility import facility_named
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import DataCentreSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import BY_NAME

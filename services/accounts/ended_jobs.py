@@ -18,7 +18,7 @@ from offpeak.errors import BadInput
 from offpeak.ledger.marks import read_memory
 from offpeak.ledger.tables import jobs
 from offpeak.machines.node_sets import expand
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 

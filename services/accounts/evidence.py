@@ -53,7 +53,8 @@ from offpeak.ledger.seals import (
 )
 from offpeak.ledger.tables import metadata, quarters
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.local_time import TimeRange, day_edges, parse_zone, zone_text
+from offpeak.model.local_time import parse_zone, zone_text
+from offpeak.model.time_range import TimeRange, day_edges
 from services.accounts.month_account import make_month_account
 
 FORMAT = 2

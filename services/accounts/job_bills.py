@@ -17,7 +17,7 @@ from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.tables import credits, jobs, quarters, series
 from offpeak.machines.node_sets import expand
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from power.meters.kernel import NVIDIA_GPU
 from services.accounts.job_use import PRICED
 

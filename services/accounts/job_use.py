@@ -11,7 +11,7 @@ from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.rows import JobUse
 from offpeak.machines.node_sets import expand
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from plugin.scheduler.job import Job
 from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_draws import JobDraw, shares

@@ -24,9 +24,9 @@ from offpeak.ledger.prices import mean_prices
 from offpeak.ledger.rows import JobUse, SavingRecord
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import TimeRange, day_edges
 from offpeak.model.node_class import NodeClass
 from offpeak.model.step_series import Series
+from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted

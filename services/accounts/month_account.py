@@ -12,7 +12,7 @@ from offpeak.ledger.job_costs import AccountUse, account_uses
 from offpeak.ledger.node_energy import node_energy, quarter_powers
 from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import savings_in
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import DemandPeak, demand_peaks
 from offpeak.prices.tariff import Tariff
 from services.accounts.account_of_savings import SavingsAccount, account_of, sum_account

@@ -25,10 +25,10 @@ from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord, SavingRecord
 from offpeak.machines.inventory import Enclosure
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, J_PER_MWH
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
+from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
 from power.lifecycle.node_record import ASLEEP
 from services.accounts.account_of_savings import SLEEP

@@ -26,8 +26,8 @@ from offpeak.ledger.rows import TrialBlock
 from offpeak.ledger.tables import jobs, series
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH
-from offpeak.model.local_time import TimeRange
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings
 from offpeak.text import counted
 from services.accounts.account_of_savings import ORDER, SLEEP

@@ -23,8 +23,8 @@ from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
 from offpeak.machines.inventory import Enclosure
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import HOUR_S, MINUTE_S
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class import NodeClass
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView

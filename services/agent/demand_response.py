@@ -28,8 +28,8 @@ from offpeak.ledger.node_energy import node_energy, quarter_powers, spans_energy
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
-from offpeak.model.local_time import TimeRange
 from offpeak.model.step_series import Series
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import QUARTER_S, demand_peaks
 from offpeak.prices.tariff import DemandCharge, Tariff
 from offpeak.prices.tariff_file import site_tariff

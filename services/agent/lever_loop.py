@@ -16,7 +16,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_off_blocks
 from offpeak.ledger.rows import SavingRecord
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from power.live.engine_process import call_apart
 from services.accounts.account_of_savings import ORDER
 from services.accounts.counterfactual import LeverSection, jobs_not_ended, make_lever_site

@@ -21,8 +21,8 @@ from offpeak.door.effect import ADMIN, SCHEDULER, Effect, Refusal
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import expand
-from offpeak.model.local_time import TimeRange
 from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.time_range import TimeRange
 from plugin.scheduler.node import Node, NodeUse
 from power.lifecycle.decisions import describe_fault, find_due_order, make_effect
 from power.lifecycle.node_context import NodeContext

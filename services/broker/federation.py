@@ -21,18 +21,8 @@ from offpeak.ledger.rows import SubmissionRecord
 from offpeak.model.units import parse_data_mb
 from offpeak.settings.broker import BY_GOAL, TOGETHER, BrokerSettings
 from plugin.federation.cycle import GridRules, SiteChoice, choice_json
-from plugin.federation.jobs import (
-    BY_WEIGHTS,
-    PBS,
-    SLURM,
-    PlacementRequest,
-    ScriptRequest,
-    find_home,
-    parse_goal,
-    parse_script,
-    policy_for,
-    request_columns,
-)
+from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
+from plugin.federation.jobs import BY_WEIGHTS, PlacementRequest, find_home, parse_goal, policy_for, request_columns
 from plugin.federation.live_cycle import (
     DEFAULT_RULES,
     ON_THE_WAY_S,

@@ -12,10 +12,10 @@ from pydantic.dataclasses import dataclass as checked
 from offpeak.display import utc_text
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.local_time import parse_instant
+from offpeak.model.time_range import parse_instant
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.jobs import MOST_BYTES
+from plugin.federation.job_script import MOST_BYTES
 from plugin.federation.sites import LOCAL
 from services.broker.agent_snapshot import read_agent_snapshot
 from services.broker.federation import (

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from offpeak.errors import BadLedger, OffpeakError
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import latest_actions, latest_decisions
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
 from services.accounts.account_of_savings import SavingsAccount, account_of
 from services.agent.status import StatusSnapshot, fetch_snapshot, snapshot_json

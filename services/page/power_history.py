@@ -14,7 +14,7 @@ from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.node_energy import NodeMean, node_means
 from offpeak.ledger.records import Record, states_in
 from offpeak.model.constants import HOUR_S
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from services.accounts.ended_jobs import JobSpan, find_node_runs
 
 SHOWN_S = 24 * HOUR_S

@@ -9,7 +9,7 @@ from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames
 from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, weekday
-from offpeak.model.step_series import (
+from offpeak.model.step_integrals import (
     StepIntegral,
     Usage,
     charge_by_job,

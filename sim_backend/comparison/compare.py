@@ -9,7 +9,7 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.model.constants import WEEK_S
 from offpeak.model.node_states import ACTIVE, FAILED
-from offpeak.model.step_series import Usage, integrate_constant, integrate_series
+from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.prices.alignment import REPEATED_WEEKS
 from offpeak.text import counted
 from sim_backend.case.electricity import Cooling, cooling_of, peak_times

@@ -15,9 +15,10 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import cooling_w
-from offpeak.model.local_time import TimeRange, local_days, to_unix_s
+from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.site_devices import NO_BATTERY, SiteDevices
 from offpeak.model.step_series import Series, integral_between, value_at
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.alignment import extend
 from offpeak.prices.bill import QUARTER_S, demand_periods
 from offpeak.prices.tariff import Tariff

@@ -19,7 +19,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
 from offpeak.model.local_time import local_days, local_edges_s, to_local_s
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
-from offpeak.model.step_series import integral_between, integrals, integrate_known_time, integrate_series
+from offpeak.model.step_integrals import integrals, integrate_known_time, integrate_series
+from offpeak.model.step_series import integral_between
 from sim_backend.case.electricity import LaidSeries
 from sim_backend.nodes.node_log import Int32, StateCounts
 from sim_backend.nodes.power_curve import PowerCurve

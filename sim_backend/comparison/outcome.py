@@ -22,9 +22,8 @@ from offpeak.model.schedule_metrics import (
     response_ratio,
     utilization,
 )
-from offpeak.model.step_series import (
+from offpeak.model.step_integrals import (
     Charge,
-    Series,
     StepIntegral,
     Usage,
     charge,
@@ -32,6 +31,7 @@ from offpeak.model.step_series import (
     integrate_known_time,
     integrate_series,
 )
+from offpeak.model.step_series import Series
 from sim_backend.case.electricity import Cooling
 from sim_backend.case.replay_case import ReplayMachine
 from sim_backend.comparison.pools import stopped_runs

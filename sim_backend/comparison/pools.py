@@ -13,7 +13,7 @@ from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS, asleep
-from offpeak.model.step_series import Usage, charge, integrate_constant
+from offpeak.model.step_integrals import Usage, charge, integrate_constant
 from sim_backend.case.replay_case import ReplayCase
 from sim_backend.mixed.powered import PoweredMixedSchedule
 from sim_backend.mixed.replay import MixedSchedule

@@ -14,7 +14,8 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.step_series import Series, StepIntegral
+from offpeak.model.step_integrals import StepIntegral
+from offpeak.model.step_series import Series
 from plugin.capacity.port import CapacityPolicy
 from plugin.federation.jobs import GridJobs, grid_jobs
 from plugin.federation.sites import Grid, Link, Site

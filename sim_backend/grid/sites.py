@@ -14,7 +14,7 @@ from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.schedule_metrics import response_ratio
-from offpeak.model.step_series import StepIntegral, integrals, integrate_constant, integrate_steps, multiply
+from offpeak.model.step_integrals import StepIntegral, integrals, integrate_constant, integrate_steps, multiply
 from plugin.federation.sites import Site
 from sim_backend.engine.advance import advance
 from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered

@@ -34,7 +34,7 @@ from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
-from offpeak.model.step_series import Usage, charge, integrate_constant
+from offpeak.model.step_integrals import Usage, charge, integrate_constant
 
 
 @dataclass(frozen=True)

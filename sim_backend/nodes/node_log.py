@@ -20,7 +20,7 @@ from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, OFF, STANDBY, STATES, asleep, coming_up, going_down
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
-from offpeak.model.step_series import (
+from offpeak.model.step_integrals import (
     Charge,
     StepIntegral,
     Usage,

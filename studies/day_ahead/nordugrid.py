@@ -18,7 +18,8 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import make_jobs
-from offpeak.model.step_series import Series, StepIntegral, integrate_constant, integrate_series
+from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
+from offpeak.model.step_series import Series
 from offpeak.model.weighing import Weights
 from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.cycle import GridRules

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.step_series import StepIntegral, Usage, energy_and_charge, integrals
+from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integrals
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case.electricity import prices_of
 from sim_backend.case.replay_case import ReplayCase, ReplayMachine, log_span

@@ -21,7 +21,7 @@ from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.jobs import make_jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
-from offpeak.model.step_series import Usage, energy_and_charge, integrate_constant
+from offpeak.model.step_integrals import Usage, energy_and_charge, integrate_constant
 from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.cycle import GridRules
 from plugin.federation.jobs import Goal

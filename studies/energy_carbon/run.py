@@ -18,7 +18,7 @@ from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import DEPTHS, coming_up
 from offpeak.model.schedule_metrics import utilization
-from offpeak.model.step_series import integrate_constant
+from offpeak.model.step_integrals import integrate_constant
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import CapacityPolicy, Fleet

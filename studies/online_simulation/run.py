@@ -18,7 +18,7 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
-from offpeak.model.step_series import Usage, integrals, integrate_steps
+from offpeak.model.step_integrals import Usage, integrals, integrate_steps
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TargetFunction

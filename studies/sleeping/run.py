@@ -16,7 +16,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
-from offpeak.model.step_series import Usage
+from offpeak.model.step_integrals import Usage
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import Fleet

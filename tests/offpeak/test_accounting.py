@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.model.step_series import (
-    Series,
+from offpeak.model.step_integrals import (
     Usage,
     charge,
     charge_by_job,
@@ -17,9 +16,8 @@ from offpeak.model.step_series import (
     integrate_constant,
     integrate_known_time,
     integrate_series,
-    split,
-    value_at,
 )
+from offpeak.model.step_series import Series, split, value_at
 
 NAN = float("nan")
 BEGIN_S, UNTIL_S = 100, 220

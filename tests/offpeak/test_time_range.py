@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.model.local_time import TimeRange, day_edges, parse_range, parse_time
+from offpeak.model.time_range import TimeRange, day_edges, parse_range, parse_time
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

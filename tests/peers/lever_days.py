@@ -15,9 +15,9 @@ from offpeak.ledger.rows import JobUse, Price
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeChange, QueueChange
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.peak import Peak
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings

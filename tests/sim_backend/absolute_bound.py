@@ -16,7 +16,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64
 from offpeak.model.node_class import NodeClass
-from offpeak.model.step_series import Charge, StepIntegral, Usage
+from offpeak.model.step_integrals import Charge, StepIntegral, Usage
 from sim_backend.nodes.bounds import SleepTerms, sleep_terms
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from offpeak.model.jobs import Jobs
-from offpeak.model.step_series import integrate_constant
+from offpeak.model.step_integrals import integrate_constant
 from offpeak.settings.replay import SchedulingSettings
 from plugin.federation.sites import Site
 from sim_backend.grid.grid import GridLog, SimulatedSite

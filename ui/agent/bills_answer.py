@@ -12,7 +12,7 @@ from rich.table import Table
 from offpeak.display import NOT_KNOWN, amount_text, clock_text, energy_text, minute_text, money_text
 from offpeak.errors import BadInput
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.local_time import parse_range
+from offpeak.model.time_range import parse_range
 from offpeak.process import user_name
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable

@@ -22,7 +22,8 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.marks import read_trial
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, last_written_unix_s, latest_states
 from offpeak.machines.node_sets import expand
-from offpeak.model.local_time import machine_zone, parse_range
+from offpeak.model.local_time import machine_zone
+from offpeak.model.time_range import parse_range
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import counted, printable
 from services.accounts.trials import find_blocks, trial_results

@@ -13,10 +13,10 @@ import typer
 from offpeak.display import co2_text, energy_text, money_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.model.local_time import parse_instant, parse_limit_s
+from offpeak.model.time_range import parse_instant, parse_limit_s
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
-from plugin.federation.jobs import MOST_BYTES
+from plugin.federation.job_script import MOST_BYTES
 from services.broker.client import fetch_choice
 
 

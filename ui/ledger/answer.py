@@ -17,7 +17,8 @@ from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s, savings_in, states_in
 from offpeak.machines.node_sets import expand
-from offpeak.model.local_time import TimeRange, machine_zone, parse_range
+from offpeak.model.local_time import machine_zone
+from offpeak.model.time_range import TimeRange, parse_range
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted

@@ -17,7 +17,7 @@ from offpeak.ledger.database import ledger_address, open_ledger
 from offpeak.ledger.marks import read_memory
 from offpeak.ledger.prune import RETENTION_RULES, keep_s
 from offpeak.ledger.seals import KEY_NAME, SEALED_TABLES, broken_links, read_rows, read_seals
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.kinds import SettingValue
 from offpeak.settings.table import Settings
 from offpeak.text import counted

@@ -21,7 +21,7 @@ from rich.text import Text
 from offpeak.display import amount_text, iso_text, money_text, percent_text, range_text, second_text
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.text import printable
 from services.accounts.account_of_savings import SavingsAccount, saving_text, shadow_text

@@ -15,7 +15,8 @@ from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, known_sum, sum_uses
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.local_time import TimeRange, date_text, zone_text
+from offpeak.model.local_time import date_text, zone_text
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import DemandPeak
 from offpeak.prices.tariff import Tariff
 from offpeak.text import counted, printable

@@ -22,8 +22,8 @@ from offpeak.ledger.prices import assumed_share, read_prices
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, savings_in, states_in
 from offpeak.ledger.rows import DecisionRecord, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.local_time import TimeRange
 from offpeak.model.orders import NodeOrder
+from offpeak.model.time_range import TimeRange
 
 BERLIN = ZoneInfo("Europe/Berlin")
 HOUR_S, DAY_S = 3600, 86_400

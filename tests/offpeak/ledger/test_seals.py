@@ -43,8 +43,8 @@ from offpeak.ledger.seals import (
     with_pseudonyms,
 )
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import TimeRange
 from offpeak.model.orders import NodeOrder
+from offpeak.model.time_range import TimeRange
 
 Open = Callable[..., Ledger]
 MIDNIGHT_S = 1_793_404_800.0  # 2026-10-31 00:00 UTC

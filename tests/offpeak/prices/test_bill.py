@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.model.local_time import TimeRange
 from offpeak.model.step_series import Series
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import demand_cost, demand_peaks, make_bill
 from offpeak.prices.tariff import Tariff
 from offpeak.prices.tariff_file import parse_tariff_file, site_tariff

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from offpeak.model.request import Chunk, Request
-from plugin.federation.jobs import PlacementRequest, parse_script
+from plugin.federation.job_script import parse_script
+from plugin.federation.jobs import PlacementRequest
 from plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs
 from plugin.federation.site_report import (
     Curve,

@@ -6,7 +6,8 @@ import pytest
 
 from offpeak.machines.credentials import Credential
 from plugin.slurm.configuration import AdminLevel, SlurmRights
-from power.check.findings import CheckVerdict, check_credentials, check_rights, check_scheduler
+from power.check.access import check_credentials, check_rights, check_scheduler
+from power.check.findings import CheckVerdict
 
 
 def test_login_files_are_checked(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price, SavingRecord
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from services.accounts.account_of_savings import (
     NO_SAVINGS,
     NOTHING,

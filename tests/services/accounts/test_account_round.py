@@ -16,7 +16,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState

@@ -12,7 +12,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark, JobUse, Price
 from offpeak.model.flexibility import Tier
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from plugin.queue_hook.facts import WaitAllowance
 from plugin.queue_hook.start_times import shift_mark
 from plugin.scheduler.job import Job, JobState

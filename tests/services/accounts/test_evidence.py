@@ -19,7 +19,7 @@ from benchmarks.evidence import BEGIN, KEY, seal_days, write_month
 from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from services.accounts.evidence import MEMBERS, SUMS, Examination, examine_bundle, make_bundle, pack
 
 DAYS, NODES, JOBS = 3, 4, 200

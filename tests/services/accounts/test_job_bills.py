@@ -7,7 +7,7 @@ import pytest
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, MeterReading, Price
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from power.meters.port import MeterResult, Reading
 from services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
 from services.accounts.metering import MeteredSite, Metering, check_readings

@@ -16,7 +16,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.rows import MeterReading, Price
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from plugin.scheduler.job import Job, JobState
 from services.accounts.booking import book_jobs
 from services.accounts.ended_jobs import EndedJob

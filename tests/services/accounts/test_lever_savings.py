@@ -14,9 +14,9 @@ from offpeak.ledger.rows import JobUse, SavingRecord
 from offpeak.machines.inventory import Enclosure
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class import EnclosurePower
 from offpeak.model.orders import QueueChange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from services.accounts.counterfactual import enclosures_in
 from services.accounts.lever_savings import (

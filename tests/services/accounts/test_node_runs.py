@@ -7,7 +7,7 @@ from account_jobs import job, view
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from plugin.scheduler.job import JobState
 from services.accounts.ended_jobs import MEMORY_NAME, after_view, find_node_runs, job_watch_json
 

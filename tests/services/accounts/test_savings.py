@@ -12,11 +12,11 @@ from offpeak.ledger.prices import MeanPrice
 from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price
 from offpeak.machines.inventory import Enclosure
 from offpeak.model.constants import J_PER_MWH
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class import EnclosurePower, NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
 from offpeak.model.orders import NodeState
+from offpeak.model.time_range import TimeRange
 from services.accounts.savings import BASELINE, NodeRest, RestUse, book_savings, find_rests, rest_energy_j, sum_savings
 
 DAY = TimeRange(0.0, 86_400.0)

@@ -15,7 +15,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_off_blocks
 from offpeak.ledger.rows import TrialBlock
 from offpeak.model.constants import HOUR_S, MINUTE_S
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings

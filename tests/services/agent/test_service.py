@@ -29,9 +29,9 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import actions_in
 from offpeak.ledger.rows import DecisionRecord
-from offpeak.model.local_time import TimeRange
 from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.model.request import Chunk
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import FeedSettings, PriceSettings

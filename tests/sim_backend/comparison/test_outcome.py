@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.model.step_series import Charge
+from offpeak.model.step_integrals import Charge
 from sim_backend.case.replay_case import ReplayMachine
 from sim_backend.comparison.outcome import Charges, PolicyRun, outcome_of, saving_pct
 from sim_backend.replay.schedule import Schedule

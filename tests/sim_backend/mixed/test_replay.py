@@ -13,7 +13,7 @@ from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerTiming
 from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
-from offpeak.model.step_series import integrate_constant
+from offpeak.model.step_integrals import integrate_constant
 from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, FIRST_FIT, PREDICTED_RUNTIME
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.cells import new_picks

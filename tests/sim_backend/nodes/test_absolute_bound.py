@@ -12,7 +12,7 @@ from random_node_logs import IDLE_W, meters, node_classes
 
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
-from offpeak.model.step_series import StepIntegral, Usage, charge, integral, integrate_constant
+from offpeak.model.step_integrals import StepIntegral, Usage, charge, integral, integrate_constant
 
 ENERGY = integrate_constant(1.0)
 SERVER = bundled_node_class("server")

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_node_logs import Placed, placed
 
-from offpeak.model.step_series import Usage, energy_and_charge, integral_between, integrate_constant
+from offpeak.model.step_integrals import Usage, energy_and_charge, integrate_constant
+from offpeak.model.step_series import integral_between
 from sim_backend.nodes.node_log import NodeLog, node_energy_and_charge
 from sim_backend.nodes.power_curve import (
     PowerCurve,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from random_node_logs import Placed, meters, placed, state_at
 
 from offpeak.model.node_states import ACTIVE
-from offpeak.model.step_series import StepIntegral, charge_by_job, integrals
+from offpeak.model.step_integrals import StepIntegral, charge_by_job, integrals
 from sim_backend.nodes.node_log import node_energy_and_charge
 from sim_backend.nodes.power_curve import StandingDraw, standing_charge, standing_draw
 

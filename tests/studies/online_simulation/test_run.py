@@ -14,7 +14,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.node_states import ACTIVE, OFF, asleep
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from offpeak.model.step_series import Usage
+from offpeak.model.step_integrals import Usage
 from plugin.capacity.port import CapacityTargets
 from power.capacity.online_simulation import OnlineSimulation
 from sim_backend.nodes.node_log import NodeLog

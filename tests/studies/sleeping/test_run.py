@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.model.step_series import Usage, charge, integrate_constant
+from offpeak.model.step_integrals import Usage, charge, integrate_constant
 from sim_backend.nodes.bounds import lowest_for_schedule
 from sim_backend.replay.powered import PoweredMachine
 from studies.logs import StudyLog

@@ -25,9 +25,9 @@ from offpeak.ledger.records import actions_in
 from offpeak.model.clock import FastClock
 from offpeak.model.cluster import Cluster, Pool
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import TimeRange
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.request import Request
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from ui.demo.live_cluster import without_offpeak
 from ui.demo.run import ready_ledger

@@ -13,7 +13,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_means
 from offpeak.ledger.rows import JobUse, Price, SavingRecord
-from offpeak.model.local_time import TimeRange
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]

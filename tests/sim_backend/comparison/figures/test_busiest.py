@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.model.step_series import Usage
+from offpeak.model.step_integrals import Usage
 from sim_backend.comparison.figures import SHORTEST_S, TRIED_PER_WINDOW, BusiestWindow, busiest_window
 from sim_backend.nodes.power_curve import PowerCurve, power_curve
 from sim_backend.replay.schedule import Schedule

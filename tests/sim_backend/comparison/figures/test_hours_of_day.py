@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from sleeping_comparisons import sleeping_comparisons
 
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.step_series import Series, Usage
+from offpeak.model.step_integrals import Usage
+from offpeak.model.step_series import Series
 from sim_backend.case.electricity import LaidSeries
 from sim_backend.comparison.breakdown import draw_of
 from sim_backend.comparison.compare import Comparison, usage_of
