@@ -232,15 +232,12 @@ row of a running day counts. What is not known is NULL.
 credits = Table(
     "credits",
     metadata,
-    Column("job", Text, primary_key=True),
-    Column("started_unix_s", Float(53), primary_key=True),
+    *(Column(name, kind, primary_key=True) for name, kind in (("job", Text()), ("started_unix_s", Float(53)))),
     *map(_number, ("ended_unix_s", "baseline_unix_s", "shifted_j")),
-    _text("tier"),
-    _maybe("saved"),
-    _text("currency"),
-    _maybe("credit"),
-    Index("credits_by_end", "ended_unix_s"),
+    *map(_text, ("tier", "currency")),
+    *map(_maybe, ("saved", "credit")),
 )
+Index("credits_by_end", credits.c.ended_unix_s)
 """What the tier of a job that ended has moved: `baseline_unix_s` is the start that it would have had without it."""
 
 trial_days = Table(

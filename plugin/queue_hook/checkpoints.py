@@ -123,7 +123,7 @@ def _choose_by_price(job: Job, checkpoint: Checkpoint, planner: BeginTimePlanner
     return CheckpointChoice(job, checkpoint, best.at_s, why, inputs)
 
 
-def find_asked(facts: QueueFacts) -> dict[str, tuple[Job, JobMark]]:
+def find_signalled(facts: QueueFacts) -> dict[str, tuple[Job, JobMark]]:
     """Return the running jobs that were asked for a checkpoint in their present run, by job."""
     marks = marks_by_job(facts.marks, facts.jobs)
     return {
@@ -142,9 +142,9 @@ def plan_checkpoints(
 
     `permits` are what the scheduler shows of these jobs; a job without one is left alone.
     """
-    plan, asked, now_s = CheckpointPlan(), find_asked(facts), facts.now_s
-    plan.forget.extend(_outdated_marks(facts, asked))
-    for job, mark in asked.values():
+    plan, signalled, now_s = CheckpointPlan(), find_signalled(facts), facts.now_s
+    plan.forget.extend(_outdated_marks(facts, signalled))
+    for job, mark in signalled.values():
         permit, late_s, choice = permits.get(job.job_id), now_s - mark.to, choices.get(job.job_id)
         is_written = permit is not None and permit.allowed
         # One cycle later the agent still sees a checkpoint that was written in time.
@@ -159,10 +159,10 @@ def plan_checkpoints(
             plan.decide(now_s, job, GOES_ON, why)
             if late_s < HOUR_S:
                 plan.problems.append(f"job {job.job_id}: {why}")
-    busy = sum(mark.to >= now_s for _, mark in asked.values())
+    busy = sum(mark.to >= now_s for _, mark in signalled.values())
     for job_id, choice in choices.items():
         permit = permits.get(job_id)
-        if job_id in asked or permit is None:
+        if job_id in signalled or permit is None:
             continue
         if permit.allowed:
             plan.decide(now_s, choice.job, GOES_ON, NO_PROOF)
@@ -203,9 +203,9 @@ def plan_returns(facts: QueueFacts) -> tuple[dict[str, int], list[JobMark], list
     return begin_s, given, served
 
 
-def _outdated_marks(facts: QueueFacts, asked: Mapping[str, object]) -> Iterable[JobMark]:
+def _outdated_marks(facts: QueueFacts, signalled: Mapping[str, object]) -> Iterable[JobMark]:
     """Return the marks of runs that are over; the hook forgets those of jobs that have gone."""
     listed = {(job.job_id, float(job.submit_s)) for job in facts.jobs}
     for mark in facts.marks:
-        if mark.kind == CHECKPOINT and mark.job not in asked and (mark.job, mark.submitted_unix_s) in listed:
+        if mark.kind == CHECKPOINT and mark.job not in signalled and (mark.job, mark.submitted_unix_s) in listed:
             yield mark

@@ -83,15 +83,15 @@ def make_credits(
         shifted_j = energy_j * min(1.0, shift_s / ran_s)
         made.append(
             JobCredit(
-                use.job,
-                use.started_unix_s,
-                use.ended_unix_s,
-                float(mark.was),
-                shifted_j,
-                mark.kind.removeprefix(SHIFT),
-                saved,
-                use.currency or before.currency,
-                rates.credit(shifted_j, saved),
+                job=use.job,
+                started_unix_s=use.started_unix_s,
+                ended_unix_s=use.ended_unix_s,
+                baseline_unix_s=float(mark.was),
+                shifted_j=shifted_j,
+                tier=mark.kind.removeprefix(SHIFT),
+                saved=saved,
+                currency=use.currency or before.currency,
+                credit=rates.credit(shifted_j, saved),
             )
         )
     return made

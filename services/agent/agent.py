@@ -120,16 +120,16 @@ class SiteAgent:
         section = lambda: NodeCapSection(self.site.by_name, self.site.node_class)  # noqa: E731
         self.node_caps = CapController(section, CapRecords(ledger), self.cap_orders, problem_log, clock)
         self.grid_event = GridEventLoop(
-            self._event_section,
-            self.caps,
-            lambda: self.power.budget,
-            self.node_caps,
-            self.checkpoints,
-            self.observer,
-            ledger,
-            problem_log,
-            clock,
-            self._follow_caps,
+            section=self._event_section,
+            caps=self.caps,
+            budget=lambda: self.power.budget,
+            node_caps=self.node_caps,
+            checkpoints=self.checkpoints,
+            observer=self.observer,
+            ledger=ledger,
+            problem_log=problem_log,
+            clock=clock,
+            decide_soon=self._follow_caps,
         )
         self.waits = WaitForecast()
         self.wait_history = WaitHistory(self.waits, ledger)

@@ -10,7 +10,7 @@ from plugin.queue_hook.checkpoints import (
     MOST_AT_ONCE,
     CheckpointPlan,
     choose_checkpoints,
-    find_asked,
+    find_signalled,
     plan_checkpoints,
     plan_returns,
 )
@@ -48,9 +48,9 @@ class CheckpointController:
 
     async def run_cycle(self, facts: QueueFacts, rules: QueueRules, orders: SchedulerOrders) -> None:
         """Take the next step of each such job. CannotWrite: no job gets a signal, and none is requeued."""
-        asked, choices = find_asked(facts), choose_checkpoints(facts, rules, self.events)
-        new = [job for job in choices if job not in asked][: 2 * MOST_AT_ONCE]
-        permits = await self._observer.requeue_permits([*asked, *new])
+        signalled, choices = find_signalled(facts), choose_checkpoints(facts, rules, self.events)
+        new = [job for job in choices if job not in signalled][: 2 * MOST_AT_ONCE]
+        permits = await self._observer.requeue_permits([*signalled, *new])
         plan = plan_checkpoints(facts, rules, choices, permits)
         written = self.changed.of(plan.decisions, {f"job {job.job_id}" for job in facts.jobs})
         self._ledger.write_decisions(written)

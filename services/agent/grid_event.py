@@ -54,7 +54,7 @@ class RunningJob:
     job_id: str
     saved_w: float
     checkpoint_s: int
-    is_asked: bool = False
+    is_signalled: bool = False
 
 
 def choose_requeues(jobs: Iterable[RunningJob], missing_w: float, left_s: float) -> tuple[RunningJob, ...]:
@@ -64,8 +64,8 @@ def choose_requeues(jobs: Iterable[RunningJob], missing_w: float, left_s: float)
     """
     useful = [job for job in jobs if job.saved_w > 0 and job.checkpoint_s < left_s]
     chosen = list[RunningJob]()
-    for job in sorted(useful, key=lambda job: (not job.is_asked, -job.saved_w, job.job_id)):
-        if missing_w > 0 or job.is_asked:
+    for job in sorted(useful, key=lambda job: (not job.is_signalled, -job.saved_w, job.job_id)):
+        if missing_w > 0 or job.is_signalled:
             chosen.append(job)
             missing_w -= job.saved_w
     return tuple(chosen)
@@ -95,6 +95,7 @@ class GridEventLoop(Loop):
 
     def __init__(
         self,
+        *,
         section: Callable[[], EventSection],
         caps: OrderedCaps,
         budget: Callable[[], PowerBudget | None],
@@ -149,7 +150,7 @@ class GridEventLoop(Loop):
         requeues = choose_requeues(self._requeueable(running), missing_w, event.until_s - now_s)
         new = [job for job in requeues if job.job_id not in self._checkpoints.events]
         if new:
-            self._ask_for_checkpoints(event, requeues)
+            self._order_checkpoints(event, requeues)
             names = ", ".join(job.job_id for job in new)
             gain = power_text(sum(job.saved_w for job in new))
             self._record(now_s, CHECKPOINTS, f"of {counted(len(new), 'job')} ({names}), to bring {gain}")
@@ -195,10 +196,10 @@ class GridEventLoop(Loop):
                 continue
             alone = [host for host in job.host_names if sharing[host] == 1]
             saved_w = sum(measured_w.get(host, section.full_w(host)) - section.asleep_w(host) for host in alone)
-            asked = job.job_id in self._checkpoints.events
-            yield RunningJob(job.job_id, saved_w, flexibility.checkpoint.within_s, asked)
+            signalled = job.job_id in self._checkpoints.events
+            yield RunningJob(job.job_id, saved_w, flexibility.checkpoint.within_s, signalled)
 
-    def _ask_for_checkpoints(self, event: PowerCap, jobs: Sequence[RunningJob]) -> None:
+    def _order_checkpoints(self, event: PowerCap, jobs: Sequence[RunningJob]) -> None:
         """Name these jobs to the queue loop; they begin again one after another, as the ramp allows."""
         back_w, events = sum(self._saved_w.values()), dict[str, StartConstraint]()
         for job in jobs:

@@ -15,7 +15,7 @@ from plugin.queue_hook.checkpoints import (
     MOST_REQUEUES,
     REQUEUED,
     choose_checkpoints,
-    find_asked,
+    find_signalled,
     plan_checkpoints,
     plan_returns,
 )
@@ -112,14 +112,14 @@ def test_steps_of_a_job_whose_checkpoint_is_written() -> None:
     first = plan_checkpoints(facts, RULES, choices, {"1": permit()})
     signal, mark = first.signals["1"]
     assert (signal, mark.kind, mark.was, mark.to) == ("USR1", CHECKPOINT, job.start_s, NOW_S + 600)
-    asked = facts_of(job, now_s=NOW_S + 300, marks=(mark,))
-    assert set(find_asked(asked)) == {"1"}
-    waiting = plan_checkpoints(asked, RULES, choices, {"1": permit()})
+    signalled = facts_of(job, now_s=NOW_S + 300, marks=(mark,))
+    assert set(find_signalled(signalled)) == {"1"}
+    waiting = plan_checkpoints(signalled, RULES, choices, {"1": permit()})
     assert (waiting.signals, waiting.requeue, waiting.decisions, waiting.forget) == ({}, {}, [], [])
-    written = plan_checkpoints(asked, RULES, choices, {"1": permit(allowed=True)})
+    written = plan_checkpoints(signalled, RULES, choices, {"1": permit(allowed=True)})
     assert written.requeue["1"] == JobMark("1", job.submit_s, REQUEUED, 0, NOW_S + 10 * HOUR_S, NOW_S + 300)
-    assert plan_checkpoints(asked, RULES, choices, {}).requeue == {}
-    assert plan_checkpoints(asked, RULES, {}, {"1": permit(allowed=True)}).requeue == {}
+    assert plan_checkpoints(signalled, RULES, choices, {}).requeue == {}
+    assert plan_checkpoints(signalled, RULES, {}, {"1": permit(allowed=True)}).requeue == {}
 
 
 def test_slurm_submits_a_requeued_job_anew_and_it_gets_its_begin_time() -> None:

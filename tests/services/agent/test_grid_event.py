@@ -42,10 +42,10 @@ def test_no_more_jobs_are_requeued_than_needed(jobs: list[RunningJob], missing_w
     chosen = choose_requeues(jobs, missing_w, left_s)
     useful = [job for job in jobs if job.saved_w > 0 and job.checkpoint_s < left_s]
     assert set(chosen) <= set(useful)
-    assert {job for job in useful if job.is_asked} <= set(chosen), "a job that was asked stays chosen"
+    assert {job for job in useful if job.is_signalled} <= set(chosen), "a job that was asked stays chosen"
     brought_w = sum(job.saved_w for job in chosen)
     assert brought_w >= missing_w * (1 - 1e-9) or len(chosen) == len(useful)
-    if chosen and not chosen[-1].is_asked:
+    if chosen and not chosen[-1].is_signalled:
         assert brought_w - chosen[-1].saved_w < missing_w, "without the last one it would not be enough"
 
 

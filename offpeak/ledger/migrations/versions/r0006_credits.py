@@ -12,13 +12,13 @@ def upgrade() -> None:
     numbers = ("ended_unix_s", "baseline_unix_s", "shifted_j")
     op.create_table(
         "credits",
-        sa.Column("job", sa.Text(), primary_key=True),
-        sa.Column("started_unix_s", sa.Float(53), primary_key=True),
+        *(
+            sa.Column(name, kind, primary_key=True)
+            for name, kind in (("job", sa.Text()), ("started_unix_s", sa.Float(53)))
+        ),
         *(sa.Column(name, sa.Float(53), nullable=False) for name in numbers),
-        sa.Column("tier", sa.Text(), nullable=False),
-        sa.Column("saved", sa.Float(53)),
-        sa.Column("currency", sa.Text(), nullable=False),
-        sa.Column("credit", sa.Float(53)),
+        *(sa.Column(name, sa.Text(), nullable=False) for name in ("tier", "currency")),
+        *(sa.Column(name, sa.Float(53)) for name in ("saved", "credit")),
     )
     op.create_index("credits_by_end", "credits", ["ended_unix_s"])
 
