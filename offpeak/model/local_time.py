@@ -10,7 +10,7 @@ instants with an offset such as Z or +01:00, else on this machine's clock, and d
 
 import os
 import re
-from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -19,7 +19,6 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
-from offpeak.model.units import parse_duration_s
 from offpeak.text import did_you_mean
 
 # 1970-01-01, day 0, was a Thursday; Monday is 0 as in datetime.weekday.
@@ -173,31 +172,3 @@ def weekday(local_day: Int64) -> Int64:
 def date_text(unix_s: int, zone: tzinfo) -> str:
     """Return the local date as 2020-09-21."""
     return datetime.fromtimestamp(unix_s, zone).date().isoformat()
-
-
-COMING_HINT = "write it as 8h, 2d, 18:00 or 2026-12-01T08:00"
-
-
-def parse_coming_time(option: str, text: str, now: datetime) -> float:
-    """Return an instant after `now` [Unix s]; a time of day is the next such time. Raises BadInput.
-
-    `now` is aware; a time without an offset is one of its zone.
-    """
-    at_unix_s = _coming_unix_s(option, text.strip(), now)
-    if at_unix_s <= now.timestamp():
-        raise BadInput(f"{option} {text}: lies in the past", hint=COMING_HINT)
-    return at_unix_s
-
-
-def _coming_unix_s(option: str, text: str, now: datetime) -> float:
-    try:
-        if re.fullmatch(r"\d{1,2}:\d\d", text):
-            today = datetime.combine(now.date(), time.fromisoformat(text.zfill(5)), now.tzinfo)
-            return (today if today > now else today + timedelta(days=1)).timestamp()
-        if re.match(r"\d{4}-", text):
-            at = datetime.fromisoformat(text)
-            return (at if at.tzinfo else at.replace(tzinfo=now.tzinfo)).timestamp()
-    except ValueError:
-        raise BadInput(f"{option} {text!r} is no time", hint=COMING_HINT) from None
-    # A duration is not added to local time, because the clock may change until then.
-    return now.timestamp() + parse_duration_s(text)

@@ -135,3 +135,31 @@ def parse_limit_s(text: str) -> int:
     if limit_s < 1:
         raise BadInput(f"--time {text}: is no time", hint="write it like 30min or 2h")
     return limit_s
+
+
+COMING_HINT = "write it as 8h, 2d, 18:00 or 2026-12-01T08:00"
+
+
+def parse_coming_time(option: str, text: str, now: datetime) -> float:
+    """Return an instant after `now` [Unix s]; a time of day is the next such time. Raises BadInput.
+
+    `now` is aware; a time without an offset is one of its zone.
+    """
+    at_unix_s = _coming_unix_s(option, text.strip(), now)
+    if at_unix_s <= now.timestamp():
+        raise BadInput(f"{option} {text}: lies in the past", hint=COMING_HINT)
+    return at_unix_s
+
+
+def _coming_unix_s(option: str, text: str, now: datetime) -> float:
+    try:
+        if re.fullmatch(r"\d{1,2}:\d\d", text):
+            today = datetime.combine(now.date(), time.fromisoformat(text.zfill(5)), now.tzinfo)
+            return (today if today > now else today + timedelta(days=1)).timestamp()
+        if re.match(r"\d{4}-", text):
+            at = datetime.fromisoformat(text)
+            return (at if at.tzinfo else at.replace(tzinfo=now.tzinfo)).timestamp()
+    except ValueError:
+        raise BadInput(f"{option} {text!r} is no time", hint=COMING_HINT) from None
+    # A duration is not added to local time, because the clock may change until then.
+    return now.timestamp() + parse_duration_s(text)

@@ -19,8 +19,8 @@ def structure() -> Structure:
 
 
 def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 603
-    assert sum(structure.lines) <= 104_600
+    assert len(structure.modules) <= 575
+    assert sum(structure.lines) <= 108_600
 
 
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:
@@ -32,14 +32,14 @@ def test_a_public_class_name_stands_once(structure: Structure) -> None:
 
 
 def test_most_modules_serve_more_than_one(structure: Structure) -> None:
-    assert len(structure.imported_by_one) <= 128
+    assert len(structure.imported_by_one) <= 116
 
 
 def test_calls_name_their_arguments(structure: Structure) -> None:
     assert len(structure.long_calls) <= 19
 
 
-@pytest.mark.parametrize(("decision", "files", "returns"), [(POWER_DECISION, 11, 12), (QUEUE_DECISION, 7, 5)])
+@pytest.mark.parametrize(("decision", "files", "returns"), [(POWER_DECISION, 10, 11), (QUEUE_DECISION, 7, 4)])
 def test_a_decision_reads_in_one_sitting(structure: Structure, decision: str, files: int, returns: int) -> None:
     walk = structure.walk(decision)
     assert (len(walk.files) <= files, walk.returns <= returns) == (True, True), walk

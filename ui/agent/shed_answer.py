@@ -13,7 +13,8 @@ from rich.table import Table
 
 from offpeak.display import duration_text, percent_text, power_text
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.model.local_time import machine_zone, parse_coming_time
+from offpeak.model.local_time import machine_zone
+from offpeak.model.time_range import parse_coming_time
 from offpeak.model.units import parse_duration_s, parse_power_w
 from offpeak.settings.table import Settings
 from services.agent.grid_event import Delivery, deliveries

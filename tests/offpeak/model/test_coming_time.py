@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.model.local_time import parse_coming_time
+from offpeak.model.time_range import parse_coming_time
 
 NOW = datetime(2026, 10, 24, 20, 0, tzinfo=ZoneInfo("Europe/Berlin"))
 
