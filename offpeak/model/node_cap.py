@@ -183,6 +183,7 @@ class CapPlan:
         return sum(cap.saved_w for cap in self.caps)
 
 
+NO_CURVE = "no measured curve says how much a cap slows its jobs down"
 MIN_SAVED_W = 1.0
 """Devices take whole watts: a cap that saves less is no cap."""
 
@@ -193,7 +194,7 @@ def plan_caps(nodes: Sequence[CappableNode], shed_w: float) -> CapPlan:
     The power comes in steps from one point of a curve to the next: first those that slow jobs down least for each watt.
     A node without a curve is left alone, because its slowdown is not known.
     """
-    left = {node.node: "no measured curve says how much a cap slows its jobs down" for node in nodes if not node.curve}
+    left = {node.node: NO_CURVE for node in nodes if not node.curve}
     steps = {node.node: list(_steps(node)) for node in nodes if node.curve}
     left |= {name: "its device is at its least cap already" for name, each in steps.items() if not each}
     heap = [(each[0].cost, name, 0) for name, each in steps.items() if each]

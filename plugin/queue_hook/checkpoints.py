@@ -166,7 +166,9 @@ def plan_checkpoints(
             continue
         if permit.allowed:
             plan.decide(now_s, choice.job, GOES_ON, NO_PROOF)
-        elif permit.restarts < MOST_REQUEUES and busy < MOST_AT_ONCE:
+        elif permit.restarts >= MOST_REQUEUES:
+            plan.decide(now_s, choice.job, GOES_ON, f"it was started again {permit.restarts} times already")
+        elif busy < MOST_AT_ONCE:
             busy += 1
             signal, within_s = choice.checkpoint
             start_s, until_s = choice.job.start_s or 0, now_s + within_s

@@ -55,11 +55,12 @@ RECORD_KEY = "cap of "
 
 
 class CapRecords:
-    """The records of all caps by node, in memory and in the ledger."""
+    """The records of all caps by node, in memory and in the ledger. Once it `is_closed`, no further cap is set."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.by_node: dict[str, CapRecord] = {}
+        self.is_closed = False
 
     def load(self) -> None:
         """Read the caps that an earlier program has left, to remove them. Raises CannotWrite or BadLedger; it waits for
@@ -200,23 +201,33 @@ class CapOrders:
         return {node: problem for node, problem in ended if isinstance(problem, DeviceError)}
 
     async def _read_to_cap(self, node: str, cap_w: int, orderer: CapOrderer) -> CapState | Refusal:
-        record = self.records.by_node.get(node)
-        if record is not None and record.by.startswith(ADMIN) and not orderer.by.startswith(ADMIN):
-            return Refusal("cap", f"{node}: {record.by} has capped it: {record.reason}")
+        if refusal := self._refuse_to_replace(node, orderer):
+            return refusal
         try:
             state = await self.devices.read(node, with_draw=False)
         except BadInput as problem:
             return Refusal("cap", str(problem), problem.hint)
-        return check_cap(node, cap_w, state, is_ours=record is not None) or (state if record is None else record.was)
+        return check_cap(node, cap_w, state, is_ours=node in self.records.by_node) or state
+
+    def _refuse_to_replace(self, node: str, orderer: CapOrderer) -> Refusal | None:
+        if self.records.is_closed:
+            return Refusal("cap", f"{node}: the agent is ending, and its caps with it")
+        record = self.records.by_node.get(node)
+        if record is not None and record.by.startswith(ADMIN) and not orderer.by.startswith(ADMIN):
+            return Refusal("cap", f"{node}: {record.by} has capped it: {record.reason}")
+        return None
 
     async def _send(
         self, batch: Mapping[str, tuple[int, CapState]], orderer: CapOrderer
     ) -> dict[str, Outcome | Refusal]:
         """Write the records, then order the caps, in one effect for all nodes with the same cap."""
         now, before = self._clock(), {node: self.records.by_node.get(node) for node in batch}
+        # Another order may have come while the device was read: its limit is not the one from before.
+        refusals = {node: refusal for node in batch if (refusal := self._refuse_to_replace(node, orderer))}
         records = [
-            CapRecord(node, cap_w, was, **vars(orderer), since_unix_s=now, renewed_unix_s=now)
-            for node, (cap_w, was) in batch.items()
+            CapRecord(node, cap_w, old.was if old else state, **vars(orderer), since_unix_s=now, renewed_unix_s=now)
+            for (node, (cap_w, state)), old in zip(batch.items(), before.values(), strict=True)
+            if node not in refusals
         ]
         for record in records:
             self.records.put(record)
@@ -227,7 +238,7 @@ class CapOrders:
                 outcomes |= await self._carry_out(_effect(tuple(sets), cap_w, orderer), sets)
         else:
             why = Refusal("ledger", "no cap is set that cannot be recorded", "offpeak ledger actions; df -h")
-            outcomes = dict.fromkeys(batch, why)
+            outcomes = {record.node: why for record in records}
         for record in records:
             outcome, was = outcomes[record.node], before[record.node]
             if isinstance(outcome, Refusal):
@@ -238,7 +249,7 @@ class CapOrders:
             elif outcome.result != DONE and self.records.by_node.get(record.node) is record:
                 # The device may have followed: the next round restores it.
                 self.records.put(replace(record, until_unix_s=0.0, problem=outcome.message))
-        return outcomes
+        return outcomes | refusals
 
     async def _carry_out(
         self, effect: Effect, calls: Mapping[str, Callable[[], Awaitable[None]]]

@@ -15,6 +15,7 @@ from offpeak.errors import BadInput, DeviceError
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import fold
 from offpeak.model.node_cap import (
+    NO_CURVE,
     CappableNode,
     CapPlan,
     NodeCap,
@@ -63,7 +64,9 @@ class NodeCapSection:
 
 
 class CapController:
-    """Orders caps and keeps them. `left_alone` has the devices that do not obey, with the reasons."""
+    """Orders caps and keeps them. `left_alone` has the devices that do not obey, with the reasons, `freed` the nodes
+    whose caps by the agent an admin has ended: `plan` caps neither.
+    """
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class CapController:
         self._states: dict[str, CapState] = {}
         self._read_unix_s, self._is_loaded = 0.0, False
         self.left_alone: dict[str, str] = {}
+        self.freed: set[str] = set()
 
     async def plan(self, nodes: Iterable[str], shed_w: float) -> CapPlan:
         """Return the caps that bring the draw of these nodes down by `shed_w`, each with its slowdown.
@@ -88,9 +92,13 @@ class CapController:
         free = []
         for node in nodes:
             refusal = orders.predict_refusal(node, CapOrderer(US, ""))
-            reason = self.left_alone.get(node) or (refusal.message if refusal else "")
-            if reason:
+            machine = self._section().machines.get(node)
+            if reason := self.left_alone.get(node) or (refusal.message if refusal else ""):
                 left[node] = reason
+            elif node in self.freed:
+                left[node] = "an admin has ended its cap"
+            elif machine is not None and machine.hardware.cap_curve is None:
+                left[node] = NO_CURVE
             elif node not in self.records.by_node:
                 free.append(node)
         async for node, state in self._read(orders, free):
@@ -113,11 +121,19 @@ class CapController:
         ends = [node for node, record in capped.items() if orderer.by == record.by or orderer.by.startswith(ADMIN)]
         return await (await self._doors()).uncap(ends, orderer)
 
+    def extend(self, nodes: Iterable[str], until_unix_s: float) -> None:
+        """Let the agent's own caps of these nodes that would end before that time end then."""
+        for record in [self.records.by_node[node] for node in nodes if node in self.records.by_node]:
+            if record.by == US and self._clock() < record.until_unix_s < until_unix_s:
+                self.records.put(replace(record, until_unix_s=until_unix_s))
+
     async def order(self, nodes: tuple[str, ...], cap_w: int | None, orderer: CapOrderer) -> dict[str, Any]:
         """Carry out an admin's order, a cap or None for the former limits. Return a line for each outcome with its
         nodes, and whether any node `failed`.
         """
         if cap_w is None:
+            capped = self.records.by_node
+            self.freed |= {node for node in nodes if node in capped and capped[node].by == US}
             outcomes = await self.lift(nodes, orderer)
             texts = {node: outcome_text(outcomes[node]) if node in outcomes else NO_CAP for node in nodes}
             return {"lines": _lines(texts, "has its former limit again"), "failed": any(set(texts.values()) - {NO_CAP})}

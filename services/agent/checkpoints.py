@@ -7,6 +7,7 @@ from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import HOUR_S
 from plugin.queue_hook.checkpoints import (
+    GOES_ON,
     MOST_AT_ONCE,
     CheckpointPlan,
     choose_checkpoints,
@@ -31,6 +32,7 @@ class CheckpointController:
     """Carries out the steps of jobs with checkpoints.
 
     `events` are jobs that an event stops, with their begin times. `changed` has the last decision about each job.
+    `go_on` are the jobs that the last cycle left running: they wrote no checkpoint, or nothing would show it.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class CheckpointController:
         self._observer, self._modes = observer, modes
         self.changed = DecisionFilter(again_after_s=float(HOUR_S))
         self.events: Mapping[str, StartConstraint] = {}
+        self.go_on: frozenset[str] = frozenset()
 
     async def run_cycle(self, facts: QueueFacts, rules: QueueRules, orders: SchedulerOrders) -> None:
         """Take the next step of each such job. CannotWrite: no job gets a signal, and none is requeued."""
@@ -52,6 +55,7 @@ class CheckpointController:
         new = [job for job in choices if job not in signalled][: 2 * MOST_AT_ONCE]
         permits = await self._observer.requeue_permits([*signalled, *new])
         plan = plan_checkpoints(facts, rules, choices, permits)
+        self.go_on = frozenset(each.subject.removeprefix("job ") for each in plan.decisions if each.decided == GOES_ON)
         written = self.changed.of(plan.decisions, {f"job {job.job_id}" for job in facts.jobs})
         self._ledger.write_decisions(written)
         modes = self._modes()

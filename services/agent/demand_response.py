@@ -110,7 +110,9 @@ class OrderedCaps:
         """Load the event that an operator has ordered from an agent before this one."""
         if self._ordered is None:
             kept = await asyncio.to_thread(read_kept_events, self.section().ordered)
-            self._ordered = kept.events if kept else ()
+            if self._ordered is None:
+                # An operator may have ordered another one meanwhile.
+                self._ordered = kept.events if kept else ()
 
     def ahead(self) -> tuple[PowerCap, ...]:
         """Return the caps that are not over, the first to begin first."""

@@ -7,6 +7,7 @@ by it. Each rung is a decision in the ledger under the subject `EVENT`; `deliver
 meters saw.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -45,6 +46,8 @@ MARGIN = 1.02
 """Rungs bring so much more than is missing: devices and meters are not exact."""
 LEFT_BEHIND_S = 120.0
 """A cap ends by itself so long after the ramp of its event, should the agent not end it."""
+AGAIN_S = 300.0
+"""A node that could not be capped is tried again after this time: its device is not read each time."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +117,15 @@ class GridEventLoop(Loop):
         self._acted_s = 0.0
         self._saved_w: dict[str, float] = {}
         self._back_s: dict[str, float] = {}
+        self._left: dict[str, tuple[float, str]] = {}
+        self._go_on: set[str] = set()
+        self._is_new = False
         self.capped_w: dict[str, float] = {}
 
     async def round(self) -> None:
         """Climb a rung if the draw is above the cap, or come back a step if no event lasts."""
-        now_s, in_force = self._clock(), self._node_caps.records.by_node
+        now_s, records = self._clock(), self._node_caps.records.by_node
+        in_force = {node for node, record in records.items() if record.by == US}
         self._saved_w = {node: saved_w for node, saved_w in self._saved_w.items() if node in in_force}
         self.capped_w = {node: cap_w for node, cap_w in self.capped_w.items() if node in in_force}
         event = min(self._caps.in_force(), key=lambda cap: cap.cap_w, default=None)
@@ -126,15 +133,26 @@ class GridEventLoop(Loop):
             await self._come_back(now_s)
             return
         if event != self._event:
-            self._event, self._acted_s = event, now_s
+            self._event, self._acted_s, self._is_new = event, now_s, True
+            self._back_s, self._left = {}, {}
+            self._keep_caps(event.until_s)
             measured_w = sum(self._section().measured_w().values())
             inputs = (("cap_w", float(event.cap_w)), ("from_s", float(event.from_s)), ("until_s", float(event.until_s)))
             self._record(now_s, BEGIN, event.reason, (*inputs, ("draw_w", measured_w)))
+        self._go_on |= self._checkpoints.go_on
         budget = self._budget()
-        missing_w = budget.draw_w - event.cap_w if budget else 0.0
-        if missing_w > 0 and now_s >= self._acted_s + SETTLE_S:
-            self._acted_s = now_s
-            await self._climb(event, MARGIN * missing_w, now_s)
+        if budget is not None and now_s >= self._acted_s + SETTLE_S:
+            self._acted_s, missing_w = now_s, budget.draw_w - event.cap_w
+            if missing_w > 0:
+                self._back_s = {}
+                await self._climb(event, MARGIN * missing_w, now_s)
+            else:
+                self._problem_log.report(EVENT, None)
+                if self._is_new:
+                    # The event before this one may have needed more caps.
+                    self._plan_return(now_s, -missing_w / MARGIN)
+            self._is_new = False
+        await self._end_due(now_s)
 
     async def _climb(self, event: PowerCap, missing_w: float, now_s: float) -> None:
         """Bring down the draw of running jobs by so much, as far as they allow it."""
@@ -143,10 +161,10 @@ class GridEventLoop(Loop):
             return
         running = [job for job in view.jobs if job.state in HOLDING and job.hosts]
         willing = [job for job in running if section.flexibility.of(job).may_be_capped]
-        free = sorted({host for job in willing for host in job.host_names} - self._saved_w.keys())
-        problems: dict[str, str] = {}
-        if free:
-            missing_w, problems = await self._cap(event, free, missing_w)
+        hosts = {host for job in willing for host in job.host_names} - self._saved_w.keys()
+        self._left = {node: left for node, left in self._left.items() if node in hosts}
+        if free := sorted(node for node in hosts if node not in self._left or self._left[node][0] <= now_s):
+            missing_w = await self._cap(event, free, missing_w)
         requeues = choose_requeues(self._requeueable(running), missing_w, event.until_s - now_s)
         new = [job for job in requeues if job.job_id not in self._checkpoints.events]
         if new:
@@ -156,12 +174,12 @@ class GridEventLoop(Loop):
             self._record(now_s, CHECKPOINTS, f"of {counted(len(new), 'job')} ({names}), to bring {gain}")
         left_w = missing_w - sum(job.saved_w for job in requeues)
         if left_w > 0 and not new:
-            first = next((f" ({node}: {why})" for node, why in problems.items()), "")
+            first = next((f" ({node}: {why})" for node, (_, why) in self._left.items()), "")
             self._problem_log.report(EVENT, f"no other job allows a cap or a checkpoint{first}; see `offpeak shed`")
         self._decide_soon()
 
-    async def _cap(self, event: PowerCap, nodes: Sequence[str], missing_w: float) -> tuple[float, dict[str, str]]:
-        """Cap nodes, and return what is still missing and why nodes are not capped."""
+    async def _cap(self, event: PowerCap, nodes: Sequence[str], missing_w: float) -> float:
+        """Cap nodes, keep why others are not capped, and return what is still missing."""
         section = self._section()
         plan = await self._node_caps.plan(nodes, missing_w)
         until_s = event.until_s + ramp_s(plan.saved_w + sum(self._saved_w.values()), section.wake_ramp_w)
@@ -181,7 +199,9 @@ class GridEventLoop(Loop):
             capped = fold(cap.node for cap in plan.caps if cap.node in self._saved_w)
             reason = f"on {capped}, to bring {power_text(done_w)} of {power_text(missing_w)}"
             self._record(self._clock(), CAPS, reason)
-        return missing_w - done_w, problems
+        again_s = self._clock() + AGAIN_S
+        self._left |= {node: (again_s, why) for node, why in problems.items()}
+        return missing_w - done_w
 
     def _requeueable(self, running: Sequence[Job]) -> Iterable[RunningJob]:
         """Yield the jobs that may be requeued and have their nodes alone."""
@@ -193,6 +213,8 @@ class GridEventLoop(Loop):
         for job in running:
             flexibility = section.flexibility.of(job)
             if job.state is not JobState.RUNNING or not flexibility.may_be_requeued or flexibility.checkpoint is None:
+                continue
+            if job.job_id in self._go_on:
                 continue
             alone = [host for host in job.host_names if sharing[host] == 1]
             saved_w = sum(measured_w.get(host, section.full_w(host)) - section.asleep_w(host) for host in alone)
@@ -213,13 +235,28 @@ class GridEventLoop(Loop):
         """End caps as far as the ramp allows it by now."""
         if self._event is not None:
             self._event, self._checkpoints.events = None, {}
+            self._go_on.clear()
+            self._node_caps.freed.clear()
             self._problem_log.report(EVENT, None)
             self._record(now_s, END, f"{counted(len(self._saved_w), 'node')} to bring back to full power")
-            nodes, ramp_w = sorted(self._saved_w), self._section().wake_ramp_w
-            back_w = accumulate(self._saved_w[node] for node in nodes)
-            self._back_s = {node: now_s + ramp_s(each_w, ramp_w) for node, each_w in zip(nodes, back_w, strict=True)}
-        if due := [node for node in self._saved_w if self._back_s.get(node, 0.0) <= now_s]:
-            await self._node_caps.lift(due, CapOrderer(US, f"{EVENT}: it is over"))
+            self._keep_caps(now_s)
+            self._plan_return(now_s, math.inf)
+        await self._end_due(now_s)
+
+    def _keep_caps(self, until_s: float) -> None:
+        """Let the caps last until their way back from an event that ends then."""
+        back_s = ramp_s(sum(self._saved_w.values()), self._section().wake_ramp_w)
+        self._node_caps.extend(self._saved_w, until_s + back_s + LEFT_BEHIND_S)
+
+    def _plan_return(self, now_s: float, spare_w: float) -> None:
+        """Set the times at which caps end, one after another by the ramp, as many as bring back `spare_w` at most."""
+        nodes, ramp_w = sorted(self._saved_w), self._section().wake_ramp_w
+        back_w = zip(nodes, accumulate(self._saved_w[node] for node in nodes), strict=True)
+        self._back_s = {node: now_s + ramp_s(each_w, ramp_w) for node, each_w in back_w if each_w <= spare_w}
+
+    async def _end_due(self, now_s: float) -> None:
+        if due := [node for node in self._saved_w if self._back_s.get(node, math.inf) <= now_s]:
+            await self._node_caps.lift(due, CapOrderer(US, f"{EVENT}: no longer needed"))
 
     def _record(self, now_s: float, decided: str, reason: str, inputs: Inputs = ()) -> None:
         self._ledger.write_decisions([DecisionRecord(now_s, EVENT, decided, reason, inputs)])
@@ -232,13 +269,13 @@ MOST_EVENTS = 500
 
 @dataclass(frozen=True)
 class Delivery:
-    """An event, the draw before it [W], what was decided in it, and the draw of each quarter-minute.
+    """An event, the draw before it [W] if it is known, what was decided in it, and the draw of each quarter-minute.
 
     The `event_key` is the same for the parts of an event in which the agent was restarted.
     """
 
     cap: PowerCap
-    before_w: float
+    before_w: float | None
     rungs: tuple[str, ...]
     intervals: tuple[MeasuredInterval, ...]
     event_key: tuple[float, float, float]
@@ -293,7 +330,9 @@ def _delivery(url: str, row: Mapping[str, Any], rungs: tuple[str, ...], ended_s:
     from_s, until_s = int(inputs["from_s"]), int(min(inputs["until_s"], ended_s))
     cap = PowerCap(from_s, max(until_s, from_s), int(inputs["cap_w"]), row["reason"], EVENT)
     intervals = measure_intervals(url, cap, STEP_S) if cap.until_s > cap.from_s else ()
-    return Delivery(cap, inputs["draw_w"], rungs, intervals, (inputs["from_s"], inputs["until_s"], inputs["cap_w"]))
+    return Delivery(
+        cap, inputs["draw_w"] or None, rungs, intervals, (inputs["from_s"], inputs["until_s"], inputs["cap_w"])
+    )
 
 
 def target_w(share: float | None, cap_w: int | None, machines: Iterable[str], measured_w: Mapping[str, float]) -> int:

@@ -198,7 +198,8 @@ def parse_shed_request(request: dict[str, Any], by: str) -> ShedRequest:
         shed = ShedRequest(by, share=2.0, for_s=0)
     is_event = shed.for_s is not None
     fits = (shed.share is None or 0 < shed.share < 1) and (shed.cap_w is None or shed.cap_w >= 0)
-    if not fits or shed.for_s == 0 or is_event == (shed.share is None and shed.cap_w is None):
+    fits = fits and (shed.for_s is None or shed.for_s > 0) and math.isfinite(shed.from_unix_s or 0)
+    if not fits or is_event == (shed.share is None and shed.cap_w is None):
         raise BadInput(
             "that is no event", hint="it has for_s above 0, and cap_w or a share between 0 and 1; or neither"
         )

@@ -134,6 +134,8 @@ class Service:
             await self._ended.wait()
             notify(STOPPING)
             await self._end(tasks)
+            # An admin's order under way must set no cap behind this.
+            agent.node_caps.records.is_closed = True
             await agent.lift_caps(tuple(agent.node_caps.records.by_node), "the agent ends")
             self._acted = self._acted.widened(agent.site.modes)
             await self._give_back(NO_MODES)

@@ -8,11 +8,12 @@ here; no door exists without its rules.
 import asyncio
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from offpeak.door.effect import Effect, Hold, Mode, ModeOf
-from offpeak.errors import BadSetting
+from offpeak.errors import BadInput, BadSetting
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
@@ -27,8 +28,8 @@ from offpeak.prices.peak import PeakRule, parse_peak_rule
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import did_you_mean
-from plugin.scheduler.job import HOLDING
-from plugin.scheduler.port import Scheduler
+from plugin.scheduler.job import HOLDING, Job
+from plugin.scheduler.port import Scheduler, SchedulerView
 from plugin.scheduler.registry import scheduler_of
 from plugin.window_policy import PolicyProcess
 from power.capacity.registry import check_policy_name
@@ -247,14 +248,30 @@ def open_cap_orders(
     def mode_of(effect: Effect) -> Mode:
         return modes().of([name for node in expand(effect.subject) for name in observer.partitions_of_node(node)])
 
+    known_view: tuple[SchedulerView | None, Mapping[str, bool]] = (None, {})
+
     def may_cap(node: str) -> bool:
-        view = observer.latest
-        jobs = [job for job in view.jobs if job.state in HOLDING and node in job.host_names] if view else []
-        return bool(jobs) and all(site.flexibility.of(job).may_be_capped for job in jobs)
+        nonlocal known_view
+        if (view := observer.latest) is not known_view[0]:
+            # Once for each view: many nodes are asked about, and there are many jobs.
+            known_view = view, _nodes_that_allow_caps(view.jobs if view else (), site.flexibility)
+        return known_view[1].get(node, False)
 
     clock = site.transport.clock
     door = make_cap_door(ledger, mode_of, clock, nodes=site.machines, hold_of=known.hold_of, may_cap=may_cap)
     return CapOrders(door, CapDevices(site.by_name, site.transport, site.drivers.bmc_of), records, clock)
+
+
+def _nodes_that_allow_caps(jobs: Iterable[Job], flexibility: FlexibilityRules) -> Mapping[str, bool]:
+    """Return whether all jobs of each node with jobs allow a cap; none at all if the nodes of a job are not known."""
+    found: dict[str, bool] = {}
+    with suppress(BadInput):
+        for job in jobs:
+            if job.state in HOLDING and job.hosts:
+                allows = flexibility.of(job).may_be_capped
+                found |= {host: allows and found.get(host, True) for host in job.host_names}
+        return found
+    return {}
 
 
 def open_site_scheduler_door(

@@ -132,6 +132,47 @@ def test_a_cap_is_obeyed_and_removed(site: Site) -> None:
     assert site.uncap("n1") == {}
 
 
+def test_a_cap_that_came_first_is_not_taken_for_the_limit_from_before(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.allowed, full_w, read = frozenset({"n1"}), site.watts("n1"), CapDevices.read
+    caps_w, is_first = (round(full_w - 30), round(full_w - 50)), [True]
+
+    async def run() -> None:
+        async with site.orders() as orders:
+
+            async def read_later(devices: CapDevices, node: str, *, with_draw: bool = True) -> CapState:
+                if is_first.pop() if is_first else False:
+                    await orders.cap({"n1": caps_w[0]}, AGENT)
+                return await read(devices, node, with_draw=with_draw)
+
+            monkeypatch.setattr(CapDevices, "read", read_later)
+            await orders.cap({"n1": caps_w[1]}, ADMIN)
+            assert (site.watts("n1"), orders.records.by_node["n1"].by) == (caps_w[1], "admin carla")
+            await orders.uncap(("n1",), AGENT)
+            assert site.watts("n1") == full_w
+
+    asyncio.run(run())
+
+
+def test_an_agent_that_ends_sets_no_cap_that_was_ordered_before(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_w, read = site.watts("n1"), CapDevices.read
+
+    async def run() -> Any:
+        async with site.orders() as orders:
+
+            async def end_meanwhile(devices: CapDevices, node: str, *, with_draw: bool = True) -> CapState:
+                orders.records.is_closed = True
+                return await read(devices, node, with_draw=with_draw)
+
+            monkeypatch.setattr(CapDevices, "read", end_meanwhile)
+            return (await orders.cap({"n1": 200}, ADMIN))["n1"], orders.records.by_node
+
+    answer, records = asyncio.run(run())
+    assert (answer, records) == (Refusal("cap", "n1: the agent is ending, and its caps with it"), {})
+    assert site.watts("n1") == full_w
+
+
 def test_shadow_mode_sets_nothing_and_records_what_it_would_have(site: Site) -> None:
     site.mode, full_w, begun_unix_s = Mode.SHADOW, site.watts("n1"), time.time()
     (answer,) = site.cap({"n1": 200}).values()

@@ -31,8 +31,10 @@ def shed_load(settings: Settings, target: str, duration: str, begin: str | None,
     zone = machine_zone()
     fields: dict[str, Any] = {}
     if target != "off":
+        if not (for_s := parse_duration_s(duration)):
+            raise BadInput(f"--for {duration}: an event lasts longer", hint="--for 2h; `offpeak shed off` ends one")
         from_unix_s = parse_coming_time("--from", begin, datetime.now(zone)) if begin else None
-        fields = {"for_s": parse_duration_s(duration), "from_unix_s": from_unix_s, "reason": reason, **_power(target)}
+        fields = {"for_s": for_s, "from_unix_s": from_unix_s, "reason": reason, **_power(target)}
     request = {"tell": SHED, "nodes": "", "text": json.dumps(fields)}
     try:
         reply = exchange(settings.agent.socket, request, patience_s=PATIENCE_S)

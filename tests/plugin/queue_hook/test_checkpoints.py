@@ -11,6 +11,7 @@ from offpeak.model.flexibility import Checkpoint
 from offpeak.prices.peak import Peak
 from plugin.queue_hook.checkpoints import (
     CHECKPOINT,
+    GOES_ON,
     MOST_AT_ONCE,
     MOST_REQUEUES,
     REQUEUED,
@@ -178,4 +179,5 @@ def test_bounds_on_how_often_and_how_many() -> None:
     under_way = replace(facts, marks=tuple(mark for _, mark in first.signals.values()))
     assert plan_checkpoints(under_way, RULES, choices, permits).signals == {}
     often = {job.job_id: permit(restarts=MOST_REQUEUES) for job in jobs}
-    assert plan_checkpoints(facts, RULES, choices, often).signals == {}
+    too_often = plan_checkpoints(facts, RULES, choices, often)
+    assert (too_often.signals, {each.decided for each in too_often.decisions}) == ({}, {GOES_ON})

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import US
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
+from offpeak.model.facility import PowerCap
+from offpeak.model.node_cap import NO_CURVE
 from offpeak.model.request import Chunk
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
@@ -21,9 +24,12 @@ from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
 from power.door.cap_orders import CapOrderer, CapRecord
 from power.drivers.caps import CapState
+from power.live.power_cap import PowerBudget
 from services.agent import cap_loop, site_context
 from services.agent.agent import SiteAgent
 from services.agent.cap_loop import disobeys
+from services.agent.demand_response import CapSection, OrderedCaps
+from services.agent.grid_event import SETTLE_S, GridEventLoop
 from services.agent.loop import ProblemLog
 from services.agent.restore import run_restore
 from services.agent.service import Service
@@ -228,6 +234,63 @@ def test_a_cap_ends_when_it_is_over_and_one_that_is_not_obeyed_is_left_alone(
     serve(settings, act)
     wait_until(lambda: watts(room) == [full_w] * 3, what="the former limits")
     assert room.do(lambda room: room.bmcs["n2"].power_limit.active) is False
+
+
+def test_caps_follow_an_event_that_changes_and_an_admin_who_ends_them(room: ServedRoom, settings: Settings) -> None:
+    full_w = sum(watts(room))
+    clock = [time.time()]
+    events = OrderedCaps(lambda: CapSection(settings.plan, UTC, 1.0), ProblemLog(), lambda: clock[0])
+
+    async def follow(loop: GridEventLoop, cap_w: float, until_s: float) -> None:
+        await events.order(PowerCap(int(clock[0]), int(until_s), int(cap_w), "the grid asks", "admin carla"))
+        await loop.round()
+        clock[0] += SETTLE_S + 1
+        await loop.round()
+
+    async def act(agent: SiteAgent) -> None:
+        loop = GridEventLoop(
+            section=agent._event_section,
+            caps=events,
+            budget=lambda: PowerBudget(events.in_force()[0], sum(watts(room))),
+            node_caps=agent.node_caps,
+            checkpoints=agent.checkpoints,
+            observer=agent.observer,
+            ledger=agent.ledger,
+            problem_log=ProblemLog(),
+            clock=lambda: clock[0],
+            decide_soon=lambda: None,
+        )
+        records = agent.node_caps.records.by_node
+        await follow(loop, full_w - 60, clock[0] + 600)
+        assert sum(watts(room)) <= full_w - 60
+        end_s = clock[0] + 7200
+        await follow(loop, full_w - 60, end_s)
+        assert {record.until_unix_s > end_s for record in records.values()} == {True}, "the event was extended"
+        await follow(loop, full_w + 200, end_s)
+        assert (sum(watts(room)), records) == (full_w, {}), "the cap that replaces it needs none"
+        await follow(loop, full_w - 60, end_s)
+        assert records
+        await agent.node_caps.order(("n1", "n3"), None, CapOrderer("admin carla", "no"))
+        clock[0] += SETTLE_S + 1
+        await loop.round()
+        assert (sum(watts(room)), records) == (full_w, {}), "an admin has ended these caps"
+
+    serve(settings, act)
+
+
+def test_a_device_without_a_curve_is_not_even_read(room: ServedRoom, settings: Settings) -> None:
+    assert settings.hardware.inventory is not None
+    text = settings.hardware.inventory.read_text().replace('cap_curve = "v100"', "")
+    settings.hardware.inventory.write_text(text)
+
+    async def act(agent: SiteAgent) -> None:
+        room.do(lambda room: setattr(room.bmcs["n1"], "faults", BmcFaults(silent=True)))
+        assert (await agent.node_caps.plan(("n1", "n2"), 60.0)).left == {
+            "n1": NO_CURVE,
+            "n2": "n2: not every job on it allows a cap",
+        }
+
+    serve(settings, act)
 
 
 RECORD = CapRecord("n1", 200, CapState(None), "offpeak", "", 0.0, since_unix_s=1000.0, renewed_unix_s=1000.0)

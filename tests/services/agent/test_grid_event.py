@@ -1,27 +1,40 @@
 """Grid events: which jobs are requeued, the ramp back, what an operator may order, and what was delivered."""
 
+import asyncio
 import json
+from datetime import UTC
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from queue_site import a_job
 
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, MeterReading
+from offpeak.model.facility import PowerCap
+from offpeak.model.flexibility import FlexibilityRules
 from offpeak.settings.ledger import LedgerSettings
+from plugin.scheduler.job import JobState
+from power.live.power_cap import PowerBudget
 from services.agent.grid_event import (
     BEGIN,
     CAPS,
     END,
     EVENT,
+    SETTLE_S,
+    EventSection,
+    GridEventLoop,
     RunningJob,
     choose_requeues,
     deliveries,
     ramp_s,
     target_w,
 )
+from services.agent.loop import ProblemLog
 from services.agent.requests import ShedRequest, parse_shed_request
 
 JOBS = st.lists(
@@ -65,6 +78,8 @@ def test_a_share_is_one_of_the_known_draw_of_all_nodes() -> None:
     "fields",
     [
         {"for_s": 0, "share": 0.2},
+        {"for_s": -60, "cap_w": 5000},
+        {"for_s": 60, "cap_w": 5000, "from_unix_s": float("nan")},
         {"for_s": 10},
         {"for_s": 10, "share": "much"},
         {"for_s": 10, "share": 1.0},
@@ -82,6 +97,43 @@ def test_an_event_and_its_end_are_understood() -> None:
     event = {"for_s": 60, "share": 0.3, "from_unix_s": 5.0, "reason": "frost"}
     assert parse_shed_request({"text": json.dumps(event)}, "ann") == ShedRequest("ann", 0.3, None, 5.0, 60, "frost")
     assert parse_shed_request({"text": "{}"}, "ann").for_s is None
+
+
+def test_a_job_that_writes_no_checkpoint_keeps_no_other_from_being_asked(tmp_path: Path) -> None:
+    now_s, comment = [1000.0], "offpeak:checkpoint=10min"
+    jobs = [
+        a_job(number, comment=comment, state=JobState.RUNNING, start_s=900, hosts=f"n{number}") for number in (1, 2)
+    ]
+    event = PowerCap(1000, 9000, 300, "the grid asks", EVENT)
+    checkpoints: Any = SimpleNamespace(events={}, go_on=frozenset())
+    caps: Any = SimpleNamespace(in_force=lambda: (event,))
+    node_caps: Any = SimpleNamespace(records=SimpleNamespace(by_node={}), extend=lambda *_: None)
+    observer: Any = SimpleNamespace(latest=SimpleNamespace(jobs=jobs))
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger.sqlite'}"))
+    loop = GridEventLoop(
+        section=lambda: EventSection(FlexibilityRules(UTC), None, lambda _: 400.0, lambda _: 10.0, dict),
+        caps=caps,
+        budget=lambda: PowerBudget(event, 400.0),
+        node_caps=node_caps,
+        checkpoints=checkpoints,
+        observer=observer,
+        ledger=ledger,
+        problem_log=ProblemLog(),
+        clock=lambda: now_s[0],
+        decide_soon=lambda: None,
+    )
+
+    def follow() -> set[str]:
+        asyncio.run(loop.round())
+        now_s[0] += SETTLE_S
+        return set(checkpoints.events)
+
+    assert [follow(), follow(), follow()] == [set(), {"1"}, {"1"}]
+    checkpoints.go_on = frozenset({"1"})
+    assert follow() == {"2"}
+    checkpoints.go_on = frozenset()
+    assert follow() == {"2"}, "the first one is not asked again in this event"
+    assert ledger.close() == 0
 
 
 def begin(at_s: float, until_s: float, *, from_s: float | None = None, draw_w: float = 400.0) -> DecisionRecord:
