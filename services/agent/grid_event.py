@@ -262,14 +262,14 @@ class GridEventLoop(Loop):
         self._ledger.write_decisions([DecisionRecord(now_s, EVENT, decided, reason, inputs)])
 
 
-STEP_S = 15
-"""Deliveries are measured by quarter-minutes."""
+STEP_S, MOST_STEPS = 15, 480
+"""Deliveries are measured by quarter-minutes, those of more than two hours by longer steps: each one costs a query."""
 MOST_EVENTS = 500
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """An event, the draw before it [W] if it is known, what was decided in it, and the draw of each quarter-minute.
+    """An event, the draw before it [W] if it is known, what was decided in it, and the draw of each step.
 
     The `event_key` is the same for the parts of an event in which the agent was restarted.
     """
@@ -329,7 +329,8 @@ def _delivery(url: str, row: Mapping[str, Any], rungs: tuple[str, ...], ended_s:
     inputs = dict(row["inputs"])
     from_s, until_s = int(inputs["from_s"]), int(min(inputs["until_s"], ended_s))
     cap = PowerCap(from_s, max(until_s, from_s), int(inputs["cap_w"]), row["reason"], EVENT)
-    intervals = measure_intervals(url, cap, STEP_S) if cap.until_s > cap.from_s else ()
+    step_s = STEP_S * math.ceil((cap.until_s - cap.from_s) / (STEP_S * MOST_STEPS))
+    intervals = measure_intervals(url, cap, step_s) if step_s else ()
     return Delivery(
         cap, inputs["draw_w"] or None, rungs, intervals, (inputs["from_s"], inputs["until_s"], inputs["cap_w"])
     )

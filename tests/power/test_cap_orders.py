@@ -352,6 +352,26 @@ esac
 """
 
 
+def test_a_node_sets_no_cap_whose_limit_from_before_it_does_not_know(tmp_path: Path) -> None:
+    credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")
+
+    async def run(port: int) -> tuple[str, str]:
+        async with fake_node(tmp_path, port) as node:
+            node.write("usr/bin/nvidia-smi", NVIDIA_SMI.format(root=node.root))
+            node.write("gpu0", "300.00\n")
+            node.write("gpu1", "[N/A]\n")
+            hardware = Hardware("compute", ssh=credential, ssh_port=port, cap_by="gpu")
+            driver = cap_driver_of(InventoryNode("n1", hardware, ssh="127.0.0.1"), Transport())
+            was = await driver.read_cap()
+            with pytest.raises(BadAnswer, match="gpu 1 does not tell its limit"):
+                await driver.set_cap(300, was, 60)
+            await driver.restore_cap(was)
+            return node.read("gpu0"), node.read("gpu1")
+
+    with reserved_ports(1) as (port,):
+        assert asyncio.run(run(port)) == ("300.00\n", "[N/A]\n")
+
+
 @pytest.mark.parametrize(("device", "cap_w"), [("cpu", 100), ("gpu", 300)])
 def test_a_node_caps_its_processors_and_gpus(tmp_path: Path, device: str, cap_w: int) -> None:
     credential = Credential("nodes", "root", key_file=tmp_path / "key", known_hosts=tmp_path / "known_hosts")

@@ -162,9 +162,14 @@ def test_the_delivery_is_what_meters_saw_in_each_quarter_minute(tmp_path: Path) 
     )
     assert ledger.settle(60)
     last, first = deliveries(ledger.settings.url, 1290.0, 5)
+    assert first.before_w == 400.0
     assert (first.cap.from_s, first.cap.until_s, first.mean_w, first.held) == (900, 960, None, None)
     assert (last.before_w, last.rungs) == (400.0, ("caps on n1, to bring 100 W of 100 W",))
     assert [round(each.power_w) for each in last.intervals] == [400, 400, 290, 290, 310, 290]
     assert (last.below_after_s, last.held) == (30, 0.75)
     assert last.mean_w == pytest.approx(330)
+    ledger.write_decisions([begin(1300.0, 1e6, from_s=1200.0, draw_w=0.0)])
+    assert ledger.settle(60)
+    longest = deliveries(ledger.settings.url, 1e6, 1)[0]
+    assert (longest.before_w, len(longest.intervals)) == (None, 480), "the draw before is not known; longer steps"
     assert ledger.close() == 0
