@@ -28,7 +28,7 @@ from offpeak.text import counted
 from plugin.queue_hook.facts import StartConstraint
 from plugin.scheduler.job import HOLDING, Job, JobState
 from power.door.cap_orders import CapOrderer
-from power.live.power_cap import PowerBudget
+from power.live.power_cap import SETTLED_S, PowerBudget
 from predictors.demand_response import MeasuredInterval
 from services.agent.cap_loop import CapController, outcome_text
 from services.agent.checkpoints import CheckpointController
@@ -120,14 +120,20 @@ class GridEventLoop(Loop):
         self._left: dict[str, tuple[float, str]] = {}
         self._go_on: set[str] = set()
         self._is_new = False
-        self.capped_w: dict[str, float] = {}
+        self._capped_w: dict[str, float] = {}
+        self.capped_w: Mapping[str, float] = {}
 
     async def round(self) -> None:
         """Climb a rung if the draw is above the cap, or come back a step if no event lasts."""
         now_s, records = self._clock(), self._node_caps.records.by_node
         in_force = {node for node, record in records.items() if record.by == US}
         self._saved_w = {node: saved_w for node, saved_w in self._saved_w.items() if node in in_force}
-        self.capped_w = {node: cap_w for node, cap_w in self.capped_w.items() if node in in_force}
+        self._capped_w = {node: cap_w for node, cap_w in self._capped_w.items() if node in in_force}
+        measured_w = self._section().measured_w()
+        settled = {node for node in in_force if now_s >= records[node].since_unix_s + SETTLED_S}
+        # The cap of a device lets the rest of the node draw more.
+        more_w = {node: each_w for node, each_w in measured_w.items() if node in settled}
+        self.capped_w = {node: max(cap_w, more_w.get(node, 0.0)) for node, cap_w in self._capped_w.items()}
         event = min(self._caps.in_force(), key=lambda cap: cap.cap_w, default=None)
         if event is None:
             await self._come_back(now_s)
@@ -136,9 +142,8 @@ class GridEventLoop(Loop):
             self._event, self._acted_s, self._is_new = event, now_s, True
             self._back_s, self._left = {}, {}
             self._keep_caps(event.until_s)
-            measured_w = sum(self._section().measured_w().values())
             inputs = (("cap_w", float(event.cap_w)), ("from_s", float(event.from_s)), ("until_s", float(event.until_s)))
-            self._record(now_s, BEGIN, event.reason, (*inputs, ("draw_w", measured_w)))
+            self._record(now_s, BEGIN, event.reason, (*inputs, ("draw_w", sum(measured_w.values()))))
         self._go_on |= self._checkpoints.go_on
         budget = self._budget()
         if budget is not None and now_s >= self._acted_s + SETTLE_S:
@@ -193,8 +198,9 @@ class GridEventLoop(Loop):
                 problems[cap.node] = outcome_text(outcome)
                 continue
             before_w = measured_w.get(cap.node, section.full_w(cap.node))
-            self._saved_w[cap.node], self.capped_w[cap.node] = cap.saved_w, before_w - cap.saved_w
+            self._saved_w[cap.node], self._capped_w[cap.node] = cap.saved_w, before_w - cap.saved_w
             done_w += cap.saved_w
+        self.capped_w = {**self._capped_w, **self.capped_w}
         if done_w:
             capped = fold(cap.node for cap in plan.caps if cap.node in self._saved_w)
             reason = f"on {capped}, to bring {power_text(done_w)} of {power_text(missing_w)}"

@@ -238,7 +238,7 @@ def test_a_cap_ends_when_it_is_over_and_one_that_is_not_obeyed_is_left_alone(
 
 def test_caps_follow_an_event_that_changes_and_an_admin_who_ends_them(room: ServedRoom, settings: Settings) -> None:
     full_w = sum(watts(room))
-    clock = [time.time()]
+    clock, measured_w = [time.time()], dict[str, float]()
     events = OrderedCaps(lambda: CapSection(settings.plan, UTC, 1.0), ProblemLog(), lambda: clock[0])
 
     async def follow(loop: GridEventLoop, cap_w: float, until_s: float) -> None:
@@ -249,7 +249,7 @@ def test_caps_follow_an_event_that_changes_and_an_admin_who_ends_them(room: Serv
 
     async def act(agent: SiteAgent) -> None:
         loop = GridEventLoop(
-            section=agent._event_section,
+            section=lambda: replace(agent._event_section(), measured_w=lambda: measured_w),
             caps=events,
             budget=lambda: PowerBudget(events.in_force()[0], sum(watts(room))),
             node_caps=agent.node_caps,
@@ -266,6 +266,14 @@ def test_caps_follow_an_event_that_changes_and_an_admin_who_ends_them(room: Serv
         end_s = clock[0] + 7200
         await follow(loop, full_w - 60, end_s)
         assert {record.until_unix_s > end_s for record in records.values()} == {True}, "the event was extended"
+        (node, below_w), *_ = loop.capped_w.items()
+        measured_w[node] = below_w + 40
+        await loop.round()
+        assert loop.capped_w[node] == below_w, "its meter may be late"
+        clock[0] += 60
+        await loop.round()
+        assert loop.capped_w[node] == below_w + 40, "its other devices draw more"
+        measured_w.clear()
         await follow(loop, full_w + 200, end_s)
         assert (sum(watts(room)), records) == (full_w, {}), "the cap that replaces it needs none"
         await follow(loop, full_w - 60, end_s)
