@@ -218,6 +218,8 @@ TRAITS_LAST_S = 600.0
 """The configuration of a scheduler changes rarely."""
 SCHEDULER = "scheduler"
 """The subject of its problems in the log."""
+RECENT_S = 900.0
+"""So long a view tells which jobs run if the scheduler does not answer, as a node keeps a cap without the agent."""
 SAME_MOMENT_S = 1.0
 """Loops that read the scheduler within this time get the same view."""
 
@@ -265,6 +267,11 @@ class Observer:
         self.latest: SchedulerView | None = None
         self.traits: SchedulerTraits | None = None
         self.problem: str | None = None
+
+    @property
+    def recent(self) -> SchedulerView | None:
+        """The latest view, None once it is too old to tell which jobs run."""
+        return self.latest if self._clock() - self._requested_s <= RECENT_S else None
 
     async def observe(self, *, at_most_s: float = SAME_MOMENT_S) -> ClusterObservation | None:
         """Return the cluster with a view of at most that age, None if the scheduler cannot be read."""

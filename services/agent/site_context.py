@@ -252,7 +252,7 @@ def open_cap_orders(
 
     def may_cap(node: str) -> bool:
         nonlocal known_view
-        if (view := observer.latest) is not known_view[0]:
+        if (view := observer.recent) is not known_view[0]:
             # Once for each view: many nodes are asked about, and there are many jobs.
             known_view = view, _nodes_that_allow_caps(view.jobs if view else (), site.flexibility)
         return known_view[1].get(node, False)

@@ -25,7 +25,7 @@ from offpeak.settings.table import Settings
 from power.door.cap_orders import CapOrderer, CapRecord
 from power.drivers.caps import CapState
 from power.live.power_cap import PowerBudget
-from services.agent import cap_loop, site_context
+from services.agent import cap_loop, observer, site_context
 from services.agent.agent import SiteAgent
 from services.agent.cap_loop import disobeys
 from services.agent.demand_response import CapSection, OrderedCaps
@@ -284,6 +284,18 @@ def test_caps_follow_an_event_that_changes_and_an_admin_who_ends_them(room: Serv
         assert (sum(watts(room)), records) == (full_w, {}), "an admin has ended these caps"
 
     serve(settings, act)
+
+
+def test_jobs_of_a_view_that_is_too_old_consent_to_nothing(
+    room: ServedRoom, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(agent: SiteAgent) -> None:
+        assert "n1" not in (await agent.node_caps.plan(("n1",), 60.0)).left
+        monkeypatch.setattr(observer, "RECENT_S", -1.0)
+        assert "n1" in (await agent.node_caps.plan(("n1",), 60.0)).left
+
+    serve(settings, act)
+    assert len(set(watts(room))) == 1
 
 
 def test_a_device_without_a_curve_is_not_even_read(room: ServedRoom, settings: Settings) -> None:
