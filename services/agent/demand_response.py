@@ -99,8 +99,15 @@ class OrderedCaps:
         return (*self._file.events, *self._server.events, *(self._ordered or ()))
 
     async def order(self, cap: PowerCap | None) -> None:
-        """Put an operator's event in the place of the one before, None to end that. Raises CannotWrite."""
+        """Put an operator's event in the place of the one before, None to end that.
+
+        Raises CannotWrite: then no event is ordered, and one that was ended comes back with the next agent.
+        """
         section, events = self.section(), () if cap is None else (CapEvent((cap,)),)
+        if cap is None:
+            # A disk that is full keeps no event in force.
+            self._ordered = events
+            self._tell_changes()
         if section.ordered is not None:
             await asyncio.to_thread(write_events, section.ordered, KeptEvents("", events))
         self._ordered = events

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,14 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_site import a_job
 
-from offpeak.errors import BadInput
+from offpeak.errors import BadInput, CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, MeterReading
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.plan import PlanSettings
 from plugin.scheduler.job import JobState
 from power.live.power_cap import PowerBudget
+from services.agent.demand_response import CapSection, OrderedCaps
 from services.agent.grid_event import (
     BEGIN,
     CAPS,
@@ -134,6 +137,20 @@ def test_a_job_that_writes_no_checkpoint_keeps_no_other_from_being_asked(tmp_pat
     checkpoints.go_on = frozenset()
     assert follow() == {"2"}, "the first one is not asked again in this event"
     assert ledger.close() == 0
+
+
+def test_an_ordered_event_ends_though_the_disk_is_full(tmp_path: Path) -> None:
+    section = CapSection(PlanSettings(), UTC, 1.0, ordered=tmp_path / "event.json")
+    caps, event = OrderedCaps(lambda: section, ProblemLog(), lambda: 1500.0), PowerCap(1000, 2000, 300, "", "admin")
+    asyncio.run(caps.order(event))
+    assert caps.in_force() == (event,)
+    section = replace(section, ordered=tmp_path / "no folder" / "event.json")
+    with pytest.raises(CannotWrite):
+        asyncio.run(caps.order(None))
+    assert caps.in_force() == ()
+    with pytest.raises(CannotWrite):
+        asyncio.run(caps.order(event))
+    assert caps.in_force() == ()
 
 
 def begin(at_s: float, until_s: float, *, from_s: float | None = None, draw_w: float = 400.0) -> DecisionRecord:
