@@ -240,7 +240,8 @@ class SiteAgent:
         cap_w = target_w(request.share, request.cap_w, self.site.machines, measured_w)
         await self.caps.order(PowerCap(from_s, from_s + request.for_s, cap_w, request.reason, f"{ADMIN}{request.by}"))
         draw_w = sum(measured_w.values()) if measured_w else None
-        return {"cap_w": cap_w, "from_s": from_s, "until_s": from_s + request.for_s, "draw_w": draw_w}
+        until_s, mode = from_s + request.for_s, str(self.modes.usual)
+        return {"cap_w": cap_w, "from_s": from_s, "until_s": until_s, "draw_w": draw_w, "mode": mode}
 
     async def lift_caps(self, nodes: Collection[str], why: str) -> None:
         """End the caps of these nodes as far as their devices answer; the next start ends the others."""

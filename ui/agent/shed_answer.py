@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.display import duration_text, percent_text, power_text
+from offpeak.door.effect import Mode
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_coming_time
@@ -62,7 +63,9 @@ def _order_text(reply: Mapping[str, Any], share: float | None, zone: tzinfo) -> 
     span = f"from {_clock(reply['from_s'], zone)} to {_clock(reply['until_s'], zone)}"
     now = "" if reply["draw_w"] is None else f"nodes draw {power_text(reply['draw_w'])} now"
     less = f"{percent_text(100 * share)} less: {now}" if share else now
-    return f"at most {power_text(reply['cap_w'])} {span}{f' ({less})' if less else ''}"
+    acts = reply["mode"] == Mode.ACTIVE
+    shadow = "" if acts else f"; in mode {reply['mode']} the agent only records what it would do"
+    return f"at most {power_text(reply['cap_w'])} {span}{f' ({less})' if less else ''}{shadow}"
 
 
 def print_events(settings: Settings, *, as_json: bool) -> None:

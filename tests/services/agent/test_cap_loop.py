@@ -36,6 +36,7 @@ from services.agent.service import Service
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.node import BmcFaults
+from ui.agent.shed_answer import shed_load
 from ui.nodes.node_answer import cap, print_caps
 
 INVENTORY = """
@@ -284,6 +285,20 @@ def test_caps_follow_an_event_that_changes_and_an_admin_who_ends_them(room: Serv
         assert (sum(watts(room)), records) == (full_w, {}), "an admin has ended these caps"
 
     serve(settings, act)
+
+
+def test_an_order_in_shadow_mode_says_that_nothing_is_done(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shadow = replace(settings, agent=replace(settings.agent, mode="shadow"))
+
+    async def act(_agent: SiteAgent) -> None:
+        with pytest.raises(BadInput, match="--for 0s: an event lasts longer"):
+            shed_load(shadow, "1kW", "0s", None, "frost")
+        await asyncio.to_thread(shed_load, shadow, "1kW", "2h", None, "frost")
+
+    serve(shadow, act)
+    assert "; in mode shadow the agent only records what it would do\n" in capsys.readouterr().out
 
 
 def test_jobs_of_a_view_that_is_too_old_consent_to_nothing(
