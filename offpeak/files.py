@@ -116,7 +116,7 @@ def _renamed_when_done(path: Path) -> Iterator[BinaryIO]:
 def _how_to_write(path: Path) -> str:
     if path.is_dir():
         return f"name a file, such as {path / 'result'}"
-    if not path.parent.is_dir():
+    if not path.parent.exists():
         return f"`mkdir -p {path.parent}` makes the folder"
     return f"choose a folder that you may write and that has room; try `ls -ld {path.parent}` and `df {path.parent}`"
 

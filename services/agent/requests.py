@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from offpeak.door.effect import ADMIN, SCHEDULER, Effect, Refusal
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.machines.inventory import InventoryNode
@@ -192,18 +190,16 @@ class ShedRequest:
 def parse_shed_request(request: dict[str, Any], by: str) -> ShedRequest:
     """Return the request. Raises BadInput if it is no request for an event."""
     fields = parse_request(str(request.get("text", "")).encode())
-    try:
-        shed = TypeAdapter(ShedRequest).validate_json(json.dumps({**fields, "by": by}), strict=True)
-    except ValidationError:
-        shed = ShedRequest(by, share=2.0, for_s=0)
-    is_event = shed.for_s is not None
-    fits = (shed.share is None or 0 < shed.share < 1) and (shed.cap_w is None or shed.cap_w >= 0)
-    fits = fits and (shed.for_s is None or shed.for_s > 0) and math.isfinite(shed.from_unix_s or 0)
-    if not fits or is_event == (shed.share is None and shed.cap_w is None):
-        raise BadInput(
-            "that is no event", hint="it has for_s above 0, and cap_w or a share between 0 and 1; or neither"
-        )
-    return shed
+    share, cap_w, from_unix_s, for_s = map(fields.get, ("share", "cap_w", "from_unix_s", "for_s"))
+    numbers = (share, cap_w, from_unix_s, for_s)
+    are_numbers = all(each is None or (isinstance(each, int | float) and math.isfinite(each)) for each in numbers)
+    is_whole = all(each is None or (isinstance(each, int) and not isinstance(each, bool)) for each in (cap_w, for_s))
+    fits = are_numbers and is_whole and (share is None or 0 < share < 1) and (cap_w is None or cap_w >= 0)
+    fits = fits and (for_s is None or for_s > 0) and (for_s is not None) != (share is None and cap_w is None)
+    if not fits:
+        hint = "it has for_s above 0, and cap_w or a share between 0 and 1; or neither"
+        raise BadInput("that is no event", hint=hint)
+    return ShedRequest(by, share, cap_w, from_unix_s, for_s, str(fields.get("reason", "")))
 
 
 @dataclass(frozen=True)

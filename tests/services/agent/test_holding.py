@@ -94,7 +94,9 @@ def test_viewer_sees_all_jobs_and_may_hold_no_node(agent: AgentSocket) -> None:
     for what in ("hold", "end_hold"):
         done = ask_as(agent.path, what, *viewer)
         assert done.returncode != 0
-        assert done.stderr.splitlines()[-1].endswith("BadInput: only operators may hold, release and cap nodes")
+        assert done.stderr.splitlines()[-1].startswith(
+            "offpeak.errors.BadInput: only operators may hold, release and cap nodes"
+        )
     assert "only the scheduler's user" in ask_as(agent.path, "order", *viewer).stderr
     assert (agent.held, agent.requests) == ([], [])
 

@@ -51,8 +51,9 @@ def test_energy_has_the_unit_of_its_size(kwh: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("length_s", "text"),
     [
-        (0, "0 minutes"),
-        (90, "2 minutes"),
+        (0, "0 seconds"),
+        (90, "90 seconds"),
+        (150, "2 minutes"),
         (3600, "1 hour"),
         (36_000, "10 hours"),
         (172_800, "2 days"),

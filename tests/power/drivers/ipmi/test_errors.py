@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
-from power.drivers.ipmi.bmc import BmcAddress, error_of_code, error_of_text
+from power.drivers.ipmi.bmc import BmcAddress, BmcRefusal, error_of_code, error_of_text
 
 BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
 
@@ -54,7 +54,7 @@ def test_error_text_of_programs_is_classified(reply: str, kind: type[DeviceError
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(0xC1, NotSupported), (0xD4, AccessRefused), (0xC0, BadAnswer), (0xD5, BadAnswer), (0x80, BadAnswer)],
+    [(0xC1, NotSupported), (0xD4, AccessRefused), (0xC0, BmcRefusal), (0xD5, BmcRefusal), (0x80, BmcRefusal)],
 )
 def test_completion_codes(code: int, kind: type[DeviceError]) -> None:
     error = error_of_code(BMC, "Get Chassis Status", code)
