@@ -379,7 +379,7 @@ class QueuePlanner:
 
         exceeded = [
             f"the cap of {watts_text(cap.cap_w)} until {format_clock(cap.until_s, plan.at_s, zone)} ({cap.reason})"
-            " cannot hold yet: running jobs draw more, and are not stopped"
+            " cannot hold yet: running jobs draw more, and only those that allow it are capped or stopped"
             for cap, _ in find_exceeded_caps(plan)
         ]
         self._problem_log.report(CAPS, "; ".join(exceeded) or None)

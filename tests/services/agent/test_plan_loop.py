@@ -208,7 +208,10 @@ def test_running_jobs_above_a_cap_are_reported_once(start, caplog):
         stage.now_s += 120
         stage.rounds(3)
     (problem,) = [each for each in stage.agent.problem_log.problems if each.startswith("caps on power")]
-    assert "(the grid asks) cannot hold yet: running jobs draw more, and are not stopped" in problem
+    assert (
+        "(the grid asks) cannot hold yet: running jobs draw more, and only those that allow it are capped or stopped"
+        in problem
+    )
     assert sum("cannot hold yet" in record.message for record in caplog.records) == 1
 
 
