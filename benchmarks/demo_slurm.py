@@ -4,7 +4,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,7 +32,11 @@ ON_PEAK, OFF_PEAK = 210.0, 35.0
 PRICE_FALLS_AFTER_S = 45.0
 DAY_MIN = 24 * 60
 
-DURATION_S = 120.0
+CALL = ("shed", "380W", "--for", "35s")
+CALL_AT_S = 92.0
+"""When the grid calls: only sleeping nodes and a cap on those of the solver get the draw so low."""
+
+DURATION_S = 135.0
 POLL_S, SUMMARY_S = 0.5, 10.0
 TRIES = 10
 THIN, FAT, GPU = NodeType(4, 1000), NodeType(4, 4000), NodeType(4, 2000, (("a100", 2),))
@@ -68,7 +72,8 @@ class JobClass:
 
 BATCH_CLASSES = (JobClass("render", 200.0), JobClass("archive", 130.0))
 GPU_CLASS = JobClass("train", 180.0)
-JOB_CLASSES = (*BATCH_CLASSES, GPU_CLASS)
+SOLVER = JobClass("solver", 200.0)
+JOB_CLASSES = (*BATCH_CLASSES, GPU_CLASS, SOLVER)
 MEMORY_MIB, LARGE_MEMORY_MIB = (300, 400, 500), 3000
 LARGE_MEMORY_SHARE, GPU_SHARE = 0.15, 0.3
 ARRAY_TASKS, ARRAY_LIMIT = 6, 3
@@ -89,6 +94,7 @@ class JobArrival:
     memory_mib: int = MEMORY_MIB[0]
     gpus: int = 0
     tasks: int = 1
+    comment: str = ""
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -98,16 +104,19 @@ class JobArrival:
             options += ["--partition=gpu", f"--gres=gpu:{self.gpus}"]
         if self.tasks > 1:
             options += [f"--array=1-{self.tasks}%{ARRAY_LIMIT}"]
+        if self.comment:
+            options += [f"--comment={self.comment}"]
         return tuple(options)
 
 
 def job_arrivals(seed: int = 1) -> tuple[JobArrival, ...]:
     """Return the jobs in the order of their submission; the same for the same seed."""
     chance = random.Random(seed)
-    bursts = sorted(chance.choices(BURSTS_S, weights=(5, 2, 3, 2), k=JOBS - ARRAY_TASKS))
+    bursts = sorted(chance.choices(BURSTS_S, weights=(5, 2, 3, 2), k=JOBS - ARRAY_TASKS - 1))
     array = JobArrival(ARRAY_AT_S, BATCH_CLASSES[1], seconds=4, memory_mib=MEMORY_MIB[-1], tasks=ARRAY_TASKS)
     arrivals = [_drawn_arrival(chance, burst_s + 0.2 * place) for place, burst_s in enumerate(bursts)]
-    return tuple(sorted([*arrivals, array], key=lambda arrival: arrival.submit_s))
+    solver = JobArrival(60.0, SOLVER, seconds=70, nodes=2, comment="offpeak:cap")
+    return tuple(sorted([*arrivals, array, solver], key=lambda arrival: arrival.submit_s))
 
 
 def _drawn_arrival(chance: random.Random, submit_s: float) -> JobArrival:
@@ -203,7 +212,7 @@ def _agent(cluster: PoweredCluster, fall_unix_s: float) -> Iterator[RunningAgent
 
 def _play(cluster: PoweredCluster, console: Console, running: RunningAgent, fall_unix_s: float) -> None:
     """Submit the jobs at their times and print what happens, until time is up or the agent ends."""
-    begin_s, summary_s = time.time(), 0.0
+    begin_s, summary_s, is_called = time.time(), 0.0, False
     story, arrivals, fall_s = Story(cluster, begin_s), list(job_arrivals()), fall_unix_s - begin_s
     console.print(f"    0 s  electricity costs {ON_PEAK:g} EUR/MWh, from {fall_s:.0f} s on {OFF_PEAK:g} EUR/MWh")
     while (now_s := time.time() - begin_s) < DURATION_S and running.runs:
@@ -218,6 +227,10 @@ def _play(cluster: PoweredCluster, console: Console, running: RunningAgent, fall
             )
         for line in story.news():
             console.print(line)
+        if now_s >= CALL_AT_S and not is_called:
+            is_called = True
+            console.print(f"{now_s:5.0f} s  [bold]$ offpeak {' '.join(CALL)}")
+            console.print(f"        {_answer(cluster, CALL).strip()}", markup=False)
         if now_s >= summary_s:
             price = ON_PEAK if now_s < fall_s else OFF_PEAK
             console.print(f"[dim]{now_s:5.0f} s  {price:g} EUR/MWh; {story.summary()}")
@@ -231,11 +244,12 @@ def _sum_up(cluster: PoweredCluster, console: Console, seconds: float) -> None:
     started, lost = len(cluster.jobs.started()), len(cluster.log.violations)
     console.print(f"{started} jobs were started, {lost} times power was taken from a job.\n")
     used = ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")
-    for arguments, answer in (*answers_of_one_moment(cluster).items(), (used, _answer(cluster, used))):
+    others = {arguments: _answer(cluster, arguments) for arguments in (("shed",), used)}
+    for arguments, answer in (answers_of_one_moment(cluster) | others).items():
         console.print(f"$ offpeak {' '.join(arguments)}\n{answer}", markup=False)
 
 
-def answers_of_one_moment(cluster: PoweredCluster) -> Mapping[tuple[str, ...], str]:
+def answers_of_one_moment(cluster: PoweredCluster) -> dict[tuple[str, ...], str]:
     """Return status and savings as of one moment: the bill grows with each reading, and the saving with each round."""
     answers: dict[tuple[str, ...], str] = {}
     for _ in range(TRIES):

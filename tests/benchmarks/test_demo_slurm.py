@@ -24,7 +24,7 @@ from predictors.site_sources import build_price_source
 def test_the_same_jobs_come_each_time() -> None:
     assert job_arrivals() == job_arrivals()
     assert sum(job.tasks for job in job_arrivals()) == JOBS
-    assert {job.job_class.name for job in job_arrivals()} == {"render", "archive", "train"}
+    assert {job.job_class.name for job in job_arrivals()} == {"render", "archive", "train", "solver"}
     assert {job.gpus for job in job_arrivals()} == {0, 1, 2}
     assert len({job.memory_mib for job in job_arrivals()}) > 3
     assert [job.options[-1] for job in job_arrivals() if job.tasks > 1] == ["--array=1-6%3"]
