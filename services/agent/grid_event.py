@@ -203,7 +203,7 @@ class GridEventLoop(Loop):
         self.capped_w = {**self._capped_w, **self.capped_w}
         if done_w:
             capped = fold(cap.node for cap in plan.caps if cap.node in self._saved_w)
-            reason = f"on {capped}, to bring {power_text(done_w)} of {power_text(missing_w)}"
+            reason = f"on {capped}, {power_text(done_w)} less; {power_text(missing_w)} were missing"
             self._record(self._clock(), CAPS, reason)
         again_s = self._clock() + AGAIN_S
         self._left |= {node: (again_s, why) for node, why in problems.items()}
