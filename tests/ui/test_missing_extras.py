@@ -81,7 +81,9 @@ def test_missing_extra_package_is_an_error(
     devices.write_text('[battery]\ncapacity = "1kWh"\ncharge = "1kW"\ndischarge = "1kW"\nefficiency = 0.9\n')
     named = {"LOG": str(log), "SETTINGS": str(settings), "DEVICES": str(devices)}
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, module, None)
+    # Parts of it that were loaded before are missing, too.
+    for name in (module, *(name for name in tuple(sys.modules) if name.startswith(f"{module}."))):
+        monkeypatch.setitem(sys.modules, name, None)
     assert run([named.get(argument, argument) for argument in arguments]) == 2
     printed = capsys.readouterr()
     assert printed.err == f"offpeak: error: {error}\n  hint: {install_hint(extra)}\n"
