@@ -28,6 +28,8 @@ from power.interlocks.preconditions import refuse_held, require_opt_in
 
 DEAD_MAN_S = 900
 """A node removes its own cap after this time unless the agent renews it."""
+OBEYS_WITHIN_W = 5.0
+"""A limit that is read back differs from the order by so much at most: devices round."""
 READ_TIMEOUTS = 3
 """The longest time to read a device before its cap, as a multiple of its time limit: find it, log in, read."""
 
@@ -283,7 +285,11 @@ class CapOrders:
             if self.records.by_node.get(record.node) is not record:
                 raise DeviceError(f"{record.node}: another order came first")
             try:
-                await self.devices.driver_of(record.node).restore_cap(record.was)
+                driver = self.devices.driver_of(record.node)
+                # A lower limit is an order of somebody else, which stays. A node with a timer knows its own caps.
+                limit_w = None if driver.has_timer else (await self.devices.read(record.node, with_draw=False)).limit_w
+                if limit_w is None or limit_w >= record.cap_w - OBEYS_WITHIN_W:
+                    await driver.restore_cap(record.was)
             except BadInput as problem:
                 raise DeviceError(str(problem), hint=problem.hint) from None
             except DeviceError:

@@ -25,7 +25,7 @@ from offpeak.model.node_cap import (
     plan_caps,
 )
 from offpeak.model.node_class import NodeClass
-from power.door.cap_orders import DEAD_MAN_S, CapOrderer, CapOrders, CapRecord, CapRecords
+from power.door.cap_orders import DEAD_MAN_S, OBEYS_WITHIN_W, CapOrderer, CapOrders, CapRecord, CapRecords
 from power.drivers.caps import CapState
 from power.drivers.poll import iterate_completed
 from services.agent.loop import Loop, ProblemLog
@@ -35,7 +35,7 @@ READ_BACK_S = 60.0
 SETTLED_S = 60.0
 """A device has lowered its draw so long after its cap at the latest."""
 CLOCK_BACK_S = 60.0
-OBEYS_WITHIN, OBEYS_WITHIN_W = 1.05, 5.0
+OBEYS_WITHIN = 1.05
 """The draw of a device that obeys is at most so much above its cap: meters and controls are not exact."""
 
 

@@ -230,6 +230,21 @@ def test_a_limit_of_the_site_is_not_raised_and_comes_back(site: Site) -> None:
     assert site.watts("n1") == round(full_w - 20)
 
 
+def test_a_lower_limit_that_somebody_else_has_set_stays(site: Site) -> None:
+    cap_w = round(site.watts("n1") - 30)
+    site.cap({"n1": cap_w})
+
+    async def lower_by_hand() -> None:
+        async with site.orders() as orders:
+            await orders.devices.driver_of("n1").set_cap(cap_w - 20, CapState(None), 0)
+
+    asyncio.run(lower_by_hand())
+    assert site.watts("n1") == cap_w - 20
+    assert site.uncap("n1") == {"n1": Outcome("done", "accepted")}
+    assert site.watts("n1") == cap_w - 20
+    assert site.uncap("n1") == {}, "it is no cap of ours any more"
+
+
 def test_dead_bmcs_hold_nobody_up(site: Site) -> None:
     site.room.do(lambda room: setattr(room.bmcs["n3"], "faults", BmcFaults(silent=True)))
     cap_w, ended_s = round(site.watts("n1") - 30), []
