@@ -1,7 +1,7 @@
 """Peak shaving: the highest quarter-hour that is paid already is a soft cap on power.
 
-A job that would draw more waits, at most `longest_s`: then the new peak costs less than the delay. The engine's replay
-asks `soft_cap` at each start; the agent makes the same cap a `PowerCap`, which queue and nodes obey as any other.
+A job that would draw more waits, at most `longest_s`. The engine's replay asks `soft_cap` at each start. The agent
+makes the same cap a `PowerCap`, which queue and nodes obey as any other.
 """
 
 from typing import NamedTuple
