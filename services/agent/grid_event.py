@@ -74,6 +74,18 @@ def choose_requeues(jobs: Iterable[RunningJob], missing_w: float, left_s: float)
     return tuple(chosen)
 
 
+def running_jobs(jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs that have nodes, without those on nodes that are not understood: they are left alone."""
+
+    def has_nodes(job: Job) -> bool:
+        try:
+            return job.state in HOLDING and bool(job.hosts) and bool(job.host_names)
+        except BadInput:
+            return False
+
+    return [job for job in jobs if has_nodes(job)]
+
+
 def ramp_s(before_w: float, wake_ramp_w: float | None) -> float:
     """Return how long after the event the power `before_w` may have come back; the ramp is per minute."""
     return before_w / wake_ramp_w * MINUTE_S if wake_ramp_w else 0.0
@@ -164,7 +176,7 @@ class GridEventLoop(Loop):
         section, view = self._section(), self._observer.latest
         if view is None:
             return
-        running = [job for job in view.jobs if job.state in HOLDING and job.hosts]
+        running = running_jobs(view.jobs)
         willing = [job for job in running if section.flexibility.of(job).may_be_capped]
         hosts = {host for job in willing for host in job.host_names} - self._saved_w.keys()
         self._left = {node: left for node, left in self._left.items() if node in hosts}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planned_site import a_running
 from queue_site import a_job
 
 from offpeak.errors import BadInput, CannotWrite
@@ -35,6 +36,7 @@ from services.agent.grid_event import (
     choose_requeues,
     deliveries,
     ramp_s,
+    running_jobs,
     target_w,
 )
 from services.agent.loop import ProblemLog
@@ -63,6 +65,11 @@ def test_no_more_jobs_are_requeued_than_needed(jobs: list[RunningJob], missing_w
     assert brought_w >= missing_w * (1 - 1e-9) or len(chosen) == len(useful)
     if chosen and not chosen[-1].is_signalled:
         assert brought_w - chosen[-1].saved_w < missing_w, "without the last one it would not be enough"
+
+
+def test_a_job_on_nodes_that_are_not_understood_keeps_no_other_from_the_ladder() -> None:
+    jobs = [a_running(1, "n[1-2"), a_running(2, "n[3-4]"), a_running(3, "")]
+    assert [job.job_id for job in running_jobs(jobs)] == ["2"]
 
 
 def test_power_comes_back_by_the_ramp() -> None:
