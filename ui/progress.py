@@ -1,6 +1,6 @@
 """Progress bars on a terminal, and the line that names written files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -9,12 +9,23 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from offpeak.files import replacing
+
 
 def say_written(*paths: Path, as_json: bool = False) -> None:
     """Print which files were written, on standard error if standard output is for a program."""
     of_disk = [path for path in paths if path.is_file()]
     if of_disk:
         typer.echo(f"written: {', '.join(map(str, of_disk))}", err=as_json or len(of_disk) < len(paths))
+
+
+def write_files(contents: Mapping[Path | None, Callable[[], bytes]]) -> None:
+    """Write the files that are named, each whole or not at all, and print which."""
+    named = {path: content for path, content in contents.items() if path}
+    for path, content in named.items():
+        with replacing(path) as file:
+            file.write(content())
+    say_written(*named)
 
 
 @contextmanager

@@ -68,13 +68,14 @@ class LedgerQuery:
 
 @dataclass(frozen=True)
 class MonthRequest:
-    """The month or the year as text, and the files to write."""
+    """The month, the year, or the period of a bill as text, and the files to write."""
 
     month: str | None
     html: Path | None
     csv: Path | None
     year: str | None = None
     xlsx: Path | None = None
+    bill: str | None = None
 
 
 @dataclass(frozen=True)

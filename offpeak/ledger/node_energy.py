@@ -65,11 +65,22 @@ def node_means(connection: Connection, span: TimeRange) -> list[NodeMean]:
     return [NodeMean(*key, _outermost(ways)) for key, ways in sorted(by_way.items())]
 
 
-def quarter_powers(connection: Connection, span: TimeRange) -> tuple[Int64, Float64]:
-    """Return each quarter-hour from the first to the last measured one in that time, and the draw of all nodes [W].
+@dataclass(frozen=True)
+class QuarterLoad:
+    """The load of all metered nodes in each quarter-hour that begins then: mean power [W] and metered energy [J].
 
-    A node counts by the way that measured most of the time. NaN: no node was measured.
+    NaN: no node was measured. `covered_s` is the sum of what readings cover of it, over the `parts` that were measured.
     """
+
+    start_s: Int64
+    power_w: Float64
+    energy_j: Float64
+    covered_s: Float64
+    parts: int
+
+
+def quarter_load(connection: Connection, span: TimeRange) -> QuarterLoad:
+    """Return the load in the quarter-hours that begin in that time; a node counts by its way with the most readings."""
     at = quarters.c.at_unix_s
     within = (at >= span.from_unix_s) & (at < span.until_unix_s) & (quarters.c.covered_s > 0)
     of_nodes = (series.c.node != "") & series.c.way.in_(WAYS)
@@ -85,12 +96,16 @@ def quarter_powers(connection: Connection, span: TimeRange) -> tuple[Int64, Floa
         best[node] = max(best.get(node, (0.0, 0)), (float(length_s), -WAYS.index(way)))
     chosen = {(node, WAYS[-number]) for node, (_, number) in best.items()}
     numbers = [number for number, of in _parts(connection, best).items() if of in chosen]
-    mean_w = func.sum(quarters.c.energy_j / quarters.c.covered_s)
+    energy_j, seconds = quarters.c.energy_j, quarters.c.covered_s
+    sums = (func.sum(energy_j / seconds), func.sum(energy_j), func.sum(seconds))
     wanted = quarters.c.series.in_(numbers)
-    sums = connection.execute(select(at, mean_w).where(within, wanted).group_by(at))
-    found = {int(second): float(power_w) for second, power_w in sums}
-    start_s = np.arange(min(found), max(found) + 1, QUARTER_S, dtype=np.int64) if found else np.empty(0, np.int64)
-    return start_s, np.array([found.get(second, np.nan) for second in start_s.tolist()], np.float64)
+    rows = [tuple(row) for row in connection.execute(select(at, *sums).where(within, wanted).group_by(at))]
+    first_s = math.ceil(span.from_unix_s / QUARTER_S) * QUARTER_S
+    start_s = np.arange(first_s, math.ceil(span.until_unix_s), QUARTER_S, dtype=np.int64)
+    values = np.full((3, len(start_s)), np.nan)
+    found = np.array(rows, np.float64).reshape(-1, 4)
+    values[:, (found[:, 0].astype(np.int64) - first_s) // QUARTER_S] = found[:, 1:].T
+    return QuarterLoad(start_s, values[0], values[1], np.nan_to_num(values[2]), len(numbers))
 
 
 def _outermost(ways: Mapping[str, float]) -> float:

@@ -37,7 +37,8 @@ class BillLine:
 class DemandPeak:
     """The highest quarter-hour of a period of a charge, and what it costs before tax; `share` of the period counts.
 
-    `at_s` [Unix s] is its begin. `period` is "2026" or "2026-11".
+    `at_s` [Unix s] is its begin. `period` is "2026" or "2026-11". `unknown_s` of the period so far have no reading: a
+    higher quarter-hour may be in them.
     """
 
     charge: DemandCharge
@@ -46,6 +47,12 @@ class DemandPeak:
     power_kw: float
     share: float
     vat_percent: float = 0.0
+    unknown_s: int = 0
+
+    @property
+    def name(self) -> str:
+        """The position of the bill, "demand 2026-11"."""
+        return f"{self.charge.name} {self.period}"
 
     @property
     def cost(self) -> float:
@@ -60,12 +67,16 @@ class DemandPeak:
 
 @dataclass(frozen=True)
 class Bill:
-    """The positions, the tax last. `unpriced_kwh` have no known price, and `unknown_s` no known energy."""
+    """The positions, the tax last. `unpriced_kwh` have no known price, and `unknown_s` no known energy.
+
+    `peaks` are those of the demand charges.
+    """
 
     currency: str
     lines: tuple[BillLine, ...]
     unpriced_kwh: float
     unknown_s: int
+    peaks: tuple[DemandPeak, ...] = ()
 
     @property
     def total(self) -> float:
@@ -73,10 +84,18 @@ class Bill:
         return round(sum(line.cost for line in self.lines), 2)
 
 
-def make_bill(tariff: Tariff, start_s: Int64, energy_kwh: Float64, spot: Series | None = None) -> Bill:
+def make_bill(
+    tariff: Tariff,
+    start_s: Int64,
+    energy_kwh: Float64,
+    spot: Series | None = None,
+    *,
+    peaks: tuple[DemandPeak, ...] | None = None,
+) -> Bill:
     """Return the bill of the quarter-hours that begin then [Unix s]; NaN is energy that is not known.
 
-    `spot` is the price of the market. A charge per month or year counts with the part of it that the time covers.
+    `spot` is the price of the market. A charge per month or year counts with the part of it that the time covers; its
+    peak is that of `peaks` if earlier quarter-hours count, too, else the highest of these.
     """
     market = np.full(len(start_s), np.nan) if spot is None else value_at(spot, start_s)
     if spot is not None and spot.currency != tariff.currency:
@@ -87,15 +106,15 @@ def make_bill(tariff: Tariff, start_s: Int64, energy_kwh: Float64, spot: Series 
     lines = [line for each in (tariff.energy, *tariff.fees) for line in _energy_lines(each, cells, imported, market)]
     if tariff.export and exported.any():
         lines += _energy_lines(tariff.export, cells, exported, market, sign=-1)
-    power_w = np.where(np.isnan(energy_kwh), np.nan, np.maximum(energy_kwh, 0.0)) * (1000 / QUARTER_H)
-    for peak in demand_peaks(tariff, start_s, power_w):
-        lines.append(BillLine(f"{peak.charge.name} {peak.period}", peak.power_kw, "kW", round(peak.cost, 2)))
+    if peaks is None:
+        peaks = demand_peaks(tariff, start_s, np.maximum(energy_kwh, 0.0) * (1000 / QUARTER_H))
+    lines += [BillLine(peak.name, peak.power_kw, "kW", round(peak.cost, 2)) for peak in peaks]
     if tariff.vat_percent:
         net = sum(line.cost for line in lines)
         lines.append(BillLine(f"tax {tariff.vat_percent:g} %", 0.0, "", round(net * tariff.vat_percent / 100, 2)))
     unpriced = np.isnan(tariff.energy.prices(cells, market))
     unknown_s = int(np.isnan(energy_kwh).sum()) * QUARTER_S
-    return Bill(tariff.currency, tuple(lines), float(imported[unpriced].sum()), unknown_s)
+    return Bill(tariff.currency, tuple(lines), float(imported[unpriced].sum()), unknown_s, peaks)
 
 
 def _energy_lines(
@@ -127,8 +146,9 @@ def demand_peaks(
         within = np.flatnonzero(mask & ~np.isnan(power_w))
         if len(within):
             at = within[np.argmax(power_w[within])]
-            power_kw = float(power_w[at]) / 1000
-            found.append(DemandPeak(charge, name, int(start_s[at]), power_kw, share, tariff.vat_percent))
+            power_kw, unknown_s = float(power_w[at]) / 1000, (int(mask.sum()) - len(within)) * QUARTER_S
+            peak = DemandPeak(charge, name, int(start_s[at]), power_kw, share, tariff.vat_percent, unknown_s=unknown_s)
+            found.append(peak)
     return tuple(found)
 
 

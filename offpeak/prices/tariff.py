@@ -167,6 +167,15 @@ def price_of_next_mwh(tariff: Tariff, unix_s: Int64, spot: Float64 | float = np.
     return price * (1 + tariff.vat_percent / 100)
 
 
+def price_of_market(tariff: Tariff, unix_s: Int64, charged: Float64) -> Float64:
+    """Return the price of the market at which the next MWh costs that much, NaN where it does not depend on it."""
+    window = tariff.energy.table.ravel()[tariff.calendar.cells(unix_s)]
+    factor = np.array([each.factor for each in tariff.energy.windows])[window] * (1 + tariff.vat_percent / 100)
+    return np.where(factor > 0, charged - price_of_next_mwh(tariff, unix_s, 0.0), np.nan) / np.where(
+        factor > 0, factor, 1
+    )
+
+
 def tariff_series(tariff: Tariff, from_s: int, until_s: int) -> Series:
     """Return the price of the next MWh from `from_s` to `until_s` [Unix s], one interval per stretch of one price.
 

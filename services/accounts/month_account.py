@@ -9,13 +9,14 @@ from sqlalchemy import Connection
 
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, account_uses
-from offpeak.ledger.node_energy import node_energy, quarter_powers
+from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import savings_in
 from offpeak.model.time_range import TimeRange
-from offpeak.prices.bill import DemandPeak, demand_peaks
+from offpeak.prices.bill import DemandPeak
 from offpeak.prices.tariff import Tariff
 from services.accounts.account_of_savings import SavingsAccount, account_of, sum_account
+from services.accounts.power_bill import read_demand
 from services.accounts.trials import TrialResult, trial_results
 
 
@@ -59,16 +60,8 @@ def make_month_account(
         days=_cost_days(connection, span, zone),
         trials=tuple(result for result in trial_results(connection) if result.at_unix_s >= span.from_unix_s),
         assumed_price_share=assumed_share(connection, span),
-        demand=_demand_in(connection, span, tariff) if tariff and tariff.demand else (),
+        demand=read_demand(connection, span, tariff) if tariff and tariff.demand else (),
     )
-
-
-def _demand_in(connection: Connection, span: TimeRange, tariff: Tariff) -> tuple[DemandPeak, ...]:
-    """Return the peaks since the year began, by the tariff's clock, of the periods in that time."""
-    year = datetime.fromtimestamp(span.from_unix_s, tariff.calendar.zone).year
-    since_s = datetime(year, 1, 1, tzinfo=tariff.calendar.zone).timestamp()
-    start_s, power_w = quarter_powers(connection, TimeRange(since_s, span.until_unix_s))
-    return demand_peaks(tariff, start_s, power_w, span=span)
 
 
 def _cost_days(connection: Connection, span: TimeRange, zone: tzinfo) -> tuple[DayCost, ...]:

@@ -24,8 +24,7 @@ from offpeak.files import replacing
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.node_energy import node_energy, quarter_powers, spans_energy
-from offpeak.model.arrays import Float64, Int64
+from offpeak.ledger.node_energy import QuarterLoad, node_energy, quarter_load, spans_energy
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series
@@ -308,8 +307,8 @@ class PeakLoop(Loop):
         year = datetime.fromtimestamp(now_s, tariff.calendar.zone).year
         begin_s = datetime(year, 1, 1, tzinfo=tariff.calendar.zone).timestamp()
         span = TimeRange(now_s - DAY_S if self._highest else begin_s, now_s // QUARTER_S * QUARTER_S)
-        start_s, power_w = await asyncio.to_thread(_read_quarters, settings.ledger.url, span)
-        for peak in demand_peaks(tariff, start_s, power_w, span=TimeRange(now_s, now_s + 1)):
+        load = await asyncio.to_thread(_read_quarters, settings.ledger.url, span)
+        for peak in demand_peaks(tariff, load.start_s, load.power_w, span=TimeRange(now_s, now_s + 1)):
             key = peak.charge, peak.period
             self._highest[key] = max(self._highest.get(key, 0.0), 1000 * peak.power_kw)
 
@@ -324,9 +323,9 @@ class PeakLoop(Loop):
         return tuple(peak_caps(self._tariff, highest_w, settings.plan, now_s))
 
 
-def _read_quarters(url: str, span: TimeRange) -> tuple[Int64, Float64]:
+def _read_quarters(url: str, span: TimeRange) -> QuarterLoad:
     with open_ledger(url) as connection:
-        return quarter_powers(connection, span)
+        return quarter_load(connection, span)
 
 
 REPORT_INTERVAL_S = 300

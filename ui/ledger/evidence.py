@@ -23,7 +23,7 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted
 from predictors.feeds.markets import site_zone
 from services.accounts.evidence import IN_ALL, Examination, Figures, changes_in, examine_bundle, make_bundle
-from ui.ledger.text import print_table
+from ui.ledger.text import print_table, text_table
 from ui.month.subject import month_of
 from ui.progress import say_written
 
@@ -73,10 +73,7 @@ def verify_bundle(file: Path) -> None:
 
 def _figures_table(found: Examination) -> Table:
     """Return a line for accounts, nodes and savings: how many figures, how many equal, and sums as computed."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("of each")
-    for header in ("figures", "equal", "energy kWh", "cost", "CO2 kg"):
-        table.add_column(header, justify="right")
+    rows = list[tuple[str, ...]]()
     different, kinds = set(found.different), defaultdict[str, list[str]](list)
     for name in dict.fromkeys((*found.printed, *found.computed)):
         kinds[name.partition(" ")[0]].append(name)
@@ -84,8 +81,8 @@ def _figures_table(found: Examination) -> Table:
         computed = [found.computed[name] for name in names if name in found.computed and name != f"{kind} {IN_ALL}"]
         sums = [[each[key] for each in computed if each[key] is not None] for key in ("energy_kwh", "cost", "co2_kg")]
         texts = [amount_text(sum(filter(None, values)) if values else None) for values in sums]
-        table.add_row(kind, f"{len(names):,}", f"{len(names) - len(different & set(names)):,}", *texts)
-    return table
+        rows.append((kind, f"{len(names):,}", f"{len(names) - len(different & set(names)):,}", *texts))
+    return text_table(("of each", "figures", "equal", "energy kWh", "cost", "CO2 kg"), rows)
 
 
 def _text(figures: Figures, name: str) -> str:

@@ -8,7 +8,7 @@ import csv
 import io
 import json
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 
@@ -75,9 +75,18 @@ def _csv_cell(value: object) -> object:
 
 MANY = 200
 """Rows of a table that a terminal shows without wrapping its cells: laying them out would take seconds."""
-LEFT = ("day", "node", "user", "account", "partition")
 
 Record = Mapping[str, Any]
+
+
+def text_table(headers: Iterable[str], rows: Iterable[Iterable[str]], *, texts: Collection[int] = (0,)) -> Table:
+    """Return a table of printable texts; the columns of these numbers are texts, all others figures."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, header in enumerate(headers):
+        table.add_column(header, justify="left" if number in texts else "right")
+    for row in rows:
+        table.add_row(*map(printable, row))
+    return table
 
 
 def print_table(table: Table) -> None:
@@ -135,27 +144,19 @@ def _share_text(share: float) -> str:
 def records_table(kind: str, records: Sequence[Record], zone: tzinfo) -> Table:
     """Return a line a record."""
     headers, cells = KINDS[kind]
-    table = Table(*headers, box=None, pad_edge=False, header_style="bold")
-    for record in records:
-        table.add_row(*map(printable, cells(record, zone)))
-    return table
+    return text_table(headers, (cells(record, zone) for record in records), texts=range(len(headers)))
 
 
 def used_table(kind: str, groups: Sequence[str], found: Sequence[EnergyUse]) -> Table:
     """Return a table with a row for each group ("energy" or "cost"), and the total if all have one currency."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
     of_jobs = found[0].covered is None
     paid = ("cost", "unpriced kWh", "CO2 kg") if kind == "cost" else ()
-    for header in (*groups, "energy kWh", *paid, "jobs" if of_jobs else "measured"):
-        table.add_column(header, justify="left" if header in LEFT else "right")
-    for used in found:
-        table.add_row(*map(printable, used.of), *_figures(used, kind), _known(used))
+    rows = [(*used.of, *_figures(used, kind), _known(used)) for used in found]
     if len(found) > 1 and len({used.currency for used in found}) == 1:
-        names = ("total", *[""] * (len(groups) - 1))
-        table.add_row(
-            *names, *_figures(_total(found), kind), f"{sum(used.jobs for used in found):,}" if of_jobs else ""
-        )
-    return table
+        jobs = f"{sum(used.jobs for used in found):,}" if of_jobs else ""
+        rows.append(("total", *[""] * (len(groups) - 1), *_figures(_total(found), kind), jobs))
+    headers = (*groups, "energy kWh", *paid, "jobs" if of_jobs else "measured")
+    return text_table(headers, rows, texts=range(len(groups)))
 
 
 def _figures(used: EnergyUse, kind: str) -> tuple[str, ...]:

@@ -4,45 +4,38 @@ import time
 
 import typer
 
-from offpeak.files import check_writable, replacing
 from offpeak.ledger.database import open_ledger
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
 from services.accounts.month_account import make_month_account
-from ui.ledger.text import print_nothing, print_table, rows_csv
+from ui.ledger.text import print_nothing, print_table, rows_csv, text_table
 from ui.month.page import month_page
 from ui.month.subject import (
     MonthSubject,
     answer_text,
     footnotes,
-    has_savings,
     headline,
     is_empty,
     lines_of,
     method,
     month_of,
-    saved_table,
-    used_table,
+    saved_cells,
+    used_cells,
 )
-from ui.progress import say_written
+from ui.progress import write_files
 from ui.requests import MonthRequest
+
+USED = ("account", "jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg")
+SAVED = ("saved by", "energy kWh", "money", "19 of 20 cases", "CO2 kg", "basis")
 
 
 def answer(settings: Settings, wanted: MonthRequest) -> None:
     """Print the report of a month, and write page and CSV if requested."""
-    for path, example in ((wanted.html, "report.html"), (wanted.csv, "report.csv")):
-        if path:
-            check_writable(path, example=example)
     subject = month_subject(settings, wanted.month)
     _print(subject)
-    if wanted.html:
-        with replacing(wanted.html) as file:
-            file.write(month_page(subject).encode())
-    if wanted.csv:
-        with replacing(wanted.csv) as file:
-            file.write(rows_csv([dict(vars(line)) for line in subject.lines]).encode())
-    say_written(*filter(None, (wanted.html, wanted.csv)))
+    rows = [dict(vars(line)) for line in subject.lines]
+    write_files({wanted.html: lambda: month_page(subject).encode(), wanted.csv: lambda: rows_csv(rows).encode()})
 
 
 def month_subject(settings: Settings, month_text: str | None) -> MonthSubject:
@@ -61,10 +54,10 @@ def _print(subject: MonthSubject) -> None:
     if is_empty(subject):
         print_nothing(subject.month.span, subject.zone)
         return
-    print_table(used_table(subject))
+    print_table(text_table(USED, used_cells(subject)))
     typer.echo()
-    if has_savings(subject):
-        print_table(saved_table(subject))
+    if saved := saved_cells(subject):
+        print_table(text_table(SAVED, saved, texts=(0, 5)))
         typer.echo()
     typer.echo(f"{answer_text(subject)}\n")
     for line in footnotes(method(subject)):

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
+from offpeak.files import check_writable
 from offpeak.settings.file import read_values, settings_path
 from offpeak.settings.table import Settings
 from ui.options import CONFIG, option
@@ -27,20 +28,36 @@ def report(
     ] = None,
     html: Annotated[Path | None, typer.Option("--html", help="Write the report as a web page.")] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Write the figures for a spreadsheet.")] = None,
+    bill: Annotated[
+        str | None,
+        typer.Option(
+            "--bill",
+            help="Period, such as 2026, 2026-11 or 2026-11-01/2026-11-16: the power bill of the metered nodes instead.",
+        ),
+    ] = None,
     xlsx: Annotated[Path | None, typer.Option("--xlsx", help="Write the sheet of the year as a workbook.")] = None,
+    tariff: Annotated[str | None, option("prices.tariff")] = None,
     url: Annotated[str | None, option("ledger.url")] = None,
     config: CONFIG = None,
 ) -> None:
-    """Report energy use, cost and savings of a month by account, or a data centre's yearly sheet (--year).
+    """Report energy use, cost and savings of a month by account, a power bill (--bill), or a yearly sheet (--year).
 
     Each figure has its basis: measured, modelled, or entered in the section [data_centre] of the settings.
     """
     if xlsx and not year:
         raise BadInput(f"--xlsx {xlsx}: is a sheet of a year", hint="add --year 2026, or write the month with --csv")
-    settings = Settings.of(read_values(settings_path(config, os.environ), options={"ledger.url": url}))
+    if bill and (month or year):
+        raise BadInput("--bill excludes --month and --year", hint="name its period: --bill 2026-11, or --bill 2026")
+    for path, example in ((html, "report.html"), (csv, "report.csv"), (xlsx, "report.xlsx")):
+        if path:
+            check_writable(path, example=example)
+    options = {"ledger.url": url, "prices.tariff": tariff}
+    settings = Settings.of(read_values(settings_path(config, os.environ), options=options))
     # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.month.answer import answer
+    from ui.month.bill import answer_bill
     from ui.month.year import answer_year
 
-    wanted = MonthRequest(month, html, csv, year, xlsx)
-    (answer_year if year else answer)(settings, wanted)
+    (answer_bill if bill else answer_year if year else answer)(
+        settings, MonthRequest(month, html, csv, year, xlsx, bill)
+    )

@@ -8,10 +8,10 @@ from html import escape
 
 import numpy as np
 
-from offpeak.display import amount_text, money_text, range_text
+from offpeak.display import amount_text, money_text
 from offpeak.model.arrays import Float64
 from services.accounts.month_account import DayCost
-from ui.month.subject import CHANCE, SAVING_KINDS, MonthLine, MonthSubject, answer_text, headline, method, share_text
+from ui.month.subject import CHANCE, MonthSubject, answer_text, headline, method, saved_cells, used_cells
 from ui.replay.tables import NOISE
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
 
@@ -108,44 +108,23 @@ def _head(subject: MonthSubject) -> str:
 
 
 def _used(subject: MonthSubject) -> str:
-    rows = [_used_row(line) for line in subject.lines if line.kind not in SAVING_KINDS]
+    rows = [[HtmlCell(text) for text in texts] for texts in used_cells(subject)]
     if not rows:
         return section("Who used what", paragraph("The ledger has no job and no reading of that time."))
     caption = "Energy, money and CO2 of the jobs that ended, by account; and what meters say of the nodes"
     return section("Who used what", table(caption, USED, rows))
 
 
-def _used_row(line: MonthLine) -> tuple[HtmlCell, ...]:
-    parts = (line.measured_kwh, line.partly_kwh, line.modelled_kwh)
-    texts = (
-        "" if line.jobs is None else f"{line.jobs:,}",
-        amount_text(line.energy_kwh),
-        *(share_text(line, part) for part in parts),
-        money_text(line.cost, line.currency),
-        amount_text(line.co2_kg),
-    )
-    return HtmlCell(line.name), *(HtmlCell(text) for text in texts)
-
-
 def _saved(subject: MonthSubject) -> str:
     rows = [
         (
-            HtmlCell(line.name),
-            HtmlCell(amount_text(line.energy_kwh)),
-            HtmlCell(
-                money_text(line.cost, line.currency),
-                range_text(line.low, line.high),
-                NOISE if CHANCE in line.basis else "",
-            ),
-            HtmlCell(amount_text(line.co2_kg)),
-            HtmlCell("", mark=line.basis.partition(":")[0]),
+            *map(HtmlCell, (name, energy)),
+            HtmlCell(money, interval, NOISE if CHANCE in basis else ""),
+            HtmlCell(co2),
+            HtmlCell("", mark=basis.partition(":")[0]),
         )
-        for line in _savings(subject)
+        for name, energy, money, interval, co2, basis in saved_cells(subject)
     ]
     if not rows:
         return section("What was saved", paragraph("Nothing was booked."))
     return section("What was saved", table("Against all nodes on, in the site's own order", SAVINGS, rows))
-
-
-def _savings(subject: MonthSubject) -> list[MonthLine]:
-    return [line for line in subject.lines if line.kind in SAVING_KINDS]

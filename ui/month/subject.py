@@ -6,20 +6,18 @@ has its basis. The method describes how the figures were computed, for auditors.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
-from rich.table import Table
-
-from offpeak.display import amount_text, energy_text, money_text, percent_text, range_text
+from offpeak.display import amount_text, energy_text, minute_text, money_text, percent_text, range_text
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, known_sum, sum_uses
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
-from offpeak.model.time_range import TimeRange
+from offpeak.model.time_range import TimeRange, parse_range
 from offpeak.prices.bill import DemandPeak
 from offpeak.prices.tariff import Tariff
-from offpeak.text import counted, printable
+from offpeak.text import counted
 from services.accounts.account_of_savings import (
     MEASURED,
     MODELLED,
@@ -38,7 +36,7 @@ from ui.ledger.text import assumed_prices
 
 @dataclass(frozen=True)
 class Month:
-    """A month with its name, "November 2026", and its time range; the current month ends now."""
+    """A month, or another period, with its name, "November 2026", and its time range; the current one ends now."""
 
     name: str
     span: TimeRange
@@ -47,13 +45,10 @@ class Month:
 
 def month_of(text: str | None, *, now_unix_s: float, zone: tzinfo) -> Month:
     """Return the month of a text such as "2026-11", by default the last complete one; raise BadInput if invalid."""
-    now = datetime.fromtimestamp(now_unix_s, zone)
-    first = _first_day(text, zone) if text else _before(now)
-    if first.timestamp() >= now_unix_s:
-        raise BadInput(f"--month {text}: has not begun", hint=f"this month is {now:%Y-%m}")
-    after = _after(first)
-    until_s = min(after.timestamp(), now_unix_s)
-    return Month(f"{MONTHS[first.month - 1]} {first.year}", TimeRange(first.timestamp(), until_s), after > now)
+    if text is None:
+        last = datetime.fromtimestamp(now_unix_s, zone).replace(day=1) - timedelta(days=1)
+        text = f"{last:%Y-%m}"
+    return period_of(text, now_unix_s=now_unix_s, zone=zone)
 
 
 MONTHS = (
@@ -62,21 +57,29 @@ MONTHS = (
 )
 
 
-def _first_day(text: str, zone: tzinfo) -> datetime:
+def period_of(text: str, *, now_unix_s: float, zone: tzinfo, option: str = "--month") -> Month:
+    """Return the month of a text; of the option --bill a year, or dates with a slash between them, too.
+
+    Raises BadInput for anything else.
+    """
+    start, slash, end = text.partition("/")
+    is_year = option == "--bill" and "-" not in text
     try:
-        return datetime.strptime(text, "%Y-%m").replace(tzinfo=zone)
+        if slash and option == "--bill":
+            span, name = parse_range(start, end, now_unix_s=now_unix_s, zone=zone), text
+        else:
+            first = datetime.strptime(text, "%Y" if is_year else "%Y-%m").replace(tzinfo=zone)
+            months = 12 * first.year + first.month - 1 + (12 if is_year else 1)
+            after = first.replace(year=months // 12, month=months % 12 + 1)
+            span = TimeRange(first.timestamp(), after.timestamp())
+            name = str(first.year) if is_year else f"{MONTHS[first.month - 1]} {first.year}"
     except ValueError:
-        raise BadInput(f"--month {text}: is no month", hint="write it like 2026-11") from None
-
-
-def _before(now: datetime) -> datetime:
-    year, month = divmod(12 * now.year + now.month - 2, 12)
-    return datetime(year, month + 1, 1, tzinfo=now.tzinfo)
-
-
-def _after(first: datetime) -> datetime:
-    year, month = divmod(12 * first.year + first.month, 12)
-    return datetime(year, month + 1, 1, tzinfo=first.tzinfo)
+        hint = "write it like 2026-11" + (", 2026 or 2026-11-01/2026-11-16" if option == "--bill" else "")
+        raise BadInput(f"{option} {text}: is no {'period' if option == '--bill' else 'month'}", hint=hint) from None
+    if span.from_unix_s >= now_unix_s:
+        now = datetime.fromtimestamp(now_unix_s, zone)
+        raise BadInput(f"{option} {text}: has not begun", hint=f"this month is {now:%Y-%m}")
+    return Month(name, TimeRange(span.from_unix_s, min(span.until_unix_s, now_unix_s)), span.until_unix_s > now_unix_s)
 
 
 ACCOUNT, TOTAL, NODES, DEMAND, SAVED, SHADOW = "account", "jobs", "nodes", "demand", "saved", "shadow"
@@ -90,17 +93,17 @@ class MonthLine:
 
     kind: str
     name: str
-    jobs: int | None
-    energy_kwh: float | None
-    measured_kwh: float | None
-    partly_kwh: float | None
-    modelled_kwh: float | None
-    cost: float | None
-    low: float | None
-    high: float | None
-    currency: str
-    co2_kg: float | None
-    basis: str
+    jobs: int | None = None
+    energy_kwh: float | None = None
+    measured_kwh: float | None = None
+    partly_kwh: float | None = None
+    modelled_kwh: float | None = None
+    cost: float | None = None
+    low: float | None = None
+    high: float | None = None
+    currency: str = ""
+    co2_kg: float | None = None
+    basis: str = ""
 
 
 def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
@@ -117,57 +120,29 @@ def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
 
 def account_line(use: AccountUse) -> MonthLine:
     """Return the line of an account."""
-    parts = (use.measured_j, use.partly_j, use.modelled_j)
-    measured, partly, modelled = (joules / J_PER_KWH for joules in parts)
-    energy = (use.energy_j / J_PER_KWH, measured, partly, modelled)
-    cost = (use.cost, None, None, use.currency)
-    return MonthLine(ACCOUNT, use.account, use.jobs, *energy, *cost, co2_kg=_kg(use.carbon_g), basis=_basis(parts))
+    joules = (use.measured_j, use.partly_j, use.modelled_j)
+    line = MonthLine(ACCOUNT, use.account, use.jobs, cost=use.cost, currency=use.currency, basis=_basis(joules))
+    measured, partly, modelled = (each / J_PER_KWH for each in joules)
+    line = replace(line, measured_kwh=measured, partly_kwh=partly, modelled_kwh=modelled)
+    return replace(line, energy_kwh=use.energy_j / J_PER_KWH, co2_kg=_kg(use.carbon_g))
 
 
 def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     """Return the line of the metered nodes."""
     kwh = sum(node.energy_j for node in nodes) / J_PER_KWH
-    cost = known_sum(node.cost for node in nodes)
     covered = sum(node.covered or 0.0 for node in nodes) / len(nodes)
     basis = f"{MEASURED}, {percent_text(100 * covered, 1)} of the time of {len(nodes)} nodes"
-    kg = _kg(known_sum(node.carbon_g for node in nodes))
-    return MonthLine(
-        kind=NODES,
-        name="nodes with meters",
-        jobs=None,
-        energy_kwh=kwh,
-        measured_kwh=kwh,
-        partly_kwh=0.0,
-        modelled_kwh=0.0,
-        cost=cost,
-        low=None,
-        high=None,
-        currency=nodes[0].currency,
-        co2_kg=kg,
-        basis=basis,
-    )
+    line = MonthLine(NODES, "nodes with meters", measured_kwh=kwh, partly_kwh=0.0, modelled_kwh=0.0, basis=basis)
+    cost, carbon_g = (known_sum(getattr(node, name) for node in nodes) for name in ("cost", "carbon_g"))
+    return replace(line, energy_kwh=kwh, cost=cost, currency=nodes[0].currency, co2_kg=_kg(carbon_g))
 
 
 def demand_line(peak: DemandPeak, tariff: Tariff) -> MonthLine:
     """Return the line of the highest quarter-hour of the metered nodes, with the month's part of its charge."""
-    at = datetime.fromtimestamp(peak.at_s, tariff.calendar.zone)
-    name = f"{peak.charge.name} {peak.period}: {peak.power_kw:,.1f} kW on {at:%Y-%m-%d %H:%M}"
-    share = percent_text(100 * peak.share, 1)
-    return MonthLine(
-        kind=DEMAND,
-        name=name,
-        jobs=None,
-        energy_kwh=None,
-        measured_kwh=None,
-        partly_kwh=None,
-        modelled_kwh=None,
-        cost=peak.cost_with_tax,
-        low=None,
-        high=None,
-        currency=tariff.currency,
-        co2_kg=None,
-        basis=f"{MEASURED}, the highest quarter-hour of the nodes with meters; {share} of the charge for {peak.period}",
-    )
+    name = f"{peak.name}: {peak.power_kw:,.1f} kW on {minute_text(peak.at_s, tariff.calendar.zone)}"
+    share = f"{percent_text(100 * peak.share, 1)} of the charge for {peak.period}"
+    basis = f"{MEASURED}, the highest quarter-hour of the nodes with meters; {share}"
+    return MonthLine(DEMAND, name, cost=peak.cost_with_tax, currency=tariff.currency, basis=basis)
 
 
 def lever_line(saving: LeverSaving, currency: str, kind: str) -> MonthLine:
@@ -175,21 +150,9 @@ def lever_line(saving: LeverSaving, currency: str, kind: str) -> MonthLine:
     kwh = saving.energy_j / J_PER_KWH
     chance = f"; {CHANCE}" if saving.is_noise else ""
     basis = f"{saving.known or MODELLED}: {counted(saving.days, 'day')}; the last: {saving.basis}{chance}"
-    return MonthLine(
-        kind=kind,
-        name=f"{saving.name}, in shadow mode" if kind == SHADOW else saving.name,
-        jobs=None,
-        energy_kwh=kwh,
-        measured_kwh=None,
-        partly_kwh=None,
-        modelled_kwh=kwh,
-        cost=saving.cost,
-        low=saving.low,
-        high=saving.high,
-        currency=currency,
-        co2_kg=_kg(saving.carbon_g),
-        basis=basis,
-    )
+    name = f"{saving.name}, in shadow mode" if kind == SHADOW else saving.name
+    line = MonthLine(kind, name, energy_kwh=kwh, modelled_kwh=kwh, currency=currency, basis=basis)
+    return replace(line, cost=saving.cost, low=saving.low, high=saving.high, co2_kg=_kg(saving.carbon_g))
 
 
 def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:
@@ -240,46 +203,36 @@ def answer_text(subject: MonthSubject) -> str:
     return f"Saved {saving_text(saved)}." if saved.levers else "No saving is booked."
 
 
-def used_table(subject: MonthSubject) -> Table:
-    """Return a table with a row for each account, for all accounts, and for the nodes."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("account")
-    for header in ("jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg"):
-        table.add_column(header, justify="right")
-    for line in subject.lines:
-        if line.kind not in SAVING_KINDS:
-            parts = (line.measured_kwh, line.partly_kwh, line.modelled_kwh)
-            figures = (amount_text(line.energy_kwh), *(share_text(line, part) for part in parts))
-            jobs = "" if line.jobs is None else f"{line.jobs:,}"
-            table.add_row(
-                printable(line.name), jobs, *figures, money_text(line.cost, line.currency), amount_text(line.co2_kg)
-            )
-    return table
+def used_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
+    """Return the texts of each account, of all accounts, and of the nodes."""
+    return [
+        (
+            line.name,
+            "" if line.jobs is None else f"{line.jobs:,}",
+            amount_text(line.energy_kwh),
+            *(share_text(line, part) for part in (line.measured_kwh, line.partly_kwh, line.modelled_kwh)),
+            money_text(line.cost, line.currency),
+            amount_text(line.co2_kg),
+        )
+        for line in subject.lines
+        if line.kind not in SAVING_KINDS
+    ]
 
 
-def saved_table(subject: MonthSubject) -> Table:
-    """Return a table with a row for each source of savings."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("saved by")
-    for header in ("energy kWh", "money", "19 of 20 cases", "CO2 kg"):
-        table.add_column(header, justify="right")
-    table.add_column("basis")
-    for line in subject.lines:
-        if line.kind in SAVING_KINDS:
-            table.add_row(
-                line.name,
-                amount_text(line.energy_kwh),
-                money_text(line.cost, line.currency),
-                range_text(line.low, line.high),
-                amount_text(line.co2_kg),
-                line.basis,
-            )
-    return table
-
-
-def has_savings(subject: MonthSubject) -> bool:
-    """Return whether any saving was booked or replayed."""
-    return any(line.kind in SAVING_KINDS for line in subject.lines)
+def saved_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
+    """Return the texts of each source of savings: name, energy, money and its range, CO2, basis."""
+    return [
+        (
+            line.name,
+            amount_text(line.energy_kwh),
+            money_text(line.cost, line.currency),
+            range_text(line.low, line.high),
+            amount_text(line.co2_kg),
+            line.basis,
+        )
+        for line in subject.lines
+        if line.kind in SAVING_KINDS
+    ]
 
 
 def is_empty(subject: MonthSubject) -> bool:

@@ -1,20 +1,17 @@
 """Run `offpeak report --year`: the sheet of a data centre as text, page without scripts, CSV and XLSX."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, tzinfo
 from html import escape
 from importlib.util import find_spec
 from io import BytesIO
 from itertools import pairwise
-from pathlib import Path
 
 import typer
-from rich.table import Table
 
 from offpeak.display import amount_text
 from offpeak.errors import BadInput
-from offpeak.files import check_writable, replacing
 from offpeak.installation import missing_extra
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import UsePeriod
@@ -32,8 +29,8 @@ from services.accounts.data_centre_year import (
     make_sheet,
     read_year_use,
 )
-from ui.ledger.text import print_table, rows_csv
-from ui.progress import say_written
+from ui.ledger.text import print_table, rows_csv, text_table
+from ui.progress import write_files
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
 from ui.requests import MonthRequest
 
@@ -49,9 +46,6 @@ def answer_year(settings: Settings, wanted: MonthRequest) -> None:
     """Print the sheet of a year, and write page, CSV and workbook if requested."""
     if wanted.month:
         raise BadInput("--year excludes --month", hint="ask for one after the other")
-    for path, example in ((wanted.html, "year.html"), (wanted.csv, "year.csv"), (wanted.xlsx, "year.xlsx")):
-        if path:
-            check_writable(path, example=example)
     if wanted.xlsx and find_spec("openpyxl") is None:
         raise missing_extra(f"--xlsx {wanted.xlsx}", "sheets", "openpyxl")
     zone, now_unix_s = site_zone(settings.feeds.zone), time.time()
@@ -63,16 +57,14 @@ def answer_year(settings: Settings, wanted: MonthRequest) -> None:
     dates = f"{date_text(int(months[0].from_unix_s), zone)} to {date_text(int(until_unix_s) - 1, zone)}"
     headline = f"Data centre, {year}{'' if use.is_over else ', so far'}: {dates}, {zone_text(zone) or 'this machine'}"
     _print(headline, values, notes)
-    writers: dict[Path | None, Callable[[], bytes]] = {
-        wanted.html: lambda: year_page(headline, values, notes).encode(),
-        wanted.csv: lambda: rows_csv([{key: getattr(value, key) for key in COLUMNS} for value in values]).encode(),
-        wanted.xlsx: lambda: workbook(values),
-    }
-    for path, content in writers.items():
-        if path:
-            with replacing(path) as file:
-                file.write(content())
-    say_written(*filter(None, (wanted.html, wanted.csv, wanted.xlsx)))
+    rows = [{key: getattr(value, key) for key in COLUMNS} for value in values]
+    write_files(
+        {
+            wanted.html: lambda: year_page(headline, values, notes).encode(),
+            wanted.csv: lambda: rows_csv(rows).encode(),
+            wanted.xlsx: lambda: workbook(values),
+        }
+    )
 
 
 def year_months(text: str, *, now_unix_s: float, zone: tzinfo) -> tuple[int, list[UsePeriod]]:
@@ -109,21 +101,16 @@ def _by_name(values: Sequence[SheetValue], part: str) -> tuple[list[str], dict[s
 
 def _print(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) -> None:
     typer.echo(f"{headline}\n")
-    whole = Table("indicator", "symbol", "value", *COLUMNS[5:8], box=None, pad_edge=False, header_style="bold")
-    whole.columns[2].justify = "right"
-    for value in _of_part(values, DATA_CENTRE):
-        whole.add_row(value.name, value.symbol, _figure(value), value.unit, value.origin, value.basis)
-    print_table(whole)
+    of_all = [
+        (value.name, value.symbol, _figure(value), value.unit, value.origin, value.basis)
+        for value in _of_part(values, DATA_CENTRE)
+    ]
+    print_table(text_table(("indicator", "symbol", "value", *COLUMNS[5:8]), of_all, texts=(0, 1, 3, 4, 5)))
     for part in (CUSTOMER, MONTH):
         columns, rows = _by_name(values, part)
         if rows:
-            shown = Table(part, box=None, pad_edge=False, header_style="bold")
-            for column in columns:
-                shown.add_column(column, justify="right")
-            for name, row in rows.items():
-                shown.add_row(printable(name), *map(_figure, row))
             typer.echo()
-            print_table(shown)
+            print_table(text_table((part, *columns), ((name, *map(_figure, row)) for name, row in rows.items())))
     typer.echo("".join(f"\n{note}" for note in notes))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from offpeak.model.arrays import Float64
 from sim_backend.comparison.breakdown import Periods, cost_by_period, cost_periods
 from sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
-from ui.report.figure import Figure, Json, axis, line, name_text, packed, time_axis
+from ui.report.figure import Figure, Json, axis, line, name_text, packed, scatter, time_axis
 from ui.report.power_figure import PRICE_KEY
 from ui.report.subject import ReportPolicy, ReportSubject
 
@@ -109,27 +109,14 @@ def hours_figure(subject: ReportSubject) -> Figure:
 
 
 def _hour_trace(policy: ReportPolicy, value: Float64, hover: str) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name_text(policy.name),
-        "x": packed(np.arange(HOURS) + 0.5),
-        "y": packed(value),
-        "line": line(policy.key),
-        "marker": {"symbol": SYMBOLS[policy.number % len(SYMBOLS)], "size": 6},
-        "hovertemplate": hover,
-    }
+    points = packed(np.arange(HOURS) + 0.5), packed(value)
+    marker = {"symbol": SYMBOLS[policy.number % len(SYMBOLS)], "size": 6}
+    look: Json = {"mode": "lines+markers", "line": line(policy.key), "marker": marker}
+    return scatter(*points, name=policy.name, hover=hover, **look)
 
 
 def _price_trace(price: Float64, unit: str) -> Json:
     """Return the price as steps at the full hours; its points are in their middle, as those of the policies."""
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": "price",
-        "x": packed(np.concatenate([[0], np.arange(HOURS) + 0.5, [HOURS]])),
-        "y": packed(np.concatenate([price[:1], price, price[-1:]])),
-        "line": line(PRICE_KEY) | {"shape": "hvh", "width": 1.5},
-        "hovertemplate": f"%{{y:.2f}} {name_text(unit)}",
-        "yaxis": "y3",
-    }
+    x, y = np.concatenate([[0], np.arange(HOURS) + 0.5, [HOURS]]), np.concatenate([price[:1], price, price[-1:]])
+    look: Json = {"line": line(PRICE_KEY) | {"shape": "hvh", "width": 1.5}, "yaxis": "y3"}
+    return scatter(packed(x), packed(y), name="price", hover=f"%{{y:.2f}} {name_text(unit)}", **look)

@@ -82,6 +82,13 @@ def name_text(name: str) -> str:
     return escape(name, quote=False)
 
 
+def scatter(x: Json | list[float], y: Json | list[float], *, name: str = "", hover: str = "", **look: Any) -> Json:
+    """Return the line through these points; without the text `hover` it does not answer the pointer."""
+    answer = {"hovertemplate": hover} if hover else {"hoverinfo": "skip"}
+    named = {"name": name_text(name)} if name else {}
+    return {"type": "scatter", "mode": "lines", "x": x, "y": y} | named | answer | look
+
+
 def axis(title: str = "", **more: Any) -> Json:
     """Return an axis with the page's colours."""
     look = {

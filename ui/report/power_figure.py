@@ -14,7 +14,7 @@ from sim_backend.case.electricity import LaidSeries, peak_times
 from sim_backend.case.replay_case import ReplayCase
 from sim_backend.comparison.figures import BusiestWindow, extreme_pieces
 from sim_backend.nodes.power_curve import PowerCurve
-from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
+from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, scatter, time_axis
 from ui.report.subject import Calendar, ReportPolicy, ReportSubject
 
 IDLE_KEY = Key("idle nodes", "var(--idle)", is_area=True)
@@ -134,16 +134,8 @@ def peak_trace(case: ReplayCase, calendar: Calendar, window: BusiestWindow) -> J
     first = max(int(np.searchsorted(peaks.at_s, from_s, side="right")) - 1, 0)
     at_s = np.concatenate([[from_s], peaks.at_s[inside], [until_s]])
     on_peak = np.concatenate([peaks.peak[[first]], peaks.peak[inside], [Peak.OFF_PEAK]]) == Peak.ON_PEAK
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": packed(calendar.axis_ms(at_s), "f8"),
-        "y": packed(on_peak, "i1"),
-        "line": {"shape": "hv", "width": 0},
-        "fill": "tozeroy",
-        "fillcolor": ON_PEAK_KEY.colour,
-        "hoverinfo": "skip",
-    }
+    look: Json = {"line": {"shape": "hv", "width": 0}, "fill": "tozeroy", "fillcolor": ON_PEAK_KEY.colour}
+    return scatter(packed(calendar.axis_ms(at_s), "f8"), packed(on_peak, "i1"), **look)
 
 
 SHOWN_AT_FIRST_S = 28 * DAY_S
@@ -198,7 +190,7 @@ def price_trace(
     laid = subject.comparison.case.prices.laid
     edges_s, value = price_edges(laid, window)
     steps = steps_of(edges_s, value, detail)
-    look = {
+    look: Json = {
         "name": "price",
         "yaxis": "y2",
         "line": line(PRICE_KEY) | {"shape": "hv", "width": 1.2},

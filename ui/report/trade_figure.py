@@ -12,7 +12,7 @@ import numpy as np
 from offpeak.display import clock_text, percent_text
 from offpeak.model.arrays import Float64
 from sim_backend.comparison.figures import pareto_front
-from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed
+from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, scatter
 from ui.report.subject import ReportPolicy, ReportSubject
 
 CHARACTER_PX = 7.4
@@ -42,21 +42,15 @@ def label_margin_px(names: list[str]) -> int:
 
 def labels(names: list[str], heights: Float64) -> list[Json]:
     """Return the names as plotly's annotations at the right edge, at those heights of the vertical axis."""
-    look = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 6, "showarrow": False}
+    look: Json = {"xref": "paper", "x": 1, "xanchor": "left", "xshift": 6, "showarrow": False}
     return [look | {"y": y, "text": name_text(name)} for name, y in zip(names, heights.tolist(), strict=True)]
 
 
 def leaders(x: Float64, y: Float64, right: float, heights: Float64) -> Json:
     """Return the lines from the points to their labels at the right edge."""
     gap = np.full(len(x), np.nan)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": packed(np.stack([x, np.full(len(x), right), gap], axis=1).ravel()),
-        "y": packed(np.stack([y, heights, gap], axis=1).ravel()),
-        "line": {"color": "var(--rule)", "width": 1},
-        "hoverinfo": "skip",
-    }
+    points = [np.stack(each, axis=1).ravel() for each in ([x, np.full(len(x), right), gap], [y, heights, gap])]
+    return scatter(*map(packed, points), line={"color": "var(--rule)", "width": 1})
 
 
 MOST_TICKS = 6
@@ -103,7 +97,7 @@ def delay_loss(subject: ReportSubject) -> Loss:
 
 
 def _axis(title: str, ends: list[float], **more: Any) -> Json:
-    look = {"showline": True, "ticks": "outside", "fixedrange": True}
+    look: Json = {"showline": True, "ticks": "outside", "fixedrange": True}
     return axis(title, range=ends, uirevision=title, **look, **more)
 
 
@@ -168,46 +162,26 @@ def short_names(names: list[str]) -> list[str]:
 def _possible(loss: Loss, possible: Float64) -> Json:
     order = np.argsort(loss.value, kind="stable")
     y = possible[order]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": packed(np.concatenate([[loss.left], loss.value[order], [loss.right]])),
-        "y": packed(np.concatenate([y[:1], y, y[-1:]])),
-        "line": line(POSSIBLE_KEY) | {"width": 1.5},
-        "hoverinfo": "skip",
-    }
+    x = np.concatenate([[loss.left], loss.value[order], [loss.right]])
+    y = np.concatenate([y[:1], y, y[-1:]])
+    return scatter(packed(x), packed(y), line=line(POSSIBLE_KEY) | {"width": 1.5})
 
 
 def _front(loss: Loss, saved: Float64) -> Json:
     front = pareto_front(loss.value, saved)
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": packed(np.append(loss.value[front], loss.right)),
-        "y": packed(np.append(saved[front], saved[front[-1:]])),
-        "line": line(FRONT_KEY) | {"shape": "hv", "width": 1.5},
-        "hoverinfo": "skip",
-    }
+    x, y = np.append(loss.value[front], loss.right), np.append(saved[front], saved[front[-1:]])
+    return scatter(packed(x), packed(y), line=line(FRONT_KEY) | {"shape": "hv", "width": 1.5})
 
 
 def _points(subject: ReportSubject, loss: Loss, saved: Float64) -> Json:
     cycles = np.array([policy.sleep.figures.power_cycles_per_node_day for policy in subject.policies])
     size = SMALLEST_PX + GROWTH_PX * np.sqrt(cycles / max(float(cycles.max()), 1e-9))
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": packed(loss.value),
-        "y": packed(saved),
-        "text": [_point_text(policy) for policy in subject.policies],
-        "marker": {
-            "size": packed(size),
-            "color": [policy.key.colour for policy in subject.policies],
-            "symbol": [SYMBOLS[policy.number % len(SYMBOLS)] for policy in subject.policies],
-            "line": {"width": 1, "color": "var(--page)"},
-            "opacity": 1,
-        },
-        "hovertemplate": "%{text}<extra></extra>",
-    }
+    colours = [policy.key.colour for policy in subject.policies]
+    symbols = [SYMBOLS[policy.number % len(SYMBOLS)] for policy in subject.policies]
+    edge = {"width": 1, "color": "var(--page)"}
+    marker = {"size": packed(size), "color": colours, "symbol": symbols, "line": edge, "opacity": 1}
+    look: Json = {"mode": "markers", "text": [_point_text(policy) for policy in subject.policies], "marker": marker}
+    return scatter(packed(loss.value), packed(saved), hover="%{text}<extra></extra>", **look)
 
 
 def _point_text(policy: ReportPolicy) -> str:

@@ -11,7 +11,7 @@ from sim_backend.comparison.figures import cumulative_share
 from sim_backend.comparison.outcome import sleep_delay_s
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.node_log import power_cycles
-from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
+from ui.report.figure import Figure, Json, Key, axis, line, packed, scatter, time_axis
 from ui.report.subject import ReportPolicy, ReportSubject
 
 SHORTEST_S = 1
@@ -55,15 +55,8 @@ def _share(seconds: Int64, shown_until_s: int) -> tuple[Float64, Float64]:
 
 
 def _trace(policy: ReportPolicy, x_s: Float64, share: Float64) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name_text(policy.name),
-        "x": packed(x_s, "f8"),
-        "y": packed(100 * share),
-        "line": line(policy.key) | {"shape": "hv"},
-        "hovertemplate": "%{y:.1f} % of the jobs",
-    }
+    look: Json = {"line": line(policy.key) | {"shape": "hv"}}
+    return scatter(packed(x_s, "f8"), packed(100 * share), name=policy.name, hover="%{y:.1f} % of the jobs", **look)
 
 
 def _time_axis(title: str, shown_until_s: int, hover: str) -> Json:
@@ -151,28 +144,14 @@ def _middles(subject: ReportSubject) -> Json:
 
 
 def _week_trace(policy: ReportPolicy, middle: Json, value: Float64, hover: str) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if len(value) < MARKED_BELOW else "lines",
-        "name": name_text(policy.name),
-        "x": middle,
-        "y": packed(value),
-        "line": line(policy.key) | {"width": 1.5},
-        "marker": {"size": 4},
-        "hovertemplate": hover,
-    }
+    mode = "lines+markers" if len(value) < MARKED_BELOW else "lines"
+    look: Json = {"mode": mode, "line": line(policy.key) | {"width": 1.5}, "marker": {"size": 4}}
+    return scatter(middle, packed(value), name=policy.name, hover=hover, **look)
 
 
 def _sla_trace(subject: ReportSubject, sla: float) -> Json:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "x": subject.calendar.axis_range(subject.comparison.begin_s, subject.comparison.until_s),
-        "y": [sla, sla],
-        "line": line(SLA_KEY) | {"width": 1.2},
-        "hoverinfo": "skip",
-        "yaxis": "y2",
-    }
+    times = subject.calendar.axis_range(subject.comparison.begin_s, subject.comparison.until_s)
+    return scatter(times, [sla, sla], line=line(SLA_KEY) | {"width": 1.2}, yaxis="y2")
 
 
 MOST_NODES = 500
@@ -215,12 +194,6 @@ def cycles_a_day(subject: ReportSubject, policy: ReportPolicy) -> Float64:
 def _cycle_trace(subject: ReportSubject, policy: ReportPolicy) -> Json:
     cycles = cycles_a_day(subject, policy)
     shown = np.unique(np.linspace(0, len(cycles) - 1, min(len(cycles), MOST_NODES)).astype(np.int64))
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": name_text(policy.name),
-        "x": packed(np.append(shown, len(cycles)), "i4"),
-        "y": packed(np.append(cycles[shown], cycles[-1])),
-        "line": line(policy.key) | {"shape": "hv"},
-        "hovertemplate": "%{y:.2f} a day",
-    }
+    points = packed(np.append(shown, len(cycles)), "i4"), packed(np.append(cycles[shown], cycles[-1]))
+    look: Json = {"line": line(policy.key) | {"shape": "hv"}}
+    return scatter(*points, name=policy.name, hover="%{y:.2f} a day", **look)

@@ -210,6 +210,65 @@ def test_the_demand_charge_of_the_month_is_a_line_of_its_own(url: str, offpeak: 
     assert name in (tmp_path / "o.html").read_text()
 
 
+TARIFF = """currency = "EUR"
+zone = "Europe/Berlin"
+vat_percent = 19
+[[energy]]
+name = "flat"
+price = "90EUR/MWh"
+[[levy]]
+name = "electricity tax"
+price = "20.5EUR/MWh"
+[[demand]]
+price = "8EUR/kW"
+per = "month"
+"""
+
+
+def test_the_bill_of_a_month(url: str, offpeak: Offpeak, golden: Callable[[str, str], None], tmp_path: Path) -> None:
+    (tmp_path / "tariff.toml").write_text(TARIFF)
+    args = ("report", "--tariff", "tariff.toml", "--ledger", url, "--csv", "bill.csv", "--html", "bill.html")
+    done = offpeak(*args, "--bill", "2023-05")
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("bill.txt", "\n".join(line.rstrip() for line in done.stdout.splitlines()) + "\n")
+    with (tmp_path / "bill.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["name"] for row in rows] == ["energy flat", "electricity tax", "demand 2023-05", "tax 19 %"]
+    energy, levy, demand, tax = (float(row["cost"]) for row in rows)
+    assert (energy, levy) == (round(14.4 * 0.09, 2), round(14.4 * 0.0205, 2))
+    assert demand == pytest.approx(peak_kw(url) * 8, abs=0.005)
+    assert tax == pytest.approx((energy + levy + demand) * 0.19, abs=0.005)
+    assert rows[2]["highest_at"].startswith("2023-05-")
+    total = f"{energy + levy + demand + tax:,.2f} EUR"
+    for text in (done.stdout, (tmp_path / "bill.html").read_text()):
+        assert total in text
+    half = offpeak(*args, "--bill", "2023-05-01/2023-05-16")
+    assert "2023-05-01/2023-05-16: 2023-05-01 00:00 to 2023-05-16 00:00, Europe/Berlin" in half.stdout
+    year = offpeak(*args, "--bill", "2023")
+    assert "Power bill, 2023: 2023-01-01 00:00 to 2024-01-01 00:00" in year.stdout
+    assert "demand 2023-05" in year.stdout
+
+
+@pytest.mark.parametrize(
+    ("period", "more", "problem"),
+    [
+        ("2023-05", (), "--bill: no tariff is set"),
+        ("May", ("--tariff", "on=1EUR/kWh,off=1EUR/kWh"), "--bill May: is no period"),
+        ("3023", ("--tariff", "on=1EUR/kWh,off=1EUR/kWh"), "--bill 3023: has not begun"),
+        ("2023-06-01/2023-05-01", ("--tariff", "on=1EUR/kWh,off=1EUR/kWh"), "is not after the start"),
+        ("2023", ("--month", "2023-05"), "--bill excludes --month and --year"),
+        ("2023", ("--xlsx", "b.xlsx"), "--xlsx b.xlsx: is a sheet of a year"),
+    ],
+)
+def test_a_bill_that_cannot_be_made(
+    url: str, offpeak: Offpeak, period: str, more: tuple[str, ...], problem: str
+) -> None:
+    done = offpeak("report", "--bill", period, *more, "--ledger", url)
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert "hint:" in done.stderr
+
+
 def peak_kw(url: str) -> float:
     """Return the highest sum of the means of all nodes in a quarter-hour."""
     with open_ledger(url) as connection:
