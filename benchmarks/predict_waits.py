@@ -9,7 +9,7 @@ from benchmarks.bars import Measured
 from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
-from power.whatif.simulation import simulate_waits_s
+from power.whatif import simulate_waits_s
 from predictors.scores import WaitExam, wait_exam
 from predictors.waits.questions import NO_JOB, WaitQuestions
 from predictors.waits.registry import WaitPredictor, wait_predictors

@@ -1,4 +1,4 @@
-"""One what-if of a full machine with a long queue: the whole curve, and the decision from it."""
+"""One what-if of a full machine with a long queue: the decision that tries the whole curve."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from power.capacity.online_simulation import chosen, simulate_all_offers
+from power.capacity.online_simulation import find_ols_units
 
 NOW_S = 1_000_000
 DAY_S = 86_400
@@ -20,8 +20,8 @@ def whatif_benchmarks() -> Iterator[Measured]:
     """Measure an OLS decision that tries every number of nodes."""
     for nodes, queued, bar_ms in ((1_000, 5_000, 20.0), (10_000, 50_000, 300.0)):
         snapshot = busy_machine(nodes, queued)
-        took_ms = 1000 * best_s(lambda of=snapshot: chosen(simulate_all_offers(of), SLA_THAT_NOTHING_KEEPS), ROUNDS)  # type: ignore[misc]
-        tried = len(simulate_all_offers(snapshot))
+        took_ms = 1000 * best_s(lambda of=snapshot: find_ols_units(of, SLA_THAT_NOTHING_KEEPS), ROUNDS)  # type: ignore[misc]
+        tried = len(find_ols_units(snapshot, SLA_THAT_NOTHING_KEEPS).tried)
         what = f"what-if, {nodes:,} nodes, {queued:,} queued, {RUNNING} running, {tried} numbers of nodes"
         yield Measured(what, took_ms, "ms", bar_ms, False, "random jobs")
 

@@ -22,7 +22,6 @@ MODULES = {
     "study": "ui.replay.command",
     "estimate": "ui.estimate.command",
     "generate": "ui.replay.command",
-    "whatif": "ui.replay.command",
     "prices": "ui.prices.command",
     "score": "ui.forecast.command",
     "nodes": "ui.nodes.command",

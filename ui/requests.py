@@ -54,7 +54,6 @@ class JobForecastRequest:
     models: Path | None
     lenient: bool
     as_json: bool
-    state: Path | None = None
 
 
 @dataclass(frozen=True)

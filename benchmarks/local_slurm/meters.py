@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from benchmarks.local_slurm.node import LocalCluster, PoweredNode
 from benchmarks.local_slurm.processes import free_udp_port
+from sim_backend.virtual.machine_room import SnmpAgent
 from sim_backend.virtual.pdu import MeteredLoad, VirtualPdu
 from sim_backend.virtual.room_plan import OUTLETS, PduLogins
-from sim_backend.virtual.snmp_agent import SnmpAgent
 
 
 @dataclass(frozen=True)

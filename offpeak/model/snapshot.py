@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.model.arrays import Float64, FrozenColumns, Int64
+from offpeak.model.arrays import FrozenColumns, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import DEPTHS, FAILED, asleep, coming_up, going_down
 
@@ -47,14 +47,13 @@ class QueuedJobs(FrozenColumns):
     """Jobs that wait, as columns in the order of the queue. `estimate_s` is the user's or a prediction.
 
     `latest_end_s` is when a job with a green SLA, whose owner allows a delay, must have ended; NEVER for all others,
-    and for all jobs if it is not given. `node_power_w` is the draw per unit [W], 0 if it is not known.
+    and for all jobs if it is not given.
     """
 
     size: Int64
     submit_s: Int64
     estimate_s: Int64
     latest_end_s: Int64 = field(default_factory=no_rows)
-    node_power_w: Float64 = field(default_factory=lambda: np.empty(0))
 
     @staticmethod
     def expected_run(predicted_s: int, limit_s: int) -> int:
@@ -64,8 +63,6 @@ class QueuedJobs(FrozenColumns):
     def __post_init__(self) -> None:
         if not len(self.latest_end_s):
             object.__setattr__(self, "latest_end_s", np.full(len(self.size), NEVER))
-        if not len(self.node_power_w):
-            object.__setattr__(self, "node_power_w", np.zeros(len(self.size)))
         super().__post_init__()
 
     @property
@@ -80,7 +77,6 @@ class Snapshot(FrozenColumns):
 
     Per node: `node_state` (int8, as in offpeak.model.node_states), and `ready_s`, when the transition that is under way
     is expected to end (`now_s` where none is). `wake_s` is how long a node takes to leave each depth, by depth number.
-    From `peak_from_s[i]` on the price is in state `peak[i]`, a `Peak`; before, and without rows, it is unknown.
     """
 
     now_s: int
@@ -90,8 +86,6 @@ class Snapshot(FrozenColumns):
     wake_s: tuple[int, ...]
     running: RunningJobs
     queued: QueuedJobs
-    peak_from_s: Int64 = field(default_factory=no_rows)
-    peak: NDArray[np.int8] = field(default_factory=lambda: np.empty(0, dtype=np.int8))
 
     @cached_property
     def usable_units(self) -> int:

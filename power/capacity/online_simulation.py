@@ -5,8 +5,6 @@ section 3.3.1: start at the fewest possible units and halve the distance to all 
 larger than the SLA. The policy decides once a period. Its argument is the period, "1h", or period and SLA, "1h:50".
 """
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
@@ -16,8 +14,7 @@ from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.text import counted
 from plugin.capacity.policies import capacity_rules, constant_schedule, idle_before_depth_s, used_depths
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
-from plugin.window_policy import EXTERNAL
-from power.whatif.simulation import EASY_POLICY, WhatIfPlan, check_units, simulate_units
+from power.whatif import EASY_POLICY, WhatIfPlan, check_units, simulate_units
 from sim_backend.replay.policy import Policy
 
 
@@ -56,23 +53,6 @@ def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, policy: Poli
         if tried[-1].slowdown <= sla:
             break
     return OlsDecision(sla, tuple(tried))
-
-
-def simulate_all_offers(snapshot: Snapshot, *, policy: Policy = EASY_POLICY) -> tuple[WhatIfPlan, ...]:
-    """Return the plan for every number of units that OLS may try, fewest first, computed on all cores.
-
-    A policy from outside is Python that need not stand threads: one plan after the other.
-    """
-    workers = 1 if policy.rules.policy == EXTERNAL else os.cpu_count()
-    with ThreadPoolExecutor(workers) as threads:
-        return tuple(threads.map(lambda units: simulate_units(snapshot, units, policy=policy), list_offers(snapshot)))
-
-
-def chosen(plans: tuple[WhatIfPlan, ...], sla: float = DEFAULT_SLA) -> OlsDecision:
-    """Return the decision of `find_ols_units` from precomputed plans. Raises BadInput for an SLA below 1."""
-    check_sla(sla)
-    kept = [plan.slowdown <= sla for plan in plans]
-    return OlsDecision(sla, plans[: kept.index(True) + 1] if any(kept) else plans)
 
 
 def check_sla(sla: float) -> None:

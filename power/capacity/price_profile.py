@@ -16,7 +16,7 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_depths
 from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacityRules, DepthTable
-from power.whatif.simulation import EASY_POLICY
+from power.whatif import EASY_POLICY
 from sim_backend.engine.state import SchedulingRules
 from sim_backend.replay.powered import depth_table
 

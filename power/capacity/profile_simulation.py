@@ -1,6 +1,6 @@
 """The what-if of a profile: runs the engine with sleeping nodes on from a snapshot and charges energy by prices.
 
-Jobs run as in power.whatif.simulation. While fewer units are on offer than are usable, jobs with a green SLA are queued
+Jobs run as in power.whatif. While fewer units are on offer than are usable, jobs with a green SLA are queued
 behind all others, except those that would then end too late.
 
 Nodes are equal, so it is unknown and irrelevant which job holds which node. Here they are numbered: nodes that are up
@@ -24,7 +24,7 @@ from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_integrals import integrals
 from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
-from power.whatif.simulation import WhatIfPlan, check_units, make_whatif_plan
+from power.whatif import WhatIfPlan, check_units, make_whatif_plan
 from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
 from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
 from sim_backend.engine.running_jobs import resumed_state
@@ -215,7 +215,7 @@ def charge_plan(
 
 @dataclass(frozen=True, eq=False)
 class ProfilePlan:
-    """The result of the engine for a snapshot under a profile; start and end as in power.whatif.simulation.WhatIfPlan.
+    """The result of the engine for a snapshot under a profile; start and end as in power.whatif.WhatIfPlan.
 
     `slowdown` is the mean over the jobs without a green SLA, 1 without such jobs, `mean_wait_s` the mean over all jobs.
     `late_s` is by how much each queued job ends after its latest end. `cost` is in the prices' currency.

@@ -28,7 +28,7 @@ from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.live.node_types import find_types
 from power.live.pool_state import expected_end_of, expected_run_of, holds_nodes, is_waiting
-from power.whatif.simulation import EASY_POLICY
+from power.whatif import EASY_POLICY
 from sim_backend.engine.state import NOT_YET
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.replay import rules_of

@@ -7,16 +7,143 @@ import asyncio
 import errno
 import random
 import signal
+import time
+import uuid
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Any
+
+from pysnmp.carrier.asyncio.dgram.udp import DOMAIN_NAME, UdpTransport
+from pysnmp.entity import config
+from pysnmp.entity.engine import SnmpEngine
+from pysnmp.entity.rfc3413.cmdrsp import (
+    BulkCommandResponder,
+    GetCommandResponder,
+    NextCommandResponder,
+    SetCommandResponder,
+)
+from pysnmp.entity.rfc3413.context import SnmpContext
+from pysnmp.proto.rfc1902 import Integer32, ObjectIdentifier, OctetString, TimeTicks
+from pysnmp.proto.rfc1905 import endOfMibView, noSuchInstance
+from pysnmp.smi.error import NotWritableError
 
 from offpeak.errors import BadInput
-from sim_backend.virtual.node import BmcUser, Clock, LiveNode, VirtualBmc, VirtualNode, clock_of
-from sim_backend.virtual.pdu import VirtualPdu
+from offpeak.process import separate_snmp_random_numbers
+from sim_backend.virtual.node import NAMESPACE, BmcUser, Clock, LiveNode, VirtualBmc, VirtualNode, clock_of
+from sim_backend.virtual.pdu import UPTIME, Oid, Rows, Value, VirtualPdu, apc_rows
 from sim_backend.virtual.rmcp.server import serve
-from sim_backend.virtual.room_plan import OUTLETS, RoomLogins, RoomPlan
-from sim_backend.virtual.snmp_agent import SnmpAgent
+from sim_backend.virtual.room_plan import OUTLETS, PduLogins, RoomLogins, RoomPlan
+
+V1, V2C, V3 = 1, 2, 3
+EVERYTHING = (1, 3, 6)
+APC_ENGINE = b"\x80\x00\x01\x3e\x05"
+"""How engine identities of that maker begin (RFC 3411, section 5)."""
+BOOTS_SINCE_UNIX_S = 1_700_000_000
+AUTHENTICATIONS = {"SHA": config.USM_AUTH_HMAC96_SHA, "SHA-256": config.USM_AUTH_HMAC192_SHA256}
+
+
+class SnmpAgent:
+    """Answers for one PDU from `start` until `close`."""
+
+    def __init__(self, pdu: VirtualPdu, logins: PduLogins) -> None:
+        self._pdu = pdu
+        separate_snmp_random_numbers()
+        self._engine = SnmpEngine()
+        _name(self._engine, pdu.name)
+        _admit(self._engine, logins)
+        context = SnmpContext(self._engine)
+        context.unregister_context_name(b"")
+        context.register_context_name(b"", _Objects(apc_rows(pdu)))
+        for responder in (GetCommandResponder, NextCommandResponder, BulkCommandResponder, SetCommandResponder):
+            responder(self._engine, context)
+
+    async def start(self, host: str, port: int) -> None:
+        """Listen; OSError if the address cannot be had."""
+        transport = UdpTransport()
+        loop = asyncio.get_running_loop()
+        await loop.create_datagram_endpoint(lambda: _Gate(self._pdu, transport), local_addr=(host, port))
+        config.add_transport(self._engine, DOMAIN_NAME, transport)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._engine.close_dispatcher()
+
+
+class _Gate(asyncio.DatagramProtocol):
+    """Passes nothing on to pysnmp while the PDU is silent."""
+
+    def __init__(self, pdu: VirtualPdu, transport: Any) -> None:
+        self._pdu = pdu
+        self._behind = transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._behind.connection_made(transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        if not self._pdu.faults.silent:
+            self._behind.datagram_received(data, addr)
+
+
+class _Objects:
+    """Looks up objects for pysnmp's responders. `acFun` decides whether the client may read."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._oids = sorted(rows)
+
+    def read_variables(self, *requested: Any, **context: Any) -> list[Any]:
+        _check(requested, context)
+        return [(name, self._value(tuple(name))) for name, _ in requested]
+
+    def read_next_variables(self, *requested: Any, **context: Any) -> list[Any]:
+        _check(requested, context)
+        return [self._next(tuple(name)) for name, _ in requested]
+
+    def write_variables(self, *requested: Any, **_: Any) -> list[Any]:
+        raise NotWritableError(name=requested[0][0], idx=0)
+
+    def _value(self, oid: Oid) -> Any:
+        return _typed(oid, self._rows[oid]()) if oid in self._rows else noSuchInstance
+
+    def _next(self, oid: Oid) -> tuple[Any, Any]:
+        place = bisect_right(self._oids, oid)
+        if place == len(self._oids):
+            return ObjectIdentifier(oid), endOfMibView
+        found = self._oids[place]
+        return ObjectIdentifier(found), self._value(found)
+
+
+def _check(requested: Any, context: dict[str, Any]) -> None:
+    # Access is the same for all objects: one check is enough.
+    context["acFun"]("read", (requested[0][0], None), idx=0, **context)
+
+
+def _typed(oid: Oid, value: Value) -> Any:
+    if isinstance(value, int):
+        return TimeTicks(value) if oid == UPTIME else Integer32(value)
+    return OctetString(value) if isinstance(value, str) else ObjectIdentifier(value)
+
+
+def _admit(engine: SnmpEngine, logins: PduLogins) -> None:
+    config.add_v1_system(engine, "readers", logins.community)
+    for version in (V1, V2C):
+        config.add_vacm_user(engine, version, "readers", "noAuthNoPriv", EVERYTHING)
+    for user in logins.users:
+        keys = AUTHENTICATIONS[user.authentication], user.password, config.USM_PRIV_CFB128_AES, user.privacy_password
+        config.add_v3_user(engine, user.name, *keys)
+        config.add_vacm_user(engine, V3, user.name, "authPriv", EVERYTHING)
+
+
+def _name(engine: SnmpEngine, pdu: str) -> None:
+    """Give the engine an identity of its own, and a count of its starts that rises (RFC 3414, section 2.2)."""
+    # Handed to its constructor, the identity would leave files on disk.
+    identity, boots = engine.get_mib_builder().import_symbols("__SNMP-FRAMEWORK-MIB", "snmpEngineID", "snmpEngineBoots")
+    identity.syntax = identity.syntax.clone(APC_ENGINE + uuid.uuid5(NAMESPACE, pdu).bytes[:8])
+    engine.snmpEngineID = identity.syntax
+    boots.syntax = boots.syntax.clone(int(time.time()) - BOOTS_SINCE_UNIX_S)
+
 
 LISTEN_HINTS = {
     errno.EACCES: "ports below 1024 are for root: choose one above",

@@ -24,7 +24,7 @@ from offpeak.settings.replay import SchedulingSettings
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TargetFunction
 from power.capacity.online_simulation import list_offers
 from power.capacity.registry import make_capacity_policy
-from power.whatif.simulation import WhatIfPlan, simulate_units
+from power.whatif import WhatIfPlan, simulate_units
 from sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, sleep_figures
 from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.powered import PoweredMachine, replay_powered

@@ -22,7 +22,7 @@ from offpeak.model.job_power import ASSUMED_POWER
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import MachineSettings, SchedulingSettings
 from offpeak.text import counted
-from power.whatif.simulation import simulate_waits_s
+from power.whatif import simulate_waits_s
 from predictors.job_power import POWER_PREDICTORS, readings_w
 from predictors.port import Predictor
 from predictors.run_times import RUN_TIME_PREDICTORS, boosted_run_time

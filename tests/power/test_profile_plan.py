@@ -13,7 +13,7 @@ from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, asleep, coming_up
 from power.capacity.price_profile import JOB_UTILISATION, OfferProfile, offer_everything
 from power.capacity.profile_simulation import ProfileSimulation
-from power.whatif.simulation import simulate_units
+from power.whatif import simulate_units
 
 JOB_W = QUICK.running_w(JOB_UTILISATION)
 J_PER_MWH = 3.6e9

@@ -12,11 +12,13 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from power.whatif.simulation import DISCIPLINES, find_policy, simulate_units
+from offpeak.settings.replay import SchedulingSettings
+from power.whatif import simulate_units
 from sim_backend.engine.advance import advance
 from sim_backend.engine.state import NEVER
+from sim_backend.replay.policy import parse_policy
 
-disciplines = st.sampled_from(sorted(DISCIPLINES))
+disciplines = st.sampled_from(["best-fit", "easy", "fcfs", "first-fit"])
 OFF_NODE = asleep(OFF)
 
 
@@ -28,7 +30,7 @@ def offered(data, snapshot: Snapshot) -> int:
 
 @given(snapshots(), disciplines, st.data())
 def test_the_plain_scheduler_starts_every_queued_job_in_the_same_second(snapshot, discipline, data):
-    units, policy = offered(data, snapshot), find_policy(discipline)
+    units, policy = offered(data, snapshot), parse_policy(discipline, SchedulingSettings())
     plan = simulate_units(snapshot, units, policy=policy)
     queued = plan.start_s[len(snapshot.running.size) :]
     assert queued.tolist() == plain_starts(snapshot, units, policy.rules)
@@ -37,7 +39,7 @@ def test_the_plain_scheduler_starts_every_queued_job_in_the_same_second(snapshot
 @given(snapshots(), disciplines, st.data())
 def test_nothing_starts_before_now_and_no_more_units_are_held_than_are_on_offer(snapshot, discipline, data):
     units = offered(data, snapshot)
-    plan = simulate_units(snapshot, units, policy=find_policy(discipline))
+    plan = simulate_units(snapshot, units, policy=parse_policy(discipline, SchedulingSettings()))
     running = len(snapshot.running.size)
     assert (plan.start_s[running:] >= NOW_S).all()
     size = np.concatenate([snapshot.running.size, snapshot.queued.size])
@@ -60,7 +62,7 @@ def test_the_means_are_those_of_each_job(snapshot, data):
 
 @given(logs(shortest_s=1), disciplines, st.integers(0, 200))
 def test_with_everything_awake_it_goes_on_as_the_replay_does(log, discipline, second):
-    rules = PLAIN._replace(discipline=find_policy(discipline).rules.discipline)
+    rules = PLAIN._replace(discipline=parse_policy(discipline, SchedulingSettings()).rules.discipline)
     second += int(log.jobs.submit_s[0])
     log = log.with_exact_estimates()
     log = replace(log, jobs=log.jobs.take(log.jobs.submit_s <= second), node_power_w=log.node_power_w)
@@ -143,9 +145,3 @@ def test_a_job_wider_than_what_has_not_failed_is_bad_input():
     snapshot = snapshot_of(queued=[(2, NOW_S, 60)], node_state=[ACTIVE, FAILED])
     with pytest.raises(BadInput, match="jobs need 2 units and 1 are usable"):
         simulate_units(snapshot, 2)
-
-
-def test_an_unknown_discipline_is_bad_input():
-    with pytest.raises(BadInput) as caught:
-        find_policy("eazy")
-    assert caught.value.hint.startswith("did you mean easy?")

@@ -66,7 +66,7 @@ def test_the_log_the_replay_the_seed_and_the_code_count(experiment: PricingExper
         ),
         (
             online_simulation.RUN,
-            {"power/whatif/simulation.py", "sim_backend/engine/power.py", "studies/online_simulation/run.py"},
+            {"power/whatif.py", "sim_backend/engine/power.py", "studies/online_simulation/run.py"},
         ),
         (
             single_site.RUN,

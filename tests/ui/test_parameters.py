@@ -86,7 +86,7 @@ def test_no_option_of_any_command_takes_an_empty_value(capsys: pytest.CaptureFix
     assert {("estimate", "--prices"), ("simulate", "--report"), ("ledger", "prune", "--ledger")} <= set(options)
 
 
-@pytest.mark.parametrize(("command", "name"), [("estimate", "log"), ("simulate", "trace"), ("whatif", "STATE.json")])
+@pytest.mark.parametrize(("command", "name"), [("estimate", "log"), ("simulate", "trace")])
 def test_an_empty_file_name_is_no_folder(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, ""]) == 2
     first, hint = capsys.readouterr().err.splitlines()

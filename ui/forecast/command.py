@@ -49,10 +49,6 @@ MODELS = Annotated[
     Path | None,
     typer.Option("--models", help="Folder of learned models: the next run learns only new jobs.", show_default=False),
 ]
-STATE = Annotated[
-    Path | None,
-    typer.Option("--state", help="State file of the current queue [default: the log's end].", show_default=False),
-]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
 LENIENT = Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")]
 NODES = Annotated[int | None, option("machine.nodes")]
@@ -109,35 +105,7 @@ def _about_a_job(quantity: str, meaning: str) -> None:
 
 _about_a_job("runtime", "Forecast the run time of a job from similar jobs.")
 _about_a_job("power", "Forecast the power of a job from similar jobs.")
-
-
-@forecast.command("wait", cls=PlainCommand)
-def wait(
-    size: SIZE,
-    estimate: ESTIMATE,
-    log: LOG = None,
-    user: USER = None,
-    group: GROUP = None,
-    queue: QUEUE = None,
-    name: NAME = None,
-    state: STATE = None,
-    days: DAYS = None,
-    models: MODELS = None,
-    nodes: NODES = None,
-    time_zone: TIME_ZONE = None,
-    lenient: LENIENT = False,
-    as_json: JSON = False,
-    config: CONFIG = None,
-) -> None:
-    """Forecast how long a job would wait if it were submitted now."""
-    job = ForecastJob(size, estimate, user, group, queue, name)
-    settings = _settings(nodes, time_zone, config)
-    from ui.forecast.job_answer import answer_wait
-
-    answer_wait(
-        settings,
-        JobForecastRequest(job=job, log=log, days=days, models=models, lenient=lenient, as_json=as_json, state=state),
-    )
+_about_a_job("wait", "Forecast how long a job would wait if it were submitted now.")
 
 
 def _settings(nodes: int | None, time_zone: str | None, config: Path | None) -> Settings:

@@ -17,8 +17,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
-from power.whatif.simulation import simulate_waits_s
-from power.whatif.snapshot_file import read_snapshot
+from power.whatif import simulate_waits_s
 from predictors.job_history import jobs_at_submission, stable_code, with_stable_codes
 from predictors.job_power import DeclaredPower, boosted_power, power_history
 from predictors.port import ModelOrigin, Prediction, Predictor, load_model, save_model
@@ -186,18 +185,15 @@ def answer_power(settings: Settings, request: JobForecastRequest) -> None:
     _answer_quantity(PredictedQuantity(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
 
-BY_COMMAND = {"runtime": answer_run_time, "power": answer_power}
-
-
 def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
     """Print how long the job would wait."""
-    log = _log(settings, request)
-    state, job = read_snapshot(request.state) if request.state else None, request.job
-    usable = state.usable_units if state else log.units
-    if job.size > usable:
-        raise BadInput(f"a job of {job.size:,} cannot run on the {usable:,} that are usable", hint="a smaller --size")
+    log, job = _log(settings, request), request.job
+    if job.size > log.units:
+        raise BadInput(
+            f"a job of {job.size:,} cannot run on the {log.units:,} that are usable", hint="a smaller --size"
+        )
     expected_s = expected_run_s(log, SELDOM)
-    snapshot = state or _state_at_the_end(log, expected_s)
+    snapshot = _state_at_the_end(log, expected_s)
     exam = waits_of(log, expected_s)
     question = if_submitted_now(
         snapshot, size=job.size, estimate_s=_estimate_s(job), user=stable_code(job.user), queue=stable_code(job.queue)
@@ -206,6 +202,9 @@ def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
     _answer_quantity(
         PredictedQuantity(WAIT, exam, log.start_s, (wait_arbiter,), wait_arbiter.members), request, log, question
     )
+
+
+BY_COMMAND = {"runtime": answer_run_time, "power": answer_power, "wait": answer_wait}
 
 
 def _log(settings: Settings, request: JobForecastRequest) -> LogFile:

@@ -1,24 +1,205 @@
 """Run `offpeak plan`: print the plan as a table or JSON, write its page, and with --apply carry it out."""
 
 import json
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from html import escape
+from pathlib import Path
 
+import numpy as np
 import typer
 
+from offpeak.display import power_text, watts_text
 from offpeak.errors import BadInput, BadSetting
-from offpeak.model.local_time import machine_zone
+from offpeak.files import replacing
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import DAY_S
+from offpeak.model.local_time import machine_zone, to_local_s
 from offpeak.process import AlreadyRunning
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from plugin.day_plan.day_plan import DayPlan
+from plugin.day_plan.day_plan import DayPlan, PlannedJob
 from plugin.queue_hook.facts import PLAN
 from predictors.demand_response import OrderedEvents, read_file_events, read_server_events
 from services.agent.plan_once import AppliedPlan, apply_once, plan_once
 from services.agent.status import AgentSilent, fetch_plan
-from ui.plan.text import plan_json, print_plan
+from ui.agent.answer import LocalClock
+from ui.plan.text import HEADERS, jobs_of, plan_json, print_plan, sums
 from ui.progress import say_written
+from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
+from ui.report.page import HtmlCell, bullets, definitions, figure_section, html_page, section, table
 from ui.report.write import check_report_path
 from ui.requests import PlanRequest
+
+RUNS = Key("runs", "var(--idle)", is_area=True)
+PLANNED = Key("planned", "var(--policy-1)", is_area=True)
+WAITS = Key("waits for a cheaper hour", "var(--policy-2)", is_area=True)
+CAPPED = Key("kept back by a cap", "var(--policy-3)", is_area=True)
+POWER = Key("power", "var(--running)", is_area=True)
+CAP = Key("cap on power", "var(--policy-7)", "8 4")
+PRICE, OUTSIDE = Key("price", "var(--price)"), Key("outside temperature", "var(--policy-4)", "2 3")
+ROW_PX, LEAST_PX, MOST_PX, REST_PX = 18, 180, 900, 460
+NAMED_NODES = 60
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A job on a node [Unix s]."""
+
+    host: str
+    from_s: int
+    until_s: int
+    text: str
+    key: Key
+
+
+def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
+    """Return the figure, with times in the zone."""
+    bars = list(_bars(plan))
+    hosts = sorted({bar.host for bar in bars}, key=lambda host: (len(host), host))
+    gantt_px = min(max(ROW_PX * len(hosts), LEAST_PX), MOST_PX)
+    share = REST_PX / (gantt_px + REST_PX)
+    keys = [key for key in (RUNS, PLANNED, WAITS, CAPPED) if any(bar.key is key for bar in bars)]
+    data = [_bar_trace([bar for bar in bars if bar.key is key], hosts, key, zone) for key in keys]
+    caps = [CAP] if plan.caps else []
+    return Figure(
+        name="plan",
+        heading="Jobs on nodes",
+        summary="Jobs on their nodes over time, and below them power, price and outside temperature.",
+        caption="A bar is a job on a node; the scheduler may choose other nodes that are as good. Times are expected:"
+        " when a job ends sooner or later, those behind it move.",
+        keys=(*keys, POWER, *caps, PRICE, OUTSIDE),
+        data=[*data, *_profile_traces(plan, zone)],
+        layout={
+            "height": gantt_px + REST_PX,
+            "barmode": "overlay",
+            "hovermode": "closest",
+            "margin": {"l": 76, "r": 24, "t": 30, "b": 36},
+            "xaxis": time_axis(anchor="y4", range=[_ms(plan.at_s, zone), _ms(_shown_until_s(plan, bars), zone)]),
+            "yaxis": axis("node", domain=[share, 1], range=[len(hosts) - 0.5, -0.5], **_names(hosts)),
+            "yaxis2": axis("kW", domain=[0.62 * share, 0.94 * share], rangemode="tozero"),
+            "yaxis3": axis(f"{plan.currency}/MWh", domain=[0.3 * share, 0.56 * share]),
+            "yaxis4": axis("°C", domain=[0, 0.24 * share]),
+        },
+    )
+
+
+def _bars(plan: DayPlan) -> Iterable[Bar]:
+    for load in plan.loads:
+        text = f"{load.job_id} of {load.user}, runs, {watts_text(load.power_w)}"
+        yield from (Bar(host, plan.at_s, load.until_s, text, RUNS) for host in load.hosts)
+    for job in plan.jobs:
+        if job.start_s is not None:
+            text = f"{job.job_id} of {job.user}, {watts_text(job.power_w)}" + (f": {job.why}" if job.why else "")
+            yield from (Bar(host, job.start_s, job.start_s + job.run_s, text, _key(job)) for host in job.hosts)
+
+
+def _key(job: PlannedJob) -> Key:
+    if job.waits_for_price:
+        return WAITS
+    return CAPPED if job.why and job.begin_s == job.start_s else PLANNED
+
+
+def _shown_until_s(plan: DayPlan, bars: Sequence[Bar]) -> int:
+    """Return the last end of a job, at least a day from now, at most the plan's end."""
+    last_s = max([bar.until_s for bar in bars], default=plan.at_s)
+    return min(max(last_s, plan.at_s + DAY_S), plan.until_s)
+
+
+def _bar_trace(bars: Sequence[Bar], hosts: Sequence[str], key: Key, zone: tzinfo) -> Json:
+    row = {host: at for at, host in enumerate(hosts)}
+    from_ms = np.array([_ms(bar.from_s, zone) for bar in bars])
+    long_ms = np.array([1000.0 * (bar.until_s - bar.from_s) for bar in bars])
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "base": packed(from_ms, "f8"),
+        "x": packed(long_ms, "f8"),
+        "y": packed(np.array([row[bar.host] for bar in bars]), "i4"),
+        "width": 0.8,
+        "text": [name_text(bar.text) for bar in bars],
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"color": key.colour, "line": {"color": "var(--panel)", "width": 1}},
+        "name": key.name,
+    }
+
+
+def _names(hosts: Sequence[str]) -> Json:
+    if len(hosts) > NAMED_NODES:
+        return {"showticklabels": False}
+    return {"tickvals": list(range(len(hosts))), "ticktext": [name_text(host) for host in hosts]}
+
+
+def _profile_traces(plan: DayPlan, zone: tzinfo) -> list[Json]:
+    profile = plan.power_profile
+    power = _steps(profile.edge_s, profile.power_w / 1000, POWER, zone, "%{y:.4~g} kW")
+    drawn = [power | {"fill": "tozeroy", "fillcolor": POWER.colour, "yaxis": "y2"}]
+    for cap in plan.caps:
+        edges = np.array([max(cap.from_s, plan.at_s), min(cap.until_s, plan.until_s)], np.int64)
+        if edges[1] > edges[0]:
+            kilowatts = np.array([cap.cap_w / 1000])
+            drawn.append(_steps(edges, kilowatts, CAP, zone, "cap %{y:.4~g} kW") | {"yaxis": "y2"})
+    price = _steps(profile.edge_s, 1000 * profile.price_per_kwh, PRICE, zone, "%{y:.4~g}")
+    outside = _steps(profile.edge_s, profile.temperature_c, OUTSIDE, zone, "%{y:.3~g} °C")
+    return [*drawn, price | {"yaxis": "y3"}, outside | {"yaxis": "y4"}]
+
+
+def _steps(edge_s: Int64, value: Float64, key: Key, zone: tzinfo, text: str) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": packed(1000.0 * to_local_s(edge_s, zone), "f8"),
+        "y": packed(np.append(value, value[-1:])),
+        "line": line(key) | {"shape": "hv"},
+        "name": key.name,
+        "hovertemplate": f"{text}<extra></extra>",
+    }
+
+
+def _ms(unix_s: int, zone: tzinfo) -> float:
+    return 1000.0 * float(to_local_s(np.array([unix_s], np.int64), zone)[0])
+
+
+TEXTS = 3
+"""The first columns of the table are text."""
+
+
+def write_page(path: Path, plan: DayPlan, zone: tzinfo, problems: Sequence[str]) -> None:
+    """Write the page; raise CannotWrite on failure, without a partial file."""
+    content = plan_page(plan, zone, problems).encode()
+    with replacing(path) as file:
+        file.write(content)
+
+
+def plan_page(plan: DayPlan, zone: tzinfo, problems: Sequence[str] = ()) -> str:
+    """Return the page; `problems` are the problems of the inputs of the plan."""
+    clock = LocalClock(float(plan.at_s), zone)
+    sections = [figure_section(plan_figure(plan, zone)), _jobs(plan, clock)]
+    notes = (*plan.remarks, *plan.violations, *problems)
+    if notes:
+        sections.append(section("Notes", bullets(notes)))
+    return html_page("The plan of the queue", _head(plan, clock), sections)
+
+
+def _head(plan: DayPlan, clock: LocalClock) -> str:
+    made = datetime.fromtimestamp(plan.at_s, clock.zone)
+    facts = definitions(sums(plan, clock))
+    return f"<header>\n<h1>The queue, planned {escape(f'{made:%Y-%m-%d %H:%M}')}</h1>\n{facts}\n</header>"
+
+
+def _jobs(plan: DayPlan, clock: LocalClock) -> str:
+    rows = [_job_row(job, clock) for job in jobs_of(plan, clock.zone, None)]
+    return section("Each job", table("starts as planned now", HEADERS, rows, texts=TEXTS))
+
+
+def _job_row(job: PlannedJob, clock: LocalClock) -> list[HtmlCell]:
+    ends_s = None if job.start_s is None else job.start_s + job.run_s
+    times = [clock.text(at_s) if at_s else "" for at_s in (job.start_s, ends_s, job.latest_start_s)]
+    power = power_text(job.power_w)
+    cells = (job.job_id, job.user, ",".join(job.partitions), str(job.nodes), power, *times, job.why)
+    return [HtmlCell(text) for text in cells]
 
 
 def answer(settings: Settings, request: PlanRequest) -> None:
@@ -30,8 +211,6 @@ def answer(settings: Settings, request: PlanRequest) -> None:
     plan, problems = (applied.plan, applied.problems) if applied else _planned(settings, request)
     zone = machine_zone()
     if request.report:
-        from ui.plan.page import write_page
-
         write_page(request.report, plan, zone, problems)
     if request.as_json:
         typer.echo(json.dumps(plan_json(plan, zone) | {"troubles": problems} | _done(applied), indent=2))

@@ -1,5 +1,4 @@
-"""`offpeak simulate`, `whatif`, `study` and `generate`.
+"""`offpeak simulate`, `study` and `generate`.
 
-`command` parses; `simulate_answer` replays a log, `comparison` and `tables` show its result and the tables of a
-study, and `whatif` shows a what-if.
+`command` parses; `simulate_answer` replays a log, `comparison` and `tables` show its result and the tables of a study.
 """

@@ -1,7 +1,4 @@
-"""`offpeak simulate`, `whatif`, `study` and `generate`.
-
-They replay a log, a state or a published experiment, and generate synthetic logs.
-"""
+"""`offpeak simulate`, `study` and `generate`: replay a log or a published experiment, generate synthetic logs."""
 
 import os
 from datetime import date, datetime
@@ -11,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.settings.capacity import DEFAULT_SLA
 from offpeak.settings.file import settings_path
 from offpeak.text import did_you_mean
 from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, settings_options
@@ -124,34 +120,6 @@ def _kinds(by: str | None) -> tuple[str, ...]:
         if kind not in KINDS:
             raise BadInput(f"--by: unknown group {kind!r}", hint=did_you_mean(kind, KINDS))
     return kinds
-
-
-def whatif(
-    state: Annotated[Path, typer.Argument(metavar="STATE.json", help="State file: jobs and nodes at one instant.")],
-    sla: Annotated[
-        float, typer.Option(help="Upper limit of the mean slowdown, 1 + wait / max(10 s, run).")
-    ] = DEFAULT_SLA,
-    policy: Annotated[
-        str, typer.Option(help="As for simulate, without conservative: easy, fcfs+greedy, or a policy of your own.")
-    ] = "easy",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
-) -> None:
-    """Compute how many nodes could sleep now, and the effect on the known jobs."""
-    # What is imported here loads numba, which `offpeak --version` must not wait for.
-    from power.capacity.online_simulation import check_sla, chosen, simulate_all_offers
-    from power.whatif.simulation import find_policy
-    from power.whatif.snapshot_file import read_snapshot
-    from ui.replay.whatif import WhatIf, print_whatif, whatif_json
-
-    check_sla(sla)
-    named = find_policy(policy)
-    snapshot = read_snapshot(state)
-    plans = simulate_all_offers(snapshot, policy=named)
-    answer = WhatIf(str(state), policy, snapshot, plans, chosen(plans, sla))
-    if as_json:
-        typer.echo(whatif_json(answer))
-    else:
-        print_whatif(answer)
 
 
 def study(

@@ -9,8 +9,7 @@ from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.figures import busiest_window
 from sim_backend.comparison.replications import ReplicationSpread
 from ui.report.cost_figures import cost_figure, hours_figure
-from ui.report.jobs_figure import jobs_figure, most_jobs
-from ui.report.nodes_figure import nodes_figure
+from ui.report.nodes_figure import jobs_figure, most_jobs, nodes_figure
 from ui.report.page import figure_section, page
 from ui.report.power_figure import power_figure
 from ui.report.subject import ReportSubject, subject_of

@@ -20,7 +20,7 @@ from power.lifecycle.node_record import DesiredState, SentOrder
 from power.live.cluster_snapshot import PastUse
 from power.live.node_steps import pool_node_state
 from power.live.pool_state import find_pools, is_waiting, observe_pool
-from power.whatif.simulation import check_units, simulate_units
+from power.whatif import check_units, simulate_units
 
 NAMES = [f"n{number:02}" for number in range(1, 7)]
 

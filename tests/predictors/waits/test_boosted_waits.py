@@ -9,9 +9,8 @@ from logged_waits import jobs_of
 from predictors.port import LEVELS, certain
 from predictors.scores import compute_score, take_exam, wait_exam
 from predictors.trees.forest import Growth
-from predictors.waits.boosted import BoostedWaits
 from predictors.waits.questions import NO_JOB
-from predictors.waits.registry import Arbiter
+from predictors.waits.registry import Arbiter, BoostedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 from predictors.waits.states import if_submitted_now
 

@@ -7,8 +7,7 @@ from logged_waits import UNITS, logged_jobs
 
 from predictors.scores import wait_exam
 from predictors.trees.forest import Growth, GrowthSchedule
-from predictors.waits.boosted import BoostedWaits
-from predictors.waits.registry import Arbiter, NoWaitPredictor, PlannedWaits
+from predictors.waits.registry import Arbiter, BoostedWaits, NoWaitPredictor, PlannedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 
 pytestmark = pytest.mark.thorough

@@ -1,4 +1,4 @@
-"""The same window has the same order everywhere: in both engines, in the what-if, and on the live queue."""
+"""The same window has the same order everywhere: in both engines, and on the live queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,13 +12,11 @@ from queue_site import NOW_S, RULES, TOP, Site, a_job
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.jobs import Jobs
 from offpeak.model.request import Chunk, Request
-from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from offpeak.prices.peak import Peak
 from plugin.window_order import order_view
 from plugin.window_policy import BUILT_IN_BY_NAME, EXTERNAL, WindowPolicy, WindowView
-from power.whatif.simulation import simulate_units
 from sim_backend.engine.advance import DECIDE, advance
-from sim_backend.engine.state import EASY, FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules, new_state
+from sim_backend.engine.state import FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules, new_state
 from sim_backend.mixed.advance import advance as advance_mixed
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.cells import new_picks
@@ -26,7 +24,7 @@ from sim_backend.mixed.replay import decide_window as decide_mixed_window
 from sim_backend.mixed.replay import rules_of
 from sim_backend.mixed.state import new_state as new_mixed_state
 from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import decide_window, replay, workload_of
+from sim_backend.replay.schedule import decide_window, workload_of
 
 AT_S = 100
 MOST_JOBS = 12
@@ -151,22 +149,6 @@ def test_a_window_has_one_order(name: str, window: Window) -> None:
     assert order_in_engine(window, policy) == order
     assert order_in_mixed_engine(window, policy) == order
     assert order_on_live_queue(window, policy) == order
-
-
-@pytest.mark.parametrize("name", list(POLICIES))
-@given(window=windows(peaks=tuple(Peak)), discipline=st.sampled_from([FCFS, EASY]))
-def test_a_what_if_starts_the_jobs_as_a_replay_does(name: str, window: Window, discipline: int) -> None:
-    policy = policy_of(name, discipline)
-    power_w = window.view.node_power_w
-    replayed = replay(window.jobs, power_w, machine_size=window.units, policy=policy, peaks=window.peaks)
-    empty = np.empty(0, dtype=np.int64)
-    snapshot = Snapshot(
-        AT_S, 1, *all_active(window.units, now_s=AT_S), (1, 1, 1),
-        RunningJobs(empty, empty, empty, empty),
-        QueuedJobs(window.column(0), window.submit_s, window.column(1), node_power_w=power_w),
-        *window.peaks,
-    )  # fmt: skip
-    assert simulate_units(snapshot, window.units, policy=policy).start_s.tolist() == replayed.start_s.tolist()
 
 
 @pytest.mark.parametrize("name", list(POLICIES))

@@ -141,19 +141,6 @@ def test_a_user_without_jobs_gets_what_others_did(offpeak, short_log) -> None:
 
 
 @pytest.mark.thorough
-def test_a_state_file_says_what_the_queue_is_now(offpeak, short_log, tmp_path) -> None:
-    state = tmp_path / "state.json"
-    nodes = {"count": 8, "state": "active"}
-    state.write_text(json.dumps({"version": 1, "now_s": 1000, "units_per_node": 1, "nodes": [nodes],
-                                 "wake_s": {"powersave": 1, "standby": 20, "off": 180},
-                                 "running": [{"size": 8, "submit_s": 0, "start_s": 0, "expected_end_s": 4600}],
-                                 "queued": []}))  # fmt: skip
-    done = offpeak("forecast", "wait", short_log, *JOB, "--state", state, "--json")
-    assert done.returncode == 0, done.stderr
-    answers = {answer["predictor"]: answer for answer in json.loads(done.stdout)["answers"]}
-    assert answers["what-if"]["p50"] == 3600
-
-
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [

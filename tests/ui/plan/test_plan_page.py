@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 from offpeak.model.facility import PowerCap
 from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
-from ui.plan.page import plan_page
+from ui.plan.answer import plan_page
 
 pytestmark = pytest.mark.thorough
 

@@ -73,12 +73,3 @@ def test_a_replay_on_several_node_types_too(
     (tmp_path / "cluster.toml").write_text(CLUSTER)
     waits_s = waits_of(capsys, log, "--policy", f"easy,{shortest}", "--cluster", tmp_path / "cluster.toml")
     assert waits_s[shortest] < 0.9 * waits_s["easy"]
-
-
-def test_a_what_if_starts_short_jobs_first(capsys: pytest.CaptureFixture[str], repository: Path, shortest: str) -> None:
-    state = str(repository / "docs" / "examples" / "state.json")
-    waits_s = []
-    for policy in ("fcfs", f"fcfs+{shortest}"):
-        assert run(["whatif", state, "--policy", policy, "--json"]) == 0
-        waits_s.append(json.loads(capsys.readouterr().out)["curve"][-1]["mean_wait_s"])
-    assert waits_s[1] < waits_s[0]

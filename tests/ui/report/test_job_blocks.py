@@ -11,7 +11,7 @@ from offpeak.model.arrays import Int64
 from sim_backend.comparison.figures import BusiestWindow
 from ui.report import jobs_figure as job_blocks
 from ui.report.figure import Json
-from ui.report.jobs_figure import blocks_json, class_keys, shown_jobs
+from ui.report.nodes_figure import blocks_json, class_keys, shown_jobs
 from ui.report.subject import ReportSubject
 
 Make = Callable[..., ReportSubject]

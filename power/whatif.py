@@ -1,9 +1,6 @@
 """The what-if of a number of units on offer: runs the scheduling engine on from a snapshot.
 
-It returns when each known job starts, how many nodes can sleep until when, and how long one more job would wait.
-
-A window policy, built in or from outside, may order the queued jobs: it sees the state of the price, and their power,
-as far as the snapshot has them. No queued job counts as passed over yet.
+It returns when each known job starts, and how long one more job would wait.
 
 Source: Lawson and Smirni, "Power-aware resource allocation in high-end systems via online simulation", ICS 2005,
 section 3.3. Each job runs for its estimate, at least a second; a job that has outlived it ends in a second; no more
@@ -25,19 +22,15 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.text import did_you_mean
-from plugin.window_policy import ARRIVAL, EXTERNAL
-from sim_backend.engine.advance import DECIDE, advance
+from sim_backend.engine.advance import advance
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import (
-    CONSERVATIVE,
     EXACT_RUNTIME,
     NEVER,
-    PeakTimes,
     Workload,
 )
 from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.schedule import NO_PEAKS, decide_window
+from sim_backend.replay.schedule import NO_PEAKS
 
 UNKNOWN = np.iinfo(np.int64).min
 
@@ -123,9 +116,6 @@ def _held_beyond(known: KnownSchedule, at_s: int, until_s: int) -> int:
     return held
 
 
-DISCIPLINES = ("easy", "fcfs", "first-fit", "best-fit")
-
-
 @dataclass(frozen=True, eq=False)
 class WhatIfPlan:
     """The result of the engine for a snapshot with `units` on offer.
@@ -143,57 +133,29 @@ class WhatIfPlan:
     until_s: int
 
 
-def find_policy(name: str) -> Policy:
-    """Return the policy by name, such as "easy" or "fcfs+greedy". Raises BadInput if a what-if cannot run it."""
-    policy = parse_policy(name, SchedulingSettings())
-    if policy.rules.discipline == CONSERVATIVE:
-        # Its promises to the queued jobs are unknown.
-        raise BadInput(f"what-if knows no discipline {name!r}", hint=did_you_mean(name, DISCIPLINES))
-    return policy
-
-
-EASY_POLICY = find_policy("easy")
+EASY_POLICY = parse_policy("easy", SchedulingSettings())
 NOTHING = np.empty(0, dtype=np.int64)
 
 
 def simulate_units(snapshot: Snapshot, units: int, *, policy: Policy = EASY_POLICY) -> WhatIfPlan:
     """Return how the jobs of the snapshot would run with `units` on offer.
 
-    Raises BadInput for fewer units than are in use or a queued job needs, or for more than exist, and if the snapshot
-    lacks what a built-in window policy weighs. Raises OffpeakError if a window policy from outside gives no order.
+    Raises BadInput for fewer units than are in use or a queued job needs, or for more than exist. The policy has no
+    window, and is not conservative: the promises to the queued jobs are unknown.
     """
     check_units(snapshot, units)
-    check_known_power(snapshot, policy)
     workload, holders = make_workload(snapshot, units)
-    return make_whatif_plan(snapshot, units, all_start_s(workload, holders, units, policy, snapshot)[holders:])
+    return make_whatif_plan(snapshot, units, all_start_s(workload, holders, units, policy, snapshot.now_s)[holders:])
 
 
-def check_known_power(snapshot: Snapshot, policy: Policy) -> None:
-    """Raise BadInput if a built-in window policy must order jobs without their power, or without a price."""
-    if policy.rules.policy in (ARRIVAL, EXTERNAL) or not len(snapshot.queued.size):
-        return
-    missing = [] if len(snapshot.peak) else ["`peaks`"]
-    if not snapshot.queued.node_power_w.all():
-        missing.append("`node_power_w` of each queued job")
-    if missing:
-        raise BadInput(
-            f"policy {policy.name!r} orders jobs by power and price, and the snapshot does not have them",
-            hint=f"add {' and '.join(missing)}, or choose a policy that does not need them: easy",
-        )
-
-
-def all_start_s(workload: Workload, holders: int, units: int, policy: Policy, snapshot: Snapshot) -> Int64:
+def all_start_s(workload: Workload, holders: int, units: int, policy: Policy, now_s: int) -> Int64:
     """Return when the engine starts each job of the workload: all submitted at once, the first `holders` started."""
     if holders == len(workload.submit_s):
         return workload.submit_s
     # All jobs run for their estimates; the engine is faster if it knows that.
     rules = policy.rules._replace(estimates=EXACT_RUNTIME)
-    peaks = NO_PEAKS if rules.policy == ARRIVAL else PeakTimes(snapshot.peak_from_s, snapshot.peak)
-    state = resumed_state(workload, rules, machine_size=units, holders=holders, now_s=snapshot.now_s)
-    # A policy from outside sees how long the jobs have waited already. It numbers them by their place in the queue.
-    shown = workload._replace(submit_s=np.append(workload.submit_s[:holders], snapshot.queued.submit_s))
-    while advance(workload, peaks, rules, units, state, NEVER - 1) == DECIDE:
-        decide_window(shown, peaks, policy, state, np.arange(len(shown.size)) - holders + 1)
+    state = resumed_state(workload, rules, machine_size=units, holders=holders, now_s=now_s)
+    advance(workload, NO_PEAKS, rules, units, state, NEVER - 1)
     return state.start_s
 
 
@@ -224,7 +186,7 @@ def make_workload(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
         estimate_s=runtime_s,
         foreseen_s=runtime_s,
         size=size,
-        node_power_w=np.append(np.zeros(len(left_s) + len(sleeping)), snapshot.queued.node_power_w),
+        node_power_w=np.zeros(len(size)),
         user=nobody,
     )
     return workload, len(left_s) + len(sleeping)
@@ -259,42 +221,6 @@ def make_whatif_plan(snapshot: Snapshot, units: int, start_s_of_queued: Int64) -
     return WhatIfPlan(units, start_s, end_s, float(slowdown.mean()), float(wait_s.mean()), int(end_s.max()))
 
 
-@dataclass(frozen=True)
-class SleepTime:
-    """The number of `nodes` that no known job needs before `until_s`; None if no known job needs them at all.
-
-    The nodes must be up by then, so they are woken earlier by their wake-up time.
-    """
-
-    nodes: int
-    until_s: int | None
-
-
-def find_sleep_times(snapshot: Snapshot, plan: WhatIfPlan) -> tuple[SleepTime, ...]:
-    """Return the largest numbers of nodes that can sleep, and until when: fewer and fewer nodes for longer and longer.
-
-    Counted in whole nodes without a job, as if jobs were packed onto as few nodes as possible.
-    """
-    at_s, units = count_units_in_use(snapshot, plan)
-    per_node = snapshot.units_per_node
-    most_so_far = np.maximum.accumulate(-(-units // per_node))
-    rises = np.flatnonzero(np.diff(most_so_far)) + 1
-    nodes = (snapshot.usable_units // per_node - most_so_far[np.append(0, rises)]).tolist()
-    steps = zip(nodes, [*at_s[rises].tolist(), None], strict=True)
-    return tuple(SleepTime(count, until_s) for count, until_s in steps if count > 0)
-
-
-def count_units_in_use(snapshot: Snapshot, plan: WhatIfPlan) -> tuple[Int64, Int64]:
-    """Return times [s], starting now, and the units that jobs hold from each of them on."""
-    size = np.concatenate([snapshot.running.size, snapshot.queued.size])
-    held_from_s = np.maximum(plan.start_s, snapshot.now_s)
-    held_from_s[: len(snapshot.running.size)] = snapshot.now_s
-    moment_s = np.concatenate([[snapshot.now_s], held_from_s, plan.end_s])
-    at_s, which = np.unique(moment_s, return_inverse=True)
-    change = np.bincount(which, weights=np.concatenate([[0], size, -size]), minlength=len(at_s))
-    return at_s, np.cumsum(change).astype(np.int64)
-
-
 def simulate_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Float64:
     """Return the wait [s] under EASY of each of n jobs if it alone were submitted now: float64[n].
 
@@ -305,7 +231,7 @@ def simulate_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Floa
     units, now_s = snapshot.usable_units, snapshot.now_s
     _check_width(snapshot, int(size.max(initial=0)))
     workload, holders = make_workload(snapshot, units)
-    start_s = all_start_s(workload, holders, units, EASY_POLICY, snapshot)
+    start_s = all_start_s(workload, holders, units, EASY_POLICY, now_s)
     known = KnownSchedule(start_s, start_s + workload.runtime_s, workload.size)
     return (start_times_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)
 
