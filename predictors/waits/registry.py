@@ -1,4 +1,5 @@
-"""The predictors of waits, the two simplest (no wait at all, the what-if simulation), and the arbiter over them.
+"""The predictors of waits, the two simplest (no wait at all, the what-if simulation), the boosted trees, and the
+arbiter over them.
 
 `PlannedWaits` runs the scheduler on from the present state; the caller passes the simulation in.
 

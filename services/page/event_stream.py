@@ -1,4 +1,5 @@
-"""The stream of events for browsers: each follower of the page gets the changes in agent and ledger.
+"""The stream of events for browsers: each follower of the page gets the changes in agent and ledger, and the power of
+the last day.
 
 The content is split into sections of JSON. One section has the account of savings of today and of this month.
 """

@@ -1,4 +1,6 @@
-"""How many nodes run jobs, idle, sleep or are on their way between the two, over time, one policy at a time."""
+"""How many nodes run jobs, idle, sleep or are on their way between the two, over time, one policy at a time; and the
+jobs of the busiest days as rectangles.
+"""
 
 from dataclasses import dataclass
 

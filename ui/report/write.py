@@ -8,13 +8,12 @@ from sim_backend.case.replay_case import PreparedCase
 from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.figures import busiest_window
 from sim_backend.comparison.replications import ReplicationSpread
-from ui.report.cost_figures import cost_figure, hours_figure
 from ui.report.nodes_figure import jobs_figure, most_jobs, nodes_figure
 from ui.report.page import figure_section, page
 from ui.report.power_figure import power_figure
 from ui.report.subject import ReportSubject, subject_of
 from ui.report.tables import ReportOrigin, foundations_section, postponed_section, savings_section
-from ui.report.trade_figure import trade_figure
+from ui.report.trade_figure import cost_figure, hours_figure, trade_figure
 from ui.report.wait_figures import cycles_figure, delays_figure, wait_figure, weeks_figure
 
 

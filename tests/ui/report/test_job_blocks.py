@@ -9,7 +9,7 @@ import pytest
 
 from offpeak.model.arrays import Int64
 from sim_backend.comparison.figures import BusiestWindow
-from ui.report import jobs_figure as job_blocks
+from ui.report import nodes_figure as job_blocks
 from ui.report.figure import Json
 from ui.report.nodes_figure import blocks_json, class_keys, shown_jobs
 from ui.report.subject import ReportSubject
