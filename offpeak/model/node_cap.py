@@ -97,7 +97,8 @@ class CappableNode:
     """A running node whose device can be capped: `draw_w` is the node's draw, `device_w` the part that a cap lowers.
 
     The limit of the device counts `offset_w` beside that part: the idle draw of a node that its BMC limits. The limit
-    is from `least_w` to `most_w`, None where the device does not say. `curve` is None if not known.
+    is from `least_w` to `most_w`, None where the device does not say. `curve` is None if not known. A cap in force
+    brings `saved_w` already; the draws are those without it.
     """
 
     node: str
@@ -107,6 +108,7 @@ class CappableNode:
     least_w: float | None = None
     most_w: float | None = None
     offset_w: float = 0.0
+    saved_w: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -169,18 +171,13 @@ def cap_gain(
 
 @dataclass(frozen=True)
 class CapPlan:
-    """The caps that bring the draw down by `saved_w`; `missing_w` is what caps cannot bring. `left` has the reasons why
-    nodes are not capped, by node.
+    """The caps that bring the draw down; `missing_w` is what they cannot bring. `left` has the reasons why nodes are
+    not capped, or not further, by node.
     """
 
     caps: tuple[NodeCap, ...]
     missing_w: float
     left: dict[str, str]
-
-    @property
-    def saved_w(self) -> float:
-        """What all caps bring."""
-        return sum(cap.saved_w for cap in self.caps)
 
 
 NO_CURVE = "no measured curve says how much a cap slows its jobs down"
@@ -199,7 +196,8 @@ def plan_caps(nodes: Sequence[CappableNode], shed_w: float) -> CapPlan:
     left |= {name: "its device is at its least cap already" for name, each in steps.items() if not each}
     heap = [(each[0].cost, name, 0) for name, each in steps.items() if each]
     heapq.heapify(heap)
-    saved_w, missing_w = dict.fromkeys(steps, 0.0), shed_w
+    before_w = {node.node: node.saved_w for node in nodes}
+    saved_w, missing_w = dict(before_w), shed_w
     while heap and missing_w >= MIN_SAVED_W:
         _, name, number = heapq.heappop(heap)
         step_w = min(steps[name][number].saved_w, missing_w)
@@ -210,9 +208,9 @@ def plan_caps(nodes: Sequence[CappableNode], shed_w: float) -> CapPlan:
     caps = tuple(
         make_cap(node, math.floor(node.offset_w + node.device_w - saved_w[node.node]))
         for node in nodes
-        if saved_w.get(node.node)
+        if saved_w[node.node] > node.saved_w
     )
-    return CapPlan(caps, max(shed_w - sum(cap.saved_w for cap in caps), 0.0), left)
+    return CapPlan(caps, max(shed_w - sum(cap.saved_w - before_w[cap.node] for cap in caps), 0.0), left)
 
 
 @dataclass(frozen=True)
@@ -227,7 +225,8 @@ def _steps(node: CappableNode) -> Iterable[_Step]:
     curve = node.curve
     assert curve is not None
     least = max(curve.least_share, ((node.least_w or 0.0) - node.offset_w) / node.device_w if node.device_w else FULL)
-    shares = [*(share for share in curve.shares if share > least), least]
+    first = FULL - node.saved_w / node.device_w if node.device_w else FULL
+    shares = [first, *(share for share in curve.shares if least < share < first), least]
     for share, next_share in pairwise(shares):
         before, after = curve.slowdown(share), curve.slowdown(next_share)
         saved_w = (share - next_share) * node.device_w

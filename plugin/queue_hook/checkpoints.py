@@ -12,20 +12,21 @@ from dataclasses import dataclass, field
 from offpeak.display import duration_text
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.constants import HOUR_S, J_PER_MWH
-from offpeak.model.flexibility import Checkpoint, Tier
+from offpeak.model.flexibility import Checkpoint, Flexibility, Tier
 from plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
-from plugin.queue_hook.positions import BEGIN, NO_MARKS, marks_by_job
+from plugin.queue_hook.positions import BEGIN, BY_CAP, NO_MARKS, marks_by_job
 from plugin.queue_hook.start_times import BeginTimePlanner, StartCost, latest_start_s, saves_enough, shift_mark
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import RequeuePermit
 
 CHECKPOINT, REQUEUED, GOES_ON = "checkpoint", "requeued", "goes on"
 """The kinds of marks: of a job that was asked, `was` is the start of its run, `to` the end of its declared time; of a
-job that is requeued, `to` is the begin time that it gets once it waits."""
+job that is requeued, `to` is the begin time that it gets once it waits, `was` the end of the event that stops it."""
 CHECKPOINT_STEPS = frozenset({CHECKPOINT, REQUEUED, GOES_ON})
 """The decisions about a running job."""
 LEAST_RUN_S = HOUR_S
-"""A job is asked after this time at the earliest, so that it makes progress between two requeues."""
+"""A job is asked after this time at the earliest, so that it makes progress between two requeues. An event asks also a
+job that was never requeued, once it has run for as long as its checkpoint takes."""
 MOST_REQUEUES = 5
 """A job that was started again so often goes on."""
 MOST_AT_ONCE = 10
@@ -42,13 +43,17 @@ NO_PROOF = (
 
 @dataclass(frozen=True)
 class CheckpointChoice:
-    """Why a running job stops: it starts again at `begin_s` [Unix s] at the earliest."""
+    """Why a running job stops: it starts again at `begin_s` [Unix s] at the earliest.
+
+    `until_s` is the end of the event that stops it, 0 if the price does.
+    """
 
     job: Job
     checkpoint: Checkpoint
     begin_s: int
     why: str
     inputs: Inputs = ()
+    until_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ def choose_checkpoints(
 ) -> dict[str, CheckpointChoice]:
     """Return the running jobs that are better stopped now, by price, or because of `events` that name them.
 
-    Only jobs whose owner or site has declared a checkpoint are stopped, also by an event.
+    Only jobs whose owner or site has declared a checkpoint are stopped, also by an event, which keeps to deadlines.
     """
     planner, found = BeginTimePlanner(facts, rules), {}
     for job in facts.jobs:
@@ -86,10 +91,25 @@ def choose_checkpoints(
             continue
         event = (events or {}).get(job.job_id)
         if event is not None:
-            found[job.job_id] = CheckpointChoice(job, checkpoint, event.begin_s, event.why)
+            if may_stop(job, flexibility, begin_s=event.begin_s, now_s=facts.now_s):
+                found[job.job_id] = CheckpointChoice(job, checkpoint, event.begin_s, event.why, until_s=event.until_s)
         elif (choice := _choose_by_price(job, checkpoint, planner)) is not None:
             found[job.job_id] = choice
     return found
+
+
+def may_stop(job: Job, flexibility: Flexibility, *, begin_s: int, now_s: int) -> bool:
+    """Return whether an event may stop a running job that begins again at `begin_s`.
+
+    It has run for as long as its checkpoint takes: one that has just started may not handle the signal yet. The rest of
+    its time limit ends before its deadline.
+    """
+    checkpoint, deadline_s, ran_s = flexibility.checkpoint, flexibility.deadline_s, now_s - (job.start_s or now_s)
+    if checkpoint is None or not flexibility.may_be_requeued or ran_s < checkpoint.within_s:
+        return False
+    if deadline_s is None:
+        return True
+    return job.limit_s is not None and begin_s + job.limit_s - ran_s + checkpoint.within_s <= deadline_s
 
 
 def _choose_by_price(job: Job, checkpoint: Checkpoint, planner: BeginTimePlanner) -> CheckpointChoice | None:
@@ -149,7 +169,8 @@ def plan_checkpoints(
         is_written = permit is not None and permit.allowed
         # One cycle later the agent still sees a checkpoint that was written in time.
         if is_written and choice is not None and late_s <= 2 * facts.cycle_s:
-            plan.requeue[job.job_id] = JobMark(job.job_id, job.submit_s, REQUEUED, 0, choice.begin_s, now_s)
+            mark = JobMark(job.job_id, job.submit_s, REQUEUED, choice.until_s, choice.begin_s, now_s)
+            plan.requeue[job.job_id] = mark
             reason = f"its checkpoint is written: not before {rules.clock(choice.begin_s, now_s)}, as {choice.why}"
             plan.decide(now_s, job, REQUEUED, reason, choice.inputs)
         elif is_written and choice is None:
@@ -168,6 +189,9 @@ def plan_checkpoints(
             plan.decide(now_s, choice.job, GOES_ON, NO_PROOF)
         elif permit.restarts >= MOST_REQUEUES:
             plan.decide(now_s, choice.job, GOES_ON, f"it was started again {permit.restarts} times already")
+        elif permit.restarts and now_s - (choice.job.start_s or 0) < LEAST_RUN_S:
+            why = f"it was started again, and has run for less than {duration_text(LEAST_RUN_S)} since"
+            plan.decide(now_s, choice.job, GOES_ON, why)
         elif busy < MOST_AT_ONCE:
             busy += 1
             signal, within_s = choice.checkpoint
@@ -198,6 +222,8 @@ def plan_returns(facts: QueueFacts) -> tuple[dict[str, int], list[JobMark], list
             served.append(mark)
             if begins_s == mark.to:
                 given.append(JobMark(job.job_id, job.submit_s, BEGIN, 0, mark.to, facts.now_s))
+                if mark.was:
+                    given.append(JobMark(job.job_id, job.submit_s, BY_CAP, 0, mark.was, facts.now_s))
                 at_s = int(mark.at_unix_s)
                 given.append(shift_mark(job, Tier.T3, baseline_s=at_s, begin_s=mark.to, now_s=facts.now_s))
         elif begins_s <= facts.now_s or facts.now_s > mark.at_unix_s:

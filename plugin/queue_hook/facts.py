@@ -166,10 +166,14 @@ PLAN, OFF = "plan", "off"
 
 @dataclass(frozen=True)
 class StartConstraint:
-    """A job must not start before `begin_s` [Unix s], whether or not its owner allows a delay; `why` is the reason."""
+    """A job must not start before `begin_s` [Unix s], whether or not its owner allows a delay; `why` is the reason.
+
+    `until_s` is the end of the event that stops a running job, which may begin later than that, 0 without one.
+    """
 
     begin_s: int
     why: str
+    until_s: int = 0
 
 
 @dataclass(frozen=True)

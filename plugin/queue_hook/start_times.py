@@ -16,7 +16,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.flexibility import RIGID, Flexibility, Tier
 from plugin.queue_hook.facts import EQUAL, PriceIntegral, QueueFacts, QueueRules, StartConstraint, WaitAllowance
-from plugin.queue_hook.positions import BEGIN, BY_ADMIN, NO_MARKS, SHIFT, JobMarks, MarksByJob
+from plugin.queue_hook.positions import BEGIN, BY_ADMIN, BY_CAP, NO_MARKS, SHIFT, JobMarks, MarksByJob
 from plugin.scheduler.job import Job
 
 
@@ -107,6 +107,7 @@ SAME_S = 60
 """A begin time that would move by less stays."""
 LEAST_SAVING = 0.03
 """The share that a delay, or another begin time, must save. Forecasts move by as much."""
+KEPT_BACK, LET_GO = "kept back", "let go"
 NOW = 0
 """The begin time by which Scheduler.defer releases a job."""
 
@@ -167,9 +168,15 @@ class BeginTimePlanner:
                 return BeginChoice(None, "left alone", "its begin time was set by hand")
             if not ours:
                 return None
+            cap_until_s = marks[BY_CAP].to if BY_CAP in marks else 0
+            if constraint is None and cap_until_s > now_s:
+                return self._lift(job, hints, after_s=job.begin_s - cap_until_s)
             if constraint is None:
                 return self._revise_delay(job, hints, job.begin_s)
-            return None if abs(constraint.begin_s - job.begin_s) <= SAME_S else self._keep_back(constraint)
+            # A job that an event has stopped begins some time after it, as the ramp allows.
+            is_later = now_s < cap_until_s < job.begin_s and constraint.begin_s <= job.begin_s
+            is_same = is_later or abs(constraint.begin_s - job.begin_s) <= SAME_S
+            return None if is_same else self._keep_back(constraint)
         if constraint:
             return self._keep_back(constraint)
         if _was_released(job, marks, now_s) or self._gains_nothing(job):
@@ -179,7 +186,13 @@ class BeginTimePlanner:
     def _keep_back(self, constraint: StartConstraint) -> BeginChoice:
         begin_s = constraint.begin_s
         reason = f"not before {self._clock(begin_s)}: {constraint.why}"
-        return BeginChoice(begin_s, "kept back", reason, (("begin_s", float(begin_s)),))
+        return BeginChoice(begin_s, KEPT_BACK, reason, (("begin_s", float(begin_s)),))
+
+    def _lift(self, job: Job, hints: Flexibility, after_s: int) -> BeginChoice:
+        """Return the begin time of a job that no cap keeps back: `after_s` from now, or one that is cheaper."""
+        choice = None if self._gains_nothing(job) else self._choose_delay(job, hints)
+        begin_s = self.facts.now_s + after_s if after_s else NOW
+        return choice or BeginChoice(begin_s, LET_GO, "the cap on power that kept it back no longer does")
 
     def _gains_nothing(self, job: Job) -> bool:
         return self.facts.planned is not None and job.job_id in self.facts.planned.not_held
@@ -198,23 +211,23 @@ class BeginTimePlanner:
     def _revise_delay(self, job: Job, hints: Flexibility, begin_s: int) -> BeginChoice | None:
         now_s, latest = self.facts.now_s, self.latest_start(job, hints)
         if latest is None:
-            return BeginChoice(NOW, "let go", "no cap on power keeps it back, and its owner allows no delay")
+            return BeginChoice(NOW, LET_GO, "no cap on power keeps it back, and its owner allows no delay")
         if self._gains_nothing(job):
-            return BeginChoice(NOW, "let go", f"by the plan it would start in no {self._gain} hour")
+            return BeginChoice(NOW, LET_GO, f"by the plan it would start in no {self._gain} hour")
         if latest.begin_s <= now_s:
             until = f"{self._clock(latest.start_s)} only{latest.allowance.text}"
-            return BeginChoice(NOW, "let go", f"it may be kept back until {until}")
+            return BeginChoice(NOW, LET_GO, f"it may be kept back until {until}")
         starts = self.start_costs(latest.run_s)
         best = starts.cheapest(now_s, latest.begin_s) if starts else None
         if starts is None or best is None:
             # The begin time was chosen by prices that were known then, and passes by itself.
             if begin_s <= latest.begin_s:
                 return None
-            return BeginChoice(NOW, "let go", "no price is known up to its latest start")
+            return BeginChoice(NOW, LET_GO, "no price is known up to its latest start")
         if begin_s <= latest.begin_s and not saves_enough(best, starts.at(begin_s)):
             return None
         if best.at_s == now_s:
-            return BeginChoice(NOW, "let go", f"no later start is {self._gain} by now")
+            return BeginChoice(NOW, LET_GO, f"no later start is {self._gain} by now")
         return self._delay_choice(job, best, starts.at(now_s), latest, hints)
 
     def _delay_choice(
@@ -337,6 +350,9 @@ def _add_choice(plan: BeginTimes, job: Job, choice: BeginChoice, marks: JobMarks
     value = begin_s if begin_s > now_s else 0
     plan.begin_s[job.job_id] = choice.begin_s
     plan.remember.extend(marks.of_change(job, BEGIN, value=value, to=choice.begin_s, now_s=now_s))
+    is_by_cap = choice.decided == KEPT_BACK
+    if is_by_cap or BY_CAP in marks:
+        plan.remember.append(JobMark(job.job_id, job.submit_s, BY_CAP, 0, choice.begin_s if is_by_cap else 0, now_s))
     if choice.tier is not None:
         baseline_s = now_s + int(dict(choice.inputs).get("wait_allowance_s", 0.0))
         plan.remember.append(shift_mark(job, choice.tier, baseline_s=baseline_s, begin_s=choice.begin_s, now_s=now_s))

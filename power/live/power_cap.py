@@ -40,12 +40,14 @@ OPEN_AGAIN = 1.1
 class PowerBudget:
     """The least of the caps that hold, or begin so soon that nodes must sleep now; `draw_w` is that of all nodes.
 
-    `open_w` is what jobs may draw in addition on the nodes that are open to any job.
+    `open_w` is what jobs may draw in addition on the nodes that are open to any job. `held_back_w` is the part of the
+    draw that ends once `nodes_per_sweep` lets more idle nodes sleep.
     """
 
     cap: PowerCap
     draw_w: float
     open_w: float = 0.0
+    held_back_w: float = 0.0
 
     @property
     def spare_w(self) -> float:
@@ -79,6 +81,8 @@ def find_budget(
     return PowerBudget(min(caps, key=lambda cap: (cap.cap_w, cap.from_s)), draw_w)
 
 
+LATE_S = 300
+"""A node that was to sleep so long ago, and that a limit of the door keeps awake, counts by what it draws."""
 SETTLED_S = 60
 """A meter shows the new power of a node so long after a change at the latest."""
 
@@ -106,7 +110,10 @@ class NodeDraws:
 
     def expected_w(self, node: ObservedNode) -> float:
         """Return the power that the node draws once its present change has ended."""
-        if self.memory.nodes[node.name].leaving is not None or node.state == GOING_OFF:
+        leaving, record = self.memory.nodes[node.name].leaving, node.record
+        is_kept = node.is_on and record is not None and record.attempts.pending is None
+        is_late = leaving is not None and is_kept and self.snapshot.now_s - leaving.since_s > LATE_S
+        if not is_late and (leaving is not None or node.state == GOING_OFF):
             return self.asleep_w(node.name)
         if node.state in RISING_DEPTH:
             return max(self.rising_w(node.name), self._jobs_w.get(node.name, 0.0))
@@ -168,14 +175,15 @@ def obey_cap(
     free.put_to_sleep(sleep)
     idle = sum(node.name not in offered for node in pool.nodes_at(pool.is_idle)) - len(sleep)
     awake = int((pool.state == ACTIVE).sum()) - len(sleep)
-    most = min(awake - plan.least.awake, idle - plan.least.idle, most_to_sleep - len(sleep))
-    sleep |= free.find_more_sleepers(offered | sleep.keys(), max(most, 0))
+    left_on = sum(node.state == ACTIVE for name, node in nodes.items() if name in site.opted_in) - len(sleep)
+    most = min(awake - plan.least.awake, idle - plan.least.idle, left_on - site.agent.min_on)
+    sleep |= free.find_more_sleepers(offered | sleep.keys(), most, at_once=most_to_sleep - len(sleep))
     free.wake_for_plan(list(plan.wake), _count_least_missing(pool, plan.least))
     offered |= free.offer_spare(offered | sleep.keys())
     wake = {name: plan.wake.get(name, budget.why) for name in free.woken}
     closed = dict.fromkeys(may_leave & free.present_w.keys() - offered - sleep.keys(), budget.why)
     limits = {name: why for name, why in plan.withdrawn.items() if name not in sleep}
-    left = replace(budget, draw_w=free.draw_w, open_w=free.open_w)
+    left = replace(budget, draw_w=free.draw_w, open_w=free.open_w, held_back_w=free.held_back_w)
     return replace(plan, sleep=sleep, wake=wake, withdrawn=closed | limits), left
 
 
@@ -201,7 +209,7 @@ class _FreeNodes:
     woken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.draw_w, self.open_w = self.budget.draw_w, self.budget.open_w
+        self.draw_w, self.open_w, self.held_back_w = self.budget.draw_w, self.budget.open_w, self.budget.held_back_w
         usable = [node for node in self.ours if node.state != FAILED and node.node.use is NodeUse.FREE]
         ready = {node.name for node in self.pool.nodes_at(self.pool.ready)}
         min_asleep_s = self.draws.site.bounds.min_asleep_s
@@ -244,17 +252,26 @@ class _FreeNodes:
         """Count these idle nodes as asleep."""
         self.draw_w -= sum(self.present_w[name] - self.draws.asleep_w(name) for name in names if name in self.present_w)
 
-    def find_more_sleepers(self, others: Collection[str], most: int) -> dict[str, tuple[NodeOrder, str]]:
-        """Return the idle nodes that sleep so that the draw falls below the cap, those that save most first."""
+    def find_more_sleepers(
+        self, others: Collection[str], most: int, *, at_once: int
+    ) -> dict[str, tuple[NodeOrder, str]]:
+        """Return the idle nodes that sleep now so that the draw falls below the cap, those that save most first.
+
+        Of the `most` that may sleep, those beyond `at_once` are held back.
+        """
         idle = {node.name for node in self.pool.nodes_at(self.pool.is_idle)}
         may_sleep = [name for name in self.ready if name in idle & self.may_leave and name not in others]
         # Of nodes that save as much, the last one sleeps first, as without a cap.
         may_sleep.sort(key=lambda name: self.present_w[name] - self.draws.asleep_w(name))
         found: dict[str, tuple[NodeOrder, str]] = {}
-        while may_sleep and self.spare_w < 0 and len(found) < most:
-            name = may_sleep.pop()
-            found[name] = self._deepest_order(name), self.budget.why
-            self.put_to_sleep((name,))
+        for name in reversed(may_sleep[-most:] if most > 0 else ()):
+            if self.spare_w + self.held_back_w >= 0:
+                break
+            if len(found) < at_once:
+                found[name] = self._deepest_order(name), self.budget.why
+                self.put_to_sleep((name,))
+            else:
+                self.held_back_w += self.present_w[name] - self.draws.asleep_w(name)
         return found
 
     def wake_for_plan(self, names: Collection[str], least: int) -> None:

@@ -40,6 +40,7 @@ OBEYS_WITHIN = 1.05
 
 
 NO_CAP = "offpeak has set no cap there"
+NONE: Mapping[str, float] = {}
 
 
 class CapStatus(NamedTuple):
@@ -83,9 +84,10 @@ class CapController:
         self.left_alone: dict[str, str] = {}
         self.freed: set[str] = set()
 
-    async def plan(self, nodes: Iterable[str], shed_w: float) -> CapPlan:
+    async def plan(self, nodes: Iterable[str], shed_w: float, saved_w: Mapping[str, float] = NONE) -> CapPlan:
         """Return the caps that bring the draw of these nodes down by `shed_w`, each with its slowdown.
 
+        Of nodes with a cap only those are capped further whose caps in force bring `saved_w`.
         Nodes that may not be capped, or whose draw or curve is not known, are left alone, with the reason in the plan.
         """
         orders, found, left = await self._doors(), [], {}
@@ -99,7 +101,7 @@ class CapController:
                 left[node] = "an admin has ended its cap"
             elif machine is not None and machine.hardware.cap_curve is None:
                 left[node] = NO_CURVE
-            elif node not in self.records.by_node:
+            elif node in saved_w or node not in self.records.by_node:
                 free.append(node)
         async for node, state in self._read(orders, free):
             if isinstance(state, DeviceError):
@@ -107,7 +109,7 @@ class CapController:
             elif state.draw_w is None:
                 left[node] = "its device does not tell its draw"
             else:
-                found.append(self._cappable(node, state))
+                found.append(self._cappable(node, state, saved_w.get(node)))
         plan = plan_caps(found, shed_w)
         return replace(plan, left=left | plan.left)
 
@@ -209,14 +211,19 @@ class CapController:
             refusal = f"; {gain.refusal}" if gain and gain.refusal else ""
             yield f"hardware {hardware.name}: at full load jobs slow down by {slowdown}{refusal}"
 
-    def _cappable(self, node: str, state: CapState) -> CappableNode:
+    def _cappable(self, node: str, state: CapState, saved_w: float | None = None) -> CappableNode:
         hardware, node_class = self._section().machines[node].hardware, self._section().node_class(node)
-        draw_w = state.draw_w or 0.0
+        draw_w, brought_w = state.draw_w or 0.0, 0.0
+        if saved_w is not None and (record := self.records.by_node.get(node)) is not None:
+            capped_w = min(draw_w, record.cap_w)
+            draw_w = record.cap_w + saved_w
+            brought_w = draw_w - capped_w
         # A BMC cannot lower what the node draws idle; processors and GPUs are capped as a whole.
         idle_w = node_class.idle_w if node_class and hardware.cap_by == "bmc" else 0.0
         curve = cap_curve_named(hardware.cap_curve) if hardware.cap_curve else None
+        offset_w = min(idle_w, draw_w)
         return CappableNode(
-            node, draw_w, max(draw_w - idle_w, 0.0), curve, state.least_w, state.most_w, offset_w=min(idle_w, draw_w)
+            node, draw_w, draw_w - offset_w, curve, state.least_w, state.most_w, offset_w=offset_w, saved_w=brought_w
         )
 
     async def _read(self, orders: CapOrders, nodes: Iterable[str]) -> AsyncIterator[tuple[str, CapState | DeviceError]]:

@@ -32,7 +32,8 @@ class CheckpointController:
     """Carries out the steps of jobs with checkpoints.
 
     `events` are jobs that an event stops, with their begin times. `changed` has the last decision about each job.
-    `go_on` are the jobs that the last cycle left running: they wrote no checkpoint, or nothing would show it.
+    `signalled` are the jobs that were asked. `go_on` are those that the last cycle left running, with the reasons: they
+    wrote no checkpoint, or nothing would show it.
     """
 
     def __init__(
@@ -47,7 +48,8 @@ class CheckpointController:
         self._observer, self._modes = observer, modes
         self.changed = DecisionFilter(again_after_s=float(HOUR_S))
         self.events: Mapping[str, StartConstraint] = {}
-        self.go_on: frozenset[str] = frozenset()
+        self.signalled: frozenset[str] = frozenset()
+        self.go_on: Mapping[str, str] = {}
 
     async def run_cycle(self, facts: QueueFacts, rules: QueueRules, orders: SchedulerOrders) -> None:
         """Take the next step of each such job. CannotWrite: no job gets a signal, and none is requeued."""
@@ -55,7 +57,9 @@ class CheckpointController:
         new = [job for job in choices if job not in signalled][: 2 * MOST_AT_ONCE]
         permits = await self._observer.requeue_permits([*signalled, *new])
         plan = plan_checkpoints(facts, rules, choices, permits)
-        self.go_on = frozenset(each.subject.removeprefix("job ") for each in plan.decisions if each.decided == GOES_ON)
+        self.go_on = {
+            each.subject.removeprefix("job "): each.reason for each in plan.decisions if each.decided == GOES_ON
+        }
         written = self.changed.of(plan.decisions, {f"job {job.job_id}" for job in facts.jobs})
         self._ledger.write_decisions(written)
         modes = self._modes()
@@ -67,6 +71,8 @@ class CheckpointController:
             for name, job in steps.items()
             if modes.of(job.partitions) is Mode.ACTIVE or f"job {name}" in is_new
         }
+        active = {name for name in plan.signals if modes.of(jobs[name].partitions) is Mode.ACTIVE}
+        self.signalled = frozenset(signalled) | active
         problems = [*plan.problems, *await self._carry_out(plan, steps, permits, orders)]
         self._problem_log.report(CHECKPOINTS, "; ".join(problems) or None)
         await self._queue.forget(plan.forget)

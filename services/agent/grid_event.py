@@ -2,9 +2,9 @@
 
 The queue starts no job that would exceed the cap, and the power loop puts idle nodes to sleep: the rungs of any cap.
 What running jobs draw beyond it comes from jobs that allow it: first caps on nodes all of whose jobs may be capped,
-then checkpoints of jobs that may be requeued. After the event the caps end by `wake_ramp`, and the requeued jobs begin
-by it. Each rung is a decision in the ledger under the subject `EVENT`; `deliveries` compares the event with what
-meters saw.
+then checkpoints of jobs that may be requeued, unless idle nodes are about to sleep. After the event the caps end by
+`wake_ramp`, and the requeued jobs begin by it. Each rung is a decision in the ledger under the subject `EVENT`;
+`deliveries` compares the event with what meters saw.
 """
 
 import math
@@ -25,10 +25,11 @@ from offpeak.model.constants import MINUTE_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.text import counted
+from plugin.queue_hook.checkpoints import GOES_ON, may_stop
 from plugin.queue_hook.facts import StartConstraint
 from plugin.scheduler.job import HOLDING, Job, JobState
 from power.door.cap_orders import CapOrderer
-from power.live.power_cap import SETTLED_S, PowerBudget
+from power.live.power_cap import LATE_S, SETTLED_S, PowerBudget
 from predictors.demand_response import MeasuredInterval
 from services.agent.cap_loop import CapController, outcome_text
 from services.agent.checkpoints import CheckpointController
@@ -38,10 +39,12 @@ from services.agent.observer import Observer
 
 EVENT = "grid event"
 """The subject of the decisions of the ladder."""
-BEGIN, CAPS, CHECKPOINTS, END = "begin", "caps", "checkpoints", "end"
+BEGIN, CAPS, CHECKPOINTS, SPARED, END = "begin", "caps", "checkpoints", "spared", "end"
 PERIOD_S = 5.0
 SETTLE_S = 10.0
 """The time in which a new decision about nodes takes the last rung into account."""
+WAITS = 0.25
+"""For this share of the event, and for `LATE_S` at most, no job is stopped for what idle nodes will bring."""
 MARGIN = 1.02
 """Rungs bring so much more than is missing: devices and meters are not exact."""
 LEFT_BEHIND_S = 120.0
@@ -63,9 +66,9 @@ class RunningJob:
 def choose_requeues(jobs: Iterable[RunningJob], missing_w: float, left_s: float) -> tuple[RunningJob, ...]:
     """Return the jobs whose nodes bring the missing power, as few as possible, those first that were asked before.
 
-    A job is left alone whose checkpoint takes longer than the event, or that brings nothing.
+    A job is left alone whose checkpoint takes longer than the event, or that brings nothing, unless it was asked.
     """
-    useful = [job for job in jobs if job.saved_w > 0 and job.checkpoint_s < left_s]
+    useful = [job for job in jobs if job.is_signalled or (job.saved_w > 0 and job.checkpoint_s < left_s)]
     chosen = list[RunningJob]()
     for job in sorted(useful, key=lambda job: (not job.is_signalled, -job.saved_w, job.job_id)):
         if missing_w > 0 or job.is_signalled:
@@ -156,36 +159,49 @@ class GridEventLoop(Loop):
             self._keep_caps(event.until_s)
             inputs = (("cap_w", float(event.cap_w)), ("from_s", float(event.from_s)), ("until_s", float(event.until_s)))
             self._record(now_s, BEGIN, event.reason, (*inputs, ("draw_w", sum(measured_w.values()))))
-        self._go_on |= self._checkpoints.go_on
+        for job, why in self._checkpoints.go_on.items():
+            if job in self._checkpoints.events and job not in self._go_on:
+                self._record(now_s, GOES_ON, f"job {job}: {why}")
+        self._go_on |= self._checkpoints.go_on.keys()
         budget = self._budget()
         if budget is not None and now_s >= self._acted_s + SETTLE_S:
             self._acted_s, missing_w = now_s, budget.draw_w - event.cap_w
             if missing_w > 0:
                 self._back_s = {}
-                await self._climb(event, MARGIN * missing_w, now_s)
+                waits_s = min(WAITS * (event.until_s - event.from_s), LATE_S)
+                held_back_w = budget.held_back_w if now_s < event.from_s + waits_s else 0.0
+                await self._climb(event, MARGIN * missing_w, now_s, held_back_w)
             else:
                 self._problem_log.report(EVENT, None)
+                self._spare(now_s)
                 if self._is_new:
                     # The event before this one may have needed more caps.
                     self._plan_return(now_s, -missing_w / MARGIN)
             self._is_new = False
         await self._end_due(now_s)
 
-    async def _climb(self, event: PowerCap, missing_w: float, now_s: float) -> None:
-        """Bring down the draw of running jobs by so much, as far as they allow it."""
+    async def _climb(self, event: PowerCap, missing_w: float, now_s: float, held_back_w: float) -> None:
+        """Bring down the draw of running jobs by so much, as far as they allow it.
+
+        No job is stopped for `held_back_w`, which idle nodes will bring.
+        """
         section, view = self._section(), self._observer.latest
         if view is None:
             return
         running = running_jobs(view.jobs)
         willing = [job for job in running if section.flexibility.of(job).may_be_capped]
-        hosts = {host for job in willing for host in job.host_names} - self._saved_w.keys()
+        hosts = {host for job in willing for host in job.host_names}
         self._left = {node: left for node, left in self._left.items() if node in hosts}
         if free := sorted(node for node in hosts if node not in self._left or self._left[node][0] <= now_s):
             missing_w = await self._cap(event, free, missing_w)
-        requeues = choose_requeues(self._requeueable(running), missing_w, event.until_s - now_s)
+        missing_w -= held_back_w
+        # Those that begin again before it come back with less than is missing.
+        back_w = sum(self._saved_w.values()) + max(missing_w, 0.0)
+        begin_s = event.until_s + int(ramp_s(back_w, section.wake_ramp_w))
+        requeues = choose_requeues(self._requeueable(running, begin_s), missing_w, event.until_s - now_s)
         new = [job for job in requeues if job.job_id not in self._checkpoints.events]
+        self._order_checkpoints(event, requeues)
         if new:
-            self._order_checkpoints(event, requeues)
             names = ", ".join(job.job_id for job in new)
             gain = power_text(sum(job.saved_w for job in new))
             self._record(now_s, CHECKPOINTS, f"of {counted(len(new), 'job')} ({names}), to bring {gain}")
@@ -196,33 +212,35 @@ class GridEventLoop(Loop):
         self._decide_soon()
 
     async def _cap(self, event: PowerCap, nodes: Sequence[str], missing_w: float) -> float:
-        """Cap nodes, keep why others are not capped, and return what is still missing."""
+        """Cap nodes, or lower their caps, keep why others are not capped, and return what is still missing."""
         section = self._section()
-        plan = await self._node_caps.plan(nodes, missing_w)
-        until_s = event.until_s + ramp_s(plan.saved_w + sum(self._saved_w.values()), section.wake_ramp_w)
+        plan = await self._node_caps.plan(nodes, missing_w, self._saved_w)
+        saved_w = {**self._saved_w, **{cap.node: cap.saved_w for cap in plan.caps}}
+        until_s = event.until_s + ramp_s(sum(saved_w.values()), section.wake_ramp_w)
         orderer = CapOrderer(US, f"{EVENT}: {event.reason}", until_s + LEFT_BEHIND_S)
         outcomes = await self._node_caps.carry_out(plan.caps, orderer)
         measured_w, problems = section.measured_w(), dict(plan.left)
-        done_w = 0.0
+        done_w, done = 0.0, set[str]()
         for cap in plan.caps:
             outcome = outcomes[cap.node]
             if not isinstance(outcome, Outcome) or outcome.result != DONE:
                 problems[cap.node] = outcome_text(outcome)
                 continue
-            before_w = measured_w.get(cap.node, section.full_w(cap.node))
-            self._saved_w[cap.node], self._capped_w[cap.node] = cap.saved_w, before_w - cap.saved_w
-            done_w += cap.saved_w
-        self.capped_w = {**self._capped_w, **self.capped_w}
-        if done_w:
-            capped = fold(cap.node for cap in plan.caps if cap.node in self._saved_w)
-            reason = f"on {capped}, {power_text(done_w)} less; {power_text(missing_w)} were missing"
+            before_w = self.capped_w.get(cap.node, measured_w.get(cap.node, section.full_w(cap.node)))
+            more_w = cap.saved_w - self._saved_w.get(cap.node, 0.0)
+            self._saved_w[cap.node], self._capped_w[cap.node] = cap.saved_w, before_w - more_w
+            done_w += more_w
+            done.add(cap.node)
+        self.capped_w = {**self.capped_w, **{node: self._capped_w[node] for node in done}}
+        if done:
+            reason = f"on {fold(done)}, {power_text(done_w)} less; {power_text(missing_w)} were missing"
             self._record(self._clock(), CAPS, reason)
         again_s = self._clock() + AGAIN_S
         self._left |= {node: (again_s, why) for node, why in problems.items()}
         return missing_w - done_w
 
-    def _requeueable(self, running: Sequence[Job]) -> Iterable[RunningJob]:
-        """Yield the jobs that may be requeued and have their nodes alone."""
+    def _requeueable(self, running: Sequence[Job], begin_s: int) -> Iterable[RunningJob]:
+        """Yield the jobs that may be stopped, to begin again at `begin_s` at the latest, and have their nodes alone."""
         section, measured_w = self._section(), self._section().measured_w()
         sharing: dict[str, int] = {}
         for job in running:
@@ -230,14 +248,23 @@ class GridEventLoop(Loop):
                 sharing[host] = sharing.get(host, 0) + 1
         for job in running:
             flexibility = section.flexibility.of(job)
-            if job.state is not JobState.RUNNING or not flexibility.may_be_requeued or flexibility.checkpoint is None:
+            if job.state is not JobState.RUNNING or job.job_id in self._go_on or flexibility.checkpoint is None:
                 continue
-            if job.job_id in self._go_on:
+            if not may_stop(job, flexibility, begin_s=begin_s, now_s=int(self._clock())):
                 continue
             alone = [host for host in job.host_names if sharing[host] == 1]
             saved_w = sum(measured_w.get(host, section.full_w(host)) - section.asleep_w(host) for host in alone)
-            signalled = job.job_id in self._checkpoints.events
+            signalled = job.job_id in self._checkpoints.signalled
             yield RunningJob(job.job_id, saved_w, flexibility.checkpoint.within_s, signalled)
+
+    def _spare(self, now_s: float) -> None:
+        """Take back the choice of jobs that were not asked yet: the draw is below the cap without them."""
+        chosen = self._checkpoints.events
+        if spared := [job for job in chosen if job not in self._checkpoints.signalled]:
+            self._checkpoints.events = {job: chosen[job] for job in chosen if job not in spared}
+            self._record(
+                now_s, SPARED, f"{counted(len(spared), 'job')} ({', '.join(spared)}): the draw is below the cap"
+            )
 
     def _order_checkpoints(self, event: PowerCap, jobs: Sequence[RunningJob]) -> None:
         """Name these jobs to the queue loop; they begin again one after another, as the ramp allows."""
@@ -245,7 +272,7 @@ class GridEventLoop(Loop):
         for job in jobs:
             begin_s = event.until_s + int(ramp_s(back_w, self._section().wake_ramp_w))
             why = f"the cap of {watts_text(event.cap_w)} lasts until then: {event.reason}"
-            events[job.job_id] = StartConstraint(begin_s, why)
+            events[job.job_id] = StartConstraint(begin_s, why, event.until_s)
             back_w += job.saved_w
         self._checkpoints.events = events
 
@@ -289,14 +316,14 @@ MOST_EVENTS = 500
 class Delivery:
     """An event, the draw before it [W] if it is known, what was decided in it, and the draw of each step.
 
-    The `event_key` is the same for the parts of an event in which the agent was restarted.
+    The `event_key` is the same for the parts of an event that got another end, or in which the agent was restarted.
     """
 
     cap: PowerCap
     before_w: float | None
     rungs: tuple[str, ...]
     intervals: tuple[MeasuredInterval, ...]
-    event_key: tuple[float, float, float]
+    event_key: tuple[float, float]
 
     @property
     def below_after_s(self) -> int | None:
@@ -327,12 +354,12 @@ def deliveries(url: str, now_s: float, most: int) -> tuple[Delivery, ...]:
     found, rungs, ended_s = list[Delivery](), list[str](), None
     for row in rows:
         if row["decided"] == BEGIN:
-            each = _delivery(url, row, tuple(reversed(rungs)), now_s if ended_s is None else ended_s)
-            if found and found[-1].event_key == each.event_key:
-                # An agent that is restarted in an event begins it again.
-                found[-1] = replace(found[-1], before_w=each.before_w, rungs=(*each.rungs, *found[-1].rungs))
+            inputs = dict(row["inputs"])
+            if found and found[-1].event_key == (inputs["from_s"], inputs["cap_w"]):
+                rungs_before = (*reversed(rungs), *found[-1].rungs)
+                found[-1] = replace(found[-1], before_w=inputs["draw_w"] or None, rungs=rungs_before)
             elif len(found) < most:
-                found.append(each)
+                found.append(_delivery(url, row, tuple(reversed(rungs)), now_s if ended_s is None else ended_s))
             else:
                 break
             rungs, ended_s = [], row["at_unix_s"]
@@ -349,9 +376,7 @@ def _delivery(url: str, row: Mapping[str, Any], rungs: tuple[str, ...], ended_s:
     cap = PowerCap(from_s, max(until_s, from_s), int(inputs["cap_w"]), row["reason"], EVENT)
     step_s = STEP_S * math.ceil((cap.until_s - cap.from_s) / (STEP_S * MOST_STEPS))
     intervals = measure_intervals(url, cap, step_s) if step_s else ()
-    return Delivery(
-        cap, inputs["draw_w"] or None, rungs, intervals, (inputs["from_s"], inputs["until_s"], inputs["cap_w"])
-    )
+    return Delivery(cap, inputs["draw_w"] or None, rungs, intervals, (inputs["from_s"], inputs["cap_w"]))
 
 
 def target_w(share: float | None, cap_w: int | None, machines: Iterable[str], measured_w: Mapping[str, float]) -> int:

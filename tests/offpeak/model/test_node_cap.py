@@ -114,13 +114,27 @@ def test_caps_bring_what_was_asked_for_or_all_there_is(nodes: list[tuple[float, 
     plan = plan_caps(made, shed_w)
     most_w = sum(max(node.device_w - max(node.least_w or 0, V100.least_share * node.device_w), 0) for node in made)
     # A device takes whole watts.
-    assert plan.saved_w >= min(shed_w, most_w) - 1
-    assert plan.saved_w <= min(shed_w, most_w) + len(made)
+    saved_w = sum(cap.saved_w for cap in plan.caps)
+    assert saved_w >= min(shed_w, most_w) - 1
+    assert saved_w <= min(shed_w, most_w) + len(made)
     by_name = {node.node: node for node in made}
     for cap in plan.caps:
         node = by_name[cap.node]
         assert cap == make_cap(node, cap.cap_w)
         assert 0 <= cap.cap_w <= node.device_w
+
+
+@given(st.floats(100, 3000), st.floats(0, 3000), st.floats(1, 3000))
+def test_a_cap_is_lowered_by_what_is_missing_or_to_the_least(device_w: float, saved_w: float, shed_w: float) -> None:
+    node = CappableNode("n1", device_w + 100, device_w, V100, saved_w=saved_w)
+    most_w = max((1 - V100.least_share) * device_w - saved_w, 0.0)
+    plan = plan_caps([node], shed_w)
+    if not plan.caps:
+        assert (most_w < 1e-6, plan.missing_w) == (True, shed_w)
+        return
+    (cap,) = plan.caps
+    assert min(shed_w, most_w) - 1 <= cap.saved_w - saved_w <= min(shed_w, most_w) + 1
+    assert plan.missing_w == pytest.approx(max(shed_w - cap.saved_w + saved_w, 0.0))
 
 
 def test_a_limit_of_the_whole_node_counts_what_it_draws_idle() -> None:

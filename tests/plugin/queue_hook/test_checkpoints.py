@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from queue_site import HOUR_S, NOW_S, RULES, a_job, prices
+from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
 
 from offpeak.ledger.rows import JobMark
 from offpeak.model.flexibility import Checkpoint
@@ -101,9 +101,39 @@ def test_a_task_of_an_array_may_be_stopped() -> None:
 
 def test_an_event_stops_only_jobs_that_declared_a_checkpoint() -> None:
     event = StartConstraint(NOW_S + HOUR_S, "the grid asks")
-    jobs = (running(1, start_s=NOW_S - 60), running(2, "offpeak:delay=2d"))
+    jobs = (running(1, start_s=NOW_S - 600), running(2, "offpeak:delay=2d"))
     found = choose_checkpoints(facts_of(*jobs, prices=None), RULES, {"1": event, "2": event})
     assert {job: choice.begin_s for job, choice in found.items()} == {"1": NOW_S + HOUR_S}
+
+
+@pytest.mark.parametrize(
+    ("job", "stops"),
+    [
+        (running(1, start_s=NOW_S - 599), False),
+        # What is left of six hours, and ten minutes to write and read the checkpoint, from 19:00 on: until 23:10.
+        (running(1, f"{HINT},deadline=2026-11-21T23:10"), True),
+        (running(1, f"{HINT},deadline=2026-11-21T23:09"), False),
+        (running(1, f"{HINT},deadline=2026-12-21T23:09", limit_s=None), False),
+        (running(1, f"{HINT},now"), False),
+    ],
+)
+def test_an_event_stops_no_young_job_and_keeps_to_deadlines(job: Job, stops: bool) -> None:
+    event = StartConstraint(NOW_S + HOUR_S, "the grid asks")
+    assert bool(choose_checkpoints(facts_of(job), replace(RULES, longest_delay_s=0), {"1": event})) is stops
+
+
+def test_an_event_lets_a_job_that_was_requeued_run_for_an_hour_first() -> None:
+    event = {"1": StartConstraint(NOW_S + HOUR_S, "the grid asks")}
+    young, older = facts_of(running(1, start_s=NOW_S - 3599)), facts_of(running(1, start_s=NOW_S - 3600))
+    for facts, restarts, signals in ((young, 0, 1), (young, 1, 0), (older, 1, 1)):
+        plan = plan_checkpoints(facts, RULES, choose_checkpoints(facts, RULES, event), {"1": permit(restarts=restarts)})
+        assert len(plan.signals) == signals
+    assert [
+        each.decided
+        for each in plan_checkpoints(
+            young, RULES, choose_checkpoints(young, RULES, event), {"1": permit(restarts=1)}
+        ).decisions
+    ] == [GOES_ON]
 
 
 def test_steps_of_a_job_whose_checkpoint_is_written() -> None:
@@ -140,6 +170,28 @@ def test_slurm_submits_a_requeued_job_anew_and_it_gets_its_begin_time() -> None:
     assert plan_returns(facts_of(by_admin, now_s=NOW_S + 60, marks=(mark,))) == ({}, [], [mark])
     again = running(1, submit_s=NOW_S + 5, start_s=NOW_S + 130)
     assert plan_returns(facts_of(again, now_s=NOW_S + HOUR_S, marks=(mark,))) == ({}, [], [mark])
+
+
+def test_a_job_that_an_event_has_stopped_begins_after_it_or_when_it_is_withdrawn() -> None:
+    until_s, ramp_s = NOW_S + 2 * HOUR_S, 300
+    event, job = StartConstraint(until_s + ramp_s, "the grid asks", until_s), running(1)
+    asked = facts_of(job)
+    choices = choose_checkpoints(asked, RULES, {"1": event})
+    signal = plan_checkpoints(asked, RULES, choices, {"1": permit()}).signals["1"][1]
+    mark = plan_checkpoints(facts_of(job, marks=(signal,)), RULES, choices, {"1": permit(allowed=True)}).requeue["1"]
+    waits = a_job(1, comment=HINT, submit_s=NOW_S + 5, begin_s=until_s + ramp_s)
+    flat = {"prices": prices(50.0, from_s=NOW_S - HOUR_S, step_s=100 * HOUR_S)}
+    for known in (flat, {}):
+        site = Site(
+            (waits,), marks=tuple(plan_returns(facts_of(waits, now_s=NOW_S + 60, marks=(mark,)))[1]), facts=known
+        )
+        by_cap = {"constraints": {"1": StartConstraint(until_s, "the cap lasts")}}
+        assert site.plan(now_s=NOW_S + 90, **by_cap).begin_s == {}, "it comes back by the ramp"
+        withdrawn = site.plan(now_s=NOW_S + HOUR_S)
+        assert withdrawn.begin_s == {"1": NOW_S + HOUR_S + ramp_s}
+        after = site.apply(withdrawn, now_s=NOW_S + HOUR_S)
+        assert after.plan(now_s=NOW_S + HOUR_S + 30).begin_s == {}
+        assert site.plan(now_s=until_s + 1).begin_s == {}, "the event has ended as ordered"
 
 
 def test_pbs_requeues_without_a_pause_and_the_job_gets_its_begin_time_at_once() -> None:

@@ -61,6 +61,20 @@ def test_job_is_released_when_the_cap_ends():
     assert plan.tell == {"2": ""}
 
 
+def test_a_job_that_may_wait_is_let_go_when_a_cap_is_withdrawn_unless_a_later_start_is_cheaper():
+    constraints, flat = {"1": StartConstraint(NOW_S + 3 * HOUR_S, CAP)}, prices(*[50.0] * 48)
+    site = Site((a_job(1, comment="offpeak:delay=8h"),), facts={"prices": flat})
+    written = site.apply(site.plan(constraints=constraints))
+    plan = written.plan(now_s=NOW_S + 60)
+    assert plan.begin_s == {"1": 0}
+    assert reasons(plan)["job 1"] == "let go: the cap on power that kept it back no longer does"
+    assert written.plan(now_s=NOW_S + 60, prices=None).begin_s == {"1": 0}
+    cheap = {"now_s": NOW_S + 60, "prices": prices(*[50.0] * 20, *[10.0] * 28)}
+    delayed = written.plan(**cheap)
+    assert delayed.begin_s == {"1": NOW_S + 2 * HOUR_S}
+    assert written.apply(delayed).plan(**cheap).changes_nothing
+
+
 def test_a_begin_that_is_not_ours_and_a_job_that_may_not_wait_are_left_alone():
     constraints = {str(at): StartConstraint(NOW_S + 3 * HOUR_S, CAP) for at in (1, 2)}
     jobs = (a_job(1, begin_s=NOW_S + HOUR_S), a_job(2, comment="offpeak:now"), a_job(3))

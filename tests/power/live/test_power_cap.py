@@ -10,11 +10,11 @@ from small_site import changes_of, cluster_snapshot, planned, site_of
 
 from offpeak.door.effect import Hold
 from offpeak.model.facility import PowerCap
-from offpeak.model.orders import NodeState, PowerState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import CapacityTargets
 from plugin.scheduler.node import NodeUse
-from power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory
+from power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory, SleepInProgress
 from power.live.power_plan import PowerPlan
 
 OFF = NodeState.OFF
@@ -99,6 +99,26 @@ def test_what_the_settings_keep_awake_stays_awake(settings, sleepers) -> None:
     reported = any("no other idle node may sleep" in what for what, _ in plan.problems)
     # Nodes that are still to sleep, in a later sweep, are no problem.
     assert reported is (sleepers < 4 and "nodes_per_sweep" not in settings)
+
+
+def test_the_draw_of_idle_nodes_that_a_sweep_holds_back_is_known() -> None:
+    site = site_of(nodes_per_sweep=1, min_on=1)
+    budget = planned(cluster_snapshot(idle(*names(4)), **cap(0)), site).budget
+    assert budget is not None
+    assert budget.draw_w == 3 * IDLE_W + OFF_W
+    assert budget.held_back_w == 2 * (IDLE_W - OFF_W), "one stays on"
+    enough = planned(cluster_snapshot(idle(*names(4)), **cap(3 * IDLE_W)), site).budget
+    assert enough is not None
+    assert enough.held_back_w == IDLE_W - OFF_W
+
+
+def test_a_node_that_a_limit_keeps_awake_for_long_counts_by_what_it_draws() -> None:
+    for since_s, draw_w in ((NOW_S - 299, OFF_W), (NOW_S - 301, IDLE_W)):
+        leaving = SleepInProgress(since_s, NodeOrder.SOFT_OFF, "")
+        memory = PowerMemory({"n01": NodeMemory(True, NOW_S - 900, leaving=leaving)})
+        budget = planned(cluster_snapshot(idle("n01"), **cap(0)), site_of(1), memory).budget
+        assert budget is not None
+        assert budget.draw_w == draw_w
 
 
 def test_jobs_holds_and_admins_keep_their_nodes() -> None:

@@ -174,11 +174,11 @@ def test_a_cap_that_a_killed_agent_has_left_is_removed(room: ServedRoom, setting
     async def leave(agent: SiteAgent) -> None:
         plan = await agent.node_caps.plan(("n1", "n2", "n3"), 60.0)
         assert plan.left == {"n2": "n2: not every job on it allows a cap"}
-        assert plan.saved_w >= 60 - 1e-6
+        assert sum(cap.saved_w for cap in plan.caps) >= 60 - 1e-6
         orderer = CapOrderer(US, "grid event", time.time() + 3600)
         outcomes = await agent.node_caps.carry_out(plan.caps, orderer)
         assert {outcome.message for outcome in outcomes.values()} == {"accepted"}
-        assert sum(watts(room)) == pytest.approx(3 * full_w - plan.saved_w)
+        assert sum(watts(room)) == pytest.approx(3 * full_w - sum(cap.saved_w for cap in plan.caps))
 
     async def no_caps_left(agent: SiteAgent) -> None:
         while agent.node_caps.records.by_node or watts(room) != [full_w] * 3:
@@ -275,6 +275,11 @@ def test_caps_follow_an_event_that_changes_and_an_admin_who_ends_them(room: Serv
         await loop.round()
         assert loop.capped_w[node] == below_w + 40, "its other devices draw more"
         measured_w.clear()
+        capped_w = {node: record.cap_w for node, record in records.items()}
+        await follow(loop, full_w - 110, end_s)
+        assert sum(watts(room)) <= full_w - 110
+        assert all(records[node].cap_w <= cap_w for node, cap_w in capped_w.items()), "caps in force are lowered"
+        assert records.keys() == {"n1", "n3"}
         await follow(loop, full_w + 200, end_s)
         assert (sum(watts(room)), records) == (full_w, {}), "the cap that replaces it needs none"
         await follow(loop, full_w - 60, end_s)

@@ -22,7 +22,7 @@ from offpeak.model.flexibility import FlexibilityRules
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from plugin.scheduler.job import JobState
-from power.live.power_cap import PowerBudget
+from power.live.power_cap import LATE_S, PowerBudget
 from services.agent.demand_response import CapSection, OrderedCaps
 from services.agent.grid_event import (
     BEGIN,
@@ -59,10 +59,11 @@ JOBS = st.lists(
 def test_no_more_jobs_are_requeued_than_needed(jobs: list[RunningJob], missing_w: float, left_s: float) -> None:
     chosen = choose_requeues(jobs, missing_w, left_s)
     useful = [job for job in jobs if job.saved_w > 0 and job.checkpoint_s < left_s]
-    assert set(chosen) <= set(useful)
-    assert {job for job in useful if job.is_signalled} <= set(chosen), "a job that was asked stays chosen"
+    asked = {job for job in jobs if job.is_signalled}
+    assert set(chosen) <= {*useful, *asked}
+    assert asked <= set(chosen), "a job that was asked stays chosen"
     brought_w = sum(job.saved_w for job in chosen)
-    assert brought_w >= missing_w * (1 - 1e-9) or len(chosen) == len(useful)
+    assert brought_w >= missing_w * (1 - 1e-9) or len(chosen) == len({*useful, *asked})
     if chosen and not chosen[-1].is_signalled:
         assert brought_w - chosen[-1].saved_w < missing_w, "without the last one it would not be enough"
 
@@ -109,41 +110,91 @@ def test_an_event_and_its_end_are_understood() -> None:
     assert parse_shed_request({"text": "{}"}, "ann").for_s is None
 
 
+class Ladder:
+    """The loop in an event of 8000 s, with three jobs that bring 390 W each, and what the queue loop would do."""
+
+    def __init__(self, folder: Path, comment: str = "offpeak:checkpoint=10min") -> None:
+        self.now_s, self.event = 1000.0, PowerCap(1000, 9000, 300, "the grid asks", EVENT)
+        running = {"comment": comment, "state": JobState.RUNNING, "start_s": 100, "limit_s": 10_000}
+        jobs = [a_job(number, hosts=f"n{number}", **running) for number in (1, 2, 3)]
+        self.checkpoints: Any = SimpleNamespace(events={}, signalled=frozenset(), go_on={})
+        self.budget = PowerBudget(self.event, 400.0)
+        caps: Any = SimpleNamespace(in_force=lambda: (self.event,))
+        node_caps: Any = SimpleNamespace(records=SimpleNamespace(by_node={}), extend=lambda *_: None)
+        observer: Any = SimpleNamespace(latest=SimpleNamespace(jobs=jobs))
+        self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}"))
+        self.loop = GridEventLoop(
+            section=lambda: EventSection(FlexibilityRules(UTC), None, lambda _: 400.0, lambda _: 10.0, dict),
+            caps=caps,
+            budget=lambda: self.budget,
+            node_caps=node_caps,
+            checkpoints=self.checkpoints,
+            observer=observer,
+            ledger=self.ledger,
+            problem_log=ProblemLog(),
+            clock=lambda: self.now_s,
+            decide_soon=lambda: None,
+        )
+        assert self.follow() == set(), "the last decision about nodes may not be in force"
+
+    def follow(self, draw_w: float = 400.0, held_back_w: float = 0.0) -> set[str]:
+        """Return the jobs to stop after a round in which nodes draw so much."""
+        self.budget = PowerBudget(self.event, draw_w, held_back_w=held_back_w)
+        asyncio.run(self.loop.round())
+        self.now_s += SETTLE_S
+        return set(self.checkpoints.events)
+
+    def rungs(self) -> tuple[str, ...]:
+        """Return what the report shows, and end."""
+        assert self.ledger.settle(60)
+        (delivery,) = deliveries(self.ledger.settings.url, self.now_s, 5)
+        assert self.ledger.close() == 0
+        return delivery.rungs
+
+
 def test_a_job_that_writes_no_checkpoint_keeps_no_other_from_being_asked(tmp_path: Path) -> None:
-    now_s, comment = [1000.0], "offpeak:checkpoint=10min"
-    jobs = [
-        a_job(number, comment=comment, state=JobState.RUNNING, start_s=900, hosts=f"n{number}") for number in (1, 2)
-    ]
-    event = PowerCap(1000, 9000, 300, "the grid asks", EVENT)
-    checkpoints: Any = SimpleNamespace(events={}, go_on=frozenset())
-    caps: Any = SimpleNamespace(in_force=lambda: (event,))
-    node_caps: Any = SimpleNamespace(records=SimpleNamespace(by_node={}), extend=lambda *_: None)
-    observer: Any = SimpleNamespace(latest=SimpleNamespace(jobs=jobs))
-    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger.sqlite'}"))
-    loop = GridEventLoop(
-        section=lambda: EventSection(FlexibilityRules(UTC), None, lambda _: 400.0, lambda _: 10.0, dict),
-        caps=caps,
-        budget=lambda: PowerBudget(event, 400.0),
-        node_caps=node_caps,
-        checkpoints=checkpoints,
-        observer=observer,
-        ledger=ledger,
-        problem_log=ProblemLog(),
-        clock=lambda: now_s[0],
-        decide_soon=lambda: None,
-    )
+    ladder = Ladder(tmp_path)
+    assert [ladder.follow(), ladder.follow()] == [{"1"}, {"1"}]
+    ladder.checkpoints.go_on = {"1": "no checkpoint within 10 min of the signal: it goes on", "7": "by price"}
+    assert ladder.follow() == {"2"}
+    ladder.checkpoints.go_on = {}
+    assert ladder.follow() == {"2"}, "the first one is not asked again in this event"
+    assert ladder.rungs()[1] == "goes on job 1: no checkpoint within 10 min of the signal: it goes on"
 
-    def follow() -> set[str]:
-        asyncio.run(loop.round())
-        now_s[0] += SETTLE_S
-        return set(checkpoints.events)
 
-    assert [follow(), follow(), follow()] == [set(), {"1"}, {"1"}]
-    checkpoints.go_on = frozenset({"1"})
-    assert follow() == {"2"}
-    checkpoints.go_on = frozenset()
-    assert follow() == {"2"}, "the first one is not asked again in this event"
-    assert ledger.close() == 0
+def test_jobs_that_were_not_asked_yet_are_spared_once_the_draw_is_below_the_cap(tmp_path: Path) -> None:
+    ladder = Ladder(tmp_path)
+    assert ladder.follow(1400.0) == {"1", "2", "3"}
+    ladder.checkpoints.signalled = frozenset({"1"})
+    assert ladder.follow(700.0) == {"1", "2"}, "less is missing than before"
+    assert ladder.follow(290.0) == {"1"}
+    assert ladder.follow(290.0) == {"1"}
+    asked, spared = ladder.rungs()
+    assert asked == "checkpoints of 3 jobs (1, 2, 3), to bring 1,170 W"
+    assert spared == "spared 1 job (2): the draw is below the cap"
+
+
+def test_no_job_is_stopped_for_what_idle_nodes_will_bring_as_long_as_the_event_allows(tmp_path: Path) -> None:
+    ladder = Ladder(tmp_path)
+    assert ladder.follow(600.0, held_back_w=320.0) == set()
+    assert ladder.follow(900.0, held_back_w=320.0) == {"1"}, "they will not bring enough"
+    ladder.now_s = 1000.0 + LATE_S
+    assert ladder.follow(900.0, held_back_w=320.0) == {"1", "2"}
+
+
+@pytest.mark.parametrize(
+    ("comment", "stopped"),
+    [
+        ("offpeak:checkpoint=1h", set()),
+        # From 02:30 on, the rest of the limit and the checkpoint take 162 min.
+        ("offpeak:checkpoint=10min,deadline=1970-01-01T05:12", {"1"}),
+        ("offpeak:checkpoint=10min,deadline=1970-01-01T05:11", set()),
+    ],
+)
+def test_a_job_that_no_event_may_stop_is_not_counted_on(tmp_path: Path, comment: str, stopped: set[str]) -> None:
+    ladder = Ladder(tmp_path, comment)
+    assert ladder.follow() == stopped
+    assert len(ladder.rungs()) == len(stopped)
 
 
 def test_an_ordered_event_ends_though_the_disk_is_full(tmp_path: Path) -> None:
@@ -174,7 +225,8 @@ def test_the_delivery_is_what_meters_saw_in_each_quarter_minute(tmp_path: Path) 
             DecisionRecord(960.0, EVENT, END, "withdrawn"),
             begin(1200.0, 1320.0),
             DecisionRecord(1220.0, EVENT, CAPS, "on n1, to bring 100 W of 100 W"),
-            begin(1250.0, 1320.0, from_s=1200.0, draw_w=310.0),
+            begin(1250.0, 1300.0, from_s=1200.0, draw_w=310.0),
+            begin(1260.0, 1320.0, from_s=1200.0, draw_w=305.0),
         ]
     )
     watts = [400.0, 400.0, 290.0, 290.0, 310.0, 290.0]
@@ -192,7 +244,7 @@ def test_the_delivery_is_what_meters_saw_in_each_quarter_minute(tmp_path: Path) 
     assert [round(each.power_w) for each in last.intervals] == [400, 400, 290, 290, 310, 290]
     assert (last.below_after_s, last.held) == (30, 0.75)
     assert last.mean_w == pytest.approx(330)
-    ledger.write_decisions([begin(1300.0, 1e6, from_s=1200.0, draw_w=0.0)])
+    ledger.write_decisions([begin(1300.0, 1e6, from_s=1215.0, draw_w=0.0)])
     assert ledger.settle(60)
     longest = deliveries(ledger.settings.url, 1e6, 1)[0]
     assert (longest.before_w, len(longest.intervals)) == (None, 480), "the draw before is not known; longer steps"
