@@ -62,6 +62,11 @@ class NodeClass:
         """Its share of the overhead of its enclosure, which stays while another node there is awake; 0 without one."""
         return self.enclosure.overhead_w / self.enclosure.nodes if self.enclosure else 0.0
 
+    @property
+    def asleep_w(self) -> float:
+        """The least power of a node that sleeps, 0 if the class knows no sleep."""
+        return min((depth.power_w for depth in self.depths), default=0.0)
+
     def running_w(self, utilisation: float) -> float:
         """Return the draw [W] at that utilisation, 0..1: straight lines between the points."""
         used, power_w = zip(*self.running, strict=True)

@@ -151,7 +151,7 @@ class NodeDraws:
     def asleep_w(self, node: str) -> float:
         """Return the least that the node draws asleep."""
         node_class = self.site.node_class(node)
-        return min((depth.power_w for depth in node_class.depths), default=0.0) if node_class else 0.0
+        return node_class.asleep_w if node_class else 0.0
 
 
 def obey_cap(

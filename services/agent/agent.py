@@ -41,12 +41,13 @@ from services.agent.accounting_loops import (
     SealLoop,
     meter_period_s,
 )
-from services.agent.cap_loop import CapController, CapLoop, NodeCapSection, outcome_text
+from services.agent.cap_loop import CapController, NodeCapSection, outcome_text
 from services.agent.checkpoints import CheckpointController
 from services.agent.demand_response import (
+    FILE_EVERY_S,
+    SERVER_EVERY_S,
     CapSection,
-    EventFileLoop,
-    EventServerLoop,
+    EventSourceLoop,
     OrderedCaps,
     PeakLoop,
     ReportLoop,
@@ -55,7 +56,7 @@ from services.agent.demand_response import (
 from services.agent.grid_event import EventSection, GridEventLoop, target_w
 from services.agent.lever_loop import LeverLoop
 from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
-from services.agent.observer import Observer, PriceLoop, WeatherLoop, WeatherSection
+from services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop, WeatherSection
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
 from services.agent.queue_loop import (
     QueueController,
@@ -160,8 +161,8 @@ class SiteAgent:
         self.trial = TrialLoop(self._trial_section, ledger, problem_log, clock, steady)
         self.loops: tuple[Loop, ...] = (
             self.prices,
-            EventFileLoop(self.caps),
-            EventServerLoop(self.caps),
+            EventSourceLoop("events file", self.caps.read_file, period_s=FILE_EVERY_S, least_pause_s=1.0),
+            EventSourceLoop("OpenADR events", self.caps.query_server, period_s=SERVER_EVERY_S, least_pause_s=SLOW_S),
             ReportLoop(self.caps, ledger, problem_log, clock, lambda: self.modes.usual is Mode.ACTIVE),
             self.weather,
             self.queue_loop,
@@ -170,7 +171,7 @@ class SiteAgent:
             self.savings,
             self.levers,
             self.trial,
-            CapLoop(self.node_caps),
+            self.node_caps,
             self.peaks,
             self.grid_event,
             PruneLoop(ledger, clock),
@@ -389,18 +390,8 @@ class SiteAgent:
         return Surroundings(caps, self.weather.weather, self.meters.node_watts, self.grid_event.capped_w)
 
     def _event_section(self) -> EventSection:
-        site = self.site
-
-        def full_w(node: str) -> float:
-            node_class = site.node_class(node)
-            return node_class.running_w(1.0) if node_class else 0.0
-
-        def asleep_w(node: str) -> float:
-            node_class = site.node_class(node)
-            return min((depth.power_w for depth in node_class.depths), default=0.0) if node_class else 0.0
-
-        ramp_w = site.settings.agent.wake_ramp_w
-        return EventSection(site.flexibility, ramp_w, full_w, asleep_w, lambda: self.meters.node_watts)
+        ramp_w = self.site.settings.agent.wake_ramp_w
+        return EventSection(self.site.flexibility, ramp_w, self.site.node_class, lambda: self.meters.node_watts)
 
     def _cap_section(self) -> CapSection:
         settings = self.site.settings

@@ -1,7 +1,7 @@
 """The caps on running nodes: orders of admins and of the agent, their end, and whether devices obey them.
 
 `CapController` is what other parts of the agent call: `plan` chooses the caps that bring the draw of nodes down,
-`carry_out` orders them, `lift` ends them. Each round of `CapLoop` ends caps that are over or no longer allowed, renews
+`carry_out` orders them, `lift` ends them. Each round ends caps that are over or no longer allowed, renews
 those that nodes end by themselves, and reads the draws back. A device that accepts a cap and does not obey it gets its
 former limit back, and is left alone.
 """
@@ -64,10 +64,13 @@ class NodeCapSection:
     node_class: Callable[[str], NodeClass | None]
 
 
-class CapController:
+class CapController(Loop):
     """Orders caps and keeps them. `left_alone` has the devices that do not obey, with the reasons, `freed` the nodes
     whose caps by the agent an admin has ended: `plan` caps neither.
     """
+
+    name = "caps"
+    period_s = PERIOD_S
 
     def __init__(
         self,
@@ -276,17 +279,3 @@ def _lines(texts: Mapping[str, str], otherwise: str) -> list[str]:
         f"{fold(node for node in texts if texts[node] == text)}: {text or otherwise}"
         for text in dict.fromkeys(texts.values())
     ]
-
-
-class CapLoop(Loop):
-    """Ends, renews and reads back the caps of running nodes."""
-
-    name = "caps"
-    period_s = PERIOD_S
-
-    def __init__(self, controller: CapController) -> None:
-        self._controller = controller
-
-    async def round(self) -> None:
-        """Do it once."""
-        await self._controller.round()

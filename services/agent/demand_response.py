@@ -7,7 +7,7 @@ nodes drew.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -181,36 +181,20 @@ class Surroundings:
     capped_w: Mapping[str, float] = field(default_factory=dict)
 
 
-class EventFileLoop(Loop):
-    """Reads the file of events."""
+class EventSourceLoop(Loop):
+    """Reads a source of events."""
 
-    name = "events file"
     fetches = True
-    least_pause_s = 1.0
-    period_s = FILE_EVERY_S
+    period_s = 0.0
 
-    def __init__(self, caps: OrderedCaps) -> None:
-        self._caps = caps
+    def __init__(
+        self, name: str, read: Callable[[], Awaitable[None]], *, period_s: float, least_pause_s: float
+    ) -> None:
+        self.name, self._read, self.period_s, self.least_pause_s = name, read, period_s, least_pause_s
 
     async def round(self) -> None:
-        """Read the file once."""
-        await self._caps.read_file()
-
-
-class EventServerLoop(Loop):
-    """Queries the OpenADR server for events."""
-
-    name = "OpenADR events"
-    fetches = True
-    least_pause_s = SLOW_S
-    period_s = SERVER_EVERY_S
-
-    def __init__(self, caps: OrderedCaps) -> None:
-        self._caps = caps
-
-    async def round(self) -> None:
-        """Query the server once."""
-        await self._caps.query_server()
+        """Read it once."""
+        await self._read()
 
 
 class KeptEvents(NamedTuple):

@@ -24,6 +24,7 @@ from offpeak.machines.node_sets import fold
 from offpeak.model.constants import MINUTE_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
+from offpeak.model.node_class import NodeClass
 from offpeak.text import counted
 from plugin.queue_hook.checkpoints import GOES_ON, may_stop
 from plugin.queue_hook.facts import StartConstraint
@@ -96,13 +97,22 @@ def ramp_s(before_w: float, wake_ramp_w: float | None) -> float:
 
 @dataclass(frozen=True)
 class EventSection:
-    """What jobs allow, the ramp of the way back [W a minute], and what a node draws at full load and asleep [W]."""
+    """What jobs allow, the ramp of the way back [W a minute], the classes of nodes, and the measured draws [W]."""
 
     flexibility: FlexibilityRules
     wake_ramp_w: float | None
-    full_w: Callable[[str], float]
-    asleep_w: Callable[[str], float]
+    node_class: Callable[[str], NodeClass | None]
     measured_w: Callable[[], Mapping[str, float]]
+
+    def draw_w(self, node: str) -> float:
+        """Return what a busy node draws, at full load if it is not measured."""
+        node_class = self.node_class(node)
+        return self.measured_w().get(node, node_class.running_w(1.0) if node_class else 0.0)
+
+    def saved_w(self, node: str) -> float:
+        """Return how much less the node draws asleep."""
+        node_class = self.node_class(node)
+        return self.draw_w(node) - (node_class.asleep_w if node_class else 0.0)
 
 
 class GridEventLoop(Loop):
@@ -219,14 +229,14 @@ class GridEventLoop(Loop):
         until_s = event.until_s + ramp_s(sum(saved_w.values()), section.wake_ramp_w)
         orderer = CapOrderer(US, f"{EVENT}: {event.reason}", until_s + LEFT_BEHIND_S)
         outcomes = await self._node_caps.carry_out(plan.caps, orderer)
-        measured_w, problems = section.measured_w(), dict(plan.left)
+        problems = dict(plan.left)
         done_w, done = 0.0, set[str]()
         for cap in plan.caps:
             outcome = outcomes[cap.node]
             if not isinstance(outcome, Outcome) or outcome.result != DONE:
                 problems[cap.node] = outcome_text(outcome)
                 continue
-            before_w = self.capped_w.get(cap.node, measured_w.get(cap.node, section.full_w(cap.node)))
+            before_w = self.capped_w.get(cap.node, section.draw_w(cap.node))
             more_w = cap.saved_w - self._saved_w.get(cap.node, 0.0)
             self._saved_w[cap.node], self._capped_w[cap.node] = cap.saved_w, before_w - more_w
             done_w += more_w
@@ -241,7 +251,7 @@ class GridEventLoop(Loop):
 
     def _requeueable(self, running: Sequence[Job], begin_s: int) -> Iterable[RunningJob]:
         """Yield the jobs that may be stopped, to begin again at `begin_s` at the latest, and have their nodes alone."""
-        section, measured_w = self._section(), self._section().measured_w()
+        section = self._section()
         sharing: dict[str, int] = {}
         for job in running:
             for host in job.host_names:
@@ -253,7 +263,7 @@ class GridEventLoop(Loop):
             if not may_stop(job, flexibility, begin_s=begin_s, now_s=int(self._clock())):
                 continue
             alone = [host for host in job.host_names if sharing[host] == 1]
-            saved_w = sum(measured_w.get(host, section.full_w(host)) - section.asleep_w(host) for host in alone)
+            saved_w = sum(map(section.saved_w, alone))
             signalled = job.job_id in self._checkpoints.signalled
             yield RunningJob(job.job_id, saved_w, flexibility.checkpoint.within_s, signalled)
 
@@ -314,16 +324,12 @@ MOST_EVENTS = 500
 
 @dataclass(frozen=True)
 class Delivery:
-    """An event, the draw before it [W] if it is known, what was decided in it, and the draw of each step.
-
-    The `event_key` is the same for the parts of an event that got another end, or in which the agent was restarted.
-    """
+    """An event, the draw before it [W] if it is known, what was decided in it, and the draw of each step."""
 
     cap: PowerCap
     before_w: float | None
     rungs: tuple[str, ...]
     intervals: tuple[MeasuredInterval, ...]
-    event_key: tuple[float, float]
 
     @property
     def below_after_s(self) -> int | None:
@@ -355,7 +361,8 @@ def deliveries(url: str, now_s: float, most: int) -> tuple[Delivery, ...]:
     for row in rows:
         if row["decided"] == BEGIN:
             inputs = dict(row["inputs"])
-            if found and found[-1].event_key == (inputs["from_s"], inputs["cap_w"]):
+            if found and (found[-1].cap.from_s, found[-1].cap.cap_w) == (int(inputs["from_s"]), int(inputs["cap_w"])):
+                # The event got another end, or the agent was restarted in it.
                 rungs_before = (*reversed(rungs), *found[-1].rungs)
                 found[-1] = replace(found[-1], before_w=inputs["draw_w"] or None, rungs=rungs_before)
             elif len(found) < most:
@@ -376,7 +383,7 @@ def _delivery(url: str, row: Mapping[str, Any], rungs: tuple[str, ...], ended_s:
     cap = PowerCap(from_s, max(until_s, from_s), int(inputs["cap_w"]), row["reason"], EVENT)
     step_s = STEP_S * math.ceil((cap.until_s - cap.from_s) / (STEP_S * MOST_STEPS))
     intervals = measure_intervals(url, cap, step_s) if step_s else ()
-    return Delivery(cap, inputs["draw_w"] or None, rungs, intervals, (inputs["from_s"], inputs["cap_w"]))
+    return Delivery(cap, inputs["draw_w"] or None, rungs, intervals)
 
 
 def target_w(share: float | None, cap_w: int | None, machines: Iterable[str], measured_w: Mapping[str, float]) -> int:

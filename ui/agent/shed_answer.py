@@ -102,7 +102,7 @@ def _row(each: Delivery, zone: tzinfo) -> tuple[str, ...]:
 
 def _json(each: Delivery) -> dict[str, Any]:
     known = {**asdict(each), **asdict(each.cap)}
-    del known["cap"], known["event_key"]
+    del known["cap"]
     return {**known, "mean_w": each.mean_w, "below_after_s": each.below_after_s, "held": each.held}
 
 

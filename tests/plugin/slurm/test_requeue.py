@@ -46,7 +46,7 @@ class Site:
         self.trace.touch()
         self.problems: tuple[str, ...] = ()
 
-    def submit(self, *options: str, answer: str = ANSWER, comment: str = "offpeak:checkpoint=60s") -> str:
+    def submit(self, *options: str, answer: str = ANSWER, comment: str = "offpeak:checkpoint=2s") -> str:
         script = self.trace.with_suffix(".sh")
         script.write_text(SCRIPT.format(trace=self.trace, answer=answer))
         script.chmod(0o755)
@@ -58,6 +58,11 @@ class Site:
 
     def wait_for(self, line: str) -> None:
         wait_until(lambda: line in self.lines(), what=f"the line {line!r}")
+
+    def wait_until_old_enough(self, job: str) -> None:
+        """Return once an event may ask the job: it has run for as long as its checkpoint takes."""
+        self.wait_for(f"start {job}")
+        time.sleep(3)
 
     def round(self, *jobs: str, begin_s: int) -> None:
         """Have a new agent, which an event asks to stop the jobs, run one round."""
@@ -101,7 +106,7 @@ def site(basic: SlurmCluster, slurm: SlurmScheduler, tmp_path: Path) -> Iterator
 def test_a_job_is_asked_requeued_and_waits(site: Site) -> None:
     begin_s = int(time.time()) + 3600
     job = site.submit()
-    site.wait_for(f"start {job}")
+    site.wait_until_old_enough(job)
     site.round(job, begin_s=begin_s)
     site.wait_for(f"asked {job}")
     wait_until(lambda: site.slurm.requeue_permits([job])[job].allowed, what="the permit")
@@ -124,7 +129,7 @@ def test_a_job_is_asked_requeued_and_waits(site: Site) -> None:
 
 def test_a_job_whose_checkpoint_does_not_come_goes_on_and_is_reported(site: Site) -> None:
     job = site.submit(answer=":", comment="offpeak:checkpoint=2s")
-    site.wait_for(f"start {job}")
+    site.wait_until_old_enough(job)
     site.round(job, begin_s=int(time.time()) + 3600)
     site.wait_for(f"asked {job}")
     time.sleep(3)
@@ -138,6 +143,7 @@ def test_a_job_whose_checkpoint_does_not_come_goes_on_and_is_reported(site: Site
 def test_only_the_task_of_an_array_that_is_meant_gets_signal_and_requeue(site: Site) -> None:
     array = site.submit("--array=1-2")
     wait_until(lambda: len(site.lines()) == 2, what="both tasks to start")
+    site.wait_until_old_enough(array)
     site.round(array, begin_s=int(time.time()) + 3600)
     # The last task has the number of the array.
     site.wait_for(f"asked {array}")
@@ -153,7 +159,7 @@ def test_only_the_task_of_an_array_that_is_meant_gets_signal_and_requeue(site: S
 def test_in_other_modes_nothing_is_sent(site: Site, mode: Mode) -> None:
     site.mode = mode
     job = site.submit()
-    site.wait_for(f"start {job}")
+    site.wait_until_old_enough(job)
     site.round(job, begin_s=int(time.time()) + 3600)
     time.sleep(1)
     assert site.lines() == [f"start {job}"]
@@ -161,10 +167,11 @@ def test_in_other_modes_nothing_is_sent(site: Site, mode: Mode) -> None:
 
 def test_jobs_without_a_declaration_are_never_asked(site: Site) -> None:
     job = site.submit(comment="offpeak:delay=2d")
-    site.wait_for(f"start {job}")
+    site.wait_until_old_enough(job)
     site.round(job, begin_s=int(time.time()) + 3600)
-    usual = submit(site.cluster, "--comment=offpeak:checkpoint=60s")
+    usual = submit(site.cluster, "--comment=offpeak:checkpoint=2s")
     wait_until(lambda: site.job(usual).state is JobState.RUNNING, what="the other job")
+    time.sleep(3)
     site.round(usual, begin_s=int(time.time()) + 3600)
     time.sleep(1)
     assert site.lines() == [f"start {job}"]

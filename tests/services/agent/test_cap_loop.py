@@ -216,7 +216,7 @@ def test_a_cap_ends_when_it_is_over_and_one_that_is_not_obeyed_is_left_alone(
     room: ServedRoom, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cap_loop, "PERIOD_S", 0.1)
-    monkeypatch.setattr(cap_loop.CapLoop, "period_s", 0.1)
+    monkeypatch.setattr(cap_loop.CapController, "period_s", 0.1)
     monkeypatch.setattr(cap_loop, "READ_BACK_S", 0.2)
     monkeypatch.setattr(cap_loop, "SETTLED_S", 1.0)
     full_w = watts(room)[0]

@@ -121,10 +121,11 @@ class Ladder:
         self.budget = PowerBudget(self.event, 400.0)
         caps: Any = SimpleNamespace(in_force=lambda: (self.event,))
         node_caps: Any = SimpleNamespace(records=SimpleNamespace(by_node={}), extend=lambda *_: None)
+        node_class: Any = SimpleNamespace(running_w=lambda _: 400.0, asleep_w=10.0)
         observer: Any = SimpleNamespace(latest=SimpleNamespace(jobs=jobs))
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}"))
         self.loop = GridEventLoop(
-            section=lambda: EventSection(FlexibilityRules(UTC), None, lambda _: 400.0, lambda _: 10.0, dict),
+            section=lambda: EventSection(FlexibilityRules(UTC), None, lambda _: node_class, dict),
             caps=caps,
             budget=lambda: self.budget,
             node_caps=node_caps,
