@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.bars import Measured
 from benchmarks.logs import SHARED
+from offpeak.executor import LocalProcesses
 from studies.day_ahead.inputs import DAYS, make_forecasts, places
 from studies.day_ahead.run import DayAheadExperiment, run
 from studies.day_ahead.tables import START
@@ -23,7 +24,7 @@ def grid_replay_benchmarks() -> Iterator[Measured]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder)
         begin_s = time.process_time()
-        make_forecasts(places(FOLDER, out), DAYS, 1)
+        make_forecasts(places(FOLDER, out), DAYS, LocalProcesses(1))
         forecast_s = time.process_time() - begin_s
         run(DayAheadExperiment(START, 0, 0, jobs=100), FOLDER, out)
         begin_s = time.process_time()

@@ -27,7 +27,7 @@ PREFIX = Path("/opt/offpeak")
 
 DEBIAN_PACKAGE = Path("/var/lib/dpkg/info/offpeak.list")
 ALWAYS_PACKAGED = "page"
-UNLOCKED = frozenset({"bills", "dev", "docs", "package", "feeds-us", "pyslurm"})
+UNLOCKED = frozenset({"bills", "dev", "docs", "package", "feeds-us", "pyslurm", "scale"})
 """Extras without a lock in deploy/package/locks, so that neither EXTRAS nor a package can bring them."""
 
 _REQUIREMENT = re.compile(r"(?P<package>[^;]+?)\s*;\s*extra == ['\"](?P<extra>[\w-]+)['\"]")

@@ -11,6 +11,7 @@ import numpy as np
 
 from offpeak.display import percent_text
 from offpeak.errors import BadTrace
+from offpeak.executor import HERE, Executor
 from offpeak.model.arrays import Float64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
@@ -191,6 +192,7 @@ def estimate_savings(
     replays: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
     cluster: Cluster | None = None,
+    executor: Executor = HERE,
 ) -> SavingsEstimate:
     """Return the estimate of a log's last days, or of all that it knows whole, for the baseline and other policies.
 
@@ -215,7 +217,7 @@ def estimate_savings(
         likeness=None if are_starts_replayed else likeness_of(comparison, cut.names, prepared.units_per_node),
     )
     weeks = prepared.case.prices.laid.weeks
-    refine = partial(replay_more, policies=policies, seed=settings.power.seed, progress=progress)
+    refine = partial(replay_more, policies=policies, seed=settings.power.seed, progress=progress, executor=executor)
     estimate = refine(estimate, replays=replays or FIRST_REPLAYS)
     # A few weeks that agree by chance say little about the others.
     if replays is not None or (estimate.is_settled and (weeks is None or len(weeks.offsets_s) == 1)):
@@ -230,6 +232,7 @@ def replay_more(
     seed: int,
     replays: int,
     progress: Callable[[int], None] = lambda _: None,
+    executor: Executor = HERE,
 ) -> SavingsEstimate:
     """Return the estimate of so many replays, of which those that it has are not repeated."""
     prepared = estimate.prepared
@@ -237,7 +240,7 @@ def replay_more(
     more = range(len(estimate.outcomes), replays)
     outcomes = (
         *estimate.outcomes,
-        *replay_each(prepared.case, policies, more, seed=seed, draw_power=draw_w, progress=progress),
+        *replay_each(prepared.case, policies, more, seed=seed, draw_power=draw_w, progress=progress, executor=executor),
     )
     spreads = spreads_of(outcomes, prepared.case.prices.laid.weeks)
     is_assumed = prepared.power.assumed

@@ -1,32 +1,28 @@
 """How a study runs: its order, its replays, and the experiments whose results the output folder does not have yet.
 
 The journal has one JSON line for each result. The key of a result names everything that the result depends on: a
-result whose key is in the journal is not computed again. Experiments are independent tasks: they run in this process
-or in several, and Ctrl-C takes effect between them.
+result whose key is in the journal is not computed again. Experiments are independent tasks of an executor.
 """
 
 import fcntl
 import hashlib
 import json
 import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Generic, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from offpeak.compiled import ROOT, sources_of
-from offpeak.errors import BadInput, CannotWrite, OffpeakError
+from offpeak.errors import BadInput, CannotWrite
+from offpeak.executor import Executor
+from offpeak.files import replacing
 from offpeak.text import counted
-from studies.logs import LogSource, StudyLog, remembered_log
+from studies.logs import StudyLog
 from studies.report import folder_for
 
 Progress = Callable[[int, int], None]
@@ -38,14 +34,14 @@ class StudyOrder:
     """The folder of logs (None: a generated log), the folder for results, and how often each case is replayed.
 
     `prices` is a price file (None: the bundled one) for the studies that have no tariff of their own, and a folder for
-    day-ahead. The number of `processes` does not change any result.
+    day-ahead. The `executor` does not change any result.
     """
 
     logs: Path | None
     out: Path
     replays: int
     seed: int
-    processes: int
+    executor: Executor
     prices: Path | None = None
 
     def refuse_logs(self, message: str) -> None:
@@ -124,9 +120,17 @@ class ResultJournal(AbstractContextManager["ResultJournal"]):
         except OSError as problem:
             raise _cannot_write(self.path, problem) from problem
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def arrange(self, keys: Iterable[str]) -> None:
+        """Put the results of these keys last and in that order, so that the file is the same wherever they ran."""
+        self._file.seek(0)
+        lines = {str(json.loads(line)["key"]): line for line in self._file}
+        own = dict.fromkeys(keys)
+        arranged = [*(key for key in lines if key not in own), *own]
+        if arranged != list(lines):
+            with replacing(self.path) as file:
+                file.write(b"".join(lines[key] for key in arranged))
+
+    def __exit__(self, *_: object) -> None:
         """Close the file."""
         self._file.close()
 
@@ -173,44 +177,7 @@ def _cannot_write(path: Path, problem: OSError) -> CannotWrite:
     return CannotWrite(f"{path}: cannot be written: {problem.strerror}", hint=hint)
 
 
-Task = TypeVar("Task")
 Result = TypeVar("Result")
-
-
-def run_all(
-    function: Callable[[Task], Result], tasks: Sequence[Task], processes: int, done: Callable[[Task, Result], None]
-) -> None:
-    """Call `function` on each task, in so many processes, and `done` in this process with each result as it comes.
-
-    Ctrl-C takes effect after the tasks that are running. Raises OffpeakError if a process was killed.
-    """
-    if processes == 1 or len(tasks) < 2:
-        for task in tasks:
-            done(task, function(task))
-        return
-    # Fresh processes: one that is forked may inherit a lock of numba's or pyarrow's threads.
-    pool = ProcessPoolExecutor(min(processes, len(tasks)), mp_context=get_context("spawn"))
-    try:
-        with _ctrl_c_ignored():
-            futures = {pool.submit(function, task): task for task in tasks}
-        for future in as_completed(futures):
-            done(futures[future], future.result())
-    except BrokenProcessPool as problem:
-        hint = "start the study again: it continues where it stopped; fewer --processes need less memory"
-        raise OffpeakError("a process of the study was killed", hint=hint) from problem
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    """Let processes that start meanwhile ignore Ctrl-C: the terminal sends it to the whole group, and one reacts."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
 
 JOURNAL = "results.jsonl"
 
@@ -219,14 +186,10 @@ Experiment = TypeVar("Experiment")
 
 @dataclass(frozen=True)
 class Runner(Generic[Experiment, Result]):
-    """How an experiment is run, in another process perhaps, and the type of its results.
-
-    `warm_up` compiles the kernels in this process, once, before several processes would each begin to.
-    """
+    """How an experiment is run, on another machine perhaps, and the type of its results."""
 
     run: Callable[[Experiment], Result]
     result_type: TypeAdapter[Result]
-    warm_up: Callable[[], object]
 
 
 def results_of(
@@ -245,9 +208,8 @@ def results_of(
             progress(len(results), len(keys))
 
         missing = [experiment for experiment in keys if experiment not in results]
-        if missing:
-            runner.warm_up()
-        run_all(runner.run, missing, order.processes, done)
+        order.executor.run(runner.run, missing, done)
+        journal.arrange(keys.values())
     return results
 
 
@@ -271,16 +233,16 @@ OnLog = TypeVar("OnLog", bound=LogExperiment)
 
 @dataclass(frozen=True)
 class RunOnLog(Generic[OnLog, Result]):
-    """Runs an experiment on the log that it names, in any process."""
+    """Runs an experiment on the log that it names, on any machine: the logs travel with it."""
 
     run: Callable[[OnLog, StudyLog], Result]
-    logs: Mapping[str, tuple[LogSource, str]]
+    logs: Mapping[str, StudyLog]
 
     @classmethod
     def of(cls, run: Callable[[OnLog, StudyLog], Result], logs: Sequence[StudyLog]) -> "RunOnLog[OnLog, Result]":
         """Return the function for these logs."""
-        return cls(run, {log.source.name: (log.source, log.digest) for log in logs})
+        return cls(run, {log.source.name: log for log in logs})
 
     def __call__(self, experiment: OnLog) -> Result:
-        """Return the result of an experiment. Raises BadInput if its log has been changed."""
-        return self.run(experiment, remembered_log(*self.logs[experiment.log]))
+        """Return the result of an experiment."""
+        return self.run(experiment, self.logs[experiment.log])

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -72,15 +71,6 @@ def generated_note(logs: Sequence[StudyLog]) -> tuple[str, ...]:
     if logs[0].source.path is None:
         return ("log: generated after Lublin and Feitelson, 5,000 jobs on 256 nodes; real ones come with --logs",)
     return ()
-
-
-@lru_cache(maxsize=2)
-def remembered_log(source: LogSource, digest: str) -> StudyLog:
-    """Return the log of that digest, the last two from memory. Raises BadInput if the file has been changed."""
-    log = read_log(source)
-    if log.digest != digest:
-        raise BadInput(f"{source.path}: was changed while the study ran", hint="start the study again")
-    return log
 
 
 def read_log(source: LogSource) -> StudyLog:

@@ -44,6 +44,14 @@ KNOWN_PRICES = (
     "prices.tariff",
 )
 """The settings of the sources of known prices."""
+ON = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        help="Run on workers: dask://HOST:PORT, or jobs of slurm or pbs; slurm:8 is 8 jobs at most.",
+        show_default=False,
+    ),
+]
 FEWEST_REPLAYS = 10
 """Fewer replays give no meaningful range."""
 

@@ -11,6 +11,10 @@ from rich.progress import Progress
 
 from offpeak.files import replacing
 
+REPLAYING = "replaying (the first run compiles the engine)"
+AN_HOUR_S = 3600
+"""The time left follows from the tasks of the last hour: some take minutes."""
+
 
 def say_written(*paths: Path, as_json: bool = False) -> None:
     """Print which files were written, on standard error if standard output is for a program."""
@@ -50,10 +54,10 @@ def task_progress(description: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def _bar(
-    total: int | None, description: str = "replaying (the first run compiles the engine)"
-) -> Iterator[Callable[..., None]]:
+def _bar(total: int | None, description: str = REPLAYING) -> Iterator[Callable[..., None]]:
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(
+        console=console, transient=True, disable=not console.is_terminal, speed_estimate_period=AN_HOUR_S
+    ) as progress:
         bar = progress.add_task(description, total=total)
         yield partial(progress.update, bar)

@@ -21,6 +21,7 @@ class EstimateRequest:
     as_json: bool
     report: Path | None = None
     write_cluster: Path | None = None
+    on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,3 +111,4 @@ class SimulateRequest:
     report: Path | None
     as_json: bool
     settings_file: Path | None
+    on: str | None = None

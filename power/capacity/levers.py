@@ -12,6 +12,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
+from offpeak.executor import HERE, Executor
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
@@ -154,8 +155,9 @@ class LeverMeasurement:
     estimate: SavingsEstimate
     settings: Settings
     policies: Sequence[Policy]
+    executor: Executor = HERE
     _outcomes: dict[str, list[tuple[PolicyOutcome, ...]]] = field(default_factory=dict)
-    _delays: list[tuple[float, float, float]] = field(default_factory=list)
+    _delays: dict[int, tuple[float, float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         prepared, agent = self.estimate.prepared, self.settings.agent
@@ -261,6 +263,7 @@ class LeverMeasurement:
             seed=self.settings.power.seed,
             draw_power=self._draw_power,
             policies_at=policies_at,
+            executor=self.executor,
         )
         text = capacity if ordering is None else policies[1].name
         return replace(self._saving_of(spreads_of(done, self._case.prices.laid.weeks)[1], name), policy=text)
@@ -279,15 +282,20 @@ class LeverMeasurement:
         if why := self._too_wide():
             return Lever("delay", None, why)
         weeks, seed = self._awake.prices.laid.weeks, self.settings.power.seed
-        for number in range(len(self._delays), replays):
+        awake, draw_power, baseline = self._awake, self._draw_power, self.policies[0]
+
+        def effects_of(number: int) -> tuple[float, float, float]:
             rng = np.random.default_rng([seed, number])
-            case = self._awake.aligned(weeks.draw(number, seed)) if weeks else self._awake
-            self._delays.append(_delay_effects(shifted(case, rng, self._draw_power), self.policies[0], rng))
+            case = awake.aligned(weeks.draw(number, seed)) if weeks else awake
+            return _delay_effects(shifted(case, rng, draw_power), baseline, rng)
+
+        self.executor.run(effects_of, range(len(self._delays), replays), self._delays.__setitem__)
         alignments = min(replays, len(weeks.offsets_s)) if weeks else 1
         interval = interval_of if alignments == 1 else alignment_interval_of
+        in_order = [self._delays[number] for number in sorted(self._delays)]
         effects = {
             name: interval(np.array(values))
-            for name, values in zip(("saving_pct", "cost", "mean_wait_s"), zip(*self._delays, strict=True), strict=True)
+            for name, values in zip(("saving_pct", "cost", "mean_wait_s"), zip(*in_order, strict=True), strict=True)
         }
         hours = f"up to {LONGEST_DELAY_S // HOUR_S}h"
         saving = self._saving_of(ReplicationSpread(hours, replays, effects, effects, alignments), "delay")

@@ -6,16 +6,13 @@ little about a small difference between policies. Twenty replays, each with its 
 chance. Where the week of the prices is a choice, it is the largest chance of all.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from os import sched_getaffinity
-from threading import Event
 
 import numpy as np
 from numpy.random import Generator
 
+from offpeak.executor import HERE, Executor, check_interrupt
 from offpeak.model.arrays import Float64
 from offpeak.prices.alignment import AlignmentWeeks
 from sim_backend.case.replay_case import ReplayCase
@@ -202,10 +199,6 @@ PoliciesAt = Callable[[ReplayCase], tuple[Policy, ...]]
 """Makes the policies for a case on another week: those that know the prices of every hour know other prices then."""
 
 
-class _Stopped(Exception):
-    """The replays were interrupted from outside."""
-
-
 def replay_often(
     case: ReplayCase,
     policies: tuple[Policy, ...],
@@ -214,9 +207,12 @@ def replay_often(
     seed: int,
     policies_at: PoliciesAt | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    executor: Executor = HERE,
 ) -> tuple[ReplicationSpread, ...]:
     """Return each policy's figures over that many replays, with every submit time 0 to 60 s later than in the log."""
-    outcomes = replay_each(case, policies, range(replays), seed=seed, policies_at=policies_at, progress=progress)
+    outcomes = replay_each(
+        case, policies, range(replays), seed=seed, policies_at=policies_at, progress=progress, executor=executor
+    )
     return spreads_of(outcomes, case.prices.laid.weeks)
 
 
@@ -229,46 +225,29 @@ def replay_each(
     draw_power: DrawPower | None = None,
     policies_at: PoliciesAt | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    executor: Executor = HERE,
 ) -> list[tuple[PolicyOutcome, ...]]:
     """Return the outcomes of all policies in the replays of these numbers, in their order.
 
     With `draw_power` the jobs' draws, too, differ from replay to replay. Replay number i has the seed (seed, i), so
-    that its result depends neither on the others nor on the number of processors, over which they run in parallel.
+    that its result depends neither on the others nor on where the `executor` runs it.
     Where the week of the prices is a choice, each replay lays the log on another one, the same for all policies.
     `progress` gets the number of finished replays, including those before the first of the numbers.
     """
     weeks = case.prices.laid.weeks
-    done = numbers.start
     outcomes: dict[int, tuple[PolicyOutcome, ...]] = {}
-    with _threads() as (pool, stop):
 
-        def hear_stop(_policy: str, _submitted: int) -> None:
-            if stop.is_set():
-                raise _Stopped
+    def run(number: int) -> tuple[PolicyOutcome, ...]:
+        at = case.aligned(weeks.draw(number, seed)) if weeks else case
+        chosen = policies_at(at) if weeks and policies_at else policies
+        return compare(shifted(at, np.random.default_rng([seed, number]), draw_power), chosen, check_interrupt).outcomes
 
-        def run(number: int) -> tuple[PolicyOutcome, ...]:
-            at = case.aligned(weeks.draw(number, seed)) if weeks else case
-            chosen = policies_at(at) if weeks and policies_at else policies
-            return compare(shifted(at, np.random.default_rng([seed, number]), draw_power), chosen, hear_stop).outcomes
+    def done(number: int, outcome: tuple[PolicyOutcome, ...]) -> None:
+        outcomes[number] = outcome
+        progress(numbers.start + len(outcomes))
 
-        futures = {pool.submit(run, number): number for number in numbers}
-        for future in as_completed(futures):
-            outcomes[futures[future]] = future.result()
-            done += 1
-            progress(done)
+    executor.run(run, numbers, done)
     return [outcomes[number] for number in numbers]
-
-
-@contextmanager
-def _threads() -> Iterator[tuple[ThreadPoolExecutor, Event]]:
-    """Yield threads, one a processor: the kernels run without Python's lock. Ctrl-C makes them stop soon."""
-    stop = Event()
-    pool = ThreadPoolExecutor(len(sched_getaffinity(0)))
-    try:
-        yield pool, stop
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
 
 
 def shifted(case: ReplayCase, rng: Generator, draw_power: DrawPower | None = None) -> ReplayCase:

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.random import Generator
 
 from offpeak.errors import BadInput, BadPrices
+from offpeak.executor import Executor
+from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
 from offpeak.text import counted
 from predictors.prices.models import SARIMA, need_statsmodels
 from sim_backend.grid.grid import forecast_days
 from sim_backend.workloads.lublin_model import TYPELESS, Gamma, draw_arrivals, draw_runtimes_s, draw_sizes, stretched
 from sim_backend.workloads.tsafrir import tsafrir_estimates_s
-from studies.harness import run_all
 
 HOURS = 24
 SITES = "xsede_sites.csv"
@@ -109,20 +110,23 @@ def place_of(prices: Path, out: Path) -> PricePlace:
     return PricePlace(prices, out / f"forecasts-{digest}.npy")
 
 
-def make_forecasts(every: Mapping[str, PricePlace], days: range, processes: int) -> str:
+def make_forecasts(every: Mapping[str, PricePlace], days: range, executor: Executor) -> str:
     """Make the missing forecasts of those days, one for places with the same prices, and return a note about them."""
     missing = {place.kept: place for place in every.values() if not place.kept.exists()}
     if missing:
         need_statsmodels()
-    run_all(partial(_make, days), list(missing.values()), processes, lambda _place, _done: None)
+    prices = {place.kept: daily_prices(place.prices) for place in missing.values()}
+
+    def keep(kept: Path, coming: Float64) -> None:
+        with replacing(kept) as file:
+            np.save(file, coming)
+
+    executor.run(partial(_forecast, prices, days), list(prices), keep)
     return f"prices: forecast by SARIMA from three days, {counted(len(every), 'place')}"
 
 
-def _make(days: range, place: PricePlace) -> None:
-    coming = forecast_days(daily_prices(place.prices), SARIMA, days)
-    unfinished = place.kept.with_suffix(".part.npy")
-    np.save(unfinished, coming)
-    unfinished.replace(place.kept)
+def _forecast(prices: Mapping[Path, Float64], days: range, kept: Path) -> Float64:
+    return forecast_days(prices[kept], SARIMA, days)
 
 
 def forecasts(place: PricePlace) -> Float64:

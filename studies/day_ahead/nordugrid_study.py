@@ -47,13 +47,14 @@ def nordugrid(order: StudyOrder, progress: Progress) -> Report:
     """Return the report, of results that `order.out` has or that are computed now."""
     need_or_tools()
     order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
-    zones, folder, out = places(order.prices, order.out), Path(order.prices or ""), folder_for(order.out)
-    forecast_note = make_forecasts(zones, DAYS, order.processes)
+    zones, folder = places(order.prices, order.out), Path(order.prices or "").resolve()
+    out = folder_for(order.out).resolve()
+    forecast_note = make_forecasts(zones, DAYS, order.executor)
     replays = Replays(order.replays, order.seed)
     kept = [place.kept for place in zones.values()]
     keys = {experiment: key_of(experiment, kept) for experiment in planned(replays)}
     runner: Runner[NordugridExperiment, NordugridResult] = Runner(
-        partial(run, folder=folder, out=out), TypeAdapter(NordugridResult), partial(_warm_up, folder, out)
+        partial(run, folder=folder, out=out), TypeAdapter(NordugridResult)
     )
     results = results_of(runner, keys, order, progress)
     by_strategy = {
@@ -67,10 +68,6 @@ def nordugrid(order: StudyOrder, progress: Progress) -> Report:
 def key_of(experiment: NordugridExperiment, forecasts: list[Path]) -> str:
     """Return the key of an experiment's result; the files of forecasts are named after their prices."""
     return result_key(RUN, experiment, [file.name for file in forecasts])
-
-
-def _warm_up(folder: Path, out: Path) -> None:
-    run(NordugridExperiment("mcmf", TIME_PCT, 0, 0, jobs=20, history=400), folder, out)
 
 
 def experiments(strategy: tuple[str, float], replays: Replays) -> list[NordugridExperiment]:

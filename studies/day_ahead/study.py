@@ -97,22 +97,18 @@ def day_ahead(order: StudyOrder, progress: Progress) -> Report:
     order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
     require_matplotlib()
     sites = tuple(row.name for row in site_rows(order.prices))
-    folder, out = Path(order.prices or ""), folder_for(order.out)
-    forecast_note = make_forecasts(places(folder, out), DAYS, order.processes)
+    folder, out = Path(order.prices or "").resolve(), folder_for(order.out).resolve()
+    forecast_note = make_forecasts(places(folder, out), DAYS, order.executor)
     replays = Replays(order.replays, order.seed)
     digest = digest_of(folder, [place.prices for place in places(folder, out).values()])
     keys = {experiment: result_key(RUN, experiment, digest) for experiment in planned(replays)}
     runner: Runner[DayAheadExperiment, DayAheadResult] = Runner(
-        partial(run, folder=folder, out=out), TypeAdapter(DayAheadResult), partial(_warm_up, folder, out)
+        partial(run, folder=folder, out=out), TypeAdapter(DayAheadResult)
     )
     results = DayAheadResults(results_of(runner, keys, order, progress), replays, sites)
     notes = (LOG_NOTE, WAIT_NOTE, POWER_NOTE, forecast_note, _replays_note(replays, len(keys)))
     figures = {"trade.svg": trade_svg(results), "hours.svg": hours_svg(results)}
     return Report(TITLE, notes, tuple(table(results) for table in TABLES), figures)
-
-
-def _warm_up(folder: Path, out: Path) -> None:
-    run(DayAheadExperiment(START, 0, 0, jobs=100, history=4_000), folder, out)
 
 
 def _replays_note(replays: Replays, count: int) -> str:

@@ -39,14 +39,13 @@ from studies.dynamic_pricing.plan import (
 from studies.dynamic_pricing.run import (
     PricingExperiment,
     PricingResult,
-    PricingSetup,
     arranged,
     ceiling_pct,
     run,
     saved_pct,
 )
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import GENERATED, LogSource, find_logs, generated_note, offered_load, read_log
+from studies.logs import find_logs, generated_note, offered_load
 from studies.report import (
     BLUE,
     ORANGE,
@@ -367,7 +366,7 @@ def dynamic_pricing(order: StudyOrder, progress: Progress) -> Report:
         experiment: result_key(RUN, experiment, digests[experiment.log])
         for experiment in planned(everywhere, studied, replays)
     }
-    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(PricingResult), _warm_up)
+    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(PricingResult))
     results = PricingResults(results_of(runner, keys, order, progress), replays)
     replays_note = (
         f"{replays.describe()}, with submit times 0 to 60 s later and power drawn anew: {replays.describe_seeds()}; "
@@ -375,10 +374,6 @@ def dynamic_pricing(order: StudyOrder, progress: Progress) -> Report:
     )
     notes = (START_NOTE, CLOCK_NOTE, replays_note, *generated_note(logs), *left_out)
     return Report(TITLE, notes, _tables(results, everywhere, studied), {"ladder.svg": ladder_svg(results, studied)})
-
-
-def _warm_up() -> None:
-    run(PricingExperiment(GENERATED, 0, 0, PricingSetup(first_jobs=100)), read_log(LogSource(GENERATED, None)))
 
 
 def _tables(

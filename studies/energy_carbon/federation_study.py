@@ -315,14 +315,9 @@ def federation(order: StudyOrder, progress: Progress) -> Report:
     require_matplotlib()
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment) for experiment in planned(replays)}
-    runner = Runner(run, TypeAdapter(FederationResult), _warm_up)
+    runner = Runner(run, TypeAdapter(FederationResult))
     results = FederationResults(results_of(runner, keys, order, progress), replays)
     tables = (saved_table, co2_table, waits_table, limits_table, bench_table)
     replays_note = f"{replays.describe()}: {replays.describe_seeds()}; {counted(len(keys), 'experiment')}"
     notes = (CLUSTERS_NOTE, ECA_NOTE, BENCH_NOTE, replays_note)
     return Report(TITLE, notes, tuple(table(results) for table in tables), {"federation.svg": federation_svg(results)})
-
-
-def _warm_up() -> None:
-    for asleep in (False, True):
-        run(FederationExperiment(choice("FIFO", "FP", asleep=asleep, load=0.1), 0, 0))

@@ -400,17 +400,12 @@ def single_site(order: StudyOrder, progress: Progress) -> Report:
     require_matplotlib()
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment, NODE_CLASSES) for experiment in planned(replays)}
-    runner: Runner[SingleSiteExperiment, SingleSiteResult] = Runner(run, TypeAdapter(SingleSiteResult), _warm_up)
+    runner: Runner[SingleSiteExperiment, SingleSiteResult] = Runner(run, TypeAdapter(SingleSiteResult))
     results = SingleSiteResults(results_of(runner, keys, order, progress), replays)
     replays_note = f"{replays.describe()}: {replays.describe_seeds()}; {counted(len(keys), 'experiment')}"
     notes = (TESTBED_NOTE, SCHEDULER_NOTE, CLUSTER_NOTE, replays_note)
     figures = {"testbeds.svg": testbeds_svg(results), "clusters.svg": clusters_svg(results)}
     return Report(TITLE, notes, _tables(results), figures)
-
-
-def _warm_up() -> None:
-    for case in (cells(DUNE)[-1], Simulation(30, "fcfs", 0.2)):
-        run(SingleSiteExperiment(case, 0, 0))
 
 
 def _tables(results: SingleSiteResults) -> tuple[StudyTable, ...]:

@@ -7,15 +7,11 @@ from pydantic import TypeAdapter
 
 from offpeak.text import counted
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import GENERATED, LogSource, find_logs, generated_note, read_log
+from studies.logs import find_logs, generated_note
 from studies.online_simulation.plan import PERIODS, OnlineSubject, planned, policies_of, subjects_of
 from studies.online_simulation.run import (
-    ALWAYS_ON,
-    OLS,
     ByWeek,
-    OnlineExperiment,
     OnlineResult,
-    OnlineSetup,
     node_class_of,
     run,
 )
@@ -75,16 +71,10 @@ def online_simulation(order: StudyOrder, progress: Progress) -> Report:
         experiment: result_key(RUN, experiment, digests[experiment.log], node_class_of(experiment.setup.nodes))
         for experiment in planned(subjects, replays)
     }
-    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(OnlineResult), _warm_up)
+    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(OnlineResult))
     results = OnlineResults(results_of(runner, keys, order, progress), replays)
     notes = (SETUP_NOTE, SLEEP_NOTE, _replays_note(replays, len(keys)), *_log_notes(subjects), *left_out)
     return Report(TITLE, notes, _tables(results, subjects), figures(results, subjects))
-
-
-def _warm_up() -> None:
-    log = read_log(LogSource(GENERATED, None))
-    for capacity in (ALWAYS_ON, OLS):
-        run(OnlineExperiment(GENERATED, 0, 0, OnlineSetup(log.size, capacity)), log)
 
 
 def _replays_note(replays: Replays, experiments: int) -> str:

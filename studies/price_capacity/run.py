@@ -5,8 +5,9 @@ a load, on prices of a file whose gaps are filled from the week before. The blin
 of the nodes in the most expensive six hours of each day, independent of the queue.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, saving_pct
 from sim_backend.comparison.replications import shifted
 from sim_backend.replay.policy import Policy, parse_policy
 from sim_backend.replay.powered import PoweredMachine
-from studies.logs import LogSource, StudyLog, at_load, remembered_log
+from studies.logs import StudyLog, at_load
 
 ALWAYS_ON, TIMEOUT, BLIND = "always-on", "timeout:10min", "blind"
 SLAS = (1.5, 3.0, 10.0, 200.0)
@@ -204,15 +205,6 @@ def blind(fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     return CapacityPolicy(BLIND, terms.capacity, schedule)
 
 
-@lru_cache(maxsize=2)
-def remembered_prices(source: LogSource, digest: str, file: Path) -> ReplayPrices:
-    """Return the prices for the log of that digest, the last two from memory.
-
-    Raises BadPrices, BadInput like `laid_on`.
-    """
-    return laid_on(remembered_log(source, digest), file)
-
-
 def laid_on(log: StudyLog, file: Path) -> ReplayPrices:
     """Return the prices laid on the whole log. Raises BadPrices if they cannot be read or are of less than a day."""
     prices = _as_read(log, file)
@@ -250,9 +242,9 @@ def run(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices) -> 
     return CapacityResult(tuple(_result(name, run, outcome) for name, run, outcome in runs))
 
 
-def run_at_prices(experiment: CapacityExperiment, log: StudyLog, prices: Path) -> CapacityResult:
-    """Run an experiment at the prices of a file."""
-    return run(experiment, log, remembered_prices(log.source, log.digest, prices))
+def run_at_prices(experiment: CapacityExperiment, log: StudyLog, prices: Mapping[str, ReplayPrices]) -> CapacityResult:
+    """Run an experiment at the prices that are laid on its log."""
+    return run(experiment, log, prices[log.source.name])
 
 
 def case_of(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices) -> ReplayCase:

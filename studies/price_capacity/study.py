@@ -28,6 +28,7 @@ from studies.price_capacity.run import (
     CapacityExperiment,
     CapacityResult,
     CapacitySetup,
+    laid_on,
     price_notes,
     profile,
     run_at_prices,
@@ -227,8 +228,8 @@ def price_capacity(order: StudyOrder, progress: Progress) -> Report:
         experiment: result_key(RUN, experiment, digests[experiment.log], prices_digest, NODES)
         for experiment in planned(names, replays)
     }
-    run_one = RunOnLog.of(partial(run_at_prices, prices=prices), logs)
-    runner = Runner(run_one, TypeAdapter(CapacityResult), lambda: run_one(CapacityExperiment(names[0], 0, 0, START)))
+    laid = {log.source.name: laid_on(log, prices) for log in logs}
+    runner = Runner(RunOnLog.of(partial(run_at_prices, prices=laid), logs), TypeAdapter(CapacityResult))
     results = CapacityResults(results_of(runner, keys, order, progress), replays)
     notes = (START_NOTE, *price_lines, _replays_note(replays, len(keys)), *left_out)
     tables = (policies_table(results, names), factors_table(results, names))

@@ -343,11 +343,6 @@ def _day_result(problem: Problem, answer: SolvedDay, now_s: int, *, bounded: boo
     )
 
 
-def run_on_log(experiment: CoolingExperiment, log: Path) -> CoolingResult:
-    """Return the result of the experiment on the paper's days and machine."""
-    return run(experiment, curie_jobs(log), nodes=NODES, days=DAYS)
-
-
 def run(experiment: CoolingExperiment, jobs: Jobs, *, nodes: int, days: int) -> CoolingResult:
     """Return the result of the experiment with jobs that are submitted on that many days."""
     place = PlannerSite(machine(nodes), SCENARIOS[experiment.scenario])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from offpeak.display import percent_text
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import DAY_S
 from offpeak.text import counted
 from plugin.planner.cp_solver import require_or_tools
 from plugin.planner.solvers import RULE_BASED
@@ -31,7 +31,6 @@ from studies.profit_cooling.run import (
     find_log,
     least_pue,
     run,
-    run_on_log,
 )
 from studies.report import (
     BLUE,
@@ -315,12 +314,7 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
     planned = [CoolingExperiment(scenario, *solver, order.seed) for solver in SOLVERS.items() for scenario in SCENARIOS]
     log_digest = hashlib.sha256(log.read_bytes()).hexdigest()
     keys = {experiment: result_key(RUN, experiment, log_digest) for experiment in planned}
-    few = jobs.take(jobs.submit_s < HOUR_S)
-    runner = Runner(
-        partial(run_on_log, log=log),
-        TypeAdapter(CoolingResult),
-        lambda: run(CoolingExperiment("air winter", "multi", 0.0, 1), few, nodes=64, days=1),
-    )
+    runner = Runner(partial(run, jobs=jobs, nodes=NODES, days=DAYS), TypeAdapter(CoolingResult))
     found = results_of(runner, keys, order, progress)
     results = {(experiment.scenario, experiment.solver): result for experiment, result in found.items()}
     tables = tuple(

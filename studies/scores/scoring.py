@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.errors import BadInput
+from offpeak.executor import Executor
 from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
-from studies.harness import Progress, run_all
+from studies.harness import Progress
 from studies.report import Report
 from studies.scores.log_scores import LogResult, LogTask, log_tables, log_tasks, run_log_task, without_trees
 from studies.scores.price_scores import PriceResult, PriceTask, price_tables, price_tasks, run_price_task
@@ -26,7 +27,7 @@ class ScoredFiles:
     start: str | None = None
 
 
-def scores(examined: ScoredFiles, processes: int, progress: Progress) -> Report:
+def scores(examined: ScoredFiles, executor: Executor, progress: Progress) -> Report:
     """Return the tables of all files.
 
     Raises BadInput if a named file cannot be read, or a folder has no readable file.
@@ -38,7 +39,7 @@ def scores(examined: ScoredFiles, processes: int, progress: Progress) -> Report:
         results[numbered[0]] = result
         progress(len(results), len(tasks))
 
-    run_all(_run, list(enumerate(tasks)), processes, done)
+    executor.run(_run, list(enumerate(tasks)), done)
     in_order = [results[number] for number in range(len(tasks))]
     prices = [result for result in in_order if isinstance(result, PriceResult)]
     logs = [result for result in in_order if isinstance(result, LogResult)]

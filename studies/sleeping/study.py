@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from offpeak.text import counted
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import GENERATED, LogSource, find_logs, read_log
+from studies.logs import find_logs
 from studies.report import (
     BLUE,
     DARK,
@@ -293,7 +293,7 @@ def sleeping(order: StudyOrder, progress: Progress) -> Report:
     digests = {log.source.name: log.digest for log in logs}
     plan = [experiment for name in digests for policy in POLICIES for experiment in experiments(name, policy, replays)]
     keys = {experiment: result_key(RUN, experiment, digests[experiment.log], NODES) for experiment in plan}
-    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(SleepingResult), _warm_up)
+    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(SleepingResult))
     results = SleepingResults(results_of(runner, keys, order, progress), replays)
     machines = ", ".join(
         f"{log.source.name} {counted(machine.nodes, 'node')}"
@@ -303,12 +303,6 @@ def sleeping(order: StudyOrder, progress: Progress) -> Report:
     notes = (SETUP_NOTE, f"machines: {machines}", _replays_note(replays, len(keys)), *left_out)
     tables = (policies_table(results, tuple(digests)), equal_energy_table(results, tuple(digests)))
     return Report(TITLE, notes, tables, {"front.svg": front_svg(results, tuple(digests))})
-
-
-def _warm_up() -> None:
-    log = read_log(LogSource(GENERATED, None))
-    for policy in (ALWAYS_ON, FAMILIES[LATE][0], "ols:7d"):
-        run(SleepingExperiment(GENERATED, 0, 0, policy), log)
 
 
 def _replays_note(replays: Replays, count: int) -> str:

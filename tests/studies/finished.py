@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from offpeak.executor import LocalProcesses
 from studies.harness import JOURNAL, Progress, StudyOrder
 from studies.report import Report
 
@@ -23,7 +24,7 @@ def finish(
 ) -> Finished:
     """Run a study to its end."""
     progress: list[tuple[int, int]] = []
-    order = StudyOrder(logs, out, replays=replays, seed=3, processes=processes)
+    order = StudyOrder(logs, out, replays=replays, seed=3, executor=LocalProcesses(processes))
     report = study(order, lambda done, total: progress.append((done, total)))
     lines = (out / JOURNAL).read_text().splitlines(keepends=True)
     return Finished(logs, tuple(lines), report, tuple(progress))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
+from offpeak.executor import LocalProcesses
 from offpeak.installation import install_hint
 from predictors.run_times import chosen_run_time
 from predictors.scores import take_exam
@@ -145,7 +146,7 @@ def test_forecasts_of_the_day_ahead_study_need_statsmodels(
     monkeypatch.setitem(sys.modules, "statsmodels", None)
     monkeypatch.setitem(sys.modules, "statsmodels.tsa.statespace.sarimax", None)
     with pytest.raises(BadInput, match="SARIMA needs statsmodels") as refused:
-        make_forecasts({"here": PricePlace(prices, tmp_path / "none.npy")}, range(7, 9), 1)
+        make_forecasts({"here": PricePlace(prices, tmp_path / "none.npy")}, range(7, 9), LocalProcesses(1))
     assert refused.value.hint == install_hint("predictors")
 
 

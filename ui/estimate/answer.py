@@ -19,6 +19,7 @@ from rich.text import Text
 
 from offpeak.display import NOT_WRAPPED
 from offpeak.errors import BadInput
+from offpeak.executor import HERE, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.cluster_file import cluster_text
 from offpeak.model.site_devices import read_devices
@@ -106,27 +107,29 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     settings = with_nodes(settings, accounting)
     console = _console()
     is_watched = console.is_terminal and not request.as_json and request.replays is None
-    with repeat_progress(request.replays or MOST_REPLAYS) as progress:
-        estimate = estimate_savings(
-            accounting.trace,
-            settings,
-            policies,
-            days=request.days,
-            replays=FIRST_REPLAYS if is_watched else request.replays,
-            progress=progress,
-            cluster=accounting.cluster,
-        )
-    if devices:
-        estimate = replace(estimate, comparison=with_device_bills(estimate.comparison, devices))
-    replays = LeverMeasurement(estimate, settings, policies)
-    with task_progress("levers") as report:
-        first = request.replays or (FIRST_REPLAYS if is_watched or replays.is_wide else REPLAYS)
-        found = _measured(replays, first, lambda done: report(done, len(LEVERS)))
+    with executor_on(request.on, HERE) as executor:
+        with repeat_progress(request.replays or MOST_REPLAYS) as progress:
+            estimate = estimate_savings(
+                accounting.trace,
+                settings,
+                policies,
+                days=request.days,
+                replays=FIRST_REPLAYS if is_watched else request.replays,
+                progress=progress,
+                cluster=accounting.cluster,
+                executor=executor,
+            )
+        if devices:
+            estimate = replace(estimate, comparison=with_device_bills(estimate.comparison, devices))
+        replays = LeverMeasurement(estimate, settings, policies, executor)
+        with task_progress("levers") as report:
+            first = request.replays or (FIRST_REPLAYS if is_watched or replays.is_wide else REPLAYS)
+            found = _measured(replays, first, lambda done: report(done, len(LEVERS)))
+        if is_watched:
+            found = _watched(console, replays, found)
     if request.as_json:
         typer.echo(estimate_json(found))
-    elif is_watched:
-        found = _watched(console, replays, found)
-    else:
+    elif not is_watched:
         print_answer(found)
     if request.report is not None:
         write_estimate_page(request.report, found)
@@ -162,7 +165,9 @@ def _watched(console: Console, replays: LeverMeasurement, first: LeversAnswer) -
             for number in (REPLAYS, MOST_REPLAYS):
                 note = Text(f"{REFINING}{number} replays (Ctrl-C keeps what is shown)", style="dim")
                 live.update(Group(note, answer_view(found)), refresh=True)
-                replays.estimate = replay_more(replays.estimate, policies=policies, seed=seed, replays=number)
+                replays.estimate = replay_more(
+                    replays.estimate, policies=policies, seed=seed, replays=number, executor=replays.executor
+                )
                 found = _measured(replays, number)
         live.update(answer_view(found), refresh=True)
     return found

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from offpeak.settings.file import settings_path
-from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, settings_options
+from ui.options import CONFIG, FEWEST_REPLAYS, ON, chosen_settings, settings_options
 from ui.requests import ESTIMATE_DAYS, EstimateRequest
 
 ESTIMATE_SETTINGS = (
@@ -69,6 +69,7 @@ def estimate(
     ] = None,
     lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    on: ON = None,
     config: CONFIG = None,
 ) -> None:
     """Estimate what would have saved most on this cluster, and at what harm: sleep, order, delay, caps."""
@@ -86,5 +87,6 @@ def estimate(
             as_json=as_json,
             report=report,
             write_cluster=write_cluster,
+            on=on,
         ),
     )

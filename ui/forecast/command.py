@@ -133,12 +133,13 @@ def score(
 ) -> None:
     """Measure the error of each predictor on past data, replayed in time order so that none can look ahead."""
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
+    from offpeak.executor import local_processes
     from studies.scores.scoring import ScoredFiles, scores
     from ui.progress import task_progress
     from ui.replay.tables import print_report
 
     with task_progress("scoring (the first run compiles the kernels)") as progress:
-        report = scores(ScoredFiles(tuple(paths or ()), start), processes or len(os.sched_getaffinity(0)), progress)
+        report = scores(ScoredFiles(tuple(paths or ()), start), local_processes(processes), progress)
     if not as_json:
         print_report(report)
         return

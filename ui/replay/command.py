@@ -10,7 +10,7 @@ import typer
 from offpeak.errors import BadInput
 from offpeak.settings.file import settings_path
 from offpeak.text import did_you_mean
-from ui.options import CONFIG, FEWEST_REPLAYS, chosen_settings, settings_options
+from ui.options import CONFIG, FEWEST_REPLAYS, ON, chosen_settings, settings_options
 from ui.requests import SimulateRequest
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def simulate(
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report with figures: one HTML file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+    on: ON = None,
     config: CONFIG = None,
 ) -> None:
     """Replay a job log under several policies and compare their costs."""
@@ -110,6 +111,7 @@ def simulate(
         report=report,
         as_json=as_json,
         settings_file=settings_file,
+        on=on,
     )
     answer(trace, settings, request)
 
@@ -152,23 +154,25 @@ def study(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes to run in [default: one a processor].")
     ] = None,
+    on: ON = None,
 ) -> None:
     """Re-run a published experiment and compare the figures; price-capacity is about fewer nodes in expensive hours.
 
     An interrupted study continues where it stopped.
     """
     # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
+    from offpeak.executor import executor_on, local_processes
     from studies.harness import StudyOrder
     from studies.registry import study_named
     from studies.report import write_report
-    from ui.progress import task_progress
+    from ui.progress import REPLAYING, task_progress
     from ui.replay.tables import print_report
 
+    if on and processes:
+        raise BadInput("--processes is of this machine, --on of others", hint="leave one out; --on slurm:8 is 8 jobs")
     chosen = study_named(name, part)
-    order = StudyOrder(
-        logs, out or Path(name, part or ""), replays, seed, processes or len(os.sched_getaffinity(0)), prices
-    )
-    with task_progress("replaying (the first run compiles the engine)") as progress:
+    with executor_on(on, local_processes(processes)) as executor, task_progress(REPLAYING) as progress:
+        order = StudyOrder(logs, out or Path(name, part or ""), replays, seed, executor, prices)
         report = chosen(order, progress)
     write_report(report, order.out)
     print_report(report)

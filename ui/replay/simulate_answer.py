@@ -15,6 +15,7 @@ import typer
 from pyarrow import csv
 
 from offpeak.errors import BadInput
+from offpeak.executor import HERE, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.site_devices import read_devices
 from offpeak.settings.capacity import CapacitySettings
@@ -51,7 +52,8 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
         comparison = compare(prepared.case, policies, progress)
     if devices:
         comparison = with_device_bills(comparison, devices)
-    spreads = _spreads(prepared, policies_at, request.replays, settings.power.seed)
+    with executor_on(request.on, HERE) as executor:
+        spreads = _spreads(prepared, policies_at, request.replays, settings.power.seed, executor)
     written: list[Path] = []
     if request.schedule is not None:
         written += write_schedules(comparison, request.schedule)
@@ -89,14 +91,20 @@ def _check_paths(settings: Settings, request: SimulateRequest) -> None:
 
 
 def _spreads(
-    prepared: PreparedCase, policies_at: PoliciesAt, replays: int | None, seed: int
+    prepared: PreparedCase, policies_at: PoliciesAt, replays: int | None, seed: int, executor: Executor
 ) -> tuple[ReplicationSpread, ...]:
     if replays is None:
         return ()
     with repeat_progress(replays) as progress:
         policies = policies_at(prepared.case)
         return replay_often(
-            prepared.case, policies, replays=replays, seed=seed, policies_at=policies_at, progress=progress
+            prepared.case,
+            policies,
+            replays=replays,
+            seed=seed,
+            policies_at=policies_at,
+            progress=progress,
+            executor=executor,
         )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
+from offpeak.executor import LocalProcesses
 from studies.day_ahead.nordugrid import (
     CORES,
     LONGEST_S,
@@ -83,7 +84,7 @@ def test_the_table_has_the_paper_beside_ours() -> None:
 def test_the_study_knows_what_is_finished(folder: Path, out: Path, tmp_path: Path) -> None:
     for place in out.iterdir():
         (tmp_path / place.name).write_bytes(place.read_bytes())
-    order = StudyOrder(None, tmp_path, 1, 1, 1, prices=folder)
+    order = StudyOrder(None, tmp_path, 1, 1, LocalProcesses(1), prices=folder)
     lines = []
 
     def kept(done: int, total: int) -> None:
@@ -107,6 +108,6 @@ def _known(folder: Path, out: Path) -> list[object]:
 
 def test_missing_input_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="NorduGrid needs the prices of 2014: no NORDU/ in any folder"):
-        nordugrid(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        nordugrid(StudyOrder(None, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)
     with pytest.raises(BadInput, match="day-ahead replays no logs"):
-        nordugrid(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        nordugrid(StudyOrder(tmp_path, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)

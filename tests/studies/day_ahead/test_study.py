@@ -9,6 +9,7 @@ from drawings import drawn_lines, drawn_marks
 from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput
+from offpeak.executor import LocalProcesses
 from studies.day_ahead.inputs import places
 from studies.day_ahead.run import HOURS, DayAheadResult
 from studies.day_ahead.study import RUN, day_ahead, digest_of
@@ -52,7 +53,8 @@ def report_of(tmp_path: Path, replays: int = 1) -> Report:
         )
     (out / JOURNAL).write_text("\n".join(lines) + "\n")
     return day_ahead(
-        StudyOrder(None, out, replays=replays, seed=1, processes=1, prices=folder), lambda _done, _total: None
+        StudyOrder(None, out, replays=replays, seed=1, executor=LocalProcesses(1), prices=folder),
+        lambda _done, _total: None,
     )
 
 
@@ -99,10 +101,10 @@ def test_claims_are_replayed_as_often_as_requested_and_the_rest_a_few_times(tmp_
 
 def test_without_the_folder_the_error_names_it(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="day-ahead needs the prices of 2014") as caught:
-        day_ahead(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        day_ahead(StudyOrder(None, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)
     assert "--prices" in caught.value.hint
 
 
 def test_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="day-ahead replays no logs"):
-        day_ahead(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        day_ahead(StudyOrder(tmp_path, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from studies.logs import GENERATED, GENERATED_LOAD, LogSource, find_logs, offered_load, read_log, remembered_log
+from studies.logs import GENERATED, GENERATED_LOAD, LogSource, find_logs, offered_load, read_log
 
 
 def test_logs_in_order_of_their_names(folder: Path) -> None:
@@ -41,15 +41,6 @@ def test_the_digest_changes_with_a_job(folder: Path) -> None:
     before = read_log(LogSource("small", path)).digest
     path.write_text(path.read_text().rsplit("\n", 2)[0] + "\n")
     assert read_log(LogSource("small", path)).digest != before
-
-
-def test_a_log_that_is_changed_meanwhile_is_refused(folder: Path) -> None:
-    path = folder / "small.swf"
-    source = LogSource("small", path)
-    digest = read_log(source).digest
-    path.write_text((folder / "SDSC-BLUE.swf").read_text())
-    with pytest.raises(BadInput, match=r"small.swf: was changed while the study ran"):
-        remembered_log(source, digest)
 
 
 @pytest.mark.parametrize(

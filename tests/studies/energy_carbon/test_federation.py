@@ -8,6 +8,7 @@ import pytest
 from drawings import drawn_groups, drawn_marks
 
 from offpeak.errors import BadInput
+from offpeak.executor import LocalProcesses
 from studies.energy_carbon.federation import FederationResult, SelectionCase
 from studies.energy_carbon.federation_study import RUN, federation, planned
 from studies.harness import JOURNAL, Replays, StudyOrder, result_key
@@ -29,7 +30,7 @@ def test_the_tables_are_whole(tmp_path: Path) -> None:
             json.dumps({"key": result_key(RUN, experiment), "of": asdict(experiment), "result": asdict(result)})
         )
     (tmp_path / JOURNAL).write_text("\n".join(lines) + "\n")
-    report = federation(StudyOrder(None, tmp_path, 1, 1, 1), lambda _done, _total: None)
+    report = federation(StudyOrder(None, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)
     tables = {table.name: table for table in report.tables}
     assert list(tables) == ["energy", "co2", "waits", "limits", "table-ix"]
     assert all(len(row) == len(table.headers) for table in tables.values() for row in table.rows)
@@ -48,4 +49,4 @@ def test_the_tables_are_whole(tmp_path: Path) -> None:
 
 def test_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="energy-carbon replays no logs"):
-        federation(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        federation(StudyOrder(tmp_path, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)

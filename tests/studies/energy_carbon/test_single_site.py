@@ -8,6 +8,7 @@ import pytest
 from drawings import drawn_lines, drawn_marks
 
 from offpeak.errors import BadInput
+from offpeak.executor import LocalProcesses
 from studies.energy_carbon.run import (
     Measurement,
     MeasurementResult,
@@ -48,7 +49,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def report_of(folder: Path, progress: list[tuple[int, int]] | None = None) -> Report:
-    order = StudyOrder(None, folder, replays=1, seed=1, processes=1)
+    order = StudyOrder(None, folder, replays=1, seed=1, executor=LocalProcesses(1))
     return single_site(order, lambda done, total: progress.append((done, total)) if progress is not None else None)
 
 
@@ -97,4 +98,4 @@ def test_a_result_that_was_tampered_with_is_named(folder: Path) -> None:
 
 def test_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="energy-carbon replays no logs"):
-        single_site(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda _done, _total: None)
+        single_site(StudyOrder(tmp_path, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)

@@ -1,10 +1,8 @@
 """The whole study on a small log, and resumed. That two processes say the same is tested with another study."""
 
 import json
-import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from drawings import drawn_lines, drawn_marks
@@ -28,21 +26,6 @@ def finished(make_kth: Callable[[Path], Path], tmp_path_factory: pytest.TempPath
 def test_progress_counts_to_the_end(finished: Finished) -> None:
     total = len(finished.lines)
     assert finished.progress == tuple((done, total) for done in range(total + 1))
-
-
-def test_an_experiment_and_its_result_can_be_sent_to_another_process(
-    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run_all(function: Callable[[Any], Any], tasks: Sequence[Any], _: int, done: Callable[[Any, Any], None]) -> None:
-        for task in tasks:
-            sent_function, sent_task = pickle.loads(pickle.dumps((function, task)))
-            done(task, pickle.loads(pickle.dumps(sent_function(sent_task))))
-
-    monkeypatch.setattr("studies.harness.run_all", run_all)
-    (tmp_path / JOURNAL).write_text("".join(finished.lines[:-3]))
-    resumed = finish(online_simulation, finished.logs, tmp_path)
-    assert resumed.lines == finished.lines
-    assert markdown(resumed.report) == markdown(finished.report)
 
 
 def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:

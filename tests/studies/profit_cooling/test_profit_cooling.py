@@ -9,6 +9,7 @@ from drawings import drawn_lines
 from pydantic import TypeAdapter
 
 from offpeak.errors import BadInput
+from offpeak.executor import LocalProcesses
 from plugin.planner.cp_searches import TOO_LITTLE_TIME
 from plugin.planner.solvers import RULE_BASED
 from sim_backend.workloads.generate import lublin_jobs
@@ -90,7 +91,7 @@ def test_without_the_log_there_is_a_clear_line(tmp_path) -> None:
     with pytest.raises(BadInput, match="the study needs the log CEA-curie"):
         find_log(None)
     with pytest.raises(BadInput, match=r"has no CEA-curie\.swf\.gz"):
-        profit_cooling(StudyOrder(tmp_path, tmp_path, 1, 1, 1), lambda *_: None)
+        profit_cooling(StudyOrder(tmp_path, tmp_path, 1, 1, LocalProcesses(1)), lambda *_: None)
 
 
 def test_the_papers_days_are_in_the_log(shared) -> None:

@@ -1,0 +1,373 @@
+"""Where independent tasks run: in this process, in local processes, on the workers of a Dask scheduler, or on workers
+that are jobs of the site's own scheduler.
+
+All of them call a function on each task and hand over each result once, as it comes. The function carries its data and
+travels once to each worker, so that a worker needs no file of the user. A worker that is lost costs the tasks that it
+had: they run again elsewhere.
+"""
+
+import hashlib
+import logging
+import os
+import pickle
+import platform
+import re
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from multiprocessing import connection, get_context, parent_process
+from operator import call
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol, TypeVar
+
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.installation import installed_version, missing_extra
+from offpeak.text import counted
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Done = Callable[[Task, Result], object]
+
+MOST_BREAKS = 3
+"""So often in a row processes may be killed before any has a result."""
+
+
+class Executor(Protocol):
+    """A place where tasks run."""
+
+    def run(self, function: Callable[[Task], Result], tasks: Sequence[Task], done: Done[Task, Result]) -> None:
+        """Call `function` on each task, and `done` in this thread with each task and its result as it comes.
+
+        Ctrl-C and SIGTERM raise KeyboardInterrupt and leave no process behind. Raises what `function` raises, and
+        OffpeakError if the place is lost.
+        """
+
+
+class Threads:
+    """This process, with a thread for each processor: for functions that run mostly in compiled kernels."""
+
+    def run(self, function: Callable[[Task], Result], tasks: Sequence[Task], done: Done[Task, Result]) -> None:
+        """See Executor. A function that calls `check_interrupt` ends early after Ctrl-C."""
+        stop = threading.Event()
+        pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)), initializer=setattr, initargs=(_THREAD, "stop", stop))
+        try:
+            futures = {pool.submit(function, task): task for task in tasks}
+            for future in as_completed(futures):
+                done(futures[future], future.result())
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+
+
+HERE = Threads()
+
+_THREAD = threading.local()
+
+
+class _Stopped(Exception):
+    """The tasks of this thread were interrupted from outside."""
+
+
+def check_interrupt(*_: object) -> None:
+    """Raise an exception in a thread whose tasks were interrupted."""
+    stop = getattr(_THREAD, "stop", None)
+    if stop is not None and stop.is_set():
+        raise _Stopped
+
+
+@dataclass(frozen=True)
+class LocalProcesses:
+    """So many processes of this machine, or this one where a single one is enough."""
+
+    count: int
+
+    def run(self, function: Callable[[Task], Result], tasks: Sequence[Task], done: Done[Task, Result]) -> None:
+        """See Executor. Ctrl-C takes effect after the tasks that are running."""
+        left = dict(enumerate(tasks))
+
+        def finish(number: int, result: Result) -> None:
+            done(left.pop(number), result)
+
+        with _sigterm_interrupts():
+            losses = 0
+            while left and (self.count == 1 or len(tasks) < 2):
+                number, task = next(iter(left.items()))
+                finish(number, function(task))
+            while left:
+                before = len(left)
+                try:
+                    self._run_some(pickle.dumps(function), dict(left), finish)
+                except BrokenProcessPool as problem:
+                    losses = losses + 1 if len(left) == before else 0
+                    if losses == MOST_BREAKS:
+                        hint = "start the command again: a study continues; fewer --processes need less memory"
+                        raise OffpeakError(f"processes were killed {losses} times in a row", hint=hint) from problem
+
+    def _run_some(self, packed: bytes, tasks: dict[int, Any], finish: Callable[[int, Any], None]) -> None:
+        # Fresh processes: one that is forked may inherit a lock of numba's or pyarrow's threads.
+        pool = ProcessPoolExecutor(
+            min(self.count, len(tasks)), mp_context=get_context("spawn"), initializer=_begin, initargs=(packed,)
+        )
+        try:
+            # The terminal sends Ctrl-C to the whole group, and one process reacts.
+            with _on_signal(signal.SIGINT, signal.SIG_IGN):
+                futures = {pool.submit(_call_function, task): number for number, task in tasks.items()}
+            for future in as_completed(futures):
+                finish(futures[future], future.result())
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def local_processes(count: int | None) -> LocalProcesses:
+    """Return so many processes of this machine, by default one a processor."""
+    return LocalProcesses(count or len(os.sched_getaffinity(0)))
+
+
+_FUNCTION: list[Callable[[Any], Any]] = []
+
+
+def _begin(packed: bytes) -> None:
+    """Keep the function of all tasks of this process, which ends when its parent is gone."""
+    _FUNCTION[:] = [pickle.loads(packed)]
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+def _call_function(task: object) -> object:
+    return _FUNCTION[0](task)
+
+
+@contextmanager
+def _on_signal(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Let the signal have another effect meanwhile, also on processes that start; only a main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _sigterm_interrupts() -> AbstractContextManager[None]:
+    """Let SIGTERM, which batch systems send, end a run in order, as Ctrl-C does."""
+    return _on_signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@cache
+def program() -> str:
+    """Return what decides results besides the tasks: offpeak's version and sources, Python, numpy and numba."""
+    root = Path(__file__).resolve().parents[1]
+    digest = hashlib.sha256()
+    for source in sorted(path for folder in OURS for path in (root / folder).rglob("*.py")):
+        digest.update(str(source.relative_to(root)).encode() + source.read_bytes())
+    libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"offpeak {installed_version()} ({digest.hexdigest()[:8]}), Python {python}, {libraries}"
+
+
+OURS = ("offpeak", "predictors", "plugin", "sim_backend", "power", "services", "studies")
+
+
+@dataclass(frozen=True)
+class RemoteFunction:
+    """A function on its way to workers: they refuse it if their program is another one than the caller's."""
+
+    packed: bytes
+    program: str
+
+    def __call__(self, task: bytes) -> bytes:
+        """Return the packed result of the packed task. The errors of offpeak name the worker."""
+        where = f"worker on {socket.gethostname()}"
+        try:
+            if self.program != program():
+                hint = "install the same versions for the workers as here, and start the workers again"
+                raise OffpeakError(f"it runs {program()}; the caller {self.program}", hint=hint)
+            return pickle.dumps(self._function(pickle.loads(task)))
+        except OffpeakError as problem:
+            problem.args = (f"{where}: {problem}",)
+            raise
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return what travels."""
+        return {"packed": self.packed, "program": self.program}
+
+    @cached_property
+    def _function(self) -> Callable[[Any], Any]:
+        try:
+            return pickle.loads(self.packed)  # type: ignore[no-any-return]
+        except (ImportError, AttributeError) as problem:
+            hint = "install for the workers what is installed here, packages of your own policies too"
+            raise BadInput(str(problem), hint=hint) from problem
+
+
+JOB_CLUSTERS = {"slurm": "SLURMCluster", "pbs": "PBSCluster"}
+"""The class of dask-jobqueue for each scheduler whose jobs can be workers."""
+MOST_JOBS = 4
+MOST_LOSSES = 2
+"""So often Dask may give a task up: each time after it has lost four workers."""
+CONNECT_S = 10.0
+NO_RESULT_S = 10.0
+"""After so long without a result the executor checks whether there is any worker."""
+
+
+class DaskWorkers(AbstractContextManager["DaskWorkers"]):
+    """Workers of Dask: those of the scheduler at an address, or jobs of Slurm or PBS that run while they are needed.
+
+    `on` is such as "dask://head:8786", "slurm", or "pbs:20" for at most 20 jobs. Raises BadInput if it is something
+    else or needs packages that are not installed. Nothing is connected or submitted before the first run.
+    """
+
+    def __init__(self, on: str) -> None:
+        self.on = on
+        self._name, _, most = on.partition(":")
+        if self._name not in JOB_CLUSTERS and not on.startswith(("dask://", "tls://")):
+            hint = "--on dask://HOST:PORT, --on slurm, --on pbs, or --on slurm:8 for at most 8 jobs"
+            raise BadInput(f"--on {on}: no such place to run", hint=hint)
+        packages = ("distributed", "dask_jobqueue") if self._name in JOB_CLUSTERS else ("distributed",)
+        if missing := [package.replace("_", "-") for package in packages if find_spec(package) is None]:
+            raise missing_extra(f"--on {on}", "scale", *missing)
+        if self._name in JOB_CLUSTERS and not (most or "1").isdecimal():
+            raise BadInput(f"--on {on}: {most!r} is no number of jobs", hint=f"--on {self._name}:8")
+        self._most_jobs = int(most or MOST_JOBS) if self._name in JOB_CLUSTERS else 0
+        self._open = ExitStack()
+        self._client: Any = None
+
+    def __exit__(self, *_: object) -> None:
+        """Close the connection, and cancel the jobs."""
+        self._open.close()
+
+    def run(self, function: Callable[[Task], Result], tasks: Sequence[Task], done: Done[Task, Result]) -> None:
+        """See Executor. Results come for as long as the scheduler runs, with whatever workers it has."""
+        if not tasks:
+            return
+        packed = pickle.dumps(RemoteFunction(self._packed(function), program()))
+        with _sigterm_interrupts():
+            self._run_packed(packed, list(map(pickle.dumps, tasks)), lambda number, result: done(tasks[number], result))
+
+    def _run_packed(self, packed: bytes, tasks: Sequence[bytes], done: Callable[[int, Any], object]) -> None:
+        client = self._connected()
+        distributed: Any = import_module("distributed")
+        # Tasks name only functions of Python itself: the scheduler need not have offpeak. What it holds as a task, and
+        # not as data on a worker, outlives each worker.
+        function = client.submit(pickle.loads, packed, pure=False)
+        futures: dict[int, Any] = {}
+        finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        losses: Counter[int] = Counter()
+
+        def submit(number: int) -> None:
+            futures[number] = client.submit(call, function, tasks[number], pure=False)
+            futures[number].add_done_callback(lambda future: finished.put((number, future)))
+
+        try:
+            for number in range(len(tasks)):
+                submit(number)
+            while futures:
+                number, future = self._next(finished, len(futures))
+                try:
+                    result = future.result()
+                except distributed.KilledWorker as problem:
+                    losses[number] += 1
+                    if losses[number] == MOST_LOSSES:
+                        hint = "do workers have enough memory, and jobs enough time (walltime)? a study continues"
+                        raise OffpeakError(f"{self.on}: a task lost all its workers: {problem}", hint=hint) from None
+                    submit(number)
+                    continue
+                except (CancelledError, distributed.comm.CommClosedError):
+                    hint = "once it runs again, start the command again: a study continues where it stopped"
+                    raise OffpeakError(f"{self.on}: the Dask scheduler is gone", hint=hint) from None
+                except ImportError as problem:
+                    hint = "start the workers with the Python of an offpeak of the same version"
+                    raise OffpeakError(f"{self.on}: a worker has no offpeak: {problem}", hint=hint) from None
+                del futures[number]
+                done(number, pickle.loads(result))
+        finally:
+            if client.status == "running":
+                client.cancel([function, *futures.values()], force=True)
+
+    def _next(self, finished: "SimpleQueue[tuple[int, Any]]", left: int) -> tuple[int, Any]:
+        """Return the next task that has finished, and say once if there is no worker for any."""
+        is_said = False
+        while True:
+            try:
+                return finished.get(timeout=NO_RESULT_S)
+            except Empty:
+                if not is_said and not self._client.scheduler_info()["workers"]:
+                    sys.stderr.write(f"offpeak: {self.on} has no worker: {counted(left, 'task')} to do\n")
+                    is_said = True
+
+    def _packed(self, function: object) -> bytes:
+        try:
+            return bytes(import_module("cloudpickle").dumps(function))
+        except (pickle.PicklingError, TypeError, AttributeError) as problem:
+            hint = "a policy of your own must consist of picklable values; without --on it runs here"
+            raise BadInput(f"--on {self.on}: cannot be sent to workers: {problem}", hint=hint) from problem
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            distributed: Any = import_module("distributed")
+            _silence_dask()
+            at = self._jobs() if self._most_jobs else self.on.replace("dask://", "tcp://")
+            try:
+                self._client = self._open.enter_context(distributed.Client(at, set_as_default=False, timeout=CONNECT_S))
+            except (OSError, ValueError) as problem:
+                hint = "is HOST:PORT that of a running `dask scheduler`?"
+                raise OffpeakError(f"{self.on}: no Dask scheduler answers: {problem}", hint=hint) from problem
+        return self._client
+
+    def _jobs(self) -> Any:
+        """Return a cluster whose workers are jobs, as many as tasks need, as dask-jobqueue's own file configures them.
+
+        Only workers with the certificate can connect, which a file of the user's keeps while the run lasts.
+        """
+        # It loads numba, which `offpeak --version` must not wait for.
+        from offpeak.compiled import cache_base
+
+        jobqueue = import_module("dask_jobqueue")
+        folder = cache_base() / "workers"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        configured = import_module("dask").config.get(f"jobqueue.{self._name}")
+        cores = configured["cores"] or 1
+        given = {"cores": cores, "processes": cores, "memory": f"{2 * cores}GiB", "log-directory": str(folder)}
+        own = {name.replace("-", "_"): value for name, value in given.items() if configured[name] is None}
+        cluster = getattr(jobqueue, JOB_CLUSTERS[self._name])(
+            **own,
+            security=True,
+            shared_temp_directory=configured["shared-temp-directory"] or str(folder),
+            scheduler_options={"dashboard": False, **configured["scheduler-options"]},
+        )
+        self._open.enter_context(cluster)
+        cluster.adapt(minimum_jobs=0, maximum_jobs=self._most_jobs)
+        return cluster
+
+
+def executor_on(on: str | None, otherwise: Executor) -> AbstractContextManager[Executor]:
+    """Return the workers that `--on` names, which are left at the end of the block; without it the other executor."""
+    return DaskWorkers(on) if on else nullcontext(otherwise)
+
+
+def _silence_dask() -> None:
+    """Let only our own lines say what happens to workers."""
+    for name in filter(re.compile("distributed|dask").match, logging.root.manager.loggerDict):
+        logging.getLogger(name).disabled = True
+    warnings.filterwarnings("ignore", module="distributed|dask")
