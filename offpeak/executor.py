@@ -252,6 +252,7 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         self._most_jobs = int(most or MOST_JOBS) if self._name in JOB_CLUSTERS else 0
         self._open = ExitStack()
         self._client: Any = None
+        self._refusals: list[str] = []
 
     def __exit__(self, *_: object) -> None:
         """Close the connection, and cancel the jobs."""
@@ -312,6 +313,9 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
             try:
                 return finished.get(timeout=NO_RESULT_S)
             except Empty:
+                if self._refusals:
+                    hint = f"~/.config/dask/jobqueue.yaml sets queue, account and more below {self._name}:"
+                    raise OffpeakError(f"{self.on}: no job can be submitted: {self._refusals[0]}", hint=hint) from None
                 if not is_said and not self._client.scheduler_info()["workers"]:
                     sys.stderr.write(f"offpeak: {self.on} has no worker: {counted(left, 'task')} to do\n")
                     is_said = True
@@ -343,18 +347,29 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         # It loads numba, which `offpeak --version` must not wait for.
         from offpeak.compiled import cache_base
 
-        jobqueue = import_module("dask_jobqueue")
+        kind: Any = getattr(import_module("dask_jobqueue"), JOB_CLUSTERS[self._name])
+        refusals = self._refusals
+
+        async def start(job: Any) -> None:
+            try:
+                await kind.job_cls.start(job)
+            except (OSError, RuntimeError) as problem:
+                refusals.append(next(reversed(str(problem).split("stderr:")[-1].strip().splitlines()), "no reason"))
+                # The cluster closes in order only if each job has started.
+                await import_module("distributed").deploy.spec.ProcessInterface.start(job)
+
         folder = cache_base() / "workers"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         configured = import_module("dask").config.get(f"jobqueue.{self._name}")
         cores = configured["cores"] or 1
         given = {"cores": cores, "processes": cores, "memory": f"{2 * cores}GiB", "log-directory": str(folder)}
         own = {name.replace("-", "_"): value for name, value in given.items() if configured[name] is None}
-        cluster = getattr(jobqueue, JOB_CLUSTERS[self._name])(
+        cluster = kind(
             **own,
+            job_cls=type("WorkerJob", (kind.job_cls,), {"start": start}),
             security=True,
             shared_temp_directory=configured["shared-temp-directory"] or str(folder),
-            scheduler_options={"dashboard": False, **configured["scheduler-options"]},
+            scheduler_options={"dashboard_address": "127.0.0.1:0", **configured["scheduler-options"]},
         )
         self._open.enter_context(cluster)
         cluster.adapt(minimum_jobs=0, maximum_jobs=self._most_jobs)
@@ -368,6 +383,6 @@ def executor_on(on: str | None, otherwise: Executor) -> AbstractContextManager[E
 
 def _silence_dask() -> None:
     """Let only our own lines say what happens to workers."""
-    for name in filter(re.compile("distributed|dask").match, logging.root.manager.loggerDict):
+    for name in filter(re.compile("distributed|dask|tornado").match, logging.root.manager.loggerDict):
         logging.getLogger(name).disabled = True
     warnings.filterwarnings("ignore", module="distributed|dask")
