@@ -74,3 +74,16 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
                 journal.add("a", {}, {})
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_results_are_arranged_behind_those_of_other_studies(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    with ResultJournal(path) as journal:
+        for key in ("c", "other", "a"):
+            journal.add(key, {}, {})
+        journal.arrange("ac")
+    with ResultJournal(path) as journal:
+        assert list(journal.known) == ["other", "a", "c"]
+        journal.add("b", {}, {})
+        journal.arrange("abc")
+    assert [line.split('"')[3] for line in path.read_text().splitlines()] == ["other", "a", "b", "c"]
