@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.executor import LocalProcesses
+from offpeak.executor import Executor, LocalProcesses
 from studies.harness import JOURNAL, Progress, StudyOrder
 from studies.report import Report
+
+ONE = LocalProcesses(1)
 
 
 @dataclass(frozen=True)
@@ -20,11 +22,16 @@ class Finished:
 
 
 def finish(
-    study: Callable[[StudyOrder, Progress], Report], logs: Path, out: Path, *, replays: int = 1, processes: int = 1
+    study: Callable[[StudyOrder, Progress], Report],
+    logs: Path,
+    out: Path,
+    *,
+    replays: int = 1,
+    executor: Executor = ONE,
 ) -> Finished:
     """Run a study to its end."""
     progress: list[tuple[int, int]] = []
-    order = StudyOrder(logs, out, replays=replays, seed=3, executor=LocalProcesses(processes))
+    order = StudyOrder(logs, out, replays=replays, seed=3, executor=executor)
     report = study(order, lambda done, total: progress.append((done, total)))
     lines = (out / JOURNAL).read_text().splitlines(keepends=True)
     return Finished(logs, tuple(lines), report, tuple(progress))

@@ -9,6 +9,7 @@ from drawings import drawn_marks
 from finished import Finished, finish
 
 from offpeak.errors import BadInput, CannotWrite
+from offpeak.executor import LocalProcesses
 from studies.dynamic_pricing.study import dynamic_pricing
 from studies.harness import JOURNAL
 from studies.report import markdown
@@ -29,10 +30,10 @@ def test_progress_counts_to_the_end(finished: Finished) -> None:
 
 
 def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
-    again = finish(dynamic_pricing, finished.logs, tmp_path, processes=2)
+    again = finish(dynamic_pricing, finished.logs, tmp_path, executor=LocalProcesses(2))
     assert markdown(again.report) == markdown(finished.report)
     assert again.report.figures == finished.report.figures
-    assert sorted(again.lines) == sorted(finished.lines)
+    assert again.lines == finished.lines
 
 
 def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ import pytest
 from drawings import drawn_lines, drawn_marks
 from finished import Finished, finish
 
+from benchmarks.scaling import dask_servers
 from offpeak.errors import BadInput
+from offpeak.executor import DaskWorkers, LocalProcesses
 from studies.harness import JOURNAL
 from studies.report import markdown
 from studies.sleeping.run import FAMILIES, POLICIES
@@ -39,9 +41,19 @@ def test_the_report_names_choices(finished: Finished) -> None:
 
 
 def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
-    again = finish(sleeping, finished.logs, tmp_path, processes=2, replays=2)
+    again = finish(sleeping, finished.logs, tmp_path, executor=LocalProcesses(2), replays=2)
+    assert again.lines == finished.lines
     assert markdown(again.report) == markdown(finished.report)
     assert again.report.figures == finished.report.figures
+
+
+def test_workers_of_dask_continue_to_the_same(finished: Finished, tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).write_text("".join(finished.lines[30:]))
+    with dask_servers(workers=2) as servers, DaskWorkers(servers.on) as workers:
+        again = finish(sleeping, finished.logs, tmp_path, executor=workers, replays=2)
+    assert again.lines == finished.lines
+    assert again.progress[0] == (len(finished.lines) - 30, len(finished.lines))
+    assert markdown(again.report) == markdown(finished.report)
 
 
 def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
