@@ -1,4 +1,4 @@
-"""`offpeak choose` over eight live sites with a broker and without, and `offpeak --version`: cold processes."""
+"""`offpeak submit --dry-run` over eight live sites with a broker and without, and `--version`: cold processes."""
 
 import os
 import resource
@@ -53,9 +53,9 @@ def choose_benchmarks() -> Iterator[Measured]:
     with tempfile.TemporaryDirectory() as name, peer("agent_socket").agent_socket(Path(name) / "agent.sock") as agent:
         folder = _folder(Path(name))
         agent.site = replace(IDLE, at_unix_s=time.time())
-        choose = ("choose", "--config", str(folder / "offpeak.toml"), str(folder / "job.sh"))
+        choose = ("submit", "--dry-run", "--config", str(folder / "offpeak.toml"), str(folder / "job.sh"))
         with _broker(folder):
-            yield from _measured("offpeak choose, answered by the broker", choose, 200.0, "8 live sites")
+            yield from _measured("offpeak submit --dry-run, answered by the broker", choose, 200.0, "8 live sites")
         yield from _measured("the same without a broker, answers kept", choose, float("inf"), "8 sites")
     yield from _measured("offpeak --version", ("--version",), float("inf"), "")
 

@@ -17,42 +17,49 @@ from typer.main import get_command
 from offpeak.errors import OffpeakError
 from ui.parameters import PlainCommand, PlainGroup
 
-MODULES = {
-    "simulate": "ui.replay.command",
-    "study": "ui.replay.command",
-    "estimate": "ui.estimate.command",
-    "generate": "ui.replay.command",
-    "prices": "ui.prices.command",
-    "score": "ui.forecast.command",
-    "nodes": "ui.nodes.command",
-    "node": "ui.nodes.command",
-    "cap": "ui.nodes.command",
-    "shed": "ui.agent.command",
-    "agent": "ui.agent.command",
-    "page": "ui.agent.command",
-    "status": "ui.agent.command",
-    "queue": "ui.agent.command",
-    "plan": "ui.plan.command",
-    "why": "ui.agent.command",
-    "jobs": "ui.agent.command",
-    "history": "ui.agent.command",
-    "trial": "ui.agent.command",
-    "choose": "ui.federation.command",
-    "submit": "ui.federation.command",
-    "broker": "ui.federation.command",
-    "snapshot": "ui.federation.command",
-    "check": "ui.hardware.command",
-    "enroll": "ui.hardware.command",
-    "virtual": "ui.hardware.command",
-    "demo": "ui.demo.command",
-    "show-config": "ui.options",
-    "forecast": "ui.forecast.command",
-    "power": "ui.hardware.command",
-    "ledger": "ui.ledger.command",
-    "report": "ui.month.command",
-    "verify": "ui.ledger.command",
+TASKS = {
+    "Look": {
+        "status": "ui.agent.command",
+        "queue": "ui.agent.command",
+        "why": "ui.agent.command",
+        "jobs": "ui.agent.command",
+        "nodes": "ui.nodes.command",
+        "power": "ui.hardware.command",
+        "prices": "ui.prices.command",
+        "forecast": "ui.forecast.command",
+        "history": "ui.agent.command",
+        "ledger": "ui.ledger.command",
+        "report": "ui.month.command",
+        "verify": "ui.ledger.command",
+    },
+    "Act": {
+        "plan": "ui.plan.command",
+        "cap": "ui.nodes.command",
+        "shed": "ui.agent.command",
+        "submit": "ui.federation.command",
+    },
+    "Study": {
+        "estimate": "ui.estimate.command",
+        "simulate": "ui.replay.command",
+        "generate": "ui.replay.command",
+        "study": "ui.replay.command",
+    },
+    "Set up": {
+        "demo": "ui.demo.command",
+        "virtual": "ui.hardware.command",
+        "enroll": "ui.hardware.command",
+        "check": "ui.hardware.command",
+        "show-config": "ui.options",
+    },
+    "Services": {
+        "agent": "ui.agent.command",
+        "page": "ui.agent.command",
+        "broker": "ui.federation.command",
+        "snapshot": "ui.federation.command",
+    },
 }
-"""The module of each subcommand, in the order of --help: it has a function or a Typer of that name."""
+"""By task, in the order of --help: the module of each subcommand, which has a function or a Typer of that name."""
+MODULES = {name: module for commands in TASKS.values() for name, module in commands.items()}
 
 
 class Commands(UserDict[str, Any]):
@@ -73,6 +80,13 @@ class OffpeakCommands(PlainGroup):
         """Add the registered commands."""
         super().__init__(**attributes)
         self.commands = Commands(MODULES | dict(self.commands))
+
+    def format_commands(self, _context: Any, formatter: Any) -> None:
+        """Write the commands by task."""
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                width = formatter.width - 4 - max(map(len, MODULES))
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(width)) for name in names])
 
 
 def _built(name: str, module: str) -> Any:

@@ -95,7 +95,6 @@ class PricesRequest:
 
     from_text: str | None
     to_text: str | None
-    plot: Path | None
     as_json: bool
 
 

@@ -74,7 +74,7 @@ def add_hold(connection: Connection, node: str, hold: Hold, at_unix_s: float) ->
     """Begin a hold; the owner's own is replaced. Raises BadInput if another owner holds the node."""
     other = open_holds(connection, at_unix_s).get(node)
     if other is not None and other.owner != hold.owner:
-        hint = f"ask {other.owner} first, then: offpeak node {node} release --take-over"
+        hint = f"ask {other.owner} first, then: offpeak nodes {node} release --take-over"
         raise BadInput(f"{node}: is held by {other.owner}: {other.reason}", hint=hint)
     release_hold(connection, node, by=hold.owner, at_unix_s=at_unix_s)
     connection.execute(insert(table).values({"node": node, "since_unix_s": at_unix_s} | vars(hold)))
@@ -86,7 +86,7 @@ def release_hold(
     """End the hold of a node and return it. Raises BadInput if it is another's and is not taken over."""
     found = open_holds(connection, at_unix_s).get(node)
     if found and not take_over and found.owner != by.removeprefix(ADMIN):
-        hint = f"ask {found.owner} first, then: offpeak node {node} release --take-over"
+        hint = f"ask {found.owner} first, then: offpeak nodes {node} release --take-over"
         raise BadInput(f"{node}: is held by {found.owner}: {found.reason}", hint=hint)
     if found:
         ended = {"released_unix_s": at_unix_s, "released_by": by}

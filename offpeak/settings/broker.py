@@ -13,7 +13,7 @@ TOGETHER = ("mcmf", "round-robin")
 
 @dataclass(frozen=True)
 class BrokerSettings:
-    """The sites of a federation, and how `offpeak choose`, `submit` and `broker` use them."""
+    """The sites of a federation, and how `offpeak submit` and `broker` use them."""
 
     sites: Path = row(PATH, "File of the sites of the federation.", default="/etc/offpeak/sites.toml")
     mode: str = row(

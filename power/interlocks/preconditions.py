@@ -62,7 +62,7 @@ def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float
         if hold is None or not hold.lasts(clock()) or effect.by == f"{ADMIN}{hold.owner}":
             return None
         message = f"{effect.subject}: {hold.owner} holds it: {hold.reason}"
-        return Refusal(HELD, message, f"ask {hold.owner}, then: offpeak node {effect.subject} release")
+        return Refusal(HELD, message, f"ask {hold.owner}, then: offpeak nodes {effect.subject} release")
 
     return refuse
 

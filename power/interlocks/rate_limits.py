@@ -190,7 +190,7 @@ def _last_minute_w(history: EffectHistory, power_step_of: FindPowerStep, effect:
 
 
 DEVICE_ERRORS = {ErrorKind.NO_ANSWER, ErrorKind.BAD_ANSWER, ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE}
-RESET_HINT = "a successful order by hand closes it: offpeak node NAME wake"
+RESET_HINT = "a successful order by hand closes it: offpeak nodes NAME wake"
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def record_hang(record: NodeRecord, reason: str, now: Instant) -> NodeRecord:
 
 
 def _console_hint(record: NodeRecord) -> str:
-    return f"look at its console; when it is fixed: offpeak node {record.node} release"
+    return f"look at its console; when it is fixed: offpeak nodes {record.node} release"
 
 
 def _make_fault(record: NodeRecord, reason: str, now: Instant, ours: bool) -> Fault:

@@ -74,7 +74,7 @@ class NodeCloser:
             raise
         if not is_goal(desired.order, record.observed.state):
             return record, await self._open_again(orders, name, desired, before)
-        return record, f"closed to jobs; `offpeak node {name} wake` opens it again, and so does an agent"
+        return record, f"closed to jobs; `offpeak nodes {name} wake` opens it again, and so does an agent"
 
     async def open_if_ours(self, name: str, by: str, *, was_up: bool) -> str:
         """Open a node that is up and that offpeak has closed; return a note about it, "" if offpeak had not closed it.
@@ -108,7 +108,7 @@ class NodeCloser:
         last_s = time.monotonic() + STATE_FOLLOWS_S
         while use := await asyncio.to_thread(self.scheduler.in_use, name):
             if time.monotonic() > last_s:
-                hint = f"order it again when the job has ended; `offpeak node {name} wake` opens it to jobs"
+                hint = f"order it again when the job has ended; `offpeak nodes {name} wake` opens it to jobs"
                 raise JobThere(f"{name}: {use}; nothing was sent to it, and it is closed to new jobs now", hint=hint)
             await asyncio.sleep(POLL_S)
 
@@ -120,7 +120,7 @@ class NodeCloser:
         self, orders: SchedulerOrders, name: str, desired: DesiredState, before: Intent | None
     ) -> str:
         """Open the node, and return "", or why it stays closed: a node that may follow a newer order gets no job."""
-        undo = f"`offpeak node {name} wake` opens it"
+        undo = f"`offpeak nodes {name} wake` opens it"
         try:
             if self._sleep_order(name) not in (None, before):
                 return f"{FOLLOWS}, and stays closed to jobs: {undo} when it is up ten minutes later"

@@ -119,7 +119,7 @@ def parse_order(text: str) -> tuple[NodeOrder, str, str]:
 
 @dataclass(frozen=True)
 class HoldRequest:
-    """A request of `offpeak node NAME hold` or `release`; `by` is the user whom the kernel names."""
+    """A request of `offpeak nodes NAME hold` or `release`; `by` is the user whom the kernel names."""
 
     what: str
     node: str

@@ -1,6 +1,6 @@
 """The client of the broker on this machine, which requests the site for a job.
 
-It imports little, not even asyncio, so that `offpeak choose` answers at once.
+It imports little, not even asyncio, so that `offpeak submit --dry-run` answers at once.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""The daemon of the broker: a Unix socket for `offpeak choose`, HTTP for portals, and the entry of `offpeak broker`.
+"""The daemon of the broker: a Unix socket for `offpeak submit --dry-run`, HTTP for portals, and the entry of
+`offpeak broker`.
 
 Both answer each client in a thread of its own, with a bound on the number of threads. A request has to arrive as a
 whole within some seconds. If all threads are taken, the server disconnects the oldest client that is still sending its
@@ -363,11 +364,11 @@ def _bind(place: tuple[str, int], questions: BrokerPortal, secrets: tuple[Secret
 
 @contextmanager
 def _serve_choices(questions: BrokerPortal, state_folder: Path) -> Iterator[None]:
-    """Answer `offpeak choose` until the block ends; without a usable socket, commands read the stored reports."""
+    """Answer dry runs of `offpeak submit` until the block ends; without a usable socket they read stored reports."""
     try:
         server = ChoiceServer(state_folder, questions.settings, questions.federation)
     except OffpeakError as problem:
-        LOG.warning("offpeak choose is not answered: %s", problem)
+        LOG.warning("offpeak submit --dry-run is not answered here: %s", problem)
         yield
         return
     with server:

@@ -108,7 +108,7 @@ class Broker:
             job.request, without=job.not_at(self.federation.grid)
         )
         if choice.site is None and not choice.may_wait:
-            raise NoSite(choice.reason, hint="`offpeak choose` shows what is missing at each site")
+            raise NoSite(choice.reason, hint="`offpeak submit --dry-run` shows what is missing at each site")
         now_s = self.clock()
         message = f"waits for the next cycle, at most {self.cycle_s} s"
         answer = {"site": None, "reason": message, "project": job.request.project, STORED: job_json(job)}
@@ -147,7 +147,7 @@ class Broker:
         while True:
             choice = add_sent_jobs(self.federation, self.ledger.given).choose(job.request, without=without)
             if choice.site is None:
-                raise NoSite(choice.reason, hint="`offpeak choose` shows what is missing at each site")
+                raise NoSite(choice.reason, hint="`offpeak submit --dry-run` shows what is missing at each site")
             row = self._tried(job, key, row, choice)
             row = await self._attempt(job, row, choice)
             if row.state == TAKEN:

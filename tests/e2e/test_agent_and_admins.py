@@ -1,4 +1,4 @@
-"""What admins do to nodes by hand, at the scheduler, at a BMC or by `offpeak node`, the agent respects."""
+"""What admins do to nodes by hand, at the scheduler, at a BMC or by `offpeak nodes`, the agent respects."""
 
 import time
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
 def test_admins_and_nodes_that_stay_up(cluster: PoweredStage) -> None:
     cluster.admin.close("node1", "new DIMM")
     # Until the agent has looked at its nodes, it asks for the order once more.
-    new_dimm = ("node", "node1", "sleep", "--reason", "new DIMM")
+    new_dimm = ("nodes", "node1", "sleep", "--reason", "new DIMM")
     cluster.wait(lambda: run_offpeak(cluster, *new_dimm).returncode == 0, what="the order to be taken")
     reported = ["node2"] if cluster.admin.power_down("node2") else []
     by_hand(cluster, "node3", "soft_off")
@@ -57,7 +57,7 @@ def test_admins_and_nodes_that_stay_up(cluster: PoweredStage) -> None:
     for_a_while()
     assert cluster.admin.scheduler_state("node1") is SchedulerState.DRAINED
     assert (cluster.admin.scheduler_state("node3"), orders(cluster, "node3")) == (cluster.silent, ["soft_off"])
-    offpeak(cluster, "node", "node1", "wake", "--reason", "it has its DIMM")
+    offpeak(cluster, "nodes", "node1", "wake", "--reason", "it has its DIMM")
     by_hand(cluster, "node3", "on")
     for node in reported:
         cluster.admin.power_up(node)
@@ -74,7 +74,7 @@ def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_e
     (job,) = cluster.jobs.submit(on="node9", seconds=300)
     cluster.wait(lambda: cluster.admin.scheduler_state("node9") is SchedulerState.BUSY, what="the job to run")
     for node in ("node9", "node10"):
-        output = offpeak(cluster, "node", node, "sleep", "--reason", "a quiet night")
+        output = offpeak(cluster, "nodes", node, "sleep", "--reason", "a quiet night")
         assert (
             f"{node}: the agent is told, closes it to jobs in the scheduler, and orders it when it has none" in output
         )
@@ -89,23 +89,23 @@ def test_an_open_node_that_an_admin_sends_to_sleep_is_closed_first_and_its_job_e
     assert "no_job_now" not in offpeak(cluster, "ledger", "actions")
     wait_for_sleep(cluster, "node9", "node10")
     for node in ("node9", "node10"):
-        offpeak(cluster, "node", node, "wake", "--reason", "morning")
+        offpeak(cluster, "nodes", node, "wake", "--reason", "morning")
     cluster.wait(lambda: all(is_up(cluster, node) for node in cluster.nodes), what="all to be idle")
 
 
 def test_admins_and_nodes_that_may_sleep(cluster: PoweredStage, running: RunningAgent) -> None:
     cluster.admin.close("node4", "broken fan")
-    offpeak(cluster, "node", "node5", "hold", "--reason", "a benchmark")
+    offpeak(cluster, "nodes", "node5", "hold", "--reason", "a benchmark")
     (job,) = cluster.jobs.submit(on="node6", seconds=120)
     cluster.wait(lambda: cluster.admin.scheduler_state("node6") is SchedulerState.BUSY, what="the job to run")
     site(cluster, "timeout:2s")
     running.reread()
     wait_for_sleep(cluster, "node7", "node8")
     by_hand(cluster, "node7", "on")
-    offpeak(cluster, "node", "node8", "wake", "--reason", "a login")
+    offpeak(cluster, "nodes", "node8", "wake", "--reason", "a login")
     cluster.wait(lambda: not {"node7", "node8"} & off(cluster), what="both to be up")
     assert orders(cluster, "node5") == []
-    offpeak(cluster, "node", "node5", "release")
+    offpeak(cluster, "nodes", "node5", "release")
     wait_for_sleep(cluster, "node5")
     # The agent leaves a node that somebody else has switched on alone for a while; held nodes do not change.
     assert orders(cluster, "node7") == ["soft_off", "on"]
@@ -119,7 +119,7 @@ def test_a_hold_is_in_force_when_its_command_returns(cluster: PoweredStage, runn
     running.reread()
     cluster.wait(lambda: is_up(cluster, "node10") or cluster.admin.sleeps("node10"), what="node10 to be settled")
     # Until the agent has looked at its nodes, it asks for the order once more.
-    wake = ("node", "node10", "wake", "--reason", "a look")
+    wake = ("nodes", "node10", "wake", "--reason", "a look")
     cluster.wait(lambda: run_offpeak(cluster, *wake).returncode == 0, what="the order to be taken")
     cluster.wait(lambda: is_up(cluster, "node10"), what="node10 to be up")
     # The agent is about to put it to sleep; at which moment the hold comes is left to chance.
@@ -127,12 +127,12 @@ def test_a_hold_is_in_force_when_its_command_returns(cluster: PoweredStage, runn
     site(cluster, "timeout:2s")
     running.reread()
     cluster.wait(lambda: cluster.admin.is_shut("node10"), what="node10 to be closed")
-    output = offpeak(cluster, "node", "node10", "hold", "--reason", "a benchmark")
+    output = offpeak(cluster, "nodes", "node10", "hold", "--reason", "a benchmark")
     assert "node10: held by " in output
     before = orders(cluster, "node10", since_s)
     for_a_while()
     assert orders(cluster, "node10", since_s) == before
-    offpeak(cluster, "node", "node10", "release")
+    offpeak(cluster, "nodes", "node10", "release")
     wait_for_sleep(cluster, "node10")
 
 

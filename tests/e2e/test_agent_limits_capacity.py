@@ -64,7 +64,7 @@ def test_a_job_waits_until_more_jobs_put_the_sla_in_danger(cluster: PoweredStage
     assert cluster.jobs.states()[first] == "PENDING"
     assert [orders(cluster, node, since_s) for node in OTHERS] == [[]] * len(OTHERS)
     assert "ols:2s:1.8 offers 1 of 4 nodes" in offpeak(cluster, "why", first)
-    assert "capacity: " in offpeak(cluster, "node", "node2")
+    assert "capacity: " in offpeak(cluster, "nodes", "node2", "show")
     more = cluster.jobs.submit(count=3, seconds=1)
     cluster.wait(
         lambda: all(cluster.jobs.states()[job] == "COMPLETED" for job in (first, *more)), what="the jobs to end"
@@ -101,9 +101,9 @@ def test_a_killed_agent_leaves_nodes_that_are_given_back(cluster: PoweredStage, 
 
 
 def test_admins_and_settings_give_nodes_back(cluster: PoweredStage, running: RunningAgent) -> None:
-    offpeak(cluster, "node", "node2", "wake", "--reason", "to look at it")
+    offpeak(cluster, "nodes", "node2", "wake", "--reason", "to look at it")
     cluster.wait(lambda: is_up(cluster, "node2"), what="node2 to be up and open")
-    offpeak(cluster, "node", "node3", "hold", "--reason", "repair")
+    offpeak(cluster, "nodes", "node3", "hold", "--reason", "repair")
     cluster.wait(lambda: not cluster.admin.is_shut("node3"), what="node3 to be open")
     cluster.admin.close("node4", "new DIMM")
     for_a_while()
@@ -115,5 +115,5 @@ def test_admins_and_settings_give_nodes_back(cluster: PoweredStage, running: Run
     for_a_while()
     # What an admin has closed stays closed.
     assert open_nodes(cluster) == set(ALL) - {"node4"}
-    offpeak(cluster, "node", "node3", "release")
+    offpeak(cluster, "nodes", "node3", "release")
     cluster.admin.open("node4")

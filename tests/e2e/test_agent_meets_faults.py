@@ -33,7 +33,7 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
 
 def why(cluster: PoweredStage, node: str) -> str:
     """Return what an admin is shown of the node."""
-    return offpeak(cluster, "node", node, "show")
+    return offpeak(cluster, "nodes", node, "show")
 
 
 def test_bmcs_that_lie_die_and_hang_take_no_power_from_jobs(cluster: PoweredStage, running: RunningAgent) -> None:
@@ -72,7 +72,7 @@ def test_a_node_that_does_not_boot_is_handed_over(cluster: PoweredStage, running
     for node in cluster.nodes.values():
         node.hangs_in_boot = node.name == broken
     cluster.wait(lambda: "does not come up" in offpeak(cluster, "nodes"), what="the fault")
-    assert f"offpeak node {broken} release" in why(cluster, broken)
+    assert f"offpeak nodes {broken} release" in why(cluster, broken)
     if cluster.gives_sleepers:
         cluster.wait(lambda: cluster.jobs.states()[job] == "PENDING", what="the job to be put back")
         cluster.admin.let_go(job)
@@ -96,6 +96,6 @@ def mend(cluster: PoweredStage, node: str) -> None:
     """Act as an admin who repairs the node and returns it."""
     cluster.nodes[node].hangs_in_boot = False
     by_hand(cluster, node, "hard_off")
-    offpeak(cluster, "node", node, "release")
+    offpeak(cluster, "nodes", node, "release")
     cluster.admin.mended(node)
     wait_for_sleep(cluster, node)

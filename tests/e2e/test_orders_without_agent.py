@@ -33,29 +33,29 @@ def test_an_order_to_sleep_without_an_agent_closes_the_node_first(cluster: Power
     sleep = ("sleep", "--reason", "a quiet night")
     # What a rule refuses is opened again.
     write_site(cluster, {"agent": {"min_on": len(ALL)}, **FLAT})
-    refused = run_offpeak(cluster, "node", "node3", *sleep)
+    refused = run_offpeak(cluster, "nodes", "node3", *sleep)
     assert (refused.returncode, "(rule min_on)" in refused.stderr) == (1, True), refused.stderr
     assert closed(cluster) == []
     write_site(cluster, FLAT)
     (busy,) = cluster.jobs.submit(on="node2", seconds=300)
     cluster.wait(lambda: cluster.admin.scheduler_state("node2") is SchedulerState.BUSY, what="the job to run")
-    refused = run_offpeak(cluster, "node", "node2", *sleep)
+    refused = run_offpeak(cluster, "nodes", "node2", *sleep)
     assert refused.returncode == 1
     assert "nothing was sent to it, and it is closed to new jobs now" in refused.stderr
     assert closed(cluster) == ["node2"]
-    assert "open to jobs again" in offpeak(cluster, "node", "node2", "wake")
+    assert "open to jobs again" in offpeak(cluster, "nodes", "node2", "wake")
     assert (closed(cluster), cluster.admin.has_jobs("node2")) == ([], True)
     with ThreadPoolExecutor(1) as other:
-        order = other.submit(run_offpeak, cluster, "node", "node1", *sleep)
+        order = other.submit(run_offpeak, cluster, "nodes", "node1", *sleep)
         cluster.wait(lambda: "node1" in closed(cluster) or order.done(), what="the node to be closed")
         # A job that wants the node while it is on its way.
         (late,) = cluster.jobs.submit(on="node1", seconds=300)
         done = order.result(timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "closed to jobs; `offpeak node node1 wake` opens it again" in done.stdout
+    assert "closed to jobs; `offpeak nodes node1 wake` opens it again" in done.stdout
     assert [orders(cluster, node) for node in ALL] == [["soft_off"], [], [], []]
     assert not cluster.admin.has_jobs("node1")
     # OpenPBS opens a node that boots by itself.
-    offpeak(cluster, "node", "node1", "wake")
+    offpeak(cluster, "nodes", "node1", "wake")
     cluster.wait(lambda: cluster.admin.scheduler_state("node1") is SchedulerState.BUSY, what="the late job to run")
     cluster.jobs.cancel([busy, late])

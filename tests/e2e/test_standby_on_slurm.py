@@ -135,7 +135,7 @@ def test_only_a_drained_node_without_a_job_is_suspended(
         assert 'standby is only recorded in mode shadow; it was not touched\n  hint: set mode = "advise"' in output
         assert not any(request.startswith("standby") for request in node.requested)
         config.write_text(advise)
-        sleep = ["node", "node2", "sleep", "--depth", "standby", "--inventory", str(site), "--config", str(config)]
+        sleep = ["nodes", "node2", "sleep", "--depth", "standby", "--inventory", str(site), "--config", str(config)]
         assert run(sleep) == 1
         assert "node2: its standby is not proven (rule proven)" in capsys.readouterr().err
         assert not any(request.startswith("standby") for request in node.requested)

@@ -29,7 +29,7 @@ class MemoryBook(MemoryJournal):
         """Keep it; BadInput where another owner holds the node."""
         other = self.holds(at_unix_s).get(node)
         if other is not None and other.owner != hold.owner:
-            hint = f"ask {other.owner} first, then: offpeak node {node} release --take-over"
+            hint = f"ask {other.owner} first, then: offpeak nodes {node} release --take-over"
             raise BadInput(f"{node}: is held by {other.owner}: {other.reason}", hint=hint)
         self._holds[node] = hold
 

@@ -160,7 +160,7 @@ def write_ledger(url: str, shown: StatusSnapshot, *, hours: float = 24) -> None:
                 ledger.write_intent(effect, AT_S - 97 * at + 1), Outcome("done", "accepted", ""), AT_S - 97 * at + 2
             )
     refused = Effect("n006", NodeOrder.SOFT_OFF, "offpeak", "idle for 31 min")
-    ledger.write_refusal(refused, Refusal("held", "held by ann: new fan", "offpeak node n006 release"), AT_S - 40)
+    ledger.write_refusal(refused, Refusal("held", "held by ann: new fan", "offpeak nodes n006 release"), AT_S - 40)
     days = (AT_S - DAY_S * day for day in range(1, 4))
     ledger.write_savings(
         [

@@ -31,7 +31,6 @@ FLOW = f"a policy by minimum cost maximum flow {OR_TOOLS}"
 CASES = [
     ("page", "starlette", ["page"], "the page needs starlette, which is not installed"),
     ("page", "starlette", ["demo", "--listen", "127.0.0.79:8017"], "the page needs starlette, which is not installed"),
-    ("png", "matplotlib", ["prices", "--plot", "x.png"], "--plot x.png needs matplotlib, which is not installed"),
     ("figures", "matplotlib", ["study", "sleeping"], "a study with figures needs matplotlib, which is not installed"),
     ("feeds-entsoe", "entsoe", ["prices", *ENTSOE], "feeds.prices: entso-e needs entsoe-py, which is not installed"),
     (
@@ -123,7 +122,7 @@ def test_scores_without_trees_name_what_is_left_out(
     log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn", None)
-    assert run(["score", str(log), "--json", "--processes", "1"]) == 0
+    assert run(["forecast", "score", str(log), "--json", "--processes", "1"]) == 0
     answered = json.loads(capsys.readouterr().out)
     assert answered["notes"][-1] == NOTE + install_hint("predictors")
     named = {row["predictor"] for rows in (answered["run-times"], answered["waits"]) for row in rows}
@@ -134,7 +133,7 @@ def test_scores_of_prices_without_statsmodels_name_what_is_left_out(
     prices: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "statsmodels", None)
-    assert run(["score", str(prices), "--processes", "1"]) == 0
+    assert run(["forecast", "score", str(prices), "--processes", "1"]) == 0
     printed = capsys.readouterr().out
     assert f"SARIMA needs statsmodels, which is not installed; {install_hint('predictors')}" in printed
     assert not [line for line in printed.splitlines() if "SARIMA" in line and "needs statsmodels" not in line]

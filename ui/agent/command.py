@@ -208,11 +208,3 @@ def history(
     from ui.agent.ledger_answer import print_history
 
     print_history(settings.ledger, (since, end), subject, as_json=as_json)
-
-
-def trial(url: LEDGER = None, as_json: JSON = False, config: CONFIG = None) -> None:
-    """Show the drawn on/off days of the last trial, and the saving that they have measured so far."""
-    settings = query_settings(config, None, url)
-    from ui.agent.ledger_answer import print_trial
-
-    print_trial(settings.ledger, as_json=as_json)

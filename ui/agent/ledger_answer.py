@@ -1,5 +1,5 @@
-"""What the ledger records: the history that `offpeak history` prints, the days and results of `offpeak trial`, and
-the last records while no agent answers.
+"""What the ledger records: the history that `offpeak history` prints, the days and results of `offpeak ledger trial`,
+and the last records while no agent answers.
 
 The history holds decisions and actions in one list, newest first. SQLAlchemy is slow to import, so other answers
 import this module when no agent answers.

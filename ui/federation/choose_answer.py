@@ -1,4 +1,4 @@
-"""Read the job of `offpeak choose` and `submit`, and print `offpeak choose`.
+"""Read the job of `offpeak submit`, and print the site that is chosen by --dry-run.
 
 The running broker makes the choice, else this process.
 """

@@ -1,6 +1,6 @@
-"""The commands of a federation: `offpeak choose`, `submit`, `snapshot` and `broker`.
+"""The commands of a federation: `offpeak submit`, `snapshot` and `broker`.
 
-`choose` and `submit` find the best site for a job; `snapshot` prints what a site reports to brokers; `broker` polls
+`submit` finds the best site for a job; `snapshot` prints what a site reports to brokers; `broker` polls
 the sites and answers portals over HTTP.
 """
 
@@ -31,38 +31,6 @@ APPLICATION = Annotated[str | None, typer.Option(help="Name of the application, 
 SITES = Annotated[str | None, option("broker.sites")]
 
 
-def choose(
-    script: SCRIPT = None,
-    arguments: ARGUMENTS = None,
-    goal: GOAL = None,
-    latest_finish: LATEST = None,
-    cores: CORES = None,
-    time: TIME = None,
-    application: APPLICATION = None,
-    data: DATA = None,
-    data_at: DATA_AT = None,
-    sites: SITES = None,
-    socket: SOCKET = None,
-    as_json: JSON = False,
-    config: CONFIG = None,
-) -> None:
-    """Show the best site for a job, the reason, and the second best. Nothing is submitted."""
-    if script is None:
-        raise BadInput("no job is named", hint="offpeak choose job.sh")
-    settings = settings_of(config, {"broker.sites": sites, "agent.socket": socket})
-    from ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
-
-    options = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
-    job = read_job_file(script, tuple(arguments or ()), options)
-    choice = ask_broker(settings, job)
-    if choice is None:
-        # Slow to import: numpy and the site selection.
-        from ui.federation.without_daemon import choose_without_broker
-
-        choice = choose_without_broker(settings, job)
-    print_choice(choice, as_json=as_json)
-
-
 @settings_options("broker.mode", "broker.policy", "broker.sites", "agent.socket", "ledger.url")
 def submit(
     *,
@@ -80,6 +48,9 @@ def submit(
     ] = None,
     status: Annotated[str | None, typer.Option(metavar="KEY", help="Show the state of the job with this key.")] = None,
     cancel: Annotated[str | None, typer.Option(metavar="KEY", help="Cancel the job with this key.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the best site, the reason, and the second best; submit nothing.")
+    ] = False,
     options: dict[str, object],
     as_json: JSON = False,
     config: CONFIG = None,
@@ -88,18 +59,23 @@ def submit(
     if sum(each is not None for each in (script, status, cancel)) != 1:
         raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
     settings = settings_of(config, options)
-    # What answers loads numpy, pydantic and SQLAlchemy, which --help must not wait for.
-    from ui.federation.choose_answer import JobOptions, read_job_file
-    from ui.federation.without_daemon import print_cancelled, print_job_state, print_submitted
+    from ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
 
-    if script is not None:
-        of_job = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
-        job = read_job_file(script, tuple(arguments or ()), of_job)
-        print_submitted(settings, job, key, as_json=as_json)
+    of_job = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
+    job = None if script is None else read_job_file(script, tuple(arguments or ()), of_job)
+    choice = ask_broker(settings, job) if job and dry_run else None
+    if choice is None:
+        # Slow to import: numpy, pydantic, SQLAlchemy and the site selection.
+        from ui.federation import without_daemon as answer
+
+    if job and dry_run:
+        print_choice(choice or answer.choose_without_broker(settings, job), as_json=as_json)
+    elif job:
+        answer.print_submitted(settings, job, key, as_json=as_json)
     elif status is not None:
-        print_job_state(settings, status, as_json=as_json)
+        answer.print_job_state(settings, status, as_json=as_json)
     else:
-        print_cancelled(settings, str(cancel), as_json=as_json)
+        answer.print_cancelled(settings, str(cancel), as_json=as_json)
 
 
 def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:

@@ -1,4 +1,4 @@
-"""Choose a site and submit a job without a running broker: `offpeak choose` if none runs, and `offpeak submit`.
+"""Choose a site and submit a job without a running broker: `offpeak submit`, with --dry-run if no broker runs.
 
 The choice uses stored snapshots of the sites, or polls them. It imports numpy.
 """

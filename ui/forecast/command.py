@@ -1,6 +1,4 @@
-"""`offpeak forecast` and `score`: prices, the wait, run time and power of one job, and the errors of each
-predictor.
-"""
+"""`offpeak forecast`: prices, the wait, run time and power of one job, and the errors of each predictor."""
 
 import json
 import os
@@ -20,7 +18,7 @@ forecast = typer.Typer(
     cls=PlainGroup,
     add_completion=False,
     rich_markup_mode=None,
-    help="Forecast prices, or the wait, run time or power of a job, with range and basis.",
+    help="Forecast prices, or the wait, run time or power of a job, with range and basis; score the predictors.",
 )
 
 LOG = Annotated[
@@ -113,6 +111,7 @@ def _settings(nodes: int | None, time_zone: str | None, config: Path | None) -> 
     return chosen_settings(settings_path(config, os.environ), options=options)
 
 
+@forecast.command("score", cls=PlainCommand)
 def score(
     paths: Annotated[
         list[Path] | None,

@@ -96,6 +96,14 @@ _of_use("energy", "Show the energy used, and the share of time with readings.")
 _of_use("cost", "Show the cost of energy at the prices of the time, and its CO2.")
 
 
+@ledger.command("trial", cls=PlainCommand)
+def trial(as_json: JSON = False, url: URL = None, config: CONFIG = None) -> None:
+    """Show the drawn on/off days of the last trial, and the saving that they have measured so far."""
+    from ui.agent.ledger_answer import print_trial
+
+    print_trial(_settings(config, url).ledger, as_json=as_json)
+
+
 @ledger.command("prune", cls=PlainCommand)
 def prune(
     keep_readings: Annotated[str | None, option("ledger.keep_readings")] = None,

@@ -1,4 +1,4 @@
-"""The commands `offpeak nodes`, `node` and `cap`: show nodes, wake or hold one or send it to sleep, cap them."""
+"""The commands `offpeak nodes` and `cap`: show nodes, wake or hold one or send it to sleep, cap them."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -11,31 +11,10 @@ from ui.hardware.command import INVENTORY, NODES, TIMEOUT, hardware_settings
 from ui.options import CONFIG
 
 
-def nodes(
-    nodes: NODES = None,
-    node_type: Annotated[
-        str | None, typer.Option("--type", help="Only nodes whose type contains this text, such as a100.")
-    ] = None,
-    partition: Annotated[
-        str | None, typer.Option("--partition", "-p", help="Only nodes of this partition or queue.")
-    ] = None,
-    each: Annotated[bool, typer.Option("--each", help="Print one line per node, also for equal nodes.")] = False,
-    inventory: INVENTORY = None,
-    timeout: TIMEOUT = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every node as JSON.")] = False,
-    config: CONFIG = None,
-) -> None:
-    """Show the state and power of each node as its BMC reports them, its desired state, and the reason."""
-    settings = hardware_settings(config, inventory, timeout)
-    # What answers loads pyghmi, which `offpeak --version` must not wait for.
-    from ui.nodes.nodes_answer import NodeChoice, print_nodes
-
-    print_nodes(settings, NodeChoice(nodes, node_type, partition), each=each, as_json=as_json)
-
-
 class NodeAction(StrEnum):
-    """The actions of `offpeak node`."""
+    """The actions of `offpeak nodes`."""
 
+    LIST = "list"
     SHOW = "show"
     WAKE = "wake"
     SLEEP = "sleep"
@@ -45,6 +24,7 @@ class NodeAction(StrEnum):
 
 SleepOrder = Literal[NodeOrder.STANDBY, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF]
 ACTIONS_OF_OPTION = {
+    **dict.fromkeys(("--type", "--partition", "--each"), (NodeAction.LIST,)),
     "--depth": (NodeAction.SLEEP,),
     "--until": (NodeAction.HOLD,),
     "--take-over": (NodeAction.RELEASE,),
@@ -52,27 +32,45 @@ ACTIONS_OF_OPTION = {
 }
 
 
-def node(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A node of the inventory.")],
-    action: Annotated[NodeAction, typer.Argument(help="The action.", show_default=False)] = NodeAction.SHOW,
+def nodes(
+    nodes: NODES = None,
+    action: Annotated[
+        NodeAction, typer.Argument(help="The action: list takes a node set, all others one node.")
+    ] = NodeAction.LIST,
+    node_type: Annotated[
+        str | None, typer.Option("--type", help="Only nodes whose type contains this text, such as a100.")
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option("--partition", "-p", help="Only nodes of this partition or queue.")
+    ] = None,
+    each: Annotated[bool, typer.Option("--each", help="Print one line per node, also for equal nodes.")] = False,
     depth: Annotated[SleepOrder | None, typer.Option(help="Sleep depth. [default: soft_off]")] = None,
     reason: Annotated[str | None, typer.Option(help="Reason, recorded in the ledger.")] = None,
     until: Annotated[str | None, typer.Option(help="End of a hold: 8h, 2d, 18:00 or 2026-12-01T08:00.")] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="Release a node that another admin holds.")] = False,
     inventory: INVENTORY = None,
     timeout: TIMEOUT = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the node as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every node, or the one shown, as JSON.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Show a node; wake it or send it to sleep, subject to all safety rules; hold it or release it."""
-    _refuse_unused_options(
-        action, {"--depth": depth, "--until": until, "--reason": reason, "--take-over": take_over or None}
-    )
-    settings = hardware_settings(config, inventory, timeout)
+    """Show the state and power of each node as its BMC reports them, its desired state, and the reason; or show one
+    node, wake it or send it to sleep, subject to all safety rules, hold it or release it.
+    """
+    given = {"--type": node_type, "--partition": partition, "--each": each or None, "--depth": depth}
+    given |= {"--until": until, "--reason": reason, "--take-over": take_over or None}
+    for flag, value in given.items():
+        if value is not None and action not in ACTIONS_OF_OPTION[flag]:
+            raise BadInput(
+                f"{flag} does not apply to {action}", hint=f"use it with {', '.join(ACTIONS_OF_OPTION[flag])}"
+            )
+    settings, name = hardware_settings(config, inventory, timeout), nodes or ""
     # What answers loads pyghmi, which `offpeak --version` must not wait for.
     from ui.nodes import node_answer
+    from ui.nodes.nodes_answer import NodeChoice, print_nodes
 
     match action:
+        case NodeAction.LIST:
+            print_nodes(settings, NodeChoice(nodes, node_type, partition), each=each, as_json=as_json)
         case NodeAction.SHOW:
             node_answer.print_node(settings, name, as_json=as_json)
         case NodeAction.WAKE:
@@ -106,11 +104,3 @@ def cap(
         raise BadInput(f"{nodes}: no cap is given", hint=f"offpeak cap {nodes} 350W --for 2h; offpeak cap {nodes} off")
     else:
         node_answer.cap(settings, nodes, limit, duration, reason)
-
-
-def _refuse_unused_options(action: NodeAction, options: dict[str, object]) -> None:
-    for flag, value in options.items():
-        if value is not None and action not in ACTIONS_OF_OPTION[flag]:
-            raise BadInput(
-                f"{flag} does not apply to {action}", hint=f"use it with {', '.join(ACTIONS_OF_OPTION[flag])}"
-            )

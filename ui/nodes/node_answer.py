@@ -1,4 +1,4 @@
-"""Run `offpeak node NAME`: show, hold and release a node, wake it or send it to sleep; and `offpeak cap`.
+"""Run `offpeak nodes NAME ACTION`: show, hold and release a node, wake it or send it to sleep; and `offpeak cap`.
 
 `wake` and `sleep` go through the door, until the node has reached the state or is given up.
 """
@@ -228,7 +228,7 @@ def _send_to_agent(settings: Settings, name: str, to: NodeOrder, reason: str, ot
         raise other from None
     how = "" if to is NodeOrder.ON else ", closes it to jobs in the scheduler, and orders it when it has none"
     typer.echo(
-        f"{name}: the agent is told{how}; a rule may still refuse it: `offpeak node {name}` shows how it goes on,"
+        f"{name}: the agent is told{how}; a rule may still refuse it: `offpeak nodes {name} show` shows how it goes on,"
         f" `offpeak history --subject {name}` what was refused"
     )
 
@@ -262,7 +262,7 @@ def error_of_order(record: NodeRecord, to: NodeOrder, wire: Transport) -> OrderR
         return BadAnswer(f"{record.node}: {fault.what}: {fault.reason}", hint=fault.hint)
     why = find_obstacle(record, read_clocks(wire))
     return BadAnswer(
-        f"{record.node}: is {record.observed.state}: {why or 'on its way'}", hint=f"offpeak node {record.node} show"
+        f"{record.node}: is {record.observed.state}: {why or 'on its way'}", hint=f"offpeak nodes {record.node} show"
     )
 
 

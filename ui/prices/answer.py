@@ -1,15 +1,13 @@
-"""Answers `offpeak prices`: reads the feed that the settings name, and prints or draws the known prices.
+"""Answers `offpeak prices`: reads the feed that the settings name, and prints the known prices.
 
 On a terminal a day is a line with its course in block characters. JSON has each interval with its value, and the
-problems of the sources. A plot is one HTML file that needs no network, or a PNG.
+problems of the sources.
 """
 
 import json
 import time
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
-from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import typer
@@ -17,8 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.display import NOT_WRAPPED, figure
-from offpeak.errors import BadInput, BadPrices, CannotWrite
-from offpeak.installation import missing_extra
+from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, zone_text
@@ -30,7 +27,6 @@ from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
 from predictors.feeds.port import INCOMPLETE, KnownSeries, Window
 from predictors.site_sources import build_price_feed, check_libraries
-from ui.progress import say_written
 from ui.requests import PricesRequest
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -135,70 +131,11 @@ def prices_json(prices: KnownPrices) -> str:
     return json.dumps(document, indent=2)
 
 
-PLOT_KINDS = (".html", ".png")
-WIDTH_IN, HEIGHT_IN, DPI = 9.0, 3.5, 120
-
-
-def check_plot(path: Path) -> None:
-    """Raise BadInput if the suffix is not supported, or its library is not installed."""
-    if path.suffix.lower() not in PLOT_KINDS:
-        raise BadInput(
-            f"--plot {path}: {path.suffix or 'no ending'} is no kind of picture", hint="end in .html or .png"
-        )
-    if path.suffix.lower() == ".png" and find_spec("matplotlib") is None:
-        raise missing_extra(f"--plot {path}", "png", "matplotlib")
-
-
-def write_plot(prices: KnownPrices, path: Path) -> None:
-    """Draw the prices as steps; raise CannotWrite if the file cannot be written."""
-    draw = _html if path.suffix.lower() == ".html" else _png
-    try:
-        draw(prices, path)
-    except OSError as problem:
-        raise CannotWrite(f"{path}: {problem.strerror}", hint="choose another folder") from None
-
-
-def _title(prices: KnownPrices) -> str:
-    return f"{prices.zone or prices.known.source}: {prices.basis}"
-
-
-def _steps(prices: KnownPrices) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instants as local clock times, and the value from each on."""
-    from offpeak.model.local_time import to_local_s
-
-    series = prices.series
-    local_s = to_local_s(np.append(series.start_s, series.end_s), prices.clock)
-    return local_s.astype("datetime64[s]"), np.append(series.value, series.value[-1])
-
-
-def _html(prices: KnownPrices, path: Path) -> None:
-    from plotly.graph_objects import Figure, Scatter
-
-    at, value = _steps(prices)
-    figure = Figure(Scatter(x=at, y=value, line={"shape": "hv"}))
-    figure.update_layout(title=_title(prices), yaxis_title=prices.series.unit, template="plotly_white")
-    figure.write_html(path, include_plotlyjs=True, config={"displayModeBar": False})
-
-
-def _png(prices: KnownPrices, path: Path) -> None:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(WIDTH_IN, HEIGHT_IN), layout="constrained")
-    axes = figure.add_subplot()
-    at, value = _steps(prices)
-    axes.step(at, value, where="post")
-    axes.set(title=_title(prices), ylabel=prices.series.unit)
-    axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=DPI)
-
-
 SHOWN_DAYS = 2
 
 
 def answer(settings: Settings, request: PricesRequest) -> None:
     """Print the known prices; raise BadPrices if there is none in that time."""
-    if request.plot:
-        check_plot(request.plot)
     check_libraries(settings.feeds)
     feed = build_price_feed(settings.feeds, settings.prices)
     zone = site_zone(settings.feeds.zone)
@@ -212,14 +149,10 @@ def answer(settings: Settings, request: PricesRequest) -> None:
     tariff = site_tariff(settings.prices.tariff, feed.clock)
     paid = charge_market(tariff, known.series) if tariff.follows_market else known.series
     prices = KnownPrices(settings.feeds.zone, window, zone, known, paid, tariff)
-    if request.plot:
-        write_plot(prices, request.plot)
     if request.as_json:
         typer.echo(prices_json(prices))
     else:
         print_prices(prices)
-    if request.plot:
-        say_written(request.plot, as_json=request.as_json)
 
 
 def window_of(request: PricesRequest, now_s: int, zone: tzinfo) -> Window:

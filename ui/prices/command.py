@@ -1,7 +1,6 @@
 """`offpeak prices`: the known prices, their source, and the errors of sources."""
 
 import os
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,9 +21,6 @@ def prices(
         str | None,
         typer.Option(help="End: date, or date and time. [default: two days later]", show_default=False),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the prices into a file: .html or .png.", show_default=False)
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     config: CONFIG = None,
 ) -> None:
@@ -33,4 +29,4 @@ def prices(
     # What answers loads requests and pyarrow, which `offpeak --version` must not wait for.
     from ui.prices.answer import answer
 
-    answer(settings, PricesRequest(from_, to, plot, as_json))
+    answer(settings, PricesRequest(from_, to, as_json))

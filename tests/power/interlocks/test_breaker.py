@@ -74,7 +74,7 @@ def test_so_many_failures_among_the_latest_open_it(bench: Bench) -> None:
     assert refusal is not None
     message = "n1: too many orders failed, the last: bmc1: silent; one order is tried in 60 s"
     assert (refusal.rule, refusal.message) == ("breaker", message)
-    assert refusal.hint == "a successful order by hand closes it: offpeak node NAME wake"
+    assert refusal.hint == "a successful order by hand closes it: offpeak nodes NAME wake"
 
 
 def test_devices_that_fail_before_the_order_count(bench: Bench) -> None:

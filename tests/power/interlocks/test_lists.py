@@ -26,7 +26,7 @@ def test_a_hold_wins_over_everybody_but_its_owner(order: str) -> None:
     limit = refuse_held({"n1": Hold("ada", "new memory", 200.0)}.get, lambda: now[0])
     effect = replace(OFF, order=parse_order(order))
     refusal = limit(effect)
-    assert refusal == Refusal("held", "n1: ada holds it: new memory", "ask ada, then: offpeak node n1 release")
+    assert refusal == Refusal("held", "n1: ada holds it: new memory", "ask ada, then: offpeak nodes n1 release")
     assert limit(replace(effect, by="admin bob")) is not None
     assert limit(replace(effect, by="ada")) is not None
     assert limit(replace(effect, by="admin ada")) is None

@@ -7,7 +7,7 @@ from power.lifecycle.node_record import Attempts, Fault, Instant, NodeRecord, ma
 
 
 def test_fault_record_has_a_hint() -> None:
-    hint = "look at its console; when it is fixed: offpeak node n1 release"
+    hint = "look at its console; when it is fixed: offpeak nodes n1 release"
     fault = Fault("does not come up", "it has power, but on was not followed within 600 s", hint, False, 1000.0)
     written = make_state_row(NodeRecord("n1", fault=fault), Instant(1.0, 1000.0))
     assert written.why == f"{fault.what}: {fault.reason}; {hint}"

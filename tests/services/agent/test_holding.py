@@ -123,7 +123,7 @@ def test_a_hold_ends_by_its_owner_or_is_taken_over(tmp_path: Path) -> None:
         ledger.hold("n1", Hold("ada", "fan"), 1.0)
         with pytest.raises(BadInput, match="n1: is held by ada: fan") as refused:
             ledger.release("n1", "admin bob", 2.0)
-        assert refused.value.hint == "ask ada first, then: offpeak node n1 release --take-over"
+        assert refused.value.hint == "ask ada first, then: offpeak nodes n1 release --take-over"
         assert ledger.holds(3.0).keys() == {"n1"}
         assert ledger.release("n1", "admin bob", 4.0, take_over=True) == Hold("ada", "fan")
         ledger.hold("n1", Hold("ada", "fan"), 5.0)

@@ -53,7 +53,7 @@ def jobs_of(cluster: SlurmCluster) -> list[list[str]]:
 @pytest.mark.parametrize(("goal", "site"), [("co2", "there"), ("cost", "here")])
 def test_choose_answers_and_submits_nothing(sites: TwoSites, script: Path, goal: str, site: str) -> None:
     before = jobs_of(sites.here), jobs_of(sites.there)
-    answer = reply(offpeak(sites, "choose", "--goal", goal, "--json", str(script)))
+    answer = reply(offpeak(sites, "submit", "--dry-run", "--goal", goal, "--json", str(script)))
     assert (answer["site"], answer["misses"]) == (site, {})
     assert answer["second"]["site"] != site
     assert answer["expected"]["wait_s"] == 0

@@ -331,11 +331,11 @@ def test_jobs_that_ended_with_their_sum(offpeak: Offpeak, agent: AgentSocket) ->
 
 
 def test_trial_shows_the_drawn_days_what_is_on_now_and_the_result(offpeak: Offpeak, tmp_path: Path) -> None:
-    nothing = offpeak("trial")
+    nothing = offpeak("ledger", "trial")
     assert (nothing.returncode, nothing.stdout) == (2, "")
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
     ledger.ready()
-    without = offpeak("trial")
+    without = offpeak("ledger", "trial")
     assert without.returncode == 2
     assert "no trial of on/off days" in without.stderr
     first: date = datetime.now(UTC).date() - timedelta(days=1)
@@ -350,7 +350,7 @@ def test_trial_shows_the_drawn_days_what_is_on_now_and_the_result(offpeak: Offpe
     ledger.remember(f"{RESULTS}winter", STORED_RESULTS.dump_json(results).decode())
     ledger.write_jobs([JobUse("7", START_S, START_S + 60, "ann", "a", "b", "n1", 3.6e6, None, "")])
     ledger.close()
-    shown = offpeak("trial")
+    shown = offpeak("ledger", "trial")
     lines = shown.stdout.splitlines()
     assert shown.returncode == 0
     assert lines[0].startswith("trial winter: ")
@@ -366,7 +366,7 @@ def test_trial_shows_the_drawn_days_what_is_on_now_and_the_result(offpeak: Offpe
     month = datetime.fromtimestamp(START_S, UTC).astimezone(ZoneInfo("Europe/Berlin"))
     report = offpeak("report", "--month", f"{month:%Y-%m}").stdout
     assert "Trial winter, lever sleep: measured by on/off days: 5.8 (-0.1 to 7.6) % of energy" in report
-    answer = json.loads(offpeak("trial", "--json").stdout)
+    answer = json.loads(offpeak("ledger", "trial", "--json").stdout)
     assert [block["is_on"] for block in answer["blocks"]] == [block.is_on for block in blocks]
     assert answer["results"][0]["effect"]["saving_percent"] == 5.84
     assert answer["results"][0]["text"] in lines[3]

@@ -79,7 +79,7 @@ def test_broker_answers_saves_and_ends(folder: Path, repository: Path) -> None:
 
 
 def _chooses(folder: Path) -> None:
-    """`offpeak choose` says what it would say without a broker, and loads nothing that chooses."""
+    """`offpeak submit --dry-run` says what it would say without a broker, and loads nothing that chooses."""
     for arguments in (
         ["job.sh"],
         ["--goal", "time", "--time", "2h", "job.sh"],
@@ -100,10 +100,10 @@ def _chosen_alone(folder: Path, arguments: list[str]) -> tuple[int, str]:
 
 
 def _chosen(folder: Path, config: str, arguments: list[str]) -> tuple[int, str, bool]:
-    """Return exit code and text of `offpeak choose`, and whether it loaded numpy."""
+    """Return exit code and text of `offpeak submit --dry-run`, and whether it loaded numpy."""
     program = "import sys, ui.command as c; code = c.run(sys.argv[1:]); print('numpy' in sys.modules); sys.exit(code)"
     done = subprocess.run(
-        [sys.executable, "-c", program, "choose", "--config", config, *arguments],
+        [sys.executable, "-c", program, "submit", "--dry-run", "--config", config, *arguments],
         cwd=folder,
         capture_output=True,
         text=True,

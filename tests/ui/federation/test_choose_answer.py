@@ -1,4 +1,4 @@
-"""What `offpeak choose` counts of what was submitted before, where no broker keeps it at hand."""
+"""What `offpeak submit --dry-run` counts of what was submitted before, where no broker keeps it at hand."""
 
 import json
 import time
@@ -49,7 +49,7 @@ def test_jobs_of_the_ledger_count_and_one_that_cannot_be_read_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def offpeak(*more: str) -> tuple[Any, str]:
-        code = run(["choose", "--config", "offpeak.toml", "--json", *more, "job.sh"])
+        code = run(["submit", "--dry-run", "--config", "offpeak.toml", "--json", *more, "job.sh"])
         printed = capsys.readouterr()
         return json.loads(printed.out) if printed.out else code, printed.err
 

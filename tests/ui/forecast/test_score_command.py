@@ -1,4 +1,4 @@
-"""`offpeak score` as a researcher meets it."""
+"""`offpeak forecast score` as a researcher meets it."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def document(folder, zygote) -> dict[str, Any]:
     """What two processes say of the folder."""
-    arguments = ("score", folder, "--json", "--processes", "2")
+    arguments = ("forecast", "score", folder, "--json", "--processes", "2")
     return json.loads(subprocess.run([zygote.command, *arguments], stdout=subprocess.PIPE, check=True).stdout)
 
 
@@ -49,14 +49,14 @@ def test_all_files_of_a_folder_are_scored(document) -> None:
 
 
 def test_one_process_or_two_give_the_same(offpeak, folder, document) -> None:
-    alone = json.loads(offpeak("score", folder / "logs", "--json", "--processes", "1").stdout)
+    alone = json.loads(offpeak("forecast", "score", folder / "logs", "--json", "--processes", "1").stdout)
     for table in ("run-times", "power", "waits"):
         one, two = ([dict(row) | {"CPU [s]": None} for row in each[table]] for each in (alone, document))
         assert one == two
 
 
 def test_the_tables_are_printed(offpeak, folder) -> None:
-    lines = offpeak("score", folder / "logs", "--processes", "1").stdout.splitlines()
+    lines = offpeak("forecast", "score", folder / "logs", "--processes", "1").stdout.splitlines()
     assert lines[0] == "Predictors side by side, each answer given before its outcome was known"
     assert [line.split()[1] for line in lines if line.startswith("sacct  ")][:4] == [
         "estimate",
@@ -76,7 +76,7 @@ def test_the_tables_are_printed(offpeak, folder) -> None:
 )
 def test_bad_input_is_one_line_and_a_hint(offpeak, tmp_path, name, message, hint) -> None:
     (tmp_path / "empty").mkdir()
-    done = offpeak("score", tmp_path / name)
+    done = offpeak("forecast", "score", tmp_path / name)
     assert done.returncode == 2
     assert message in done.stderr
     assert hint in done.stderr

@@ -1,4 +1,4 @@
-"""`offpeak nodes` and `offpeak node` against BMCs that answer, and one that does not."""
+"""`offpeak nodes` against BMCs that answer, and one that does not."""
 
 import asyncio
 import contextlib
@@ -144,7 +144,7 @@ def test_ages_are_those_of_the_agents_clock(site: Path, offpeak: Callable[..., D
     ledger.ready()
     ledger.write_states([NodeStateRecord("n1", AT_S - 540.0, "on", "on", "scheduler")])
     assert ledger.close() == 0
-    queries = (("nodes", "n1", "--config", config), ("node", "n1", "--config", config))
+    queries = (("nodes", "n1", "--config", config), ("nodes", "n1", "show", "--config", config))
     with agent_socket(site.parent / "agent.sock") as agent:
         agent.published = replace(PUBLISHED, now_unix_s=float(AT_S))
         table, lines = (offpeak(*query).stdout for query in queries)
@@ -234,17 +234,17 @@ def test_nodes_as_json(site: Path, offpeak: Callable[..., Done]) -> None:
 
 
 def test_a_node_is_shown(site: Path, offpeak: Callable[..., Done]) -> None:
-    shown = offpeak("node", "n1", "--inventory", site).stdout
+    shown = offpeak("nodes", "n1", "show", "--inventory", site).stdout
     assert "state:     on\n" in shown
     assert "sleeps by: soft_off\n" in shown
-    assert json.loads(offpeak("node", "n1", "show", "--json", "--inventory", site).stdout)["node"] == "n1"
+    assert json.loads(offpeak("nodes", "n1", "show", "--json", "--inventory", site).stdout)["node"] == "n1"
 
 
 def test_shadow_refuses_in_one_line_that_names_the_setting(
     room: ServedRoom, site: Path, offpeak: Callable[..., Done]
 ) -> None:
     room.do(lambda room: room.nodes["n1"].hard_off())
-    done = offpeak("node", "n1", "wake", "--config", settings_file(site, "shadow"))
+    done = offpeak("nodes", "n1", "wake", "--config", settings_file(site, "shadow"))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.splitlines() == [
         "offpeak: error: n1: on is only recorded in mode shadow (rule mode)",
@@ -255,11 +255,11 @@ def test_shadow_refuses_in_one_line_that_names_the_setting(
 
 def test_wakes_by_hand(room: ServedRoom, site: Path, offpeak: Callable[..., Done]) -> None:
     room.do(lambda room: room.nodes["n1"].hard_off())
-    done = offpeak("node", "n1", "wake", "--config", settings_file(site, "advise"))
+    done = offpeak("nodes", "n1", "wake", "--config", settings_file(site, "advise"))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("n1: on after ")
     assert orders(room, "n1") == [1]
-    assert offpeak("node", "n1", "wake", "--config", settings_file(site, "advise")).stdout.startswith(
+    assert offpeak("nodes", "n1", "wake", "--config", settings_file(site, "advise")).stdout.startswith(
         "n1: on already\n"
     )
 
@@ -276,7 +276,7 @@ def test_a_hold_that_a_running_agent_does_not_confirm_fails(
         hangs.listen()
         reason = ("--reason", "fan") if action == "hold" else ()
         settings.write_text(settings.read_text().replace("[agent]\n", '[agent]\nsocket = "agent.sock"\n', 1))
-        done = offpeak("node", "n1", action, *reason, "--config", settings)
+        done = offpeak("nodes", "n1", action, *reason, "--config", settings)
     assert (done.returncode, done.stdout) == (1, "")
     error, hint = done.stderr.splitlines()
     beginning = f"offpeak: error: n1: is written as {what}, but a running offpeak has not confirmed it: "
@@ -288,7 +288,7 @@ def test_without_a_scheduler_that_says_so_nothing_goes_down(
     room: ServedRoom, site: Path, offpeak: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    done = offpeak("node", "n1", "sleep", "--config", settings_file(site, "active"))
+    done = offpeak("nodes", "n1", "sleep", "--config", settings_file(site, "active"))
     assert done.returncode == 1
     assert "n1: cannot tell: " in done.stderr
     assert orders(room, "n1") == []
@@ -307,13 +307,13 @@ def test_without_a_scheduler_that_says_so_nothing_goes_down(
 def test_invalid_node_order_is_refused(
     arguments: tuple[str, ...], error: str, site: Path, offpeak: Callable[..., Done]
 ) -> None:
-    done = offpeak("node", "n1", *arguments, "--inventory", site)
+    done = offpeak("nodes", "n1", *arguments, "--inventory", site)
     assert done.returncode == 2
     assert error in done.stderr
 
 
 def test_an_unknown_node(site: Path, offpeak: Callable[..., Done]) -> None:
-    assert "has no node n9" in offpeak("node", "n9", "release", "--inventory", site).stderr
+    assert "has no node n9" in offpeak("nodes", "n9", "release", "--inventory", site).stderr
 
 
 def execute(
@@ -397,12 +397,12 @@ def test_node_command_prints_the_recorded_state(site: Path, offpeak: Callable[..
     ledger.write_states([NodeStateRecord("n4", since_unix_s, "on", "", "offpeak", "held by jo: fan; offpeak: idle")])
     ledger.hold("n4", Hold("jo", "fan"), since_unix_s)
     assert ledger.close() == 0
-    assert offpeak("node", "n4", "--config", config).stdout.count("held by jo: fan") == 1
+    assert offpeak("nodes", "n4", "show", "--config", config).stdout.count("held by jo: fan") == 1
     output = offpeak("nodes", "n[1-3]", "--config", config).stdout
     lines = [" ".join(row.split()) for row in output.splitlines()]
     assert lines[1] == "n[1-2] on soft_off 400 W 100d 00:00 offpeak offpeak: idle"
     assert lines[2] == "n3 on 200 W held by al: repair"
-    assert ": held by " in offpeak("node", "n1", "hold", "--reason", "DIMM", "--config", config).stdout
+    assert ": held by " in offpeak("nodes", "n1", "hold", "--reason", "DIMM", "--config", config).stdout
     assert ": DIMM" in offpeak("nodes", "n1", "--config", config).stdout
-    assert "n1: no longer held by " in offpeak("node", "n1", "release", "--config", config).stdout
-    assert offpeak("node", "n1", "release", "--config", config).stdout == "n1: was not held\n"
+    assert "n1: no longer held by " in offpeak("nodes", "n1", "release", "--config", config).stdout
+    assert offpeak("nodes", "n1", "release", "--config", config).stdout == "n1: was not held\n"

@@ -43,21 +43,10 @@ def test_the_tariff_holds_without_a_file_and_a_zone(offpeak) -> None:
     assert ": EUR/MWh, tariff; days of " in first
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", ["out.html", "out.png"])
-def test_a_picture(offpeak, file, tmp_path, name) -> None:
-    done = offpeak("prices", "--prices", file, *SPRING, "--plot", name)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f"\nwritten: {name}\n")
-    begin = (tmp_path / name).read_bytes()[:200]
-    assert begin.startswith(b"\x89PNG\r\n\x1a\n" if name.endswith("png") else b"<!doctype html>")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
         (["--zone", "XX"], "feeds.zone: 'XX' is not a known zone", "known: AT"),
-        (["--plot", "x.gif"], "--plot x.gif: .gif is no kind of picture", "end in .html or .png"),
         (["--from", "2023-03-27", "--to", "2023-03-27"], "--to is not after --from", "the end of 2 January"),
         (["--from", "monday"], "cannot read the date 'monday'", "write it like 2020-09-21"),
         (["--price-feeds", "nordpool"], "feeds.prices: 'nordpool' is no source", "nord-pool"),
