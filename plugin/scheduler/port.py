@@ -27,14 +27,34 @@ class Ranking(StrEnum):
     OFFSET = "offset"
 
 
+class SchedulerLoad(NamedTuple):
+    """How busy a scheduler is; None for what it does not tell.
+
+    `latency_s` is the time of a small request, `threads` how many requests it works on, `backlog` how many messages to
+    nodes wait. `requests` and `busy_s` are those of this process's user since the scheduler's counters began: also of
+    other programs if `user` is its name, as root's are.
+    """
+
+    latency_s: float = 0.0
+    threads: int | None = None
+    backlog: int | None = None
+    requests: int | None = None
+    busy_s: float | None = None
+    user: str = ""
+
+
+NO_LOAD = SchedulerLoad()
+
+
 @dataclass(frozen=True)
 class SchedulerView:
-    """All jobs, nodes and reservations of a scheduler at one instant (Unix seconds)."""
+    """All jobs, nodes and reservations of a scheduler at one instant (Unix seconds), and its load then."""
 
     at_s: int
     jobs: tuple[Job, ...]
     nodes: tuple[Node, ...]
     reservations: tuple[Reservation, ...]
+    load: SchedulerLoad = NO_LOAD
 
 
 @dataclass(frozen=True)
@@ -44,7 +64,7 @@ class SchedulerTraits:
     `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: a node that has not come up after this
     time counts as failed. `shared_nodes`: jobs may share a node. `problems` are wrong settings, each as message and
     hint. `reorder_method` is the command that changes the order of jobs, and the reason for it. `partitions`,
-    `timing` and `limits` are known for Slurm.
+    `timing` and `limits` are known for Slurm. `requests_per_s` is how many it takes of this user, None without a limit.
     """
 
     name: str
@@ -59,6 +79,7 @@ class SchedulerTraits:
     partitions: tuple[Partition, ...] = ()
     timing: SchedulerTiming = NO_TIMING
     limits: SiteLimits = field(default_factory=SiteLimits)
+    requests_per_s: float | None = None
 
 
 class RequeuePermit(NamedTuple):

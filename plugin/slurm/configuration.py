@@ -18,9 +18,9 @@ from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.constants import DAY_S
 from offpeak.model.limits import ANY_AMOUNT, PreemptionRules, PreemptMode, Qos, SiteLimits
 from offpeak.process import user_name
-from plugin.scheduler.port import Ranking, SchedulerTraits
+from plugin.scheduler.port import NO_LOAD, Ranking, SchedulerLoad, SchedulerTraits
 from plugin.slurm.accounting import parse_preempt_mode, read_qos
-from plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parse_config, plain
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, count, limit_s, parse_config, plain
 
 A_YEAR_S = 31_536_000
 # Less than this, and Slurm may suspend a node before the agent has decided.
@@ -57,6 +57,7 @@ def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
         cluster=settings.get("ClusterName", ""),
         partitions=_partitions(settings, partitions),
         timing=parse_timing(settings),
+        requests_per_s=limit[1] if (limit := _rate_limit(settings)) else None,
     )
 
 
@@ -230,7 +231,10 @@ def find_rate_problems(config: Mapping[str, str]) -> list[tuple[str, str]]:
     limit = _rate_limit(config)
     if limit is None or limit[0] >= ENOUGH_AT_ONCE:
         return []
-    message = f"rl_enable: slurmctld answers this user {limit[0]} requests, then {limit[1]} a second: changes wait"
+    message = (
+        f"rl_enable: slurmctld answers this user {limit[0]} requests, then {limit[1]:g} a second:"
+        " many changes of jobs are spread over cycles"
+    )
     hint = f"write rl_bucket_size=1000,rl_refill_rate=100 behind rl_enable in SlurmctldParameters, {RESTART}"
     return [(message, hint)]
 
@@ -241,13 +245,54 @@ def order_wait_s(config: bytes) -> float:
     return 0.0 if limit is None else 1 / limit[1]
 
 
-def _rate_limit(config: Mapping[str, str]) -> tuple[int, int] | None:
+def _rate_limit(config: Mapping[str, str]) -> tuple[int, float] | None:
     """Return how many requests slurmctld answers at once, and a second; None if it does not limit this user."""
     parameters = config.get("SlurmctldParameters", "").split(",")
     if "rl_enable" not in parameters or os.geteuid() in (0, _uid(config.get("SlurmUser", ""))):
         return None
     given = dict(parameter.partition("=")[::2] for parameter in parameters)
-    return count(given.get("rl_bucket_size", "")) or 30, count(given.get("rl_refill_rate", "")) or 2
+    rate, period_s = count(given.get("rl_refill_rate", "")) or 2, count(given.get("rl_refill_period", "")) or 1
+    return count(given.get("rl_bucket_size", "")) or 30, rate / period_s
+
+
+_SDIAG = re.compile(rb"^(Server thread count|Agent queue size): +(\d+)$", re.MULTILINE)
+_OF_USER = re.compile(rb"^\s+\S+ +\( *(\d+)\) count:(\d+) +ave_time:\d+ +total_time:(\d+)", re.MULTILINE)
+_MICROSECONDS = 1e-6
+
+
+def parse_load(shown: bytes, *, uid: int, latency_s: float = 0.0, shared_user: str = "") -> SchedulerLoad:
+    """Return the load that sdiag shows, with the requests of this user; what it does not show is not known."""
+    head, users, rest = shown.partition(b"statistics by user")
+    if not users:
+        return NO_LOAD
+    named = {name: int(number) for name, number in _SDIAG.findall(head)}
+    by_user = rest.partition(b"Pending RPC")[0]
+    mine = [(int(requests), int(busy)) for user, requests, busy in _OF_USER.findall(by_user) if int(user) == uid]
+    # slurmctld lists a user from its first request on, so that an absent one has none.
+    requests, busy_us = mine[0] if mine else (0, 0)
+    return SchedulerLoad(
+        latency_s,
+        named.get(b"Server thread count"),
+        named.get(b"Agent queue size"),
+        requests,
+        busy_us * _MICROSECONDS,
+        shared_user,
+    )
+
+
+def read_load(shared_user: str, *, timeout_s: float) -> SchedulerLoad:
+    """Return the load of slurmctld, nothing if it refuses sdiag. Raises SlurmIsSilent if it does not answer.
+
+    `shared_user` is the user of this process if it is that of Slurm's daemons too, else "".
+    """
+    begun_s = time.monotonic()
+    try:
+        shown = ask("sdiag", timeout_s=timeout_s)
+    except SlurmIsSilent:
+        raise
+    except CannotAskSlurm:
+        return NO_LOAD
+    return parse_load(shown, uid=os.geteuid(), latency_s=time.monotonic() - begun_s, shared_user=shared_user)
 
 
 def _uid(text: str) -> int | None:
@@ -272,11 +317,12 @@ class AdminLevel(StrEnum):
 
 @dataclass(frozen=True)
 class SlurmRights:
-    """The user's level, and the entries of PrivateData that apply to it."""
+    """The user's level, and the entries of PrivateData that apply to it. `is_daemons`: it is root or SlurmUser."""
 
     user: str
     level: AdminLevel
     hidden: tuple[str, ...] = ()
+    is_daemons: bool = False
 
     @property
     def hint(self) -> str:
@@ -303,7 +349,7 @@ def read_rights(*, timeout_s: float) -> SlurmRights:
     config = parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
     user = user_name(os.geteuid())
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
-        return SlurmRights(user, AdminLevel.ADMINISTRATOR)
+        return SlurmRights(user, AdminLevel.ADMINISTRATOR, is_daemons=True)
     level = _read_level(user, timeout_s)
     private = tuple(entry for entry in config.get("PrivateData", "").lower().split(",") if entry)
     return SlurmRights(user, level, private if level is AdminLevel.NONE else ())

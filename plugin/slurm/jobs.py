@@ -155,13 +155,10 @@ ARRAYS_ARGUMENTS = (
 )
 
 
-def with_task_limits(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:
-    """Return the jobs with how many tasks of each array may run at once, from squeue's answer to ARRAYS_ARGUMENTS."""
+def parse_task_limits(text: bytes) -> dict[str, int]:
+    """Return how many tasks of each limited array may run at once, from squeue's answer to ARRAYS_ARGUMENTS."""
     rows = (line.partition(SEPARATOR_TEXT) for line in text.decode(errors="replace").splitlines() if "%" in line)
-    limits = {job_id: limit for job_id, _, tasks in rows if (limit := throttle(tasks))}
-    return tuple(
-        job._replace(task_limit=limits[job.job_id]) if job.is_array and job.job_id in limits else job for job in jobs
-    )
+    return {job_id: limit for job_id, _, tasks in rows if (limit := throttle(tasks))}
 
 
 FACTORS = ("%A", "%F", "%J", "%P", "%Q", "%B", "%S", "%N", "%T")

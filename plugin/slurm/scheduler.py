@@ -24,7 +24,7 @@ from offpeak.machines.credentials import Secret, read_secret
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, Reservation
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
-from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, squeue_arguments, with_task_limits
+from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, parse_task_limits, squeue_arguments
 from plugin.slurm.nodes import (
     NODES_ARGUMENTS,
     RESERVATIONS_ARGUMENTS,
@@ -53,7 +53,7 @@ from plugin.slurm.changes import (
     requeue_jobs,
     signal_jobs,
 )
-from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, traits_of_text
+from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, read_load, traits_of_text
 from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
 from plugin.slurm.nodes import node_in_use
 
@@ -66,16 +66,41 @@ class SlurmSnapshot(NamedTuple):
     reservations: tuple[Reservation, ...]
 
 
-def read_text(timeout_s: float) -> SlurmSnapshot:
-    """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails."""
-    # No user can guess this text and write records of other jobs into a job's name.
-    end = f"\x1e{secrets.token_hex(8)}"
-    jobs = jobs_of_text(ask("squeue", *squeue_arguments(end), timeout_s=timeout_s), end)
-    if any(job.is_array and job.state is JobState.PENDING for job in jobs):
-        jobs = with_task_limits(jobs, ask("squeue", *ARRAYS_ARGUMENTS, timeout_s=timeout_s))
-    nodes = nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=timeout_s))
-    reservations = reservations_of_text(ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s))
-    return SlurmSnapshot(jobs, nodes, reservations)
+LIMITS_LAST_S = 600.0
+
+
+class TextReader:
+    """Reads the text of the commands.
+
+    How many tasks of an array may run at once needs the whole queue a second time: it is read for new arrays, and again
+    after LIMITS_LAST_S.
+    """
+
+    def __init__(self, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._timeout_s, self._clock = timeout_s, clock
+        self._limited, self._limits, self._limits_s = frozenset[str](), dict[str, int](), 0.0
+
+    def read(self) -> SlurmSnapshot:
+        """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails."""
+        # No user can guess this text and write records of other jobs into a job's name.
+        end = f"\x1e{secrets.token_hex(8)}"
+        jobs = self._with_limits(jobs_of_text(self._ask("squeue", *squeue_arguments(end)), end))
+        nodes = nodes_of_text(self._ask("scontrol", *NODES_ARGUMENTS))
+        return SlurmSnapshot(jobs, nodes, reservations_of_text(self._ask("scontrol", *RESERVATIONS_ARGUMENTS)))
+
+    def _with_limits(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        arrays = {job.job_id for job in jobs if job.is_array and job.state is JobState.PENDING}
+        if not arrays <= self._limited or (arrays and self._clock() - self._limits_s > LIMITS_LAST_S):
+            self._limits = parse_task_limits(self._ask("squeue", *ARRAYS_ARGUMENTS))
+            self._limited, self._limits_s = frozenset(arrays), self._clock()
+        limits = self._limits
+        return tuple(
+            job._replace(task_limit=limits[job.job_id]) if job.is_array and job.job_id in limits else job
+            for job in jobs
+        )
+
+    def _ask(self, program: str, *arguments: str) -> bytes:
+        return ask(program, *arguments, timeout_s=self._timeout_s)
 
 
 SQUEUE_JSON_ARGUMENTS = ("--all", "--local", "--states=all", "--json")
@@ -270,6 +295,7 @@ class SlurmScheduler:
         self._scontrol = ScontrolOptions(settings.command or (), self._timeout_s)
         self._traits: SchedulerTraits | None = None
         self._rights = cached_rights(self._timeout_s)
+        self._shared_user = ""
 
     def traits(self) -> SchedulerTraits:
         """Return the settings of slurm.conf, as slurmctld has read them."""
@@ -277,8 +303,9 @@ class SlurmScheduler:
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
         traits = traits_of_text(config, partitions)
         self._scontrol = self._scontrol._replace(order_s=order_wait_s(config))
-        limits = read_limits(config, timeout_s=self._timeout_s)
-        self._traits = replace(traits, limits=limits, problems=(*self._rights().problems, *traits.problems))
+        limits, rights = read_limits(config, timeout_s=self._timeout_s), self._rights()
+        self._shared_user = rights.user if rights.is_daemons else ""
+        self._traits = replace(traits, limits=limits, problems=(*rights.problems, *traits.problems))
         return self._traits
 
     def view(self) -> SchedulerView:
@@ -287,7 +314,7 @@ class SlurmScheduler:
         snapshot = self._read_all()
         if self._traits and self._traits.ranking is Ranking.OFFSET:
             snapshot = snapshot._replace(jobs=self._with_set_priorities(snapshot.jobs))
-        return SchedulerView(at_s, *snapshot)
+        return SchedulerView(at_s, *snapshot, read_load(self._shared_user, timeout_s=self._timeout_s))
 
     def _read_all(self) -> SlurmSnapshot:
         """Return the snapshot. What PrivateData makes Slurm refuse is an error that says what to grant."""
@@ -355,4 +382,4 @@ def _reader(settings: SlurmSettings) -> Callable[[], SlurmSnapshot]:
         case "pyslurm":
             return lambda: read_pyslurm(timeout_s)
         case _:
-            return lambda: read_text(timeout_s)
+            return TextReader(timeout_s).read

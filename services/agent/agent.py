@@ -141,7 +141,7 @@ class SiteAgent:
             doors=lambda: self.orders(),
             controller=self.queue,
             planner=self.planner,
-            on_new_jobs=self.look_soon,
+            on_new_jobs=self._follow_queue,
             waits=self.wait_history,
             run_checkpoints=self.checkpoints.run_cycle,
         )
@@ -293,6 +293,11 @@ class SiteAgent:
         self.power.receive(node, Release())
         self.look_soon()
         return {"by": request.by, "owner": found.owner if found else None, "reason": found.reason if found else ""}
+
+    def _follow_queue(self) -> None:
+        """Decide about nodes at once after new jobs, unless that would read a busy scheduler once more."""
+        if self.observer.has_view or self.observer.pace.pause_s <= self.site.settings.agent.cycle_s:
+            self._runner(self.power_loop).trigger()
 
     def look_soon(self) -> None:
         """Begin the next round of nodes at once."""

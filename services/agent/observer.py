@@ -30,6 +30,7 @@ from predictors.price_curve import PriceCurve, price_curve, weigh_curve
 from predictors.price_forecast import PriceSource
 from predictors.site_sources import carbon_series
 from services.agent.loop import Loop, ProblemLog
+from services.agent.pace import Pace, after_failure, after_reading
 from services.agent.status import ForecastStatus, PriceSlot, PriceStatus
 
 SLOW_S = 3.0
@@ -222,6 +223,10 @@ RECENT_S = 900.0
 """So long a view tells which jobs run if the scheduler does not answer, as a node keeps a cap without the agent."""
 SAME_MOMENT_S = 1.0
 """Loops that read the scheduler within this time get the same view."""
+SAME_PART = 0.25
+"""The same, as a part of the pause between two readings."""
+TRAITS_PAUSES = 10
+"""The configuration is read after so many pauses at the earliest."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +249,8 @@ def observe_cluster(scheduler: Scheduler, prices: PriceSection) -> ClusterObserv
 class Observer:
     """Reads a scheduler. `latest` is its last view, None before the first one; `traits` are known with it.
 
-    `problem` is the reason of the last failed reading with a hint, None if it succeeded.
+    `problem` is the reason of the last failed reading with a hint, None if it succeeded. `pace` says how often it is to
+    be read; what is forgotten is read at once.
     """
 
     def __init__(
@@ -267,6 +273,7 @@ class Observer:
         self.latest: SchedulerView | None = None
         self.traits: SchedulerTraits | None = None
         self.problem: str | None = None
+        self.pace = Pace()
 
     @property
     def recent(self) -> SchedulerView | None:
@@ -279,24 +286,36 @@ class Observer:
         return None if view is None or self.traits is None else ClusterObservation(view, self.traits, self._prices())
 
     async def view(self, *, at_most_s: float) -> SchedulerView | None:
-        """Return a view that was requested at most so long ago, None if the scheduler cannot be read."""
+        """Return a view that was requested at most so long ago, None if the scheduler cannot be read.
+
+        Who waits for a reading under way gets its view, however long it takes.
+        """
+        wanted_s = self._clock()
         async with self._turn:
-            fresh = self._clock() - self._requested_s <= at_most_s and self._requested_s > self._changed_s
+            fresh = wanted_s - self._requested_s <= at_most_s and self.has_view
             if self.latest is not None and fresh:
                 return self.latest
-            requested_s = self._clock()
+            requested_s, begun_s = self._clock(), time.monotonic()
             try:
                 await self._read_traits()
                 self.latest = await asyncio.to_thread(self._scheduler.view)
             except SchedulerError as problem:
                 self.problem = f"{problem}; {problem.hint}"
                 self._problem_log.report(SCHEDULER, self.problem)
+                self.pace = after_failure(self.pace, took_s=time.monotonic() - begun_s)
                 return None
             self.problem = None
             self._problem_log.report(SCHEDULER, None)
-            self._requested_s = requested_s
+            self._requested_s, at_s = requested_s, time.monotonic()
+            per_s = self.traits.requests_per_s if self.traits else None
+            self.pace = after_reading(self.pace, self.latest.load, at_s=at_s, took_s=at_s - begun_s, per_s=per_s)
             self._partitions = {node.name: node.partitions for node in self.latest.nodes}
             return self.latest
+
+    @property
+    def has_view(self) -> bool:
+        """Whether the latest view still holds: nothing was changed since it was read."""
+        return self._requested_s > self._changed_s
 
     async def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
         """Return what the scheduler shows of these running jobs; nothing if it cannot be read."""
@@ -314,7 +333,7 @@ class Observer:
         self._changed_s = self._clock()
 
     async def _read_traits(self) -> None:
-        if self._clock() - self._traits_requested_s > TRAITS_LAST_S:
+        if self._clock() - self._traits_requested_s > max(TRAITS_LAST_S, TRAITS_PAUSES * self.pace.pause_s):
             self.traits = await asyncio.to_thread(self._scheduler.traits)
             self._traits_requested_s = self._clock()
             problems = "; ".join(f"{what}; {hint}" for what, hint in self.traits.problems)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.door.effect import Hold, Refusal
+from offpeak.door.effect import ADMIN, Hold, Refusal
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
-from offpeak.model.orders import NodeChange, PowerState
+from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import SchedulerState, scheduler_states
@@ -27,7 +27,7 @@ from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll
 from power.lifecycle.node_context import NodeContext, make_retry_policy
-from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, make_state_row
+from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, is_goal, make_state_row
 from power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
 from power.lifecycle.transitions import apply_event
 from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
@@ -39,7 +39,7 @@ from services.agent.accounting_loops import JobAccounts
 from services.agent.demand_response import Surroundings
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
 from services.agent.node_memory import load_node_records, save_node_records
-from services.agent.observer import Observer
+from services.agent.observer import SAME_PART, Observer
 from services.agent.site_context import RuleInputs, SiteOrders
 
 AT_ONCE = 8
@@ -125,6 +125,17 @@ class PowerController:
         self.offers: tuple[PoolOffer, ...] = ()
         self.budget: PowerBudget | None = None
         self.changed = DecisionFilter()
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether an order of an admin is not carried out yet, or a node is to come up and is not up yet."""
+        return any(
+            (desired.order is NodeOrder.ON or desired.by.startswith(ADMIN)) and not is_goal(desired.order, state)
+            for desired, state, fault in (
+                (each.desired, each.observed.state, each.fault) for each in self.records.nodes.values()
+            )
+            if desired is not None and fault is None
+        )
 
     @property
     def known(self) -> RuleInputs:
@@ -315,19 +326,25 @@ class PowerLoop(Loop):
 
     @property
     def period_s(self) -> float:
-        """The cycle of the agent, or a shorter time while nodes are on their way."""
-        cycle_s = self.section().agent.cycle_s
-        return min(cycle_s, ON_THEIR_WAY_S) if self._on_their_way else cycle_s
+        """The cycle of the agent, or a shorter time while nodes are on their way; a busy scheduler stretches both."""
+        cycle_s, pace = self.section().agent.cycle_s, self.observer.pace
+        if not self._on_their_way:
+            return pace.period_s(cycle_s)
+        way_s = min(cycle_s, ON_THEIR_WAY_S)
+        return pace.urgent_s(way_s) if self.controller.is_urgent else pace.period_s(way_s)
 
     @property
     def is_late(self) -> bool:
         """Whether the last successful round is too long ago for a promise to wake nodes."""
-        return self.steady() - self.could_wake_s > 2 * self.section().agent.cycle_s + LATE_S
+        cycle_s = self.observer.pace.period_s(self.section().agent.cycle_s)
+        return self.steady() - self.could_wake_s > 2 * cycle_s + LATE_S
 
     @property
     def wakes_nodes(self) -> bool:
         """Whether the agent can wake nodes, or could a short time ago."""
-        return self.steady() - self.could_wake_s <= NO_WAKES_S
+        cycle_s = self.section().agent.cycle_s
+        stretch_s = self.observer.pace.period_s(cycle_s) - cycle_s
+        return self.steady() - self.could_wake_s <= NO_WAKES_S + stretch_s
 
     async def round(self) -> None:
         """Take each node a step further once."""
@@ -349,7 +366,7 @@ class PowerLoop(Loop):
         orders, controller = await self.doors(), self.controller
         await controller.read_holds()
         decided, around = self.decided(), await self.surroundings()
-        observed = await self.observer.observe()
+        observed = await self.observer.observe(at_most_s=SAME_PART * self.period_s)
         if observed is None or not observed.traits.power_saving:
             # Pending orders are followed; without the states of the scheduler no node gets a new desired state.
             await controller.sweep(orders, {})

@@ -11,7 +11,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from operator import attrgetter
+from itertools import islice
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -37,7 +38,7 @@ from services.accounts.job_draws import JobDraw
 from services.agent.accounting_loops import JobAccounts
 from services.agent.demand_response import Surroundings
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
-from services.agent.observer import ClusterObservation, Observer
+from services.agent.observer import SAME_PART, ClusterObservation, Observer
 from services.agent.site_context import PartitionModes, SiteOrders
 from services.agent.wait_forecast import WaitHistory
 
@@ -152,6 +153,19 @@ class QueueGroup:
         """The partitions, joined with commas."""
         return ",".join(self.partitions)
 
+    @property
+    def changes(self) -> int:
+        """The number of changes, each a request to the scheduler."""
+        return len(self.begin_s) + len(self.rank) + len(self.tell)
+
+    def first(self, most: int) -> "QueueGroup":
+        """Return the most urgent changes: begin times, the ranks of the first jobs, and notices in this order."""
+        begin_s = dict(islice(self.begin_s.items(), max(most, 0)))
+        ranked = sorted(self.rank.items(), key=itemgetter(1), reverse=True)
+        rank = dict(ranked[: max(most - len(begin_s), 0)])
+        tell = dict(islice(self.tell.items(), max(most - len(begin_s) - len(rank), 0)))
+        return replace(self, begin_s=begin_s, rank=rank, tell=tell)
+
 
 def make_advice(
     group: QueueGroup, decided: Mapping[str, DecisionRecord], comments: Mapping[str, str]
@@ -211,9 +225,18 @@ class QueueController:
         return self._marks
 
     async def run_cycle(
-        self, facts: QueueFacts, rules: QueueRules, orders: SchedulerOrders, modes: PartitionModes
+        self,
+        facts: QueueFacts,
+        rules: QueueRules,
+        orders: SchedulerOrders,
+        modes: PartitionModes,
+        *,
+        most_changes: int | None = None,
     ) -> QueuePlan:
-        """Decide, and carry the plan out as far as the modes allow. CannotWrite: no job is changed."""
+        """Decide, and carry the plan out as far as the modes allow. CannotWrite: no job is changed.
+
+        With `most_changes` the later cycles make the rest of the changes.
+        """
         plan = await asyncio.to_thread(plan_queue, facts, rules)
         self._problem_log.report("queue policy", plan.problem or None)
         jobs = {job.job_id: job for job in facts.jobs}
@@ -225,8 +248,16 @@ class QueueController:
                 await self._carry_out(group, plan, orders, Mode.SHADOW, is_only_order=True)
             permitted = plan.without_order
         # One order for all partitions of a mode: a large site has dozens of them, and each order takes its time.
+        wanted = made = 0
         for group in group_plan(permitted, jobs, modes.of):
-            await self._carry_out(group, permitted, orders, modes.of(group.partitions))
+            mode = modes.of(group.partitions)
+            if mode is Mode.ACTIVE:
+                wanted += group.changes
+                group = group if most_changes is None else group.first(most_changes - made)
+                made += group.changes
+            await self._carry_out(group, permitted, orders, mode)
+        rest = f"the scheduler limits requests: {made} of {wanted} changes now, the rest in later cycles"
+        self._problem_log.report("changes of jobs", rest if made < wanted else None)
         await self.forget(plan.forget)
         return plan
 
@@ -300,6 +331,8 @@ def uncooled_facility() -> Facility:
     return Facility("none", np.zeros(1), np.array([-100.0, 100.0]), np.ones((1, 2)))
 
 
+RATE_PART = 0.5
+"""The part of the requests that a scheduler takes of this user for changes of jobs; the rest is for nodes."""
 SEARCH_S = 1.0
 """The time in each cycle for the search of a better order; the repair of the plan is not bounded by it."""
 MOVES_S = float(HOUR_S)
@@ -419,12 +452,12 @@ class QueueLoop(Loop):
 
     @property
     def period_s(self) -> float:
-        """The cycle of the agent."""
-        return self.section().agent.cycle_s
+        """The cycle of the agent, longer where the scheduler is busy."""
+        return self.observer.pace.period_s(self.section().agent.cycle_s)
 
     async def round(self) -> None:
         """Put the queue in order once."""
-        observed = await self.observer.observe()
+        observed = await self.observer.observe(at_most_s=SAME_PART * self.period_s)
         if observed is None:
             return
         view = observed.view
@@ -444,7 +477,11 @@ class QueueLoop(Loop):
         counted = without_jobs(view, find_undecided_jobs(view, self.decided, flexibility))
         self.facts = add_wait_allowances(self.facts, replace(observed, view=counted), self.waits, section)
         self.facts = await self.planner.add_plan(self.facts, section, observed)
-        await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, self.section().modes)
+        modes, rate = self.section().modes, observed.traits.requests_per_s
+        most = max(1, int(RATE_PART * rate * self.period_s)) if rate else None
+        plan = await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, modes, most_changes=most)
+        if not plan.changes_nothing and Mode.ACTIVE in (modes.usual, *modes.own.values()):
+            self.observer.forget()
         await self.run_checkpoints(self.facts, section.rules, orders.scheduler)
         if find_undecided_jobs(view, self.decided, flexibility, is_capped=self.planner.is_capped):
             self.on_new_jobs()

@@ -154,7 +154,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         mode=str(agent.modes.usual),
         cluster=traits.cluster if traits else "",
         scheduler=f"{traits.name} {traits.version}" if traits else NO_SCHEDULER,
-        cycle_s=agent.site.settings.agent.cycle_s,
+        cycle_s=int(agent.queue_loop.period_s),
         price=agent.prices.status(int(at_s)),
         nodes=_node_counts(agent),
         saved_today=agent.savings.today,
@@ -177,6 +177,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         ),
         forecasts=(*agent.prices.forecasts, *agent.accounts.forecasts),
         refused_readings=agent.meters.refused_readings,
+        scheduler_use=agent.observer.pace.use(agent.site.settings.agent.cycle_s),
     )
 
 

@@ -99,9 +99,24 @@ class ForecastStatus:
     outcomes: int
 
 
+class SchedulerUse(NamedTuple):
+    """What the agent costs the scheduler since its start; None: not known. `text` has the figures of the last minutes.
+
+    The requests and their time are those that the scheduler counts for the agent's user. Where it counts nothing, the
+    time is that of the agent's commands.
+    """
+
+    requests: int | None = None
+    busy_s: float | None = None
+    text: str = ""
+
+
+NO_USE = SchedulerUse()
+
+
 @dataclass(frozen=True)
 class StatusReply:
-    """The status of one cycle; the next one follows after `cycle_s`.
+    """The status of one cycle; the next one follows after `cycle_s`, which a busy scheduler stretches.
 
     `saved_today` is the account of savings since midnight, `shadow_today` what shadow mode would have saved.
 
@@ -135,6 +150,7 @@ class StatusReply:
     capacity: tuple[str, ...] = ()
     forecasts: tuple[ForecastStatus, ...] = ()
     refused_readings: int = 0
+    scheduler_use: SchedulerUse = NO_USE
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""

@@ -15,7 +15,7 @@ from offpeak.errors import OffpeakError
 from offpeak.ledger.records import ActionCounts
 from offpeak.settings.table import Settings
 from services.accounts.account_of_savings import SavingsAccount
-from services.agent.status import ForecastStatus, PriceStatus, StatusSnapshot, fetch_snapshot
+from services.agent.status import ForecastStatus, PriceStatus, SchedulerUse, StatusSnapshot, fetch_snapshot
 
 MODES = ("shadow", "advise", "active")
 
@@ -81,6 +81,7 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
         "offpeak_agent_last_look_timestamp_seconds", "Time of the last round of the queue; 0: never.", looked_unix_s
     )
     yield _gauge("offpeak_agent_cycle_seconds", "Cycle of the agent.", status.cycle_s)
+    yield from _use_families(status.scheduler_use)
     yield _gauge("offpeak_agent_troubles", "Number of present problems of the agent.", len(status.problems))
     modes = ((mode, float(mode == status.mode)) for mode in MODES)
     yield _by_labels("offpeak_agent_mode", "The mode that is 1 is the agent's.", "mode", modes)
@@ -91,6 +92,15 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     yield from _forecast_families(snapshot.published.forecasts)
     text = "Readings of meters that cannot be, since the start of the agent; they are not booked."
     yield CounterMetricFamily("offpeak_meter_readings_refused", text, value=status.refused_readings)
+
+
+def _use_families(use: SchedulerUse) -> Iterator[Metric]:
+    if use.requests is not None:
+        text = "Requests of the agent's user to the scheduler since the start of the agent."
+        yield CounterMetricFamily("offpeak_scheduler_requests", text, value=use.requests)
+    if use.busy_s is not None:
+        text = "Time of the scheduler for these requests; without such a count, the time of the agent's commands."
+        yield CounterMetricFamily("offpeak_scheduler_busy_seconds", text, value=use.busy_s)
 
 
 def _node_families(snapshot: StatusSnapshot) -> Iterator[Metric]:

@@ -86,4 +86,5 @@ export function showAge(status, heardMs) {
   at("looked").dataset.is = late || never ? "late" : "well";
   if (never && !late) say(at("looked"), `no round of the agent has succeeded yet, it tries every ${ago(status.cycle_s)}`);
   else say(at("looked"), late ? `the agent has said nothing new for ${ago(lateS)}` : `looks every ${ago(status.cycle_s)}, last at ${clock(status.at_unix_s, status.at_unix_s)}`);
+  say(at("scheduler"), status.scheduler_use?.text ? `scheduler: ${status.scheduler_use.text}` : "");
 }

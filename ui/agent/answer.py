@@ -60,6 +60,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     site = f"{reply.cluster} ({reply.scheduler})" if reply.cluster else reply.scheduler
     return [
         f"{site}: mode {reply.mode}, {_last_round_text(reply, clock)}",
+        *([f"scheduler    {printable(reply.scheduler_use.text)}"] if reply.scheduler_use.text else ()),
         f"price        {price_text(reply.price, clock)}",
         f"nodes        {counts_text(reply.nodes.counts) or 'none'}{drawn}",
         f"saved today  {saving_text(reply.saved_today)}",

@@ -412,7 +412,7 @@ def test_a_watchdog_learns_which_nodes_the_agent_wakes(site: SleepingSite, monke
             site.change(mode="active")
             await has_read(agent, site)
             await can_wake(agent, site)
-            monkeypatch.setattr("services.agent.power_loop.NO_WAKES_S", -1.0)
+            monkeypatch.setattr("services.agent.power_loop.NO_WAKES_S", -1e6)
             assert (await asyncio.to_thread(read_status))["wakes"] == []
 
     asyncio.run(scene())

@@ -1,0 +1,84 @@
+"""What sdiag says about slurmctld's load and the agent's requests."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from slurm_fixtures import SlurmCluster
+
+from benchmarks.queue_cycle import queried_by_us
+from offpeak.settings.agent import SlurmSettings
+from plugin.scheduler.port import NO_LOAD, SchedulerLoad
+from plugin.slurm.configuration import parse_load
+from plugin.slurm.scheduler import SlurmScheduler
+
+SDIAG = b"""\
+*******************************************************
+sdiag output at Fri Nov 27 04:43:05 2026 (1795754585)
+Data since      Fri Nov 27 00:00:00 2026 (1795737600)
+*******************************************************
+Server thread count:  41
+RPC queue enabled:    0
+Agent queue size:     7
+Agent count:          0
+DBD Agent queue size: 12
+
+Remote Procedure Call statistics by message type
+\tREQUEST_STATS_INFO                      ( 2035) count:34     ave_time:219    total_time:7446
+
+Remote Procedure Call statistics by user
+\troot            (       0) count:87     ave_time:236    total_time:20616
+\toffpeak         (     998) count:12     ave_time:1500   total_time:18000
+\t4294967         ( 4294967) count:3      ave_time:1      total_time:3
+
+Pending RPC statistics
+\tREQUEST_TERMINATE_JOB                   ( 6011) count:998
+"""
+
+
+def test_load_is_that_of_the_user() -> None:
+    assert parse_load(SDIAG, uid=998, latency_s=0.01) == SchedulerLoad(0.01, 41, 7, 12, 0.018)
+    assert parse_load(SDIAG, uid=0, shared_user="root") == SchedulerLoad(0.0, 41, 7, 87, 0.020616, "root")
+    # A user without a request yet, and names of any length.
+    assert parse_load(SDIAG, uid=5).requests == 0
+    assert parse_load(SDIAG, uid=4294967).requests == 3
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"No data available. Probably slurmctld is not working\n", SDIAG[:100], b"\xff"]
+)
+def test_an_answer_without_figures_is_no_load(answer: bytes) -> None:
+    assert parse_load(answer, uid=0) == NO_LOAD
+
+
+def test_slurmctld_counts_what_a_reading_sends(basic_slurm: SlurmCluster) -> None:
+    with queried_by_us(basic_slurm.environment):
+        scheduler = SlurmScheduler(SlurmSettings())
+        scheduler.traits()
+        before, after = scheduler.view().load, scheduler.view().load
+    assert after.user == "root" if os.geteuid() == 0 else after.user == ""
+    assert before.requests is not None
+    assert after.requests is not None
+    # squeue, the nodes with their partitions, the reservations, sdiag; nodes register now and then.
+    assert 6 <= after.requests - before.requests <= 10
+    assert 0 < after.latency_s < 30
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
+def test_sdiag_that_is_refused_costs_nothing_but_the_figures(
+    basic_slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A site may let only its admins run it; one that ends with 0 and prints nothing is no better."""
+    folder = tmp_path_factory.mktemp("bin")
+    for script in ("echo 'sdiag: error: Access denied' >&2; exit 1", "exit 0"):
+        (folder / "sdiag").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "sdiag").chmod(0o755)
+        code = (
+            "from plugin.slurm.scheduler import SlurmScheduler; from offpeak.settings.agent import SlurmSettings\n"
+            "view = SlurmScheduler(SlurmSettings()).view(); print(len(view.nodes), view.load.requests)"
+        )
+        environment = basic_slurm.environment
+        environment |= {"PATH": f"{folder}:{environment['PATH']}"}
+        done = subprocess.run((sys.executable, "-c", code), env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout == "3 None\n"
