@@ -30,7 +30,7 @@ from predictors.price_curve import PriceCurve, price_curve, weigh_curve
 from predictors.price_forecast import PriceSource
 from predictors.site_sources import carbon_series
 from services.agent.loop import Loop, ProblemLog
-from services.agent.pace import Pace, after_failure, after_reading
+from services.agent.pace import ReadingPace, after_failure, after_reading
 from services.agent.status import ForecastStatus, PriceSlot, PriceStatus
 
 SLOW_S = 3.0
@@ -273,7 +273,7 @@ class Observer:
         self.latest: SchedulerView | None = None
         self.traits: SchedulerTraits | None = None
         self.problem: str | None = None
-        self.pace = Pace()
+        self.pace = ReadingPace()
 
     @property
     def recent(self) -> SchedulerView | None:

@@ -29,7 +29,7 @@ COSTS = 3
 
 
 @dataclass(frozen=True)
-class Pace:
+class ReadingPace:
     """`pause_s` lies at least between the begins of two readings; `factor` stretches the cycle of a busy scheduler.
 
     `why` says what stretches the cycle, "" for nothing. `sums` are times [s, steady] with the requests and the busy
@@ -66,7 +66,9 @@ class Pace:
         return SchedulerUse(last if counts else None, last_s if self.sums else None, ", ".join(parts))
 
 
-def after_reading(pace: Pace, load: SchedulerLoad, *, at_s: float, took_s: float, per_s: float | None) -> Pace:
+def after_reading(
+    pace: ReadingPace, load: SchedulerLoad, *, at_s: float, took_s: float, per_s: float | None
+) -> ReadingPace:
     """Return the pace after a reading that ended at `at_s` [s, steady] with this load.
 
     `per_s` is how many requests a second the scheduler takes of this user, None without a limit: the readings leave
@@ -97,10 +99,10 @@ def after_reading(pace: Pace, load: SchedulerLoad, *, at_s: float, took_s: float
         window = tuple(each for each in pace.sums if each[0] >= at_s - WINDOW_S) or pace.sums[-1:]
         total_s = counted_s + (took_s if busy_s is None else busy_s)
         sums = (*window, (at_s, counted + (requests or 0), total_s))
-    return Pace(max(pause_s, limited_s), factor, why, load, costs_s, sums)
+    return ReadingPace(max(pause_s, limited_s), factor, why, load, costs_s, sums)
 
 
-def after_failure(pace: Pace, *, took_s: float) -> Pace:
+def after_failure(pace: ReadingPace, *, took_s: float) -> ReadingPace:
     """Return the pace after an attempt of that length to which the scheduler gave no answer."""
     pause_s = max(4 * took_s, min(pace.pause_s, LONGEST_SILENCE_S))
     why = f"the scheduler did not answer within {took_s:.0f} s"

@@ -12,14 +12,16 @@ from recording_scheduler import NOTHING, RecordingScheduler
 from plugin.scheduler.port import NO_LOAD, SchedulerLoad, SchedulerView
 from services.agent.loop import ProblemLog
 from services.agent.observer import Observer
-from services.agent.pace import LONGEST_S, MOST_FACTOR, SHARE, Pace, after_failure, after_reading
+from services.agent.pace import LONGEST_S, MOST_FACTOR, SHARE, ReadingPace, after_failure, after_reading
 
 CYCLE_S = 30.0
 
 
-def after(*loads: SchedulerLoad, took_s: float = 0.1, per_s: float | None = None, every_s: float = CYCLE_S) -> Pace:
+def after(
+    *loads: SchedulerLoad, took_s: float = 0.1, per_s: float | None = None, every_s: float = CYCLE_S
+) -> ReadingPace:
     """Return the pace after readings with these loads, one each `every_s`."""
-    pace = Pace()
+    pace = ReadingPace()
     for number, load in enumerate(loads, 1):
         pace = after_reading(pace, load, at_s=number * every_s, took_s=took_s, per_s=per_s)
     return pace
@@ -100,9 +102,9 @@ def test_a_limit_of_requests_is_left_to_orders() -> None:
 
 
 def test_silence_is_tried_again_at_a_distance() -> None:
-    assert after_failure(Pace(), took_s=60.0).period_s(CYCLE_S) == pytest.approx(240)
-    assert after_failure(Pace(pause_s=700.0), took_s=1.0).period_s(CYCLE_S) == pytest.approx(300)
-    assert after_failure(Pace(), took_s=0.1).period_s(CYCLE_S) == CYCLE_S
+    assert after_failure(ReadingPace(), took_s=60.0).period_s(CYCLE_S) == pytest.approx(240)
+    assert after_failure(ReadingPace(pause_s=700.0), took_s=1.0).period_s(CYCLE_S) == pytest.approx(300)
+    assert after_failure(ReadingPace(), took_s=0.1).period_s(CYCLE_S) == CYCLE_S
 
 
 @given(
