@@ -20,7 +20,10 @@ from benchmarks.local_slurm.cluster import PATIENCE_S, PoweredCluster
 from benchmarks.local_slurm.meters import MeteredRacks, metered_racks
 from benchmarks.local_slurm.node import BUSY_W, IDLE_W
 from benchmarks.local_slurm.plan import PoweredPlan
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import MeterReading
 from offpeak.model.orders import NodeState
+from offpeak.settings.ledger import LedgerSettings
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
@@ -259,3 +262,61 @@ def test_the_grid_calls_and_jobs_that_allow_it_are_capped(
     assert delivery["held"] == 1
     assert [rung.partition(" on ")[0] for rung in delivery["rungs"]] == ["caps"]
     LOG.info("a quarter lower after %.1f s, held; without caps %.1f s after the end", below_s, back_s)
+
+
+DEMAND = """\
+currency = "EUR"
+zone = "UTC"
+[[energy]]
+price = "90EUR/MWh"
+[[demand]]
+price = "120EUR/kW"
+per = "year"
+"""
+
+
+def test_a_job_waits_for_a_lower_peak_and_no_longer_than_the_site_permits(
+    cluster: PoweredCluster, racks: MeteredRacks, zygote: Zygote
+) -> None:
+    """A quarter-hour of 1,050 W is paid already: a job that fits below it starts, another one waits for a minute."""
+    waits_s, before_w, paid_w = 60.0, 2 * BUSY_W + (NODES - 2) * IDLE_W, 1050.0
+    ledger, quarter_s = Ledger(LedgerSettings(url=f"sqlite:///{cluster.folder / 'ledger.sqlite'}")), 900.0
+    from_s = time.time() // quarter_s * quarter_s - 2 * quarter_s
+    ledger.write_readings(
+        [
+            MeterReading(f"pdu of {node}", "snmp", "total", from_s, from_s + quarter_s, paid_w / NODES, node=node)
+            for node in cluster.nodes
+        ]
+    )
+    assert (ledger.settle(60), ledger.close()) == (True, 0)
+    tariff = cluster.folder / "tariff.toml"
+    tariff.write_text(DEMAND)
+    agent_settings = {"capacity": "timeout:1h", "cycle": "5s", "hands_off": "10min"}
+    # The target is lower: what is paid already counts.
+    plan = {"peak_target": "500W", "peak_wait": f"{waits_s:.0f}s"}
+    changes = {"agent": agent_settings, "plan": plan, "prices": {"tariff": str(tariff)}}
+    (first,) = cluster.jobs.submit(nodes=2, seconds=600)
+    cluster.wait(lambda: cluster.jobs.states()[first] == "RUNNING", what="the first job to run")
+    with agent(cluster, write_site(cluster, changes, racks=racks), by=zygote.start) as running:
+        wait_for_line(running, "started")
+        cluster.wait(lambda: measured_w(cluster) == before_w, what="the agent to measure the draw")
+        is_capped = lambda: f"cap of {paid_w:,.0f} W" in run_offpeak(cluster, "status").stdout  # noqa: E731
+        cluster.wait(is_capped, what="the soft cap")
+        free = [node for node in cluster.nodes if "IDLE" in cluster.state(node)]
+        cluster.wait(lambda: all(map(cluster.admin.is_shut, free)), what="the free nodes to be closed")
+        submitted_s = time.time()
+        (late,) = cluster.jobs.submit(seconds=5)
+        cluster.wait(lambda: cluster.jobs.begin_s(late) > time.time(), what="the job above the peak to be held")
+        cluster.wait(lambda: cluster.jobs.states()[late] == "COMPLETED", what="it to run in the end", seconds=180)
+        late_s = next(entry.at_s for entry in cluster.jobs.trace() if entry.job == late) - submitted_s
+        assert cluster.jobs.states()[first] == "RUNNING"
+        cluster.jobs.cancel([first])
+        # Idle nodes sleep while the late job runs.
+        cluster.wait(lambda: (measured_w(cluster) or before_w) <= NODES * IDLE_W, what="the nodes to be idle")
+        submitted_s = time.time()
+        (fits,) = cluster.jobs.submit(seconds=5)
+        cluster.wait(lambda: cluster.jobs.states()[fits] == "COMPLETED", what="the job that fits to run")
+        fits_s = next(entry.at_s for entry in cluster.jobs.trace() if entry.job == fits) - submitted_s
+    LOG.info("the job above the peak started after %.0f s, the one below it after %.0f s", late_s, fits_s)
+    assert waits_s - 1 <= late_s < waits_s + 60
+    assert fits_s < waits_s / 2
