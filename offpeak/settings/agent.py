@@ -254,9 +254,9 @@ class SlurmSettings:
     """How the agent talks with Slurm."""
 
     read: str = row(
-        choice("text", "json", "rest", "pyslurm"),
+        choice("text", "json", "rest"),
         "Source of jobs and nodes: the text of squeue and scontrol, which is the same in all versions; their JSON; "
-        "slurmrestd; or pyslurm, if installed for this version.",
+        "or slurmrestd.",
         default="text",
         flag="--slurm-read",
     )
