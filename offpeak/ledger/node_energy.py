@@ -77,6 +77,7 @@ class QuarterLoad:
     energy_j: Float64
     covered_s: Float64
     parts: int
+    nodes: frozenset[str]
 
 
 def quarter_load(connection: Connection, span: TimeRange) -> QuarterLoad:
@@ -105,7 +106,7 @@ def quarter_load(connection: Connection, span: TimeRange) -> QuarterLoad:
     values = np.full((3, len(start_s)), np.nan)
     found = np.array(rows, np.float64).reshape(-1, 4)
     values[:, (found[:, 0].astype(np.int64) - first_s) // QUARTER_S] = found[:, 1:].T
-    return QuarterLoad(start_s, values[0], values[1], np.nan_to_num(values[2]), len(numbers))
+    return QuarterLoad(start_s, values[0], values[1], np.nan_to_num(values[2]), len(numbers), frozenset(best))
 
 
 def _outermost(ways: Mapping[str, float]) -> float:

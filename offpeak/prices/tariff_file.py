@@ -61,10 +61,23 @@ def site_tariff(text: str | None, zone: tzinfo = UTC) -> Tariff:
     """
     if text is None:
         return replace(parse_tariff(ASSUMED_TARIFF, zone), assumed=NO_PRICES)
-    if not is_file(text):
-        return parse_tariff(text, zone)
+    return parse_source(read_source(text), zone)
+
+
+TariffSource = tuple[str, str]
+"""The name and the text of a tariff file, or no name and a rule."""
+
+
+def read_source(text: str) -> TariffSource:
+    """Return what a site declares, with the text of its file. Raises BadInput if that cannot be read."""
     path = Path(text).expanduser()
-    return parse_tariff_file(read_bytes(path, BadPrices), str(path), zone)
+    return (str(path), read_bytes(path, BadPrices).decode(errors="replace")) if is_file(text) else ("", text)
+
+
+def parse_source(source: TariffSource, zone: tzinfo) -> Tariff:
+    """Return the tariff of a source; errors as `site_tariff`."""
+    file, text = source
+    return parse_tariff_file(text.encode(), file, zone) if file else parse_tariff(text, zone)
 
 
 def is_file(text: str) -> bool:

@@ -4,16 +4,16 @@ It is the only place that adds savings up. Its rows are those of the ledger's ta
 day; terminal, status page, reports, metrics and `offpeak status` show this account. A saving is the cost of the same
 jobs under the baseline of the lever, less their cost as it was. The baseline of sleeping is "all nodes on", that of the
 order of the queue is the site's own order, also with all nodes on: so no joule counts twice. The account of shadow
-mode holds what would have been saved.
+mode holds what would have been saved. `DemandSaving` is what of a demand charge was saved.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, tzinfo
 from math import hypot
 from typing import TYPE_CHECKING, Any
 
-from offpeak.display import energy_text, money_text, percent_text, range_text
+from offpeak.display import energy_text, minute_text, money_text, percent_text, range_text
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
@@ -21,7 +21,8 @@ from offpeak.text import counted
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-SLEEP, ORDER = "sleep", "order"
+SLEEP, ORDER, DEMAND = "sleep", "order", "demand"
+BASELINE = "all nodes on"
 MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
 MEASURED_SHARE, MODELLED_SHARE = 0.995, 0.005
 ENOUGH = 0.9
@@ -104,6 +105,36 @@ class SavingsAccount:
         return known.pop() if len(known) == 1 else PARTLY if known & {MEASURED, PARTLY} else ""
 
 
+@dataclass(frozen=True)
+class DemandSaving:
+    """A demand charge in its period: its highest quarter-hour, which begins `at_unix_s`, and what of it was saved.
+
+    The costs have the tax, and are those of `share` of the period. `without_kw` is the highest quarter-hour under the
+    baseline; None is not known, because `why`. Until the period `is_over`, all of it is so far.
+    """
+
+    name: str
+    at_unix_s: float
+    peak_kw: float
+    cost: float
+    currency: str
+    share: float
+    is_over: bool
+    without_kw: float | None = None
+    saved: float | None = None
+    why: str = ""
+
+    def text(self, zone: tzinfo) -> str:
+        """Return the charge and what of it was saved, in one phrase."""
+        so_far = "" if self.is_over else " so far"
+        peak = f"{self.name}: {self.peak_kw:,.1f} kW on {minute_text(self.at_unix_s, zone)}"
+        if self.without_kw is None:
+            saved = f"saving not known, because {self.why}"
+        else:
+            saved = f"saved {money_text(self.saved, self.currency)}{so_far}, {self.without_kw:,.1f} kW without offpeak"
+        return f"{peak}, {money_text(self.cost, self.currency)}{so_far}; {saved}"
+
+
 NO_SAVINGS, NO_SHADOW = SavingsAccount(), SavingsAccount(is_shadow=True)
 
 
@@ -113,6 +144,7 @@ def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = F
     from offpeak.ledger.records import savings_in
 
     rows = [row for row in savings_in(connection, span) if bool(row["is_shadow"]) == is_shadow]
+    rows = [row for row in rows if row["lever"] != DEMAND]
     priced = [row for row in rows if _cost_of(row) is not None]
     if not priced:
         return sum_account(rows, None, is_shadow=is_shadow)
@@ -125,10 +157,13 @@ def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = F
 
 
 def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_shadow: bool = False) -> SavingsAccount:
-    """Return the sum of rows of the ledger; of two rows of one day and lever the one that ends later."""
+    """Return the sum of rows of the ledger; of two rows of one day and lever the one that ends later.
+
+    Rows of demand charges have no part in it: a day has no saving of its own there, only the whole period.
+    """
     latest: dict[tuple[str, float], Mapping[str, Any]] = {}
     for row in sorted(rows, key=lambda row: float(row["until_unix_s"])):
-        if bool(row["is_shadow"]) == is_shadow:
+        if bool(row["is_shadow"]) == is_shadow and row["lever"] != DEMAND:
             latest[row["lever"], row["from_unix_s"]] = row
     by_lever: dict[str, list[Mapping[str, Any]]] = {}
     for (lever, _), row in sorted(latest.items()):

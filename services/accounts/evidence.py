@@ -55,7 +55,9 @@ from offpeak.ledger.tables import metadata, quarters
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.model.time_range import TimeRange, day_edges
+from offpeak.prices.tariff_file import TariffSource, parse_source
 from services.accounts.month_account import make_month_account
+from services.accounts.power_bill import check_demand, read_demand
 
 FORMAT = 2
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
@@ -74,8 +76,17 @@ Figures = dict[str, dict[str, float | None]]
 """Energy, cost and CO2 by name, such as "account physics EUR"."""
 
 
-def find_figures(connection: Connection, span: TimeRange, zone: tzinfo, name_of: Callable[[str], str] = str) -> Figures:
-    """Return the figures of the reports: accounts under these names, nodes, and savings."""
+def find_figures(
+    connection: Connection,
+    span: TimeRange,
+    zone: tzinfo,
+    tariff: TariffSource | None = None,
+    name_of: Callable[[str], str] = str,
+) -> Figures:
+    """Return the figures of the reports: accounts under these names, nodes, savings, and demand charges.
+
+    Of a charge per year the highest quarter-hour in this time counts.
+    """
     account = make_month_account(connection, span, zone)
     found = {
         f"account {name_of(use.account)} {use.currency}".strip(): _figure(use.energy_j, use.cost, use.carbon_g)
@@ -89,6 +100,10 @@ def find_figures(connection: Connection, span: TimeRange, zone: tzinfo, name_of:
         if saved.levers:
             bounds = {"low": saved.low, "high": saved.high, "bill": saved.bill}
             found[f"{name} {IN_ALL}"] = _figure(saved.energy_j or 0.0, saved.cost, saved.carbon_g) | bounds
+    demand = read_demand(connection, span, parse_source(tariff, zone), since_s=span.from_unix_s) if tariff else ()
+    for each in demand:
+        peak = {"energy_kwh": None, "co2_kg": None, "cost": each.cost, "at_unix_s": each.at_unix_s}
+        found[each.name] = peak | {"peak_kw": each.peak_kw, "without_kw": each.without_kw, "saved": each.saved}
     return found
 
 
@@ -125,6 +140,7 @@ def make_bundle(
     zone: tzinfo,
     settings: Mapping[str, object],
     *,
+    tariff: TariffSource | None = None,
     anonymise: bool = False,
 ) -> bytes:
     """Return the bundle of a time that begins and ends with a quarter-hour. Raises BadInput as the reports do.
@@ -157,7 +173,8 @@ def make_bundle(
         "settings": {} if anonymise else dict(settings),
         "seals": [asdict(seal) for seal in chain],
         "key": None if anonymise else key,
-        "figures": find_figures(connection, span, zone, partial(pseudonym, key=key) if anonymise else str),
+        "tariff": tariff,
+        "figures": find_figures(connection, span, zone, tariff, partial(pseudonym, key=key) if anonymise else str),
     }
     members = {MANIFEST: json.dumps(manifest, indent=1, default=str).encode()}
     for table in SEALED_TABLES:
@@ -291,7 +308,9 @@ def _examine(manifest: Mapping[str, Any], members: Mapping[str, bytes], changes:
                 rows += len(of_table[table.at])
                 changes += changes_in(table, of_table, chain, zone, manifest["key"])
                 _load(connection, table, of_table)
-        gaps, computed = find_gaps(connection, span, zone, chain), find_figures(connection, span, zone)
+        gaps, tariff = find_gaps(connection, span, zone, chain), manifest.get("tariff")
+        computed = find_figures(connection, span, zone, tariff)
+        changes += check_demand(connection, span, parse_source(tariff, zone)) if tariff else []
     engine.dispose()
     return Examination(
         changes=changes,

@@ -13,9 +13,8 @@ from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import savings_in
 from offpeak.model.time_range import TimeRange
-from offpeak.prices.bill import DemandPeak
 from offpeak.prices.tariff import Tariff
-from services.accounts.account_of_savings import SavingsAccount, account_of, sum_account
+from services.accounts.account_of_savings import DemandSaving, SavingsAccount, account_of, sum_account
 from services.accounts.power_bill import read_demand
 from services.accounts.trials import TrialResult, trial_results
 
@@ -34,8 +33,8 @@ class MonthAccount:
     """Jobs by account, measured energy by node, the account of savings, and the cost of each day.
 
     `shadow` is what shadow mode would have saved, `trials` what days on and off have measured. `assumed_price_share` is
-    the part of the priced time whose price is that of an assumed tariff. `demand` are the peaks of the metered nodes
-    in the periods of the tariff's demand charges, with the month's part of each.
+    the part of the priced time whose price is that of an assumed tariff. `demand` are the demand charges of the
+    tariff, with the month's part of each.
     """
 
     accounts: tuple[AccountUse, ...]
@@ -45,7 +44,7 @@ class MonthAccount:
     days: tuple[DayCost, ...]
     trials: tuple[TrialResult, ...]
     assumed_price_share: float
-    demand: tuple[DemandPeak, ...] = ()
+    demand: tuple[DemandSaving, ...] = ()
 
 
 def make_month_account(
@@ -60,7 +59,7 @@ def make_month_account(
         days=_cost_days(connection, span, zone),
         trials=tuple(result for result in trial_results(connection) if result.at_unix_s >= span.from_unix_s),
         assumed_price_share=assumed_share(connection, span),
-        demand=read_demand(connection, span, tariff) if tariff and tariff.demand else (),
+        demand=read_demand(connection, span, tariff) if tariff else (),
     )
 
 

@@ -1,6 +1,9 @@
-"""The bill of the metered nodes under a tariff, with the highest quarter-hours of its demand charges."""
+"""The bill of the metered nodes under a tariff, and what of its demand charges was saved."""
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta, tzinfo
+from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection
@@ -10,13 +13,18 @@ from offpeak.errors import BadInput
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.node_energy import QuarterLoad, quarter_load
 from offpeak.ledger.prices import slot_prices
-from offpeak.model.constants import J_PER_KWH
+from offpeak.ledger.records import Record, savings_in
+from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.step_series import Series
 from offpeak.model.time_range import TimeRange
-from offpeak.prices.bill import Bill, DemandPeak, demand_peaks, make_bill
-from offpeak.prices.tariff import Tariff, price_of_market, price_of_next_mwh
+from offpeak.prices.bill import Bill, DemandPeak, demand_peaks, demand_periods, make_bill
+from offpeak.prices.tariff import DemandCharge, Tariff, price_of_market, price_of_next_mwh
 from offpeak.text import counted
-from services.accounts.account_of_savings import MEASURED_SHARE
+from services.accounts.account_of_savings import BASELINE, DEMAND, MEASURED_SHARE, ORDER, DemandSaving
+
+HALF_DAY_S = DAY_S / 2
+LONGEST_PERIOD_S = 366 * DAY_S
 
 
 def _load_since(connection: Connection, span: TimeRange, tariff: Tariff) -> QuarterLoad:
@@ -27,20 +35,119 @@ def _load_since(connection: Connection, span: TimeRange, tariff: Tariff) -> Quar
     return quarter_load(connection, TimeRange(min(since_s, span.from_unix_s), span.until_unix_s))
 
 
-def read_demand(connection: Connection, span: TimeRange, tariff: Tariff) -> tuple[DemandPeak, ...]:
-    """Return the peaks of the metered nodes in the periods of that time, each since the period began."""
-    load = _load_since(connection, span, tariff)
-    return demand_peaks(tariff, load.start_s, load.power_w, span=span)
+def months_of(span: TimeRange, zone: tzinfo) -> TimeRange:
+    """Return the whole months of a clock that the time is in; months of two clocks begin within half a day."""
+    middle_s = span.from_unix_s + HALF_DAY_S
+    edges = (datetime.fromtimestamp(at, zone) for at in (middle_s, max(middle_s, span.until_unix_s - HALF_DAY_S)))
+    first, last = (datetime(edge.year, edge.month, 1, tzinfo=zone) for edge in edges)
+    return TimeRange(first.timestamp(), (last + timedelta(days=32)).replace(day=1).timestamp())
+
+
+def demand_baseline(baseline: str, name: str) -> str:
+    """Return the baseline that the rows of a demand charge have; `name` is that of the charge in its period."""
+    return f"{baseline}, {name}"
+
+
+def charge_terms(tariff: Tariff, charge: DemandCharge) -> str:
+    """Return a digest of what a demand charge says: rows that were booked under other terms have another."""
+    terms = (charge, tariff.vat_percent, tariff.currency, str(tariff.calendar.zone), tariff.calendar.holidays)
+    return f"terms {sha256(repr(terms).encode()).hexdigest()[:12]}"
+
+
+def read_demand(
+    connection: Connection, span: TimeRange, tariff: Tariff, *, since_s: float | None = None
+) -> tuple[DemandSaving, ...]:
+    """Return the demand charges in the months of a time, each since its period began, or since then if given.
+
+    The load is that of the metered nodes up to the last booking. What was saved is known once each quarter-hour that
+    counts is booked: the highest one of the period under the baseline, less the highest as metered.
+    """
+    if not tariff.demand:
+        return ()
+    billed = months_of(span, tariff.calendar.zone)
+    rows = savings_in(connection, TimeRange(billed.from_unix_s - LONGEST_PERIOD_S, span.until_unix_s))
+    running = (row for row in rows if row["lever"] == DEMAND and row["until_unix_s"] > span.until_unix_s)
+    until_s = min([span.until_unix_s, *(row["as_of_unix_s"] for row in running if row["as_of_unix_s"])])
+    until_s = until_s // QUARTER_S * QUARTER_S
+    load = _load_since(connection, TimeRange(billed.from_unix_s, until_s), tariff)
+    power_w = load.power_w if since_s is None else np.where(load.start_s < since_s, np.nan, load.power_w)
+    periods = {(charge, name): mask for charge, name, mask, _ in demand_periods(tariff, load.start_s, billed)}
+    found = []
+    for peak in demand_peaks(tariff, load.start_s, power_w, span=billed):
+        charge, counts = peak.charge, periods[peak.charge, peak.period] & (load.start_s >= (since_s or -np.inf))
+        ends = charge.period(tariff.calendar.months(np.array([peak.at_s, until_s], np.int64)))
+        found.append(
+            DemandSaving(
+                *(peak.name, peak.at_s, peak.power_kw, peak.cost_with_tax, tariff.currency, peak.share),
+                is_over=bool(ends[0] < ends[1]),
+                **_saved(rows, peak, load.start_s[counts], charge_terms(tariff, charge), tariff.calendar.zone),
+            )
+        )
+    return tuple(found)
+
+
+def _saved(rows: Sequence[Record], peak: DemandPeak, counting_s: Int64, terms: str, zone: tzinfo) -> dict[str, Any]:
+    """Return the highest quarter-hour under the baseline and the saving, or why they are not known."""
+    booked, is_booked = list[float](), np.zeros(len(counting_s), np.bool_)
+    for row in rows:
+        inside = (counting_s >= row["from_unix_s"]) & (counting_s < row["until_unix_s"])
+        if not inside.any() or row["is_shadow"]:
+            continue
+        day = minute_text(row["from_unix_s"], zone)
+        if row["lever"] == ORDER:
+            return {"why": f"the queue was put in another order from {day}, which changes the load"}
+        if row["baseline"] == demand_baseline(BASELINE, peak.name):
+            if terms not in row["basis"]:
+                return {"why": f"the charge had other terms on {day}"}
+            if row["baseline_energy_j"] is None:
+                return {"why": f"readings are missing in the day from {day}"}
+            booked.append(row["baseline_energy_j"])
+            is_booked |= inside
+    if not is_booked.all():
+        return {"why": f"nothing is booked for {minute_text(int(counting_s[~is_booked][0]), zone)}"}
+    without_kw = max(booked) / QUARTER_S / 1000
+    return {
+        "without_kw": without_kw,
+        "saved": (without_kw - peak.power_kw) * peak.charge.per_kw * peak.share * (1 + peak.vat_percent / 100),
+    }
+
+
+def check_demand(connection: Connection, span: TimeRange, tariff: Tariff) -> list[str]:
+    """Return the rows of demand charges that readings and tariff contradict, for rows under the present terms."""
+    found = []
+    for row in savings_in(connection, span):
+        of_row = TimeRange(row["from_unix_s"], min(row["until_unix_s"], span.until_unix_s))
+        load = quarter_load(connection, of_row) if row["lever"] == DEMAND and row["energy_j"] is not None else None
+        for peak in demand_peaks(tariff, load.start_s, load.power_w) if load else ():
+            is_its = row["baseline"] == demand_baseline(BASELINE, peak.name)
+            if not is_its or charge_terms(tariff, peak.charge) not in row["basis"]:
+                continue
+            per_j = peak.charge.per_kw * (1 + peak.vat_percent / 100) / QUARTER_S / 1000
+            read_j, booked_j = 1000 * QUARTER_S * peak.power_kw, row["energy_j"]
+            pairs = [(row["cost"], per_j * booked_j), (row["baseline_cost"], per_j * row["baseline_energy_j"])]
+            # A row that is not final may lack the latest quarter-hours.
+            pairs += [] if row["as_of_unix_s"] else [(booked_j / QUARTER_S / 1000, peak.power_kw)]
+            if any(abs(one - other) > SAME_PRICE for one, other in pairs):
+                texts = [
+                    f"{j / QUARTER_S / 1000:,.2f} kW, {cost:,.2f} {tariff.currency}"
+                    for j, cost in ((booked_j, row["cost"]), (read_j, per_j * read_j))
+                ]
+                day = minute_text(peak.at_s, tariff.calendar.zone)[:10]
+                found.append(f"{peak.name} of {day}: booked with {texts[0]}, by readings and tariff {texts[1]}")
+    return found
 
 
 SAME_PRICE = 0.005
-"""Prices per MWh are equal to the hundredth."""
+"""Prices, costs and kW are equal to the hundredth."""
 
 
-def make_metered_bill(connection: Connection, span: TimeRange, tariff: Tariff) -> tuple[Bill, list[str]]:
+def make_metered_bill(
+    connection: Connection, span: TimeRange, tariff: Tariff, *, billed: TimeRange | None = None
+) -> tuple[Bill, list[str]]:
     """Return the bill of the metered nodes in whole quarter-hours, and what it lacks.
 
-    The prices of a market are those of the ledger. Raises BadInput where these are needed and in two currencies.
+    Demand charges count with their part of `billed`, by default of that time. The prices of a market are those of the
+    ledger. Raises BadInput where these are needed and in two currencies.
     """
     span = TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S)
     load, zone = _load_since(connection, span, tariff), tariff.calendar.zone
@@ -57,7 +164,7 @@ def make_metered_bill(connection: Connection, span: TimeRange, tariff: Tariff) -
         charged, currency = np.full(len(start_s), np.nan), ""
     unit = f"{currency}/MWh"
     spot = Series(start_s, int(start_s[-1]) + QUARTER_S, price_of_market(tariff, start_s, charged), unit, "the ledger")
-    peaks = demand_peaks(tariff, load.start_s, load.power_w, span=span)
+    peaks = demand_peaks(tariff, load.start_s, load.power_w, span=billed or span)
     bill = make_bill(tariff, start_s, energy_kwh, spot if tariff.follows_market else None, peaks=peaks)
     differs = np.abs(charged - price_of_next_mwh(tariff, start_s, spot.value)) > SAME_PRICE
     differs = differs if currency == tariff.currency else ~np.isnan(charged)

@@ -13,13 +13,14 @@ from itertools import groupby
 from statistics import median
 from typing import NamedTuple
 
+import numpy as np
 from sqlalchemy import Connection
 
 from offpeak.door.effect import SCHEDULER
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import EnergyUse
-from offpeak.ledger.node_energy import node_means, spans_energy
+from offpeak.ledger.node_energy import node_means, quarter_load, spans_energy
 from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord, SavingRecord
@@ -29,10 +30,13 @@ from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
+from offpeak.prices.bill import demand_periods
+from offpeak.prices.tariff import Tariff
 from offpeak.text import counted
 from power.lifecycle.node_record import ASLEEP
-from services.accounts.account_of_savings import SLEEP
+from services.accounts.account_of_savings import BASELINE, DEMAND, SLEEP
 from services.accounts.ended_jobs import find_node_runs
+from services.accounts.power_bill import charge_terms, demand_baseline
 
 RESTING_STATES = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
 NO_ENCLOSURES: Mapping[str, Enclosure] = {}
@@ -121,9 +125,6 @@ def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[t
         from_s, until_s = max(record.at_unix_s, span.from_unix_s), min(end_s, span.until_unix_s)
         if from_s < until_s:
             yield NodeState(record.observed), record.by in OUR_ACTORS, from_s, until_s
-
-
-BASELINE = "all nodes on"
 
 
 @dataclass(frozen=True)
@@ -254,21 +255,57 @@ def book_savings(
     nodes: Iterable[str],
     class_of: ClassOf,
     enclosure_of: Mapping[str, Enclosure] = NO_ENCLOSURES,
-) -> SavingRecord | None:
-    """Return the savings of these nodes in a time that is over; None without rests, and for nodes without a class.
+    tariff: Tariff | None = None,
+) -> tuple[SavingRecord, ...]:
+    """Return the savings of these nodes in a time that is over: one row, with a tariff one more a demand charge.
 
-    It reads the ledger, all rests at once: an event loop calls it in a thread. Raises BadLedger if that cannot be read,
-    BadInput if the prices of that time are in two currencies.
+    There is no row without rests, and for nodes without a class. It reads the ledger, all rests at once: an event loop
+    calls it in a thread. Raises BadLedger if that cannot be read, BadInput if its prices are in two currencies.
     """
     named = sorted(nodes)
     if not named or span.until_unix_s <= span.from_unix_s:
-        return None
+        return ()
     with open_ledger(url) as connection:
         beside = {node for name in named if name in enclosure_of for node in enclosure_of[name].nodes}
         states = [NodeStateRecord(**record) for record in states_in(connection, span, sorted(beside.union(named)))]
         rests = [rest for rest in find_rests(states, span, enclosure_of) if rest.node in set(named)]
         idle = _measure_idle(connection, span, {rest.node for rest in rests}, class_of) if rests else {}
-        return sum_savings(span, _rest_uses(connection, rests, class_of, idle))
+        uses = tuple(_rest_uses(connection, rests, class_of, idle))
+        saved = sum_savings(span, uses)
+        of_demand = _book_demand(connection, span, uses, tariff) if tariff and tariff.demand else ()
+        return (*([saved] if saved else []), *of_demand)
+
+
+def _book_demand(
+    connection: Connection, span: TimeRange, uses: Iterable[RestUse], tariff: Tariff
+) -> Iterator[SavingRecord]:
+    """Yield for each demand charge the highest quarter-hour as metered, and with all nodes on, as energies.
+
+    The cost is that of the charge's whole period if no other day is higher. A rest saves the same power at all times;
+    nodes without meters have no part.
+    """
+    load = quarter_load(connection, TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S))
+    saved_w, silent_s = np.zeros(len(load.start_s)), np.zeros(len(load.start_s))
+    for use in (use for use in uses if use.rest.node in load.nodes):
+        until_s = np.minimum(load.start_s + QUARTER_S, use.rest.until_unix_s)
+        inside_s = np.maximum(until_s - np.maximum(load.start_s, use.rest.from_unix_s), 0.0)
+        saved_w += (use.idle_j - use.energy_j) / use.rest.length_s * inside_s / QUARTER_S
+        silent_s += 0.0 if use.measured else inside_s
+    # Meters inside a node say nothing while it sleeps, and that is no gap.
+    is_gap = load.covered_s < ENOUGH_MEASURED * np.maximum(QUARTER_S * load.parts - silent_s, 0.0)
+    for charge, period, mask, _ in demand_periods(tariff, load.start_s, span) if len(load.start_s) else ():
+        name, terms = demand_baseline(BASELINE, f"{charge.name} {period}"), charge_terms(tariff, charge)
+        saving = SavingRecord(span.from_unix_s, span.until_unix_s, name, None, None, None, cost=None, currency="")
+        saving = replace(saving, lever=DEMAND, basis=f"not known, because readings are missing; {terms}")
+        counted_w = np.where(mask, load.power_w, np.nan)
+        if not (mask & is_gap).any() and not np.isnan(counted_w).all():
+            per_j = charge.per_kw * (1 + tariff.vat_percent / 100) / (1000 * QUARTER_S)
+            peak_j, without_j = (QUARTER_S * float(np.nanmax(each)) for each in (counted_w, counted_w + saved_w))
+            basis, currency = f"highest quarter-hour of the day; {terms}", tariff.currency
+            saving = replace(saving, energy_j=peak_j, cost=per_j * peak_j, currency=currency, basis=basis)
+            saving = replace(saving, baseline_energy_j=without_j, baseline_cost=per_j * without_j)
+        if mask.any():
+            yield saving
 
 
 def _measure_idle(

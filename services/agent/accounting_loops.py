@@ -25,17 +25,20 @@ from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.time_range import TimeRange
+from offpeak.prices.tariff import Tariff
+from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
-from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, SavingsAccount, account_of
+from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, account_of
 from services.accounts.booking import NO_CREDITS, AccountRound, Accounts, account_round, first_round
 from services.accounts.credits import CreditRates
 from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
 from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
 from services.accounts.metering import MeteredSite, Metering, Pace, read_all_meters
+from services.accounts.power_bill import read_demand
 from services.accounts.savings import book_savings
 from services.agent.loop import LOG, Loop, ProblemLog
 from services.agent.observer import SLOW_S
@@ -233,17 +236,21 @@ SAVINGS_CYCLES = 30
 
 @dataclass(frozen=True)
 class SavingsSection:
-    """The nodes that may be switched, their classes, all enclosures, the zone of days, and the cycle of the agent."""
+    """The nodes that may be switched, their classes, all enclosures, the zone of days, a cycle, and the tariff."""
 
     nodes: Mapping[str, object]
     class_of: ClassOf
     enclosure_of: Mapping[str, Enclosure]
     zone: tzinfo
     cycle_s: float
+    tariff: str | None
 
 
 class SavingsLoop(Loop):
-    """Books the savings of sleeping nodes, and reads the account of today: `today`, and `shadow_today`."""
+    """Books the savings of sleeping nodes, and reads the account of today: `today`, and `shadow_today`.
+
+    `demand` are the demand charges of this month.
+    """
 
     name = "savings"
     least_pause_s = SLOW_S
@@ -251,6 +258,7 @@ class SavingsLoop(Loop):
     def __init__(self, section: Callable[[], SavingsSection], ledger: Ledger, clock: Callable[[], float]) -> None:
         self._section, self._ledger, self._clock = section, ledger, clock
         self.today, self.shadow_today = NO_SAVINGS, NO_SHADOW
+        self.demand: tuple[DemandSaving, ...] = ()
 
     @property
     def period_s(self) -> float:
@@ -260,24 +268,27 @@ class SavingsLoop(Loop):
     async def round(self) -> None:
         """Book today's savings up to the last full minute, and yesterday's again. Raises BadLedger, BadInput."""
         section, now_s = self._section(), self._clock() // MINUTE_S * MINUTE_S
+        tariff = site_tariff(section.tariff, section.zone)
         yesterday_s, today_s, tomorrow_s = find_midnights(now_s, section.zone)
         if section.nodes:
-            today = await self._compute(TimeRange(today_s, now_s), section)
-            yesterday = await self._compute(TimeRange(yesterday_s, today_s), section)
+            today = await self._compute(TimeRange(today_s, now_s), section, tariff)
+            yesterday = await self._compute(TimeRange(yesterday_s, today_s), section, tariff)
             # The row of a day is always that of the whole day, so that a later one replaces it.
-            booked = [replace(today, until_unix_s=tomorrow_s, as_of_unix_s=now_s)] if today else []
-            self._ledger.write_savings([*booked, *([yesterday] if yesterday else [])])
-        self.today, self.shadow_today = await asyncio.to_thread(self._read, TimeRange(today_s, now_s))
+            booked = [replace(row, until_unix_s=tomorrow_s, as_of_unix_s=now_s) for row in today]
+            self._ledger.write_savings([*booked, *yesterday])
+        await asyncio.to_thread(self._read, TimeRange(today_s, now_s), tariff)
 
-    def _read(self, today: TimeRange) -> tuple[SavingsAccount, SavingsAccount]:
+    def _read(self, today: TimeRange, tariff: Tariff) -> None:
         self._ledger.settle()
         if today.until_unix_s <= today.from_unix_s:
-            return self.today, self.shadow_today
+            return
         with open_ledger(self._ledger.settings.url) as connection:
-            return account_of(connection, today), account_of(connection, today, is_shadow=True)
+            self.today = account_of(connection, today)
+            self.shadow_today = account_of(connection, today, is_shadow=True)
+            self.demand = read_demand(connection, today, tariff)
 
-    async def _compute(self, span: TimeRange, section: SavingsSection) -> SavingRecord | None:
-        of_nodes = (section.nodes, section.class_of, section.enclosure_of)
+    async def _compute(self, span: TimeRange, section: SavingsSection, tariff: Tariff) -> tuple[SavingRecord, ...]:
+        of_nodes = (section.nodes, section.class_of, section.enclosure_of, tariff)
         return await asyncio.to_thread(book_savings, self._ledger.settings.url, span, *of_nodes)
 
 

@@ -460,10 +460,9 @@ class SiteAgent:
         )
 
     def _savings_section(self) -> SavingsSection:
-        site = self.site
-        return SavingsSection(
-            site.machines, site.node_class, site.inventory.enclosure_of, site.zone, site.settings.agent.cycle_s
-        )
+        site, settings = self.site, self.site.settings
+        of_nodes = (site.machines, site.node_class, site.inventory.enclosure_of)
+        return SavingsSection(*of_nodes, site.zone, settings.agent.cycle_s, settings.prices.tariff)
 
     def _lever_section(self) -> LeverSection:
         site, active = self.site, {mode is Mode.ACTIVE for mode in (self.modes.usual, *self.modes.own.values())}

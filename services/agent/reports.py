@@ -178,6 +178,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         forecasts=(*agent.prices.forecasts, *agent.accounts.forecasts),
         refused_readings=agent.meters.refused_readings,
         scheduler_use=agent.observer.pace.use(agent.site.settings.agent.cycle_s),
+        demand=agent.savings.demand,
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from offpeak.errors import BadInput, OffpeakError
-from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, SavingsAccount
+from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, SavingsAccount
 
 if TYPE_CHECKING:
     from plugin.day_plan.day_plan import DayPlan
@@ -118,7 +118,8 @@ NO_USE = SchedulerUse()
 class StatusReply:
     """The status of one cycle; the next one follows after `cycle_s`, which a busy scheduler stretches.
 
-    `saved_today` is the account of savings since midnight, `shadow_today` what shadow mode would have saved.
+    `saved_today` is the account of savings since midnight, `shadow_today` what shadow mode would have saved, `demand`
+    the demand charges of this month.
 
     `now_unix_s` is the agent's clock at the request; `clock_factor` of its seconds pass in a real one.
     `first_round_until_unix_s` is set while the first round of the queue is under way: if it lasts longer, it is stuck.
@@ -151,6 +152,7 @@ class StatusReply:
     forecasts: tuple[ForecastStatus, ...] = ()
     refused_readings: int = 0
     scheduler_use: SchedulerUse = NO_USE
+    demand: tuple[DemandSaving, ...] = ()
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""

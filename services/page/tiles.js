@@ -26,6 +26,7 @@ export function showStatus(status) {
   say(mode, status.mode === "active" ? "active" : `${status.mode}: nothing is done${status.mode === "advise" ? " by itself" : ""}`);
   showTrouble(status.troubles);
   showPrice(status);
+  showDemand(status.demand, status.at_unix_s);
   const counts = new Map(status.nodes.counts);
   const all = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const awake = AWAKE.reduce((sum, state) => sum + (counts.get(state) ?? 0), 0);
@@ -75,6 +76,18 @@ export function showSaved({ today, month, shadow }) {
     else tile(name, money(saved.cost), saved.currency, note, saved.known);
   }
   say(document.querySelector("#tile-month dt"), isShadow ? "would have saved this month" : "saved this month");
+}
+
+/** The demand charge that costs most; the tooltip has all. */
+function showDemand(charges, nowS) {
+  const all = charges.toSorted((one, other) => other.cost - one.cost).map((each) => {
+    const cost = `${money(each.cost)} ${each.currency}${each.is_over ? "" : " so far"}`;
+    const saved = each.saved === null ? "saving not known" : `saved ${money(each.saved)}`;
+    return { ...each, note: [clock(each.at_unix_s, nowS), cost, saved].join(" · ") };
+  });
+  at("tile-demand").hidden = !all.length;
+  at("tile-demand").title = all.map((each) => `${each.name}: ${number(each.peak_kw, 1)} kW · ${each.note}${each.why && `: ${each.why}`}`).join("\n");
+  if (all.length) tile("demand", number(all[0].peak_kw, 1), "kW", all[0].note);
 }
 
 /** How long ago the agent looked, by how much time has passed here since it said so. */

@@ -21,7 +21,7 @@ from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, SavingR
 from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
-from services.accounts.account_of_savings import LeverSaving, SavingsAccount
+from services.accounts.account_of_savings import DemandSaving, LeverSaving, SavingsAccount
 from services.agent.status import (
     ForecastStatus,
     JobStatus,
@@ -64,6 +64,12 @@ def make_snapshot(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSn
             (LeverSaving("sleep", 1, 30.4 * 3.6e6, 2.71, 2.65, 2.77, measured_share=1.0),),
             *(30.4 * 3.6e6, 2.71, 2.65, 2.77, "EUR"),
             days=1,
+        ),
+        demand=(
+            DemandSaving("demand 2026-11", AT_S - 3 * 86_400, 127.34, 1018.72, "EUR", 1.0, False, 139.6, 98.08),
+            DemandSaving(
+                "on-peak 2026-11", AT_S - 2 * 86_400, 98.2, 491.0, "EUR", 1.0, False, why="readings are missing"
+            ),
         ),
         jobs=tuple(_job(at, jobs, chance) for at in range(jobs)),
         forecasts=(

@@ -65,6 +65,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         f"nodes        {counts_text(reply.nodes.counts) or 'none'}{drawn}",
         f"saved today  {saving_text(reply.saved_today)}",
         *([f"in shadow    {shadow_text(reply.shadow_today)}"] if reply.shadow_today.levers else ()),
+        *(f"demand       {printable(each.text(clock.zone))}" for each in reply.demand),
         *(f"capacity     {printable(each)}" for each in reply.capacity),
         *(f"forecast     {_forecast_text(each)}" for each in reply.forecasts),
         *([f"queue        {_own_policy_text(reply)}"] if reply.own_policy else ()),

@@ -19,12 +19,14 @@ from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s
 from offpeak.machines.node_sets import expand
 from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import TimeRange, parse_range
+from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from predictors.feeds.markets import site_zone
 from services.accounts.account_of_savings import account_of
 from services.accounts.credits import credits_by_account
+from services.accounts.power_bill import read_demand
 from ui.ledger.text import (
     account_lines,
     assumed_prices,
@@ -51,6 +53,8 @@ def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Se
             found = savings_in(connection, span)
             share = assumed_share(connection, span)
             sums = account_lines(account_of(connection, span), account_of(connection, span, is_shadow=True))
+            demand = read_demand(connection, span, site_tariff(settings.prices.tariff, zone))
+            sums += [each.text(zone) for each in demand]
         elif kind == "credits":
             found = credits_by_account(connection, span)
         else:

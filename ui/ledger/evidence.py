@@ -18,6 +18,7 @@ from offpeak.ledger.marks import read_memory
 from offpeak.ledger.prune import RETENTION_RULES, keep_s
 from offpeak.ledger.seals import KEY_NAME, SEALED_TABLES, broken_links, read_rows, read_seals
 from offpeak.model.time_range import TimeRange
+from offpeak.prices.tariff_file import read_source
 from offpeak.settings.kinds import SettingValue
 from offpeak.settings.table import Settings
 from offpeak.text import counted
@@ -40,8 +41,9 @@ def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValu
     span = month_of(month, now_unix_s=time.time(), zone=zone).span
     whole = TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S)
     written = {name: value.written for name, value in values.items() if name.startswith(OF_FIGURES)}
+    tariff = read_source(settings.prices.tariff) if settings.prices.tariff else None
     with open_ledger(settings.ledger.url) as connection:
-        content = make_bundle(connection, whole, zone, written, anonymise=anonymise)
+        content = make_bundle(connection, whole, zone, written, tariff=tariff, anonymise=anonymise)
     with replacing(file) as opened:
         if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             # It names users and their jobs, as the ledger does.

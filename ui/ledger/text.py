@@ -18,13 +18,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from offpeak.display import amount_text, iso_text, money_text, percent_text, range_text, second_text
+from offpeak.display import amount_text, iso_text, money_text, percent_text, power_text, range_text, second_text
+from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.text import printable
-from services.accounts.account_of_savings import SavingsAccount, saving_text, shadow_text
+from services.accounts.account_of_savings import DEMAND, SavingsAccount, saving_text, shadow_text
 
 LedgerRow = dict[str, object]
 
@@ -205,6 +206,11 @@ def _saving(record: Record, zone: tzinfo) -> tuple[str, ...]:
     span = (second_text(record["from_unix_s"], zone), second_text(record["until_unix_s"], zone))
     lever = f"{record['lever']}, in shadow" if record["is_shadow"] else record["lever"]
     money = (money_text(saved, record["currency"]), range_text(record["low_cost"], record["high_cost"]))
+    if record["lever"] == DEMAND:
+        # A day has no saving of its own there: that of the period is below the table.
+        peaks = [record[name] and power_text(record[name] / QUARTER_S) for name in ("energy_j", "baseline_energy_j")]
+        known = f": {' instead of '.join(peaks)}" if all(peaks) else ""
+        return *span, lever, record["baseline"], "", "", "", "", f"{record['basis']}{known}"
     return *span, lever, record["baseline"], _kwh(record["energy_j"]), _kwh(saved_j), *money, record["basis"]
 
 

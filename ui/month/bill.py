@@ -35,7 +35,7 @@ def answer_bill(settings: Settings, wanted: MonthRequest) -> None:
     zone = tariff.calendar.zone
     period = period_of(str(wanted.bill), now_unix_s=time.time(), zone=zone, option="--bill")
     with open_ledger(settings.ledger.url) as connection:
-        bill, gaps = make_metered_bill(connection, period.span, tariff)
+        bill, gaps = make_metered_bill(connection, period.span, tariff, billed=period.whole)
     dates = " to ".join(minute_text(each, zone) for each in (period.span.from_unix_s, period.span.until_unix_s))
     headline = f"Power bill, {period.name}{', so far' if period.goes_on else ''}: {dates}, {zone}, {tariff.description}"
     cells, notes = bill_cells(bill, tariff), [*gaps, SCOPE]

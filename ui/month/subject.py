@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
-from offpeak.display import amount_text, energy_text, minute_text, money_text, percent_text, range_text
+from offpeak.display import NOT_KNOWN, amount_text, energy_text, minute_text, money_text, percent_text, range_text
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, known_sum, sum_uses
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.model.time_range import TimeRange, parse_range
-from offpeak.prices.bill import DemandPeak
 from offpeak.prices.tariff import Tariff
 from offpeak.text import counted
 from services.accounts.account_of_savings import (
@@ -24,6 +23,7 @@ from services.accounts.account_of_savings import (
     ORDER,
     PARTLY,
     SLEEP,
+    DemandSaving,
     LeverSaving,
     saving_text,
     shadow_text,
@@ -36,11 +36,16 @@ from ui.ledger.text import assumed_prices
 
 @dataclass(frozen=True)
 class Month:
-    """A month, or another period, with its name, "November 2026", and its time range; the current one ends now."""
+    """A month, or another period, with its name, "November 2026"; the span of the current one ends now."""
 
     name: str
     span: TimeRange
-    goes_on: bool
+    whole: TimeRange
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is not over."""
+        return self.span != self.whole
 
 
 def month_of(text: str | None, *, now_unix_s: float, zone: tzinfo) -> Month:
@@ -79,7 +84,7 @@ def period_of(text: str, *, now_unix_s: float, zone: tzinfo, option: str = "--mo
     if span.from_unix_s >= now_unix_s:
         now = datetime.fromtimestamp(now_unix_s, zone)
         raise BadInput(f"{option} {text}: has not begun", hint=f"this month is {now:%Y-%m}")
-    return Month(name, TimeRange(span.from_unix_s, min(span.until_unix_s, now_unix_s)), span.until_unix_s > now_unix_s)
+    return Month(name, TimeRange(span.from_unix_s, min(span.until_unix_s, now_unix_s)), span)
 
 
 ACCOUNT, TOTAL, NODES, DEMAND, SAVED, SHADOW = "account", "jobs", "nodes", "demand", "saved", "shadow"
@@ -108,13 +113,15 @@ class MonthLine:
 
 def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
     """Return the lines of a month, the savings last."""
+    demand = [tuple(demand_lines(each, tariff.calendar.zone)) for each in account.demand]
     return (
         *(account_line(each) for each in account.accounts),
         *_totals(account.accounts),
         *([nodes_line(account.nodes)] if account.nodes else []),
-        *(demand_line(peak, tariff) for peak in account.demand),
+        *(charge for charge, _ in demand),
         *(lever_line(lever, account.saved.currency, SAVED) for lever in account.saved.levers),
         *(lever_line(lever, account.shadow.currency, SHADOW) for lever in account.shadow.levers),
+        *(saved for _, saved in demand),
     )
 
 
@@ -137,12 +144,15 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     return replace(line, energy_kwh=kwh, cost=cost, currency=nodes[0].currency, co2_kg=_kg(carbon_g))
 
 
-def demand_line(peak: DemandPeak, tariff: Tariff) -> MonthLine:
-    """Return the line of the highest quarter-hour of the metered nodes, with the month's part of its charge."""
-    name = f"{peak.name}: {peak.power_kw:,.1f} kW on {minute_text(peak.at_s, tariff.calendar.zone)}"
-    share = f"{percent_text(100 * peak.share, 1)} of the charge for {peak.period}"
-    basis = f"{MEASURED}, the highest quarter-hour of the nodes with meters; {share}"
-    return MonthLine(DEMAND, name, cost=peak.cost_with_tax, currency=tariff.currency, basis=basis)
+def demand_lines(demand: DemandSaving, zone: tzinfo) -> Iterator[MonthLine]:
+    """Yield the line of a demand charge, then that of what was saved of it."""
+    name = f"{demand.name}: {demand.peak_kw:,.1f} kW on {minute_text(demand.at_unix_s, zone)}"
+    so_far, share = "" if demand.is_over else ", so far", percent_text(100 * demand.share, 1)
+    basis = f"{MEASURED}, the highest quarter-hour of the nodes with meters{so_far}; {share} of the charge"
+    yield MonthLine(DEMAND, name, cost=demand.cost, currency=demand.currency, basis=basis)
+    basis = f"{MEASURED}: {demand.without_kw or 0.0:,.1f} kW with all nodes on"
+    basis = basis if demand.why == "" else f"{NOT_KNOWN}: {demand.why}"
+    yield MonthLine(SAVED, f"{demand.name}{so_far}", cost=demand.saved, currency=demand.currency, basis=basis)
 
 
 def lever_line(saving: LeverSaving, currency: str, kind: str) -> MonthLine:
@@ -224,10 +234,10 @@ def saved_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
     return [
         (
             line.name,
-            amount_text(line.energy_kwh),
+            "" if line.energy_kwh is None else amount_text(line.energy_kwh),
             money_text(line.cost, line.currency),
             range_text(line.low, line.high),
-            amount_text(line.co2_kg),
+            "" if line.energy_kwh is None else amount_text(line.co2_kg),
             line.basis,
         )
         for line in subject.lines
@@ -260,7 +270,8 @@ ACCOUNTS = (
 )
 PEAKS = (
     "Demand: the highest quarter-hour of the nodes with meters so far in the period of the charge, at the price of the "
-    "tariff, tax included, and the part of the period within the month. The bill has the peak of the whole site."
+    "tariff, tax included, and the part of the period within the month. The bill has the peak of the whole site. What "
+    "was saved is the difference to the highest quarter-hour with all nodes on; it is known at the end of the period."
 )
 AT_REST = (
     "Nodes at rest: the idle energy of these nodes, by their readings while idle, else by their node class, minus "

@@ -120,7 +120,7 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     ledger.write_prices([Price(index, index + 900, 100.0, "EUR", "x", 400.0) for index in range(0, 86_400, 900)])
     assert ledger.settle(60)
     classes = {"n1": SERVER, "n2": SERVER, "n3": SERVER}
-    saving = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3", "n4"], classes.get)
+    (saving,) = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3", "n4"], classes.get)
     assert saving is not None
     (rest,) = find_rests(night(), DAY)
     modelled_j = rest_energy_j(rest, SERVER)
@@ -137,11 +137,11 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     for states, beside_s in (([], 0.0), ([NodeStateRecord("n4", 2060.0, "on", "on", "admin ann")], 2940.0)):
         ledger.write_states(states)
         assert ledger.settle(60)
-        shared = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3"], blades.get, of_two)
+        (shared,) = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3"], blades.get, of_two)
         assert shared is not None
         assert shared.energy_j == pytest.approx(saving.energy_j + 10.0 * beside_s)
-    so_far = book_savings(ledger.settings.url, TimeRange(0.0, 3000.0), ["n1"], classes.get)
+    (so_far,) = book_savings(ledger.settings.url, TimeRange(0.0, 3000.0), ["n1"], classes.get)
     assert so_far is not None
     assert so_far.baseline_energy_j == pytest.approx(SERVER.idle_w * 2000)
-    assert book_savings(ledger.settings.url, TimeRange(0.0, 0.0), ["n1"], classes.get) is None
-    assert book_savings(ledger.settings.url, DAY, [], classes.get) is None
+    assert book_savings(ledger.settings.url, TimeRange(0.0, 0.0), ["n1"], classes.get) == ()
+    assert book_savings(ledger.settings.url, DAY, [], classes.get) == ()

@@ -186,6 +186,20 @@ def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
     assert page.locator("#grid").get_attribute("aria-activedescendant") == "node-63"
 
 
+def test_page_shows_the_demand_charges_and_nothing_without_them(
+    read_only: Page, zygote: Zygote, chromium: Browser, tmp_path: Path
+) -> None:
+    tile = read_only.locator("#tile-demand")
+    expect(tile).to_contain_text("127.3 kW")
+    expect(tile).to_contain_text("9 Nov 14:30 · 1,018.72 EUR so far · saved 98.08")
+    both = "demand 2026-11: 127.3 kW .*\non-peak 2026-11: 98.2 kW .* saving not known: a gap"
+    expect(tile).to_have_attribute("title", re.compile(both))
+    shown = make_snapshot()
+    without = replace(shown, published=replace(shown.published, demand=()))
+    with page_site(zygote, tmp_path, without, hours=1) as site, open_page(chromium, site, 1366, "light") as opened:
+        expect(opened.page.locator("#tile-demand")).to_be_hidden()
+
+
 def of_types(shown: StatusSnapshot, types: int, partitions: int) -> StatusSnapshot:
     """Return the site with nodes of several types in several partitions; the later the type, the fewer its nodes."""
     nodes = []

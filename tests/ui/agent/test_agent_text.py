@@ -1,6 +1,7 @@
 """What the agent says, as operators and users read it."""
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC
@@ -9,8 +10,8 @@ from zoneinfo import ZoneInfo
 from agent_socket import AT_S, PRICE, PUBLISHED
 from rich.console import Console
 
-from services.accounts.account_of_savings import NO_SAVINGS
-from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus
+from services.accounts.account_of_savings import NO_SAVINGS, DemandSaving
+from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus, parse_status, status_json
 from ui.agent.answer import LocalClock, price_text, queue_table, status_lines, why_lines
 from ui.ledger.text import table_lines
 
@@ -32,6 +33,16 @@ def test_status(golden: Golden) -> None:
     golden(
         "status.txt", "\n\n".join("\n".join(status_lines(each, CLOCK)) for each in (PUBLISHED, little, hangs)) + "\n"
     )
+
+
+def test_status_shows_the_demand_charges() -> None:
+    known = DemandSaving("demand 2026-10", AT_S - 1800, 127.34, 1018.72, "EUR", 1.0, True, 139.6, 98.08)
+    unknown = replace(known, is_over=False, without_kw=None, saved=None, why="readings are missing")
+    sent = parse_status(json.loads(json.dumps(status_json(replace(PUBLISHED, demand=(known, unknown))))))
+    first, second = [line for line in status_lines(sent, CLOCK) if line.startswith("demand ")]
+    peak = "demand       demand 2026-10: 127.3 kW on 2026-11-01 08:30, 1,018.72 EUR"
+    assert first == f"{peak}; saved 98.08 EUR, 139.6 kW without offpeak"
+    assert second == f"{peak} so far; saving not known, because readings are missing"
 
 
 def test_status_before_the_first_look_and_of_a_cluster_without_a_name() -> None:
