@@ -6,9 +6,9 @@ kept. These lines do not show how many tasks may run at once: a second query doe
 random text ends each record and separates its columns: an account or a comment may contain any character.
 """
 
+import re
 from collections import Counter
 from collections.abc import Collection
-from functools import lru_cache
 
 from offpeak.model.request import Request
 from plugin.scheduler.job import Job, JobState
@@ -119,9 +119,6 @@ SEPARATOR = "\0"
 
 SEPARATOR_TEXT = "|"
 
-MOST_RECORDS = 1 << 15
-"""The size of the cache: most waiting jobs have the same record again in the next cycle."""
-
 # Every version has these options: --array-unique, which would print one record an array, ended with 22.05. Without
 # --noconvert 2048 nodes would be 2K.
 SQUEUE_OPTIONS = ("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all")
@@ -139,14 +136,25 @@ def separator(end: str) -> str:
     return f"\x1f{end}\x1f"
 
 
-def jobs_of_text(text: bytes, end: str) -> tuple[Job, ...]:
-    """Return the jobs of squeue's answer to `squeue_arguments(end)`, without cut-off records."""
+def jobs_of_text(text: bytes, end: str, known: dict[bytes, Job | None] | None = None) -> tuple[Job, ...]:
+    """Return the jobs of squeue's answer to `squeue_arguments(end)`, without cut-off records.
+
+    `known` are the jobs of an earlier answer by record, which most waiting jobs have again; those of this one take
+    their place.
+    """
     # The text after the last end is an incomplete record.
-    records = text.decode(errors="replace").replace(separator(end), SEPARATOR).split(f"{end}\n")[:-1]
-    job_ids = [record.partition(SEPARATOR)[0] for record in records]
+    records = text.replace(separator(end).encode(), SEPARATOR.encode()).split(f"{end}\n".encode())[:-1]
+    job_ids = [record.partition(SEPARATOR.encode())[0] for record in records]
     lines = Counter(job_ids) if len(set(job_ids)) < len(job_ids) else {}
-    jobs = filter(None, map(job_of, dict(zip(job_ids, records, strict=True)).values()))
-    return tuple(job._replace(tasks=lines.get(job.job_id, 1)) if job.is_array else job for job in jobs)
+    known = {} if known is None else known
+    found = {
+        record: known[record] if record in known else job_of(record.decode(errors="replace"))
+        for record in dict(zip(job_ids, records, strict=True)).values()
+    }
+    known.clear()
+    known.update(found)
+    jobs = filter(None, found.values())
+    return tuple(job._replace(tasks=lines.get(job.job_id.encode(), 1)) if job.is_array else job for job in jobs)
 
 
 ARRAYS_ARGUMENTS = (
@@ -164,6 +172,8 @@ def parse_task_limits(text: bytes) -> dict[str, int]:
 FACTORS = ("%A", "%F", "%J", "%P", "%Q", "%B", "%S", "%N", "%T")
 """Age, fair share, job size, partition, QOS, association, site, nice value and TRES, each times its weight."""
 FACTORS_ARGUMENTS = ("--noheader", f"--format=%i|{'|'.join(FACTORS)}")
+_LISTED = re.compile(r"^ *(\w+)", re.MULTILINE)
+_COMPUTED = re.compile(r"^ *(\w+) *\|.*[^-0. |\n]", re.MULTILINE)
 LEAST_SET_PRIORITY = 20
 """Factors below 1 are printed as 0, so a lower priority may be their sum."""
 
@@ -173,20 +183,15 @@ def with_set_priorities(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:
 
     sprio prints no factors of a job whose priority an admin has set. It prints a line for each partition of a job.
     """
-    computed, listed = set(), set()
-    for line in text.decode(errors="replace").splitlines():
-        job_id, *factors = (field.strip() for field in line.split("|"))
-        listed.add(job_id)
-        if any(factor.lstrip("-").strip("0.") for factor in factors):
-            computed.add(job_id)
-    is_set = listed - computed
+    shown = text.decode(errors="replace")
+    if not (is_set := set(_LISTED.findall(shown)) - set(_COMPUTED.findall(shown))):
+        return jobs
     return tuple(
         job._replace(priority_is_set=True) if job.job_id in is_set and job.priority >= LEAST_SET_PRIORITY else job
         for job in jobs
     )
 
 
-@lru_cache(maxsize=MOST_RECORDS)
 def job_of(record: str) -> Job | None:
     """Return the job of one record, None if it is cut off."""
     row = record.split(SEPARATOR, len(SQUEUE_COLUMNS) - 1)

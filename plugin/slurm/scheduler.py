@@ -73,13 +73,14 @@ class TextReader:
 
     def __init__(self, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._timeout_s, self._clock = timeout_s, clock
+        self._jobs = dict[bytes, Job | None]()
         self._limited, self._limits, self._limits_s = frozenset[str](), dict[str, int](), 0.0
 
     def read(self) -> SlurmSnapshot:
         """Return jobs, nodes and reservations. Raises CannotAskSlurm if a command fails."""
         # No user can guess this text and write records of other jobs into a job's name.
         end = f"\x1e{secrets.token_hex(8)}"
-        jobs = self._with_limits(jobs_of_text(self._ask("squeue", *squeue_arguments(end)), end))
+        jobs = self._with_limits(jobs_of_text(self._ask("squeue", *squeue_arguments(end)), end, self._jobs))
         nodes = nodes_of_text(self._ask("scontrol", *NODES_ARGUMENTS))
         return SlurmSnapshot(jobs, nodes, reservations_of_text(self._ask("scontrol", *RESERVATIONS_ARGUMENTS)))
 
@@ -88,7 +89,8 @@ class TextReader:
         if not arrays <= self._limited or (arrays and self._clock() - self._limits_s > LIMITS_LAST_S):
             self._limits = parse_task_limits(self._ask("squeue", *ARRAYS_ARGUMENTS))
             self._limited, self._limits_s = frozenset(arrays), self._clock()
-        limits = self._limits
+        if not (limits := self._limits):
+            return jobs
         return tuple(
             job._replace(task_limit=limits[job.job_id]) if job.is_array and job.job_id in limits else job
             for job in jobs

@@ -225,8 +225,13 @@ class PoolState:
 
     def is_selective(self, fitting: Iterable[int]) -> bool:
         """Whether a job that fits these pools fits some nodes here, but not all that compete for the same jobs."""
-        pools, fits = set(self.pool_of[self.state != FAILED].tolist()), set(fitting)
-        return not pools.isdisjoint(fits) and not pools | self.pool.other_pools <= fits
+        fits = set(fitting)
+        return not self.usable_pools.isdisjoint(fits) and not self.usable_pools | self.pool.other_pools <= fits
+
+    @cached_property
+    def usable_pools(self) -> frozenset[int]:
+        """The pools of the cluster model that have nodes here, without those that failed."""
+        return frozenset(self.pool_of[self.state != FAILED].tolist())
 
     def nodes_at(self, chosen: NDArray[np.bool_]) -> list[Node]:
         """Return the chosen nodes."""

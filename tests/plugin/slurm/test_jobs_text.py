@@ -6,15 +6,17 @@ from hypothesis import strategies as st
 
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.slurm.jobs import (
+    ARRAYS_ARGUMENTS,
     BASE_STATES,
     SQUEUE_COLUMNS,
     STATE_FLAGS,
     job_state,
     jobs_of_text,
+    parse_task_limits,
     select_state,
     separator,
-    with_task_limits,
 )
+from plugin.slurm.scheduler import LIMITS_LAST_S, TextReader
 
 END = "\x1eabc"
 USUAL = {
@@ -80,8 +82,42 @@ def test_the_tasks_of_an_array_are_one_job() -> None:
     own = row(JobID="9", JobArrayID="7_5", PriorityLong="5")
     found = [(parsed.job_id, parsed.plain, parsed.tasks) for parsed in jobs_of_text(tasks + own, END)]
     assert found == [("7", True, 3), ("9", False, 1)]
-    (array, _) = with_task_limits(jobs_of_text(tasks + own, END), b"7|0-2%2\n8|N/A\n")
-    assert (array.is_array, array.task_limit) == (True, 2)
+    assert parse_task_limits(b"7|0-2%2\n8|N/A\n") == {"7": 2}
+
+
+def test_the_limit_of_an_array_is_read_once_and_that_of_a_new_array_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, now_s, arrays = [], [0.0], ["7"]
+
+    def answer(program: str, *arguments: str, **_: float) -> bytes:
+        queries.append(arguments)
+        if program == "scontrol":
+            return b""
+        if arguments == ARRAYS_ARGUMENTS:
+            return b"7|0-2%2\n8|0-9%4\n"
+        end = arguments[-1].rpartition(":")[2]
+        rows = b"".join(row(JobID=array, JobArrayID=f"{array}_0") for array in arrays)
+        return rows.replace(END.encode(), end.encode())
+
+    monkeypatch.setattr("plugin.slurm.scheduler.ask", answer)
+    reader = TextReader(10.0, clock=lambda: now_s[0])
+
+    def read() -> list[int]:
+        return [job.task_limit for job in reader.read().jobs]
+
+    assert [read(), read(), queries.count(ARRAYS_ARGUMENTS)] == [[2], [2], 1]
+    arrays.append("8")
+    assert [read(), queries.count(ARRAYS_ARGUMENTS)] == [[2, 4], 2]
+    now_s[0] = LIMITS_LAST_S + 1
+    assert [read(), queries.count(ARRAYS_ARGUMENTS)] == [[2, 4], 3]
+
+
+def test_a_job_whose_record_changed_is_parsed_anew() -> None:
+    known: dict[bytes, Job | None] = {}
+    first, _ = jobs_of_text(row(PriorityLong="5") + row(JobID="9"), END, known)
+    assert first.priority == 5
+    assert len(known) == 2
+    assert jobs_of_text(row(PriorityLong="6"), END, known)[0].priority == 6
+    assert len(known) == 1
 
 
 def test_a_record_that_was_cut_off_is_left_out() -> None:

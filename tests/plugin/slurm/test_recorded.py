@@ -11,7 +11,7 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.slurm.commands import CannotAskSlurm
 from plugin.slurm.configuration import traits_of_text
-from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, separator, with_task_limits
+from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, parse_task_limits, separator
 from plugin.slurm.nodes import nodes_of_json, nodes_of_text, reservations_of_json, reservations_of_text
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "slurm"
@@ -188,7 +188,8 @@ def test_jobs_of_22_05(shared: Path) -> None:
 def test_an_array_is_counted_from_text_and_json(answers: Path) -> None:
     rows = answer(answers, "squeue_O_pipe.txt").decode().splitlines()
     text = jobs_of_text("".join(f"{as_we_ask(row)}END\n" for row in rows).encode(), "END")
-    text = with_task_limits(text, b"12|2-6%2\n11|3-9\n")
+    limits = parse_task_limits(b"12|2-6%2\n11|3-9\n")
+    text = tuple(job._replace(task_limit=limits.get(job.job_id, 0)) for job in text)
     for jobs in (text, jobs_of_json(answer(answers, "squeue.json"), source="squeue")):
         (array,) = (job for job in jobs if job.is_array and job.state is JobState.PENDING)
         assert (array.job_id, array.tasks, array.task_limit) == ("12", 5, 2)
