@@ -14,7 +14,7 @@ from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.node_energy import QuarterLoad, quarter_load
 from offpeak.ledger.prices import slot_prices
 from offpeak.ledger.records import Record, savings_in
-from offpeak.model.arrays import Int64
+from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.step_series import Series
 from offpeak.model.time_range import TimeRange
@@ -75,19 +75,25 @@ def read_demand(
     found = []
     for peak in demand_peaks(tariff, load.start_s, power_w, span=billed):
         charge, counts = peak.charge, periods[peak.charge, peak.period] & (load.start_s >= (since_s or -np.inf))
+        terms = charge_terms(tariff, charge)
         ends = charge.period(tariff.calendar.months(np.array([peak.at_s, until_s], np.int64)))
         found.append(
             DemandSaving(
                 *(peak.name, peak.at_s, peak.power_kw, peak.cost_with_tax, tariff.currency, peak.share),
                 is_over=bool(ends[0] < ends[1]),
-                **_saved(rows, peak, load.start_s[counts], charge_terms(tariff, charge), tariff.calendar.zone),
+                **_saved(rows, peak, (load.start_s[counts], power_w[counts]), terms, tariff.calendar.zone),
             )
         )
     return tuple(found)
 
 
-def _saved(rows: Sequence[Record], peak: DemandPeak, counting_s: Int64, terms: str, zone: tzinfo) -> dict[str, Any]:
+def _saved(
+    rows: Sequence[Record], peak: DemandPeak, counting: tuple[Int64, Float64], terms: str, zone: tzinfo
+) -> dict[str, Any]:
     """Return the highest quarter-hour under the baseline and the saving, or why they are not known."""
+    counting_s, power_w = counting
+    if np.isnan(power_w).any():
+        return {"why": f"no node was measured at {minute_text(int(counting_s[np.isnan(power_w)][0]), zone)}"}
     booked, is_booked = list[float](), np.zeros(len(counting_s), np.bool_)
     for row in rows:
         inside = (counting_s >= row["from_unix_s"]) & (counting_s < row["until_unix_s"])

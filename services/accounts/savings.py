@@ -256,10 +256,13 @@ def book_savings(
     class_of: ClassOf,
     enclosure_of: Mapping[str, Enclosure] = NO_ENCLOSURES,
     tariff: Tariff | None = None,
+    *,
+    goes_on: bool = False,
 ) -> tuple[SavingRecord, ...]:
-    """Return the savings of these nodes in a time that is over: one row, with a tariff one more a demand charge.
+    """Return the savings of these nodes in a time: one row, with a tariff one more for each demand charge.
 
-    There is no row without rests, and for nodes without a class. It reads the ledger, all rests at once: an event loop
+    If the day `goes_on`, the quarter-hour before its end may lack readings: it has no part in demand charges. There is
+    no row without rests, and for nodes without a class. It reads the ledger, all rests at once: an event loop
     calls it in a thread. Raises BadLedger if that cannot be read, BadInput if its prices are in two currencies.
     """
     named = sorted(nodes)
@@ -272,7 +275,9 @@ def book_savings(
         idle = _measure_idle(connection, span, {rest.node for rest in rests}, class_of) if rests else {}
         uses = tuple(_rest_uses(connection, rests, class_of, idle))
         saved = sum_savings(span, uses)
-        of_demand = _book_demand(connection, span, uses, tariff) if tariff and tariff.demand else ()
+        settled_s = (span.until_unix_s - (QUARTER_S if goes_on else 0)) // QUARTER_S * QUARTER_S
+        settled = TimeRange(span.from_unix_s, settled_s)
+        of_demand = _book_demand(connection, settled, uses, tariff) if tariff and tariff.demand else ()
         return (*([saved] if saved else []), *of_demand)
 
 
@@ -284,7 +289,7 @@ def _book_demand(
     The cost is that of the charge's whole period if no other day is higher. A rest saves the same power at all times;
     nodes without meters have no part.
     """
-    load = quarter_load(connection, TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S))
+    load = quarter_load(connection, span)
     saved_w, silent_s = np.zeros(len(load.start_s)), np.zeros(len(load.start_s))
     for use in (use for use in uses if use.rest.node in load.nodes):
         until_s = np.minimum(load.start_s + QUARTER_S, use.rest.until_unix_s)

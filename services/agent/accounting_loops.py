@@ -271,10 +271,10 @@ class SavingsLoop(Loop):
         tariff = site_tariff(section.tariff, section.zone)
         yesterday_s, today_s, tomorrow_s = find_midnights(now_s, section.zone)
         if section.nodes:
-            today = await self._compute(TimeRange(today_s, now_s), section, tariff)
+            today = await self._compute(TimeRange(today_s, now_s), section, tariff, goes_on=True)
             yesterday = await self._compute(TimeRange(yesterday_s, today_s), section, tariff)
             # The row of a day is always that of the whole day, so that a later one replaces it.
-            booked = [replace(row, until_unix_s=tomorrow_s, as_of_unix_s=now_s) for row in today]
+            booked = [replace(row, until_unix_s=tomorrow_s, as_of_unix_s=row.until_unix_s) for row in today]
             self._ledger.write_savings([*booked, *yesterday])
         await asyncio.to_thread(self._read, TimeRange(today_s, now_s), tariff)
 
@@ -287,9 +287,11 @@ class SavingsLoop(Loop):
             self.shadow_today = account_of(connection, today, is_shadow=True)
             self.demand = read_demand(connection, today, tariff)
 
-    async def _compute(self, span: TimeRange, section: SavingsSection, tariff: Tariff) -> tuple[SavingRecord, ...]:
+    async def _compute(
+        self, span: TimeRange, section: SavingsSection, tariff: Tariff, *, goes_on: bool = False
+    ) -> tuple[SavingRecord, ...]:
         of_nodes = (section.nodes, section.class_of, section.enclosure_of, tariff)
-        return await asyncio.to_thread(book_savings, self._ledger.settings.url, span, *of_nodes)
+        return await asyncio.to_thread(book_savings, self._ledger.settings.url, span, *of_nodes, goes_on=goes_on)
 
 
 def find_midnights(unix_s: float, zone: tzinfo) -> tuple[float, float, float]:

@@ -80,7 +80,7 @@ export function showSaved({ today, month, shadow }) {
 
 /** The demand charge that costs most; the tooltip has all. */
 function showDemand(charges, nowS) {
-  const all = charges.toSorted((one, other) => other.cost - one.cost).map((each) => {
+  const all = [...charges].sort((one, other) => other.cost - one.cost).map((each) => {
     const cost = `${money(each.cost)} ${each.currency}${each.is_over ? "" : " so far"}`;
     const saved = each.saved === null ? "saving not known" : `saved ${money(each.saved)}`;
     return { ...each, note: [clock(each.at_unix_s, nowS), cost, saved].join(" · ") };

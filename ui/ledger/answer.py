@@ -53,8 +53,8 @@ def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Se
             found = savings_in(connection, span)
             share = assumed_share(connection, span)
             sums = account_lines(account_of(connection, span), account_of(connection, span, is_shadow=True))
-            demand = read_demand(connection, span, site_tariff(settings.prices.tariff, zone))
-            sums += [each.text(zone) for each in demand]
+            tariff = site_tariff(settings.prices.tariff if query.form == "text" else None, zone)
+            sums += [each.text(zone) for each in read_demand(connection, span, tariff)]
         elif kind == "credits":
             found = credits_by_account(connection, span)
         else:

@@ -163,11 +163,26 @@ def test_an_agent_that_was_down_over_the_peak_leaves_the_saving_unknown(booked: 
     url = booked(f"DELETE FROM quarters WHERE at_unix_s = {PEAK_S}")
     found = demand_of(url)
     assert (found.peak_kw, found.without_kw, found.saved) == (pytest.approx(1.1), None, None)
-    assert found.why == "readings are missing in the day from 2026-10-12 00:00"
+    assert found.why == "no node was measured at 2026-10-12 10:00"
     assert found.text(BERLIN).endswith(f"; saving not known, because {found.why}")
     with open_ledger(url) as connection:
         rows = connection.execute(text("SELECT energy_j, cost FROM savings WHERE basis LIKE 'not known%'")).all()
     assert rows == [(None, None)]
+
+
+def test_meters_of_a_node_that_fell_silent_leave_the_saving_unknown(booked: Callable[..., str]) -> None:
+    silent = f"at_unix_s = {unix_s('2026-10-20T08:00')} AND series IN (SELECT number FROM series WHERE node = 'n1')"
+    found = demand_of(booked(f"DELETE FROM quarters WHERE {silent}"))
+    assert (found.saved, found.why) == (None, "readings are missing in the day from 2026-10-20 00:00")
+
+
+def test_a_day_that_goes_on_leaves_its_last_quarter_hour_out(month: Path) -> None:
+    """Its readings may be on their way: a row of the day says until when it counts."""
+    day = TimeRange(unix_s("2026-10-12"), PEAK_S + 960.0)
+    of_nodes = (["n1", "n2"], {"n1": SERVER, "n2": SERVER}.get, {}, parse_source(MONTHLY, BERLIN))
+    for goes_on, until_s, peak_w in ((True, PEAK_S, 1100.0), (False, PEAK_S + 900, 1510.0)):
+        *_, row = book_savings(f"sqlite:///{month}", day, *of_nodes, goes_on=goes_on)
+        assert (row.until_unix_s, row.energy_j) == (until_s, pytest.approx(900 * peak_w))
 
 
 def test_meters_that_sleep_with_their_node_leave_no_gap(booked: Callable[..., str]) -> None:
@@ -219,7 +234,7 @@ def test_a_yearly_charge_counts_in_its_windows_of_atypical_use(booked: Callable[
     found = demand_of(booked(tariffs=dict.fromkeys(range(1, 32), autumn)), source=autumn)
     assert (found.name, found.is_over, found.peak_kw) == ("peak 2026", False, pytest.approx(1.1))
     assert (found.without_kw, found.saved) == (None, None), "the windows of January and February were not booked"
-    assert found.why == "nothing is booked for 2026-01-01 17:00"
+    assert found.why == "no node was measured at 2026-01-01 17:00"
     assert found.share == pytest.approx((31 * 24 + 1) / (365 * 24)), "October has an hour more"
 
 
