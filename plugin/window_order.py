@@ -26,16 +26,7 @@ from numpy.typing import NDArray
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
-from plugin.window_policy import (
-    ARRIVAL,
-    EXTERNAL,
-    GREEDY,
-    GREEDY_SLIDE,
-    KNAPSACK,
-    WindowPolicy,
-    WindowView,
-    own_ranks,
-)
+from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, GREEDY_SLIDE, KNAPSACK, WindowPolicy, WindowView, own_ranks
 
 
 @in_place

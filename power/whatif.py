@@ -24,11 +24,7 @@ from offpeak.model.snapshot import Snapshot
 from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.advance import advance
 from sim_backend.engine.running_jobs import resumed_state
-from sim_backend.engine.state import (
-    EXACT_RUNTIME,
-    NEVER,
-    Workload,
-)
+from sim_backend.engine.state import EXACT_RUNTIME, NEVER, Workload
 from sim_backend.replay.policy import Policy, parse_policy
 from sim_backend.replay.schedule import NO_PEAKS
 

@@ -33,15 +33,8 @@ START = Annotated[
 END = Annotated[str | None, typer.Option("-E", "--endtime", help="End, exclusive. [default: now]", show_default=False)]
 
 KNOWN_PRICES = (
-    "feeds.zone",
-    "feeds.prices",
-    "feeds.currency",
-    "feeds.key_file",
-    "feeds.cache",
-    "feeds.timeout",
-    "prices.file",
-    "prices.layout",
-    "prices.tariff",
+    *("feeds.zone", "feeds.prices", "feeds.currency", "feeds.key_file", "feeds.cache", "feeds.timeout"),
+    *("prices.file", "prices.layout", "prices.tariff"),
 )
 """The settings of the sources of known prices."""
 ON = Annotated[

@@ -107,12 +107,7 @@ def qos_limits(request: Request, cores: int, qos: tuple[Qos, ...]) -> tuple[tupl
 
     A QOS that precedes another replaces its limits: Slurm lets the QOS of a partition precede that of the job.
     """
-    amounts: dict[Resource, int] = {
-        "jobs": 1,
-        "nodes": request.least_nodes,
-        "cores": cores,
-        "gpus": request.gpus,
-    }
+    amounts: dict[Resource, int] = {"jobs": 1, "nodes": request.least_nodes, "cores": cores, "gpus": request.gpus}
     found = []
     for per_user in (False, True):
         for resource, amount in amounts.items():

@@ -126,9 +126,7 @@ class PlanSettings:
         example="300kW",
     )
     peak_wait_s: int = row(
-        DURATION,
-        "A job that has waited for so long since its submission starts whatever peak it draws.",
-        default="12h",
+        DURATION, "A job that has waited for so long since its submission starts whatever peak it draws.", default="12h"
     )
 
     @property

@@ -21,14 +21,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.settings.plan import revenue_per_core_h
 from plugin.day_plan.day_plan import Load
 from plugin.day_plan.inputs import PlanFacility, PlanInputs, expected_end_s, expected_run_s_of
-from plugin.day_plan.limits import (
-    Amounts,
-    Supply,
-    build_limits,
-    limit_amounts,
-    most_tasks,
-    never_admitted_reason,
-)
+from plugin.day_plan.limits import Amounts, Supply, build_limits, limit_amounts, most_tasks, never_admitted_reason
 from plugin.planner.problem import MOST_POOLS, NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
 from plugin.queue_hook.facts import Competition, QueueFacts
 from plugin.queue_hook.positions import BEGIN, NO_MARKS, JobMarks, marks_by_job
@@ -299,12 +292,7 @@ def _unit_row(job: Job, tasks: int, capacity: Sequence[NodeShare], *, whole: boo
 
 
 def _work(
-    inputs: PlanInputs,
-    pool: PlanPool,
-    holds: Mapping[str, StartHold],
-    capacity: Sequence[NodeShare],
-    *,
-    whole: bool,
+    inputs: PlanInputs, pool: PlanPool, holds: Mapping[str, StartHold], capacity: Sequence[NodeShare], *, whole: bool
 ) -> Work:
     facts, jobs = inputs.queue, pool.waiting
     rows = [

@@ -272,10 +272,7 @@ def _cycle(
 
 
 def _waits(
-    requests: Sequence[PlacementRequest],
-    grid: Grid,
-    sites: list[_SiteNow],
-    without: Sequence[Mapping[str, str]],
+    requests: Sequence[PlacementRequest], grid: Grid, sites: list[_SiteNow], without: Sequence[Mapping[str, str]]
 ) -> tuple[Float64, dict[tuple[int, int], str]]:
     """Return the wait of each job at each site [s], float64[n, m], NaN where it cannot go, and the reasons."""
     wait_s = np.full((len(requests), len(sites)), np.nan)

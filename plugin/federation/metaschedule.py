@@ -26,13 +26,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, merge, split
 from offpeak.model.weighing import WHOLE_PERCENT, Weights
 from offpeak.prices.peak import ClockHours
-from plugin.federation.cycle import (
-    NO_SITE,
-    DecisionReason,
-    GridCycle,
-    GridDecision,
-    Predictions,
-)
+from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, Predictions
 from plugin.federation.jobs import Goal
 from plugin.federation.placement_costs import CostModel
 

@@ -215,8 +215,7 @@ def wait_on_pools(
     admitting = tuple(name for name in requested.partitions if not refusals.get(name))
     requested = requested._replace(partitions=admitting)
     cluster = Cluster(
-        tuple(_pool(each) for each in pools),
-        {each.name: Partition(each.name, shared=True) for each in partitions},
+        tuple(_pool(each) for each in pools), {each.name: Partition(each.name, shared=True) for each in partitions}
     )
     if misfit := cluster.misfit(requested):
         return SiteWait(misfit=misfit)

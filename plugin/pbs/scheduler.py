@@ -271,10 +271,7 @@ class PbsScheduler(ABC):
             return self.dialect.parse_holding_jobs(answer)
 
         return read_all_jobs(
-            lambda: read_holding_jobs(select, read),
-            lambda: self._server()[1],
-            attributes,
-            without=STATES_WITHOUT_NODES,
+            lambda: read_holding_jobs(select, read), lambda: self._server()[1], attributes, without=STATES_WITHOUT_NODES
         )
 
     def _server_that_shows_jobs(self) -> tuple[str, dict[str, str]]:

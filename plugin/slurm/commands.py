@@ -44,11 +44,7 @@ _KNOWN = (
         "Slurm keeps no accounting here: accounting storage is disabled",
         "set AccountingStorageType=accounting_storage/slurmdbd in slurm.conf, or give a log of jobcomp/filetxt",
     ),
-    (
-        "Could not establish a configuration source",
-        "Slurm's configuration is not found",
-        NO_CONFIGURATION,
-    ),
+    ("Could not establish a configuration source", "Slurm's configuration is not found", NO_CONFIGURATION),
     (
         "Too wide of a date range",
         "slurmdbd refuses a query over so many days",

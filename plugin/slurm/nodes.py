@@ -32,12 +32,7 @@ from plugin.slurm.commands import (
 from plugin.slurm.configuration import SlurmRights
 from plugin.slurm.requests import parse_node_gres
 
-BASE_STATES = {
-    "IDLE": NodeUse.FREE,
-    "DOWN": NodeUse.FREE,
-    "ALLOCATED": NodeUse.USED,
-    "MIXED": NodeUse.USED,
-}
+BASE_STATES = {"IDLE": NodeUse.FREE, "DOWN": NodeUse.FREE, "ALLOCATED": NodeUse.USED, "MIXED": NodeUse.USED}
 
 # The first flag that a node has counts.
 _POWERS = (

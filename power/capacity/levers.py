@@ -95,12 +95,7 @@ def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:
     )
 
 
-LEVERS = (
-    ("sleep", "timeout:10min"),
-    ("sleep", "break-even"),
-    ("sleep", "forecast:1h"),
-    ("caps", "profile:1h:3"),
-)
+LEVERS = (("sleep", "timeout:10min"), ("sleep", "break-even"), ("sleep", "forecast:1h"), ("caps", "profile:1h:3"))
 """The capacity policies of each lever."""
 
 DAYS, REPLAYS = 30, 10

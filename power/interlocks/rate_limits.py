@@ -240,12 +240,7 @@ def _has_failed(entry: HistoryEntry) -> bool | None:
 class Breaker:
     """The breaker of a site."""
 
-    def __init__(
-        self,
-        history: EffectHistory,
-        terms: BreakerTerms,
-        needed: Callable[[Effect], NeededLogins],
-    ) -> None:
+    def __init__(self, history: EffectHistory, terms: BreakerTerms, needed: Callable[[Effect], NeededLogins]) -> None:
         self._history, self._terms, self._needed = history, terms, needed
         self._state, self._refused, self._seen = BreakerState(), dict[str, HistoryEntry](), 0
 

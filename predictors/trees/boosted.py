@@ -30,14 +30,7 @@ from predictors.trees.running_statistics import RunningStatistics
 WEEK_DAYS = 7
 
 USER, GROUP, QUEUE, APPLICATION, SIZE, ESTIMATE = range(6)
-KINDS = (
-    (USER,),
-    (USER, SIZE),
-    (USER, ESTIMATE),
-    (USER, SIZE, ESTIMATE),
-    (USER, APPLICATION),
-    (GROUP, QUEUE),
-)
+KINDS = ((USER,), (USER, SIZE), (USER, ESTIMATE), (USER, SIZE, ESTIMATE), (USER, APPLICATION), (GROUP, QUEUE))
 """Jobs are similar if these columns are equal."""
 
 REQUEST_COLUMNS = 4

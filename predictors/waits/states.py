@@ -21,25 +21,10 @@ from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from predictors.waits.questions import NO_JOB, WaitQuestions
 
 FEATURES = (
-    "size",
-    "estimate_s",
-    "queued_units",
-    "queued_estimate_s",
-    "queued_waited_s",
-    "used_units",
-    "running_since_s",
-    "running_estimate_s",
-    "queued_jobs",
-    "queued_work_s",
-    "queued_work_narrower_s",
-    "queued_work_shorter_s",
-    "queued_within_hour",
-    "longest_waited_s",
-    "running_work_s",
-    "missing_units",
-    "room_after_s",
-    "second_of_day",
-    "second_of_week",
+    *("size", "estimate_s", "queued_units", "queued_estimate_s", "queued_waited_s", "used_units"),
+    *("running_since_s", "running_estimate_s", "queued_jobs", "queued_work_s", "queued_work_narrower_s"),
+    *("queued_work_shorter_s", "queued_within_hour", "longest_waited_s", "running_work_s", "missing_units"),
+    *("room_after_s", "second_of_day", "second_of_week"),
 )
 """Work is unit-seconds by estimates, divided by the machine's units: seconds of the whole machine."""
 

@@ -58,13 +58,7 @@ from services.agent.lever_loop import LeverLoop
 from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
 from services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop, WeatherSection
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
-from services.agent.queue_loop import (
-    QueueController,
-    QueueLoop,
-    QueuePlanner,
-    QueueSection,
-    queue_rules,
-)
+from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
 from services.agent.requests import (
     HOLD,
     CapRequest,

@@ -27,13 +27,7 @@ from services.agent.accounting_loops import open_forecasts
 from services.agent.demand_response import CapSection, OrderedCaps, PeakLoop, Surroundings
 from services.agent.loop import ProblemLog
 from services.agent.observer import ClusterObservation, WeatherLoop, WeatherSection, describe_problems, observe_cluster
-from services.agent.queue_loop import (
-    QueueController,
-    QueueSection,
-    make_plan_inputs,
-    queue_facts,
-    queue_rules,
-)
+from services.agent.queue_loop import QueueController, QueueSection, make_plan_inputs, queue_facts, queue_rules
 from services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 
 SEARCH_S = 5.0

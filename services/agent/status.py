@@ -233,10 +233,7 @@ class StatusSnapshot:
     jobs_left_out: bool = False
 
 
-_ROWS: tuple[tuple[str, str, Any], ...] = (
-    ("nodes", "node_fields", NodeStatus),
-    ("slots", "slot_fields", PriceSlot),
-)
+_ROWS: tuple[tuple[str, str, Any], ...] = (("nodes", "node_fields", NodeStatus), ("slots", "slot_fields", PriceSlot))
 """The keys of rows, the keys of the names of their fields, and their types."""
 
 

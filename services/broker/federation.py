@@ -289,10 +289,7 @@ class Federation:
 
 
 def make_federation(
-    settings: BrokerSettings,
-    grid: Grid,
-    replies: Mapping[str, SiteReply],
-    sent: tuple[SentJob, ...] | None = None,
+    settings: BrokerSettings, grid: Grid, replies: Mapping[str, SiteReply], sent: tuple[SentJob, ...] | None = None
 ) -> Federation:
     """Return the federation that chooses as the settings say."""
     rules = GridRules(weights=settings.weights, queue_limit=settings.queue_limit)

@@ -32,13 +32,7 @@ from sim_backend.comparison.outcome import (
     sleep_delay_s,
     sum_of_charges,
 )
-from sim_backend.comparison.pools import (
-    PooledSchedule,
-    joined_log,
-    lowest_of_pool,
-    pool_usages,
-    pooled_schedule,
-)
+from sim_backend.comparison.pools import PooledSchedule, joined_log, lowest_of_pool, pool_usages, pooled_schedule
 from sim_backend.engine.state import NOT_YET, PeakTimes
 from sim_backend.mixed.powered import PoweredMixedReplay
 from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of
@@ -237,12 +231,7 @@ def _mixed_replays(
     """Replay on the pools of the case's cluster; BadInput for policies that do not know pools of nodes."""
     assert case.cluster is not None
     mixed = mixed_case_of(
-        case.jobs,
-        case.node_power_w,
-        case.cluster,
-        case.requests,
-        case.classes,
-        without_limit=case.without_limit,
+        case.jobs, case.node_power_w, case.cluster, case.requests, case.classes, without_limit=case.without_limit
     )
     site = case.priorities
     priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
@@ -279,12 +268,7 @@ def _replay(
         powered.run(report)
         return powered
     return replay(
-        case.jobs,
-        case.node_power_w,
-        machine_size=case.machine.size,
-        policy=policy,
-        peaks=peaks,
-        progress=report,
+        case.jobs, case.node_power_w, machine_size=case.machine.size, policy=policy, peaks=peaks, progress=report
     )
 
 

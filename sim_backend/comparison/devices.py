@@ -56,12 +56,7 @@ def load_of_run(comparison: Comparison, run: PolicyRun) -> SiteLoad:
 
 
 def bill_with_devices(
-    load: SiteLoad,
-    prices: Series,
-    devices: SiteDevices,
-    *,
-    tariff: Tariff | None = None,
-    market: Series | None = None,
+    load: SiteLoad, prices: Series, devices: SiteDevices, *, tariff: Tariff | None = None, market: Series | None = None
 ) -> DeviceBill:
     """Return the bills of the load at these prices of a MWh, with the demand charges of the tariff.
 

@@ -132,11 +132,7 @@ def _workload(classes: RequestClasses, jobs: MixedJobs, kept: Int64, job_class: 
         size=size[job_class],
         node_power_w=(classes.parts / nodes)[job_class] * part_w,
         limits=limits_for(
-            classes.limits_of,
-            job_class,
-            _column(jobs.user, kept, NONE),
-            array,
-            _column(jobs.throttle, kept, 0),
+            classes.limits_of, job_class, _column(jobs.user, kept, NONE), array, _column(jobs.throttle, kept, 0)
         ),
         record=record,
         tasks=np.bincount(record, minlength=len(kept)),

@@ -138,12 +138,7 @@ def room_in(matrix: Int64, tables: Tables, sizes: JobSizes, size: int) -> int:
 
 @in_place
 def note_starts(
-    tables: Tables,
-    workload: MixedWorkload,
-    state: MixedState,
-    rules: MixedRules,
-    sizes: JobSizes,
-    starts: JobStarts,
+    tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, sizes: JobSizes, starts: JobStarts
 ) -> int:
     """Note the present second for each job that could start now and could not before; return how many are left."""
     now = state.scalars[0]

@@ -347,12 +347,7 @@ GROUPS = np.dtype(
 
 
 def new_state(
-    tables: Tables,
-    workload: MixedWorkload,
-    rules: MixedRules,
-    picks: Picks,
-    *,
-    sleeping: SleepingPools | None = None,
+    tables: Tables, workload: MixedWorkload, rules: MixedRules, picks: Picks, *, sleeping: SleepingPools | None = None
 ) -> MixedState:
     """Return the state before the first event: an empty cluster. `picks` has room for the place of one job.
 

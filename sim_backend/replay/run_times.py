@@ -167,12 +167,7 @@ def take_ended(jobs: PredictedJobs, start_s: Int64, runtime_s: Int64, now_s: int
 
 @in_place
 def catch_up(
-    learned: Learned,
-    jobs: PredictedJobs,
-    start_s: Int64,
-    runtime_s: Int64,
-    submitted: int,
-    now_s: int,
+    learned: Learned, jobs: PredictedJobs, start_s: Int64, runtime_s: Int64, submitted: int, now_s: int
 ) -> int:
     """Predict the jobs that have been submitted since the last call, and learn those that have ended, by time.
 

@@ -132,11 +132,7 @@ def gwf_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
     kept = np.flatnonzero(~(unknown | empty))
     del job_id, unknown, empty
     trace = trace_of(
-        name,
-        _records(parsed, kept),
-        time_zone=zone_text(zone),
-        rejected=rejected,
-        skipped_lines=parsed.skipped_lines,
+        name, _records(parsed, kept), time_zone=zone_text(zone), rejected=rejected, skipped_lines=parsed.skipped_lines
     )
     trace = replace(trace, notes=(*trace.notes, *size_note(trace.jobs)))
     # Submit times are Unix times in most logs of the archive; in the others they count from the first job.

@@ -182,16 +182,7 @@ ALONE = (
 )
 """Changes that are made alone, from the starting point."""
 
-LADDER = (
-    NO_IDLE_POWER,
-    NO_BOUND,
-    NO_RESERVATION,
-    HALF_DAY,
-    MONTHS_APART,
-    TWO_KINDS,
-    AT_START,
-    TEN_MINUTES,
-)
+LADDER = (NO_IDLE_POWER, NO_BOUND, NO_RESERVATION, HALF_DAY, MONTHS_APART, TWO_KINDS, AT_START, TEN_MINUTES)
 """Changes that are made one after the other, from those that the slides suggest to those that they contradict."""
 
 PERIODS_S = (10, 20, 30, 600, 1200, 1800, 2400, 3600)

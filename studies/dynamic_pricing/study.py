@@ -36,14 +36,7 @@ from studies.dynamic_pricing.plan import (
     ratio_change,
     subjects_of,
 )
-from studies.dynamic_pricing.run import (
-    PricingExperiment,
-    PricingResult,
-    arranged,
-    ceiling_pct,
-    run,
-    saved_pct,
-)
+from studies.dynamic_pricing.run import PricingExperiment, PricingResult, arranged, ceiling_pct, run, saved_pct
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs, generated_note, offered_load
 from studies.report import (

@@ -212,13 +212,7 @@ def grid_of(case: SelectionCase, node_class: NodeClass, rng: Generator) -> Simul
     jobs, power_w = draw_jobs(Simulation(ALL_NODES, case.discipline, case.load), node_class, rng)
     count = len(jobs)
     unit_w = float(power_w.mean())
-    log = GridLog(
-        jobs,
-        np.zeros(count, np.int64),
-        np.ones(count, np.bool_),
-        np.zeros(count),
-        power_w / unit_w,
-    )
+    log = GridLog(jobs, np.zeros(count, np.int64), np.ones(count, np.bool_), np.zeros(count), power_w / unit_w)
     return SimulatedGrid(tuple(_site(cluster, case, node_class, unit_w) for cluster in CLUSTERS), log)
 
 

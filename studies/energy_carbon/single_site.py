@@ -328,12 +328,7 @@ def clusters_table(results: SingleSiteResults) -> StudyTable:
         "Six schedulers on one cluster",
         "Energy that E-FIFO, E-BFF and E-BBF save compared with the same schedulers with nodes that stay on, and the "
         f"utilization of the latter: a load above it only makes the queue longer. Per cent. {RANGES}",
-        (
-            "servers",
-            "load",
-            *(f"E-{name}" for name in DISCIPLINES),
-            *(f"utilization {name}" for name in DISCIPLINES),
-        ),
+        ("servers", "load", *(f"E-{name}" for name in DISCIPLINES), *(f"utilization {name}" for name in DISCIPLINES)),
         tuple(_cluster_saved_row(results, servers, load) for servers in SERVERS for load in LOADS),
     )
 

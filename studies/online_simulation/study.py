@@ -9,12 +9,7 @@ from offpeak.text import counted
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs, generated_note
 from studies.online_simulation.plan import PERIODS, OnlineSubject, planned, policies_of, subjects_of
-from studies.online_simulation.run import (
-    ByWeek,
-    OnlineResult,
-    node_class_of,
-    run,
-)
+from studies.online_simulation.run import ByWeek, OnlineResult, node_class_of, run
 from studies.online_simulation.tables import (
     Measure,
     OnlineResults,

@@ -26,15 +26,8 @@ JSON = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 AGENT_SETTINGS = (
-    "agent.mode",
-    "agent.nodes",
-    "agent.queue",
-    "agent.capacity",
-    "agent.cycle",
-    "hardware.inventory",
-    "agent.state_folder",
-    "agent.socket",
-    "ledger.url",
+    *("agent.mode", "agent.nodes", "agent.queue", "agent.capacity", "agent.cycle", "hardware.inventory"),
+    *("agent.state_folder", "agent.socket", "ledger.url"),
 )
 
 

@@ -32,16 +32,7 @@ from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import room_logins
 from ui.agent.command import check_needs
 from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
-from ui.demo.site import (
-    BEGIN_S,
-    REPORT,
-    SETTINGS,
-    DemoJob,
-    DemoPlan,
-    enrol,
-    jobs_to_come,
-    write_site,
-)
+from ui.demo.site import BEGIN_S, REPORT, SETTINGS, DemoJob, DemoPlan, enrol, jobs_to_come, write_site
 
 LOOK_S = 0.05
 PAGE_BEGINS_S = 600.0

@@ -27,14 +27,7 @@ from sim_backend.estimate import (
     reasons,
 )
 from ui.replay.comparison import basis_lines, one_user_remark, remarks, unlike_remark
-from ui.replay.likeness import (
-    NOT_CLAIMED,
-    UNKNOWN,
-    difference_lines,
-    order_text,
-    partition_table,
-    replayed_waits,
-)
+from ui.replay.likeness import NOT_CLAIMED, UNKNOWN, difference_lines, order_text, partition_table, replayed_waits
 from ui.replay.tables import NOISE, quoted_text
 
 NO_SLEEP = "always-on"

@@ -22,8 +22,7 @@ GOAL = Annotated[
 DATA = Annotated[str | None, typer.Option(help="Size of the data that moves with the job, such as 20GB.")]
 DATA_AT = Annotated[str | None, typer.Option("--data-at", metavar="SITE", help="Site of the data.")]
 LATEST = Annotated[
-    str | None,
-    typer.Option("--latest-finish", help="Latest end; the job may be delayed up to it: 2026-11-22T08:00."),
+    str | None, typer.Option("--latest-finish", help="Latest end; the job may be delayed up to it: 2026-11-22T08:00.")
 ]
 CORES = Annotated[int | None, typer.Option(min=1, help="Cores, if the script does not request any.")]
 TIME = Annotated[str | None, typer.Option("--time", help="Time limit, such as 2h.")]
@@ -96,15 +95,8 @@ def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
 
 
 BROKER_SETTINGS = (
-    "broker.mode",
-    "broker.policy",
-    "broker.sites",
-    "broker.poll",
-    "broker.token_file",
-    "broker.secret_file",
-    "agent.socket",
-    "agent.state_folder",
-    "ledger.url",
+    *("broker.mode", "broker.policy", "broker.sites", "broker.poll", "broker.token_file", "broker.secret_file"),
+    *("agent.socket", "agent.state_folder", "ledger.url"),
 )
 
 

@@ -126,10 +126,7 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
     probed = asyncio.run(
         probe_bmcs(machines, Transport(timeout_s=timeout_s), date=date.today().isoformat(), replace=request.replace)
     )
-    write_enrolments(
-        path,
-        {result.node: result.enrolled for result in probed if result.enrolled and not result.same},
-    )
+    write_enrolments(path, {result.node: result.enrolled for result in probed if result.enrolled and not result.same})
     print_enrolled(probed)
     tested = not request.standby_test or run_standby_tests(settings, request.nodes or "")
     if not tested or any(result.error for result in probed):

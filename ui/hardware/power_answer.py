@@ -46,12 +46,7 @@ def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> st
     """Return all readings, the problems of meters without a reading, and the load of this machine."""
     readings = [asdict(reading) for result in taken for reading in result.readings]
     problems = [
-        {
-            "meter": result.meter,
-            "way": result.way,
-            "said": str(result.error),
-            "hint": result.error.hint,
-        }
+        {"meter": result.meter, "way": result.way, "said": str(result.error), "hint": result.error.hint}
         for result in taken
         if result.error
     ]
@@ -173,12 +168,7 @@ def print_differences(between: Mapping[str, Sequence[PowerDifference]]) -> None:
     for node, found in between.items():
         for each in found:
             table.add_row(
-                node,
-                each.outer,
-                each.inner,
-                power_text(each.power_w),
-                percent_text(100 * each.share, 1),
-                each.problem,
+                node, each.outer, each.inner, power_text(each.power_w), percent_text(100 * each.share, 1), each.problem
             )
     console.print()
     console.print(table)
@@ -230,12 +220,7 @@ def select_nodes(taken: Sequence[MeterResult], nodes: str | None) -> tuple[Meter
         return tuple(taken)
     wanted = set(expand(nodes))
     return tuple(
-        MeterResult(
-            result.meter,
-            result.way,
-            tuple(of for of in result.readings if of.node in wanted),
-            result.error,
-        )
+        MeterResult(result.meter, result.way, tuple(of for of in result.readings if of.node in wanted), result.error)
         for result in taken
     )
 

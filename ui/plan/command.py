@@ -16,18 +16,9 @@ DAYS = ("today", "tomorrow")
 
 
 PLAN_SETTINGS = (
-    "agent.scheduler",
-    "agent.mode",
-    "scheduling.window",
-    "prices.file",
-    "prices.tariff",
-    "plan.devices",
-    "plan.facility",
-    "plan.outside_c",
-    "plan.revenue_per_core_h",
-    "plan.revenues",
-    "plan.events",
-    "plan.openadr",
+    *("agent.scheduler", "agent.mode", "scheduling.window", "prices.file", "prices.tariff", "plan.devices"),
+    *("plan.facility", "plan.outside_c", "plan.revenue_per_core_h", "plan.revenues", "plan.events"),
+    *("plan.openadr",),
 )
 
 

@@ -18,8 +18,7 @@ def prices(
         str | None, typer.Option("--from", help="First date, or date and time. [default: today]", show_default=False)
     ] = None,
     to: Annotated[
-        str | None,
-        typer.Option(help="End: date, or date and time. [default: two days later]", show_default=False),
+        str | None, typer.Option(help="End: date, or date and time. [default: two days later]", show_default=False)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
     config: CONFIG = None,

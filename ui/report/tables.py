@@ -146,14 +146,8 @@ def _remark(spreads: tuple[ReplicationSpread, ...]) -> str:
 
 SHOWN_JOBS = 10
 HEADERS = (
-    "job",
-    "user",
-    "{unit}s",
-    "W per {unit}",
-    "submitted",
-    "started under {baseline}",
-    "under {policy}",
-    "later by",
+    *("job", "user", "{unit}s", "W per {unit}", "submitted", "started under {baseline}", "under {policy}"),
+    *("later by",),
 )
 
 
@@ -274,7 +268,4 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
 
 def _origin_terms(origin: ReportOrigin) -> tuple[str, ...]:
     settings = f", with the settings of {origin.settings_file}" if origin.settings_file else ""
-    return (
-        paragraph(origin.command, css_class="command"),
-        paragraph(f"Random seed: {origin.seed}{settings}."),
-    )
+    return (paragraph(origin.command, css_class="command"), paragraph(f"Random seed: {origin.seed}{settings}."))

@@ -68,19 +68,9 @@ def read_password(bmc: BmcAddress) -> Secret:
 
 
 PASSWORD_PHRASES = (
-    "incorrect password",
-    "password invalid",
-    "hmac is invalid",
-    "password verification",
-    "unauthorized name",
-    "username invalid",
-    "invalid user name",
-    "null user disabled",
-    "integrity check value",
-    "integrity code",
-    "k_g invalid",
-    "password is longer",
-    "password length",
+    *("incorrect password", "password invalid", "hmac is invalid", "password verification"),
+    *("unauthorized name", "username invalid", "invalid user name", "null user disabled"),
+    *("integrity check value", "integrity code", "k_g invalid", "password is longer", "password length"),
 )
 PRIVILEGE_PHRASES = ("privilege", "privelege", "permission denied", "unauthorized role", "invalid role")
 CIPHER_PHRASES = ("cipher suite", "authentication algorithm", "integrity algorithm", "confidentiality algorithm")

@@ -20,15 +20,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
     next_cmd,
 )
 from pysnmp.proto import errind
-from pysnmp.proto.rfc1902 import (
-    Counter32,
-    Counter64,
-    Gauge32,
-    Integer32,
-    OctetString,
-    TimeTicks,
-    Unsigned32,
-)
+from pysnmp.proto.rfc1902 import Counter32, Counter64, Gauge32, Integer32, OctetString, TimeTicks, Unsigned32
 
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Pdu
@@ -88,15 +80,9 @@ def decode_value(value: Any) -> SnmpValue:
 TOO_BIG = 1
 _NO_SUCH_NAME = 2
 _REFUSALS = (
-    errind.UnknownUserName,
-    errind.WrongDigest,
-    errind.AuthenticationFailure,
-    errind.AuthenticationError,
-    errind.DecryptionError,
-    errind.EncryptionError,
-    errind.UnsupportedSecurityLevel,
-    errind.UnsupportedAuthProtocol,
-    errind.UnsupportedPrivProtocol,
+    *(errind.UnknownUserName, errind.WrongDigest, errind.AuthenticationFailure, errind.AuthenticationError),
+    *(errind.DecryptionError, errind.EncryptionError, errind.UnsupportedSecurityLevel),
+    *(errind.UnsupportedAuthProtocol, errind.UnsupportedPrivProtocol),
 )
 # RFC 3416, section 3, PDU.error-status.
 _STATUS_NAMES = {1: "tooBig", 2: "noSuchName", 3: "badValue", 5: "genErr", 6: "noAccess", 16: "authorizationError"}

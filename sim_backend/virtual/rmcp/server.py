@@ -336,11 +336,7 @@ def answer(call: IpmiCall, function: int, number: int) -> bytes:
 
 Address = tuple[str, int]
 
-LOGIN_STEPS = {
-    OPEN_REQUEST: (open_session, OPEN_RESPONSE),
-    RAKP1: (rakp_1, RAKP2),
-    RAKP3: (rakp_3, RAKP4),
-}
+LOGIN_STEPS = {OPEN_REQUEST: (open_session, OPEN_RESPONSE), RAKP1: (rakp_1, RAKP2), RAKP3: (rakp_3, RAKP4)}
 """The function that handles each message of a login, and the type of its reply."""
 
 
