@@ -51,10 +51,11 @@ class RowKind(IntEnum):
     PRICES = 3
     JOBS = 4
     CREDITS = 5
-    SAVINGS = 6
-    DECISIONS = 7
-    REFUSALS = 8
-    OUTCOMES = 9
+    GPUS = 6
+    SAVINGS = 7
+    DECISIONS = 8
+    REFUSALS = 9
+    OUTCOMES = 10
 
 
 class Backlog:
@@ -299,6 +300,7 @@ WRITES: dict[RowKind, RowWriter] = {
     RowKind.PRICES: _write_latest(tables.prices),
     RowKind.JOBS: _write_latest(tables.jobs),
     RowKind.CREDITS: _write_latest(tables.credits),
+    RowKind.GPUS: _write_latest(tables.job_gpus),
     RowKind.SAVINGS: _write_latest(tables.savings),
     RowKind.DECISIONS: _write_new(tables.decisions),
     RowKind.REFUSALS: _write_new(tables.refusals),

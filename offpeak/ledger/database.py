@@ -145,7 +145,7 @@ def copy_sqlite(file: Path, path: Path) -> None:
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0006"
+HEAD = "0007"
 """The last migration. Migrations are numbered upwards; a greater number is from a newer program."""
 
 

@@ -72,6 +72,9 @@ WAYS = ("snmp", "enclosure", "dcmi", "redfish", "slurm", "rapl")
 time the first is used, never both: they measure the same watts. "enclosure" is a node's part of a shared supply.
 """
 
+GPU, GPU_IDLE, GPU_BUSY = "gpu", " idle", " busy"
+"""The way of measuring GPUs, whose power is a part of their node's, and the ends of the parts of each GPU."""
+
 
 @dataclass
 class EnergySums:

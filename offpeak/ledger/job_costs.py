@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
-from sqlalchemy import ColumnElement, Connection, case, func, select
+from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from offpeak.ledger.energy_use import EnergyUse, periods
 from offpeak.ledger.node_energy import temporary_table
-from offpeak.ledger.tables import jobs
+from offpeak.ledger.tables import job_gpus, jobs
 from offpeak.model.time_range import TimeRange
 
 
@@ -80,6 +80,37 @@ def sum_uses(account: str, currency: str, uses: Sequence[AccountUse]) -> Account
         carbon_g=known_sum(use.carbon_g for use in uses),
         node_s=sum(node_s) if len(node_s) == len(uses) else None,
     )
+
+
+@dataclass(frozen=True)
+class GpuUse:
+    """The GPU-seconds of the jobs of one user and account that ended in a time, in one currency.
+
+    What is neither idle nor busy is not known. `idle_j` and `idle_cost` are of the idle ones, None without any cost.
+    """
+
+    account: str
+    user: str
+    currency: str
+    jobs: int
+    allocated_s: float
+    idle_s: float
+    busy_s: float
+    idle_j: float
+    idle_cost: float | None
+
+
+def gpu_uses(connection: Connection, span: TimeRange) -> list[GpuUse]:
+    """Return a row for each account, user and currency, the one that left most GPUs idle first."""
+    of = job_gpus.c
+    groups = (jobs.c.account, jobs.c.user, of.currency)
+    values = (of.allocated_s, of.idle_s, of.busy_s, of.idle_j, of.idle_cost)
+    sums = [func.count(), *map(func.sum, values)]
+    same = and_(of.job == jobs.c.job, of.started_unix_s == jobs.c.started_unix_s)
+    ended = (of.ended_unix_s >= span.from_unix_s) & (of.ended_unix_s < span.until_unix_s)
+    query = select(*groups, *sums).join_from(job_gpus, jobs, same).where(ended).group_by(*groups)
+    found = [GpuUse(*tuple(row)) for row in connection.execute(query)]
+    return sorted(found, key=lambda use: (-use.idle_s, use.account, use.user))
 
 
 def known_sum(values: Iterable[float | None]) -> float | None:

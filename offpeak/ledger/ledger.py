@@ -17,6 +17,7 @@ from offpeak.ledger.records import latest_states
 from offpeak.ledger.rows import (
     DecisionRecord,
     JobCredit,
+    JobGpus,
     JobMark,
     JobUse,
     MemoryRecord,
@@ -140,6 +141,10 @@ class Ledger:
     def write_credits(self, credits: Sequence[JobCredit]) -> None:
         """Write what tiers have moved; a later row of the same id and start replaces the earlier one."""
         self._writer.add(RowKind.CREDITS, credits)
+
+    def write_job_gpus(self, gpus: Sequence[JobGpus]) -> None:
+        """Write the GPU-seconds of jobs; a later row of the same id and start replaces the earlier one."""
+        self._writer.add(RowKind.GPUS, gpus)
 
     def write_savings(self, savings: Sequence[SavingRecord]) -> None:
         """Write savings against a baseline; a later row of the same period replaces the earlier one."""

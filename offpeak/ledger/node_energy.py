@@ -36,7 +36,18 @@ from sqlalchemy import (
 )
 
 from offpeak.ledger.backlog import QUARTER_S
-from offpeak.ledger.energy_use import WAYS, EnergySums, EnergyUse, UsePeriod, choose_sums, energy_use, periods
+from offpeak.ledger.energy_use import (
+    GPU,
+    GPU_BUSY,
+    GPU_IDLE,
+    WAYS,
+    EnergySums,
+    EnergyUse,
+    UsePeriod,
+    choose_sums,
+    energy_use,
+    periods,
+)
 from offpeak.ledger.prices import SlotPrices, nan_to_none, slot_prices
 from offpeak.ledger.tables import minutes, quarters, readings, series
 from offpeak.model.arrays import Float64, Int64
@@ -277,23 +288,42 @@ SeriesParts = Mapping[int, tuple[str, str]]
 PriceReader = Callable[[Connection, NDArray[np.float64], float], SlotPrices]
 
 
+def _parts(connection: Connection, nodes: Collection[str] | None) -> SeriesParts:
+    known = select(series.c.number, series.c.node, series.c.way).where(series.c.node != "", series.c.way.in_(WAYS))
+    found = connection.execute(known)
+    return {number: (node, way) for number, node, way in found if nodes is None or node in nodes}
+
+
+def gpu_parts(connection: Connection, nodes: Collection[str] | None) -> SeriesParts:
+    """Return the node of each series of a GPU, and in place of the way "idle" or "busy" and the meter."""
+    known = select(series.c.number, series.c.node, series.c.meter, series.c.part).where(series.c.way == GPU)
+    return {
+        number: (node, f"{part.rpartition(' ')[2]} {meter}")
+        for number, node, meter, part in connection.execute(known)
+        if part.endswith((GPU_IDLE, GPU_BUSY)) and (nodes is None or node in nodes)
+    }
+
+
 def sum_energy(
     connection: Connection,
     periods: Sequence[UsePeriod],
     nodes: Sequence[Collection[str]] | None = None,
     *,
     read_prices: PriceReader = slot_prices,
+    read_parts: Callable[[Connection, Collection[str] | None], SeriesParts] = _parts,
 ) -> tuple[MeasuredSums, str]:
     """Return the measured energy, and the currency of its cost; `nodes` are those of each period, all if not given.
 
+    `read_parts` finds the series that count.
+
     Raises BadInput if prices of that time are in two currencies, unless `read_prices` reads the intensity only.
     """
-    parts = _parts(connection, None if nodes is None else {node for each in nodes for node in each})
+    parts = read_parts(connection, None if nodes is None else {node for each in nodes for node in each})
     wanted = None if nodes is None else _wanted(parts, nodes)
     found: dict[tuple[int, str], dict[str, EnergySums]] = defaultdict(lambda: defaultdict(EnergySums))
     currency = ""
-    for resolution, slots in slots_of(connection, periods).items():
-        if slots and parts:
+    for resolution, slots in (slots_of(connection, periods) if parts else {}).items():
+        if slots:
             rows, currency_there = _priced(connection, slots, resolution.length_s, read_prices)
             currency = currency or currency_there
             _collect(connection, _EnergyQuery(rows, wanted, resolution), parts, found)
@@ -306,12 +336,6 @@ class _EnergyQuery(NamedTuple):
     slots: Sequence[Mapping[str, object]]
     wanted: Sequence[Mapping[str, object]] | None
     resolution: Resolution
-
-
-def _parts(connection: Connection, nodes: Collection[str] | None) -> SeriesParts:
-    known = select(series.c.number, series.c.node, series.c.way).where(series.c.node != "", series.c.way.in_(WAYS))
-    found = connection.execute(known)
-    return {number: (node, way) for number, node, way in found if nodes is None or node in nodes}
 
 
 def _wanted(parts: SeriesParts, nodes: Sequence[Collection[str]]) -> list[dict[str, object]]:

@@ -17,6 +17,7 @@ from offpeak.ledger.tables import (
     decisions,
     holds,
     intents,
+    job_gpus,
     jobs,
     minutes,
     outcomes,
@@ -103,6 +104,7 @@ RETENTION_RULES = (
     RetentionRule(submissions.c.at_unix_s, RECORD_S, may_go=_is_settled),
     RetentionRule(jobs.c.ended_unix_s, ACCOUNT_S),
     RetentionRule(credits.c.ended_unix_s, ACCOUNT_S),
+    RetentionRule(job_gpus.c.ended_unix_s, ACCOUNT_S),
     RetentionRule(prices.c.from_unix_s, ACCOUNT_S),
     RetentionRule(savings.c.from_unix_s, ACCOUNT_S),
 )

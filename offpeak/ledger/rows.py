@@ -105,6 +105,24 @@ class JobCredit:
 
 
 @dataclass(frozen=True)
+class JobGpus:
+    """The GPU-seconds of a job that ended: allocated, idle for certain, busy for certain; the rest is not known.
+
+    `idle_j` is the energy of its idle GPUs, `idle_cost` what that cost, None if a price is missing.
+    """
+
+    job: str
+    started_unix_s: float
+    ended_unix_s: float
+    allocated_s: float = 0.0
+    idle_s: float = 0.0
+    busy_s: float = 0.0
+    idle_j: float = 0.0
+    idle_cost: float | None = 0.0
+    currency: str = ""
+
+
+@dataclass(frozen=True)
 class SavingRecord:
     """What a `lever` saved in a period: its energy and cost beside those of the `baseline`; None is not known.
 

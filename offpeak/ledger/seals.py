@@ -137,6 +137,7 @@ SEALED_TABLES = (
     _sealed("prices", "from_unix_s", "from_unix_s"),
     _sealed("jobs", "job started_unix_s", "ended_unix_s", personal="user account"),
     _sealed("credits", "job started_unix_s", "ended_unix_s"),
+    _sealed("job_gpus", "job started_unix_s", "ended_unix_s"),
     _sealed("savings", "from_unix_s until_unix_s baseline", "until_unix_s", to_end=True, without="as_of_unix_s"),
     _sealed("trial_days", "trial lever partition from_unix_s", "drawn_unix_s"),
 )

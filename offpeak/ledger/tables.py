@@ -240,6 +240,17 @@ credits = Table(
 Index("credits_by_end", credits.c.ended_unix_s)
 """What the tier of a job that ended has moved: `baseline_unix_s` is the start that it would have had without it."""
 
+job_gpus = Table(
+    "job_gpus",
+    metadata,
+    *(Column(name, kind, primary_key=True) for name, kind in (("job", Text()), ("started_unix_s", Float(53)))),
+    *map(_number, ("ended_unix_s", "allocated_s", "idle_s", "busy_s", "idle_j")),
+    _maybe("idle_cost"),
+    _text("currency"),
+)
+Index("job_gpus_by_end", job_gpus.c.ended_unix_s)
+"""The GPU-seconds of jobs that had GPUs: allocated, idle and busy; of the rest it is not known."""
+
 trial_days = Table(
     "trial_days",
     metadata,
@@ -288,11 +299,5 @@ submissions = Table(
 )
 """Jobs that a broker sends to sites, one row per key, with the site that has the job or is being tried."""
 
-memory = Table(
-    "memory",
-    metadata,
-    Column("name", Text, primary_key=True),
-    _text("text"),
-    _number("at_unix_s"),
-)
+memory = Table("memory", metadata, Column("name", Text, primary_key=True), _text("text"), _number("at_unix_s"))
 """States that a restarted program resumes, as JSON: one text per name."""

@@ -50,7 +50,7 @@ class Hardware:
 
     `bmc_power` is "enclosure" if the BMC reports the power of the whole enclosure. `cap_by` is what caps the power of
     running nodes ("bmc", "cpu" or "gpu"), None for no caps; `cap_curve` names the curve that tells how much that slows
-    their jobs down.
+    their jobs down. A node is up once all its `gpus` answer; 0: they are not counted.
     """
 
     name: str
@@ -68,6 +68,7 @@ class Hardware:
     bmc_power: str = "node"
     cap_by: str | None = None
     cap_curve: str | None = None
+    gpus: int = 0
 
     def sleep_method(self, order: NodeOrder) -> SleepMethod | None:
         """Return the sleep method of the order, None if such nodes have none."""

@@ -63,6 +63,7 @@ class HardwareTable(TomlTable):
     bmc_power: Literal["node", "enclosure"] = "node"
     cap_by: Literal["bmc", "cpu", "gpu"] | None = None
     cap_curve: Name | None = None
+    gpus: Annotated[int, Field(ge=0, le=64)] = 0
     standby: StandbyTable | None = None
     soft_off: SleepMethodTable | None = None
     hard_off: SleepMethodTable | None = None
@@ -170,6 +171,9 @@ class _Reader:
         for key in needed:
             if getattr(table, key) is None:
                 raise self._wrong(f"{place}: has a driver but no {key}", hint=f'add {key} = "..." below [{place}]')
+        if table.gpus and not table.ssh:
+            what = f"{place}: gpus are counted by ssh, and it has none"
+            raise self._wrong(what, hint=f'add ssh = "..." below [{place}], or leave out gpus')
         return Hardware(
             name=name,
             driver=table.driver,
@@ -186,6 +190,7 @@ class _Reader:
             bmc_power=table.bmc_power,
             cap_by=table.cap_by,
             cap_curve=self._cap_curve(table.cap_curve),
+            gpus=table.gpus,
         )
 
     def _cap_curve(self, name: str | None) -> str | None:

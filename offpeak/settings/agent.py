@@ -230,6 +230,12 @@ class HardwareSettings:
         unit="per answer",
         flag="--device-timeout",
     )
+    prometheus: str | None = row(
+        TEXT,
+        "Address of a Prometheus server that scrapes the GPUs of nodes, by the DCGM exporter or the "
+        "nvidia_gpu_exporter; when not set: GPUs are metered by ssh.",
+        example="http://127.0.0.1:9090",
+    )
 
 
 @dataclass(frozen=True)

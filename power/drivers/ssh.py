@@ -63,7 +63,8 @@ async def connect_by_key(
 class NodeProbe:
     """What a node supports. `boot_id` changes with every boot; `wake_on_lan` holds pairs of network card and flags.
 
-    `wake_clock` tells whether the node's clock can wake it.
+    `wake_clock` tells whether the node's clock can wake it. `gpus` is the number of GPUs that answer, None if its
+    offpeak-node is of a release that does not count them.
     """
 
     version: str
@@ -73,6 +74,7 @@ class NodeProbe:
     mem_sleep: tuple[str, ...]
     wake_clock: bool
     wake_on_lan: tuple[tuple[str, str], ...]
+    gpus: int | None = None
 
     def can_stand_by(self, mem_sleep: str) -> bool:
         """Whether kernel and firmware offer that sleep state."""
@@ -103,6 +105,7 @@ def parse_probe(text: str, who: str) -> NodeProbe:
             mem_sleep=tuple(term.strip("[]") for term in reply["mem_sleep"].split()),
             wake_clock=reply["wake_clock"] == "yes",
             wake_on_lan=tuple(_parse_card(term) for term in reply["wake_on_lan"].split()),
+            gpus=int(reply["gpus"]) if "gpus" in reply else None,
         )
     except (KeyError, ValueError):
         raise unexpected_answer(who, text) from None

@@ -70,7 +70,8 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class ObservedState:
-    """The result of the latest poll. `known` is the last stable state, `by` is what caused it.
+    """The result of the latest poll. `known` is the last stable state, `by` is what caused it. `problem` is why the
+    state is unknown, or why a node that answers is not up.
 
     `at_s` and `unknown_since_s` are monotonic. `silent_in_row` counts the latest polls that match nothing but standby.
     """
@@ -85,6 +86,11 @@ class ObservedState:
     unknown_since_s: float | None = None
     watts: float | None = None
     silent_in_row: int = 0
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether the node answers and lacks a GPU, so that it is not up."""
+        return self.state is NodeState.BOOTING and bool(self.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +167,8 @@ def is_goal(order: NodeOrder, state: NodeState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NodeObservation:
-    """One poll of a node: the BMC's reply, and for a node that may be in standby, the reply by ssh and its power [W].
+    """One poll of a node: the BMC's reply, and for a node that may be in standby or comes up, the reply by ssh, its
+    power [W], and how many of its GPUs answer.
 
     None stands for a source that was not polled or did not reply.
     """
@@ -169,6 +176,7 @@ class NodeObservation:
     bmc: PowerObservation
     answers: bool | None = None
     watts: float | None = None
+    gpus: int | None = None
 
     @property
     def power(self) -> PowerState:

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from power.drivers.ssh import NodeSsh
 
 
+Evidence = tuple[bool | None, float | None, int | None]
+NO_EVIDENCE: Evidence = (None, None, None)
+
+
 @dataclass(frozen=True)
 class NodePoller:
     """The machines by name, the driver of each, and the other sources that show whether a node is up or in standby."""
@@ -48,9 +52,10 @@ class NodePoller:
     ssh: Mapping[str, "NodeSsh"] = field(default_factory=dict)
     meters: Mapping[str, Meter] = field(default_factory=dict)
 
-    async def evidence(self, node: str) -> tuple[bool | None, float | None]:
-        """Return whether the node answers by ssh, and its power [W]; None for each that is unknown."""
-        return await _ask_node(self.ssh.get(node)), await _read_power(self.meters.get(node))
+    async def evidence(self, node: str) -> "Evidence":
+        """Return whether the node answers by ssh, its power [W], and how many GPUs answer; None: it is unknown."""
+        answers, gpus = await _ask_node(self.ssh.get(node))
+        return answers, await _read_power(self.meters.get(node)), gpus
 
 
 def make_poller(machines: Iterable[InventoryNode], wire: Transport) -> NodePoller:
@@ -75,17 +80,16 @@ def _connect_ssh(reached: Mapping[str, InventoryNode], wire: Transport) -> dict[
     return {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()}
 
 
-async def _ask_node(ssh: "NodeSsh | None") -> bool | None:
+async def _ask_node(ssh: "NodeSsh | None") -> tuple[bool | None, int | None]:
     if ssh is None:
-        return None
+        return None, None
     try:
-        await ssh.probe()
+        return True, (await ssh.probe()).gpus
     except NoAnswer:
-        return False
+        return False, None
     except DeviceError:
         # The node replied: it refused the key, or its reply cannot be parsed.
-        return None
-    return True
+        return None, None
 
 
 async def _read_power(meter: Meter | None) -> float | None:
@@ -160,7 +164,7 @@ async def poll_nodes(
     answers = poll_drivers(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)
     calls = _collect_evidence({node: poller.evidence(node) for node in doubtful}, timeout_s)
     power_states, evidence = await asyncio.gather(answers, calls)
-    return {node: NodeObservation(state, *evidence.get(node, (None, None))) for node, state in power_states.items()}
+    return {node: NodeObservation(state, *evidence.get(node, NO_EVIDENCE)) for node, state in power_states.items()}
 
 
 def ledger_fields(record: NodeRecord | None) -> tuple[object, ...]:
@@ -207,12 +211,10 @@ class _OrderRound:
         self._context.publish(NodeRecords(dict(self.nodes), self._times))
 
 
-async def _collect_evidence(
-    calls: Mapping[str, Awaitable[tuple[bool | None, float | None]]], timeout_s: float
-) -> dict[str, tuple[bool | None, float | None]]:
+async def _collect_evidence(calls: Mapping[str, Awaitable[Evidence]], timeout_s: float) -> dict[str, Evidence]:
     found = {}
     async for node, evidence in iterate_completed(calls, timeout_s=timeout_s):
-        found[node] = evidence if isinstance(evidence, tuple) else (None, None)
+        found[node] = evidence if isinstance(evidence, tuple) else NO_EVIDENCE
     return found
 
 

@@ -135,7 +135,11 @@ def hand_over(record: NodeRecord, reason: str, hint: str, now: Instant) -> NodeR
 
 def record_hang(record: NodeRecord, reason: str, now: Instant) -> NodeRecord:
     """Return the record of a node that has power and does not come up: no order would help."""
-    fault = Fault(NOT_UP, f"it has power, but {reason}", _console_hint(record), False, now.unix_s)
+    hint, missing = _console_hint(record), record.observed.problem
+    if missing:
+        reason = f"{missing}, and {reason}"
+        hint = f"see nvidia-smi and dmesg there; `offpeak node {record.node} wake` takes the node as it is"
+    fault = Fault(NOT_UP, f"it has power, but {reason}", hint, False, now.unix_s)
     return replace(record, fault=fault, attempts=replace(record.attempts, pending=None, step=0, failure=reason))
 
 
@@ -352,10 +356,13 @@ def order_timeout_s(pending: PendingOrder, context: NodeContext) -> float:
 
 def _record_timeout(record: NodeRecord, pending: PendingOrder, now: Instant, context: NodeContext) -> NodeRecord:
     desired, observed = record.desired, record.observed
+    reason = f"{pending.order} was not followed within {now.monotonic_s - pending.sent_s:.0f} s"
+    if pending.order is NodeOrder.ON and observed.is_incomplete:
+        # The scheduler may count it as up by now, and then nothing is desired of it any more.
+        return record_hang(record, reason, now)
     if desired is None or (desired.order is NodeOrder.ON) is not (pending.order is NodeOrder.ON):
         # The order belonged to an earlier desired state: nothing has failed.
         return replace(record, attempts=replace(record.attempts, pending=None, step=0))
-    reason = f"{pending.order} was not followed within {now.monotonic_s - pending.sent_s:.0f} s"
     if observed.state is NodeState.UNKNOWN:
         return record_failure(record, f"{reason}; {observed.problem}", now, context, ours=True)
     if pending.order is NodeOrder.ON and observed.state is NodeState.BOOTING:

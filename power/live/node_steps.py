@@ -101,7 +101,7 @@ def choose_next_step(
         return _choose_for_counted_down(node, record, sleeps, to_sleep=to_sleep, withdrawn=withdrawn)
     if node.closed:
         return _choose_for_closed(node, record, sleeps, now, to_sleep=to_sleep, withdrawn=withdrawn)
-    if withdrawn and record.observed.state is NodeState.ON:
+    if withdrawn and (record.observed.state is NodeState.ON or record.observed.is_incomplete):
         return NodeStep(change=NodeChange.WITHDRAW, why=withdrawn)
     return _choose_for_open(node, record, to_sleep=to_sleep)
 
@@ -294,7 +294,7 @@ def _is_unusable(node: Node, record: NodeRecord | None, now: Instant) -> bool:
     """Whether jobs of the pool cannot use the node."""
     if node.use is NodeUse.UNKNOWN or node.reserved or (node.closed and not node.closed_by_us):
         return True
-    if record is not None and is_held(record, now):
+    if record is not None and (is_held(record, now) or (record.fault and record.observed.is_incomplete)):
         return True
     if node.power is not PowerState.ON or node.closed:
         return node.failed and not node.closed

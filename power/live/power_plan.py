@@ -99,6 +99,13 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
     wake = {name: why for plan in plans for name, why in plan.wake.items()}
     withdrawn = {name: why for plan in plans for name, why in plan.withdrawn.items()}
     known = dict(memory.nodes)
+    # Once the fault is reported, the node is left as it is: an admin may have opened it.
+    withdrawn |= {
+        name: node.record.observed.problem
+        for name, node in nodes.items()
+        if node.record and node.record.observed.is_incomplete and not node.record.fault
+        if known[name].rest_until_s <= snapshot.now_s
+    }
     desired_states: dict[str, DesiredState | None] = {}
     changes, decisions = [], []
     for name, node in nodes.items():

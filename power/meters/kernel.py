@@ -36,9 +36,6 @@ def parse_counter(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else None
 
 
-NVIDIA_GPU = "nvidia GPU "
-"""The parts of NVIDIA's GPUs begin so. The power of one may be far above that of a minute ago, or 0 for days."""
-
 MAX_PACKAGE_POWER_W = 1000.0
 """A counter that would wrap faster than at this power was reset, or wrapped more than once."""
 

@@ -17,7 +17,8 @@ class Reading:
 
     `way` is the method of reading ("snmp", "dcmi", "redfish", "rapl"), `part` the part of the meter ("total", "phase
     1", "outlet 7", "package-0"), `node` the node that the part feeds, if it is one. `energy_j` is a counter and may be
-    reset at any time. `resolution_w` is the step of the power figure.
+    reset at any time. `resolution_w` is the step of the power figure. The power holds for `holds_s` where
+    the meter knows that better than its reader.
     """
 
     meter: str
@@ -29,6 +30,7 @@ class Reading:
     node: str | None = None
     resolution_w: float = 1.0
     why: str = ""
+    holds_s: float = 0.0
 
 
 class Meter(Protocol):

@@ -98,4 +98,14 @@ def site_meters(settings: Settings, inventory: Inventory, nodes: str | None, wir
     chosen = inventory.chosen(expand(nodes)) if nodes else inventory.machines
     pdus = pdus_feeding(inventory, [node.node for node in chosen]) if nodes else inventory.pdus
     own = () if nodes else (*own_meters(), *slurm_meters(settings))
-    return (*device_meters(chosen, pdus, wire), *own)
+    return (*device_meters(chosen, pdus, wire), *gpu_meters(settings, chosen, wire), *own)
+
+
+def gpu_meters(settings: Settings, machines: Iterable[InventoryNode], wire: Transport) -> tuple[Meter, ...]:
+    """Return the Prometheus server that knows the GPUs of these nodes, if the settings name one."""
+    url, names = settings.hardware.prometheus, frozenset(machine.node for machine in machines)
+    if not url or not names:
+        return ()
+    from power.meters.gpu import PrometheusMeter
+
+    return (PrometheusMeter(url, names, timeout_s=wire.timeout_s),)

@@ -1,4 +1,4 @@
-"""A node's own RAPL counters and hwmon sensors, read through its offpeak-node by ssh."""
+"""A node's own RAPL counters, hwmon sensors and GPUs, read through its offpeak-node by ssh."""
 
 import time
 from collections.abc import Callable
@@ -8,6 +8,7 @@ from offpeak.errors import NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.logins import Logins
 from power.drivers.ssh import NodeSsh, unexpected_answer
+from power.meters.gpu import MOST_PERCENT, MOST_W, GpuSample, gpu_readings, parse_gpu_number
 from power.meters.kernel import (
     HwmonSensor,
     RaplSample,
@@ -26,6 +27,7 @@ class NodeMeters:
 
     rapl: RaplSample
     sensors: tuple[HwmonSensor, ...]
+    gpus: tuple[GpuSample, ...] = ()
 
 
 def parse_meters(text: str, node: str) -> NodeMeters:
@@ -36,7 +38,12 @@ def parse_meters(text: str, node: str) -> NodeMeters:
         _, boot_id, uptime_s = clock
         zones = tuple(_parse_zone(row) for row in rows if row[0] == "rapl")
         return NodeMeters(
-            RaplSample(zones, float(uptime_s), boot_id), tuple(_parse_sensor(row) for row in rows if row[0] == "hwmon")
+            RaplSample(zones, float(uptime_s), boot_id),
+            tuple(_parse_sensor(row) for row in rows if row[0] == "hwmon"),
+            tuple(
+                GpuSample(index, parse_gpu_number(draw, MOST_W), parse_gpu_number(use, MOST_PERCENT))
+                for _, index, draw, use in (row for row in rows if row[0] == "gpu")
+            ),
         )
     except ValueError:
         raise unexpected_answer(node, text) from None
@@ -66,15 +73,20 @@ class SshMeter:
         self._before: RaplSample | None = None
 
     async def read(self) -> tuple[Reading, ...]:
-        """Return the readings by "rapl" and "hwmon". Raises NotSupported if there are none."""
+        """Return the readings by "rapl", "hwmon" and "gpu". Raises NotSupported if there are none."""
         meters, at_unix_s = parse_meters(await self._node.meters(), self.name), self._now()
-        if not additive_zones(meters.rapl.zones) and not meters.sensors:
+        if not additive_zones(meters.rapl.zones) and not meters.sensors and not meters.gpus:
             hint = "measure it at its BMC or its PDU"
-            raise NotSupported(f"{self.name}: has neither RAPL counters nor power sensors", hint=hint)
+            raise NotSupported(f"{self.name}: has neither RAPL counters nor power sensors nor GPUs", hint=hint)
         before, self._before = self._before, meters.rapl
         return (
             *rapl_readings(self.name, meters.rapl, before, at_unix_s=at_unix_s),
             *hwmon_readings(self.name, meters.sensors, at_unix_s=at_unix_s),
+            *(
+                reading
+                for gpu in meters.gpus
+                for reading in gpu_readings(self.name, gpu, meter=self.name, at_unix_s=at_unix_s)
+            ),
         )
 
     async def close(self) -> None:

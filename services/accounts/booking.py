@@ -10,7 +10,7 @@ from offpeak.errors import BadInput, BadLedger
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_marks
-from offpeak.ledger.rows import JobCredit
+from offpeak.ledger.rows import JobCredit, JobGpus
 from plugin.scheduler.port import SchedulerView
 from services.accounts.credits import CreditRates, make_credits
 from services.accounts.ended_jobs import (
@@ -27,7 +27,7 @@ from services.accounts.ended_jobs import (
 )
 from services.accounts.job_draws import JobDraw, NodeKind
 from services.accounts.job_forecasts import JobPowers, RunTimes
-from services.accounts.job_use import BookedJob, measure_jobs, model_job
+from services.accounts.job_use import BookedJob, measure_job_gpus, measure_jobs, model_job
 
 
 def book_jobs(
@@ -97,10 +97,11 @@ async def account_round(
     last = before.ran if before else None
     ran = after_view(last, view)
     now = jobs_to_book(ran, settle_s=accounts.settle_s)
-    booked, credits = await asyncio.to_thread(_book, accounts, now, view, kinds)
+    booked, credits, gpus = await asyncio.to_thread(_book, accounts, now, view, kinds)
     # First the jobs, then that they are booked: the ledger writes in this order, so no kill in between loses one.
     accounts.ledger.write_jobs([job.use for job in booked])
     accounts.ledger.write_credits(credits)
+    accounts.ledger.write_job_gpus(gpus)
     ran = after_booking(ran, now)
     kept = before.kept if before else None
     if is_worth_saving(kept, ran):
@@ -111,9 +112,9 @@ async def account_round(
 
 def _book(
     accounts: Accounts, now: tuple[EndedJob, ...], view: SchedulerView, kinds: Mapping[str, NodeKind]
-) -> tuple[tuple[BookedJob, ...], list[JobCredit]]:
+) -> tuple[tuple[BookedJob, ...], list[JobCredit], list[JobGpus]]:
     if not now:
-        return (), []
+        return (), [], []
     expected = accounts.powers.of([job.job for job in now], kinds, at_s=view.at_s)
     cpus = {node.name: node.cpus for node in view.nodes}
     booked = book_jobs(accounts.ledger.settings.url, now, cpus, expected)
@@ -122,4 +123,6 @@ def _book(
     arrays = {ended.job.job_id: ended.job.array_id for ended in now}
     with open_ledger(accounts.ledger.settings.url) as connection:
         uses, marks = [job.use for job in booked], read_marks(connection)
-        return booked, make_credits(connection, uses, marks, arrays=arrays, rates=accounts.rates)
+        credits = make_credits(connection, uses, marks, arrays=arrays, rates=accounts.rates)
+        node_gpus = {node.name: sum(count for _, count in node.gpus) for node in view.nodes if node.gpus}
+        return booked, credits, measure_job_gpus(connection, now, node_gpus)

@@ -5,20 +5,16 @@ difference is each job's own part of what waiting saved; savings of sleeping nod
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, func, or_, select
+from sqlalchemy import Connection, or_, select
 
-from offpeak.errors import BadInput
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.prices import MeanPrice, mean_prices
-from offpeak.ledger.tables import credits, jobs, quarters, series
-from offpeak.machines.node_sets import expand
+from offpeak.ledger.tables import credits, job_gpus, jobs
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.time_range import TimeRange
-from power.meters.kernel import NVIDIA_GPU
 from services.accounts.job_use import PRICED
 
 MOST_JOBS = 1000
@@ -29,8 +25,9 @@ MOST_JOBS = 1000
 class JobBill:
     """The bill of an ended job; `at_submission_cost` and the submission are None where they are not known.
 
-    The last fields are what its `tier` has moved from its start at `baseline_unix_s`, "" and None if it moved nothing,
-    and the energy of its nodes' GPUs while no program used them, None if not metered or if many jobs are asked for.
+    Then follows what its `tier` has moved from its start at `baseline_unix_s`, "" and None if it moved nothing. The
+    last fields are the GPU-seconds of its allocation, those that were idle and those that were busy for certain, and
+    the energy and cost of the idle ones; None if it had no GPU, or if that is not known.
     """
 
     job: str
@@ -51,7 +48,11 @@ class JobBill:
     shifted_j: float | None = None
     tier_saved: float | None = None
     credit: float | None = None
-    unused_gpu_j: float | None = None
+    gpu_s: float | None = None
+    gpu_idle_s: float | None = None
+    gpu_busy_s: float | None = None
+    gpu_idle_j: float | None = None
+    gpu_idle_cost: float | None = None
 
     @property
     def saved(self) -> float | None:
@@ -80,8 +81,12 @@ def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:
     """Return the bills of the jobs, the latest first. Raises BadInput if prices are in two currencies."""
     ended = (jobs.c.ended_unix_s >= query.span.from_unix_s) & (jobs.c.ended_unix_s < query.span.until_unix_s)
     same = (credits.c.job == jobs.c.job) & (credits.c.started_unix_s == jobs.c.started_unix_s)
-    moved = (credits.c.tier, credits.c.baseline_unix_s, credits.c.shifted_j, credits.c.saved, credits.c.credit)
-    found = select(jobs, *moved).outerjoin(credits, same).where(ended)
+    saved = credits.c.saved.label("tier_saved")
+    moved = (credits.c.tier, credits.c.baseline_unix_s, credits.c.shifted_j, saved, credits.c.credit)
+    of_job = (job_gpus.c.job == jobs.c.job) & (job_gpus.c.started_unix_s == jobs.c.started_unix_s)
+    named = {"gpu_s": "allocated_s"} | {f"gpu_{name}": name for name in ("idle_s", "busy_s", "idle_j", "idle_cost")}
+    gpus = (job_gpus.c[column].label(name) for name, column in named.items())
+    found = select(jobs, *moved, *gpus).outerjoin(credits, same).outerjoin(job_gpus, of_job).where(ended)
     if query.user is not None:
         found = found.where(jobs.c.user == query.user)
     if query.job is not None:
@@ -102,27 +107,7 @@ def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:
         (row.job, row.started_unix_s): _difference(row.energy_j, before, after)
         for row, before, after in zip(timed, at_submission, as_it_ran, strict=True)
     }
-    bills = (_bill(row, changes.get((row.job, row.started_unix_s))) for row in rows)
-    if query.job is None:
-        return tuple(bills)
-    return tuple(replace(bill, unused_gpu_j=_unused_gpu_j(connection, bill)) for bill in bills)
-
-
-UNUSED_GPUS = f"{NVIDIA_GPU}% unused"
-"""The parts of meters that draw what a GPU draws while no program uses it."""
-
-
-def _unused_gpu_j(connection: Connection, bill: JobBill) -> float | None:
-    """Return that energy in the whole quarter-hours of the job on all its nodes, None if it was not metered."""
-    try:
-        nodes = expand(bill.nodes)
-    except BadInput:
-        return None
-    at = quarters.c.at_unix_s
-    inside = (at >= bill.started_unix_s) & (at + QUARTER_S <= bill.ended_unix_s) & (quarters.c.covered_s > 0)
-    gpus = series.c.part.like(UNUSED_GPUS) & series.c.node.in_(nodes)
-    query = select(func.sum(quarters.c.energy_j)).select_from(quarters.join(series)).where(inside & gpus)
-    return connection.execute(query).scalar()
+    return tuple(_bill(row, changes.get((row.job, row.started_unix_s))) for row in rows)
 
 
 def _difference(energy_j: float | None, before: MeanPrice, after: MeanPrice) -> float | None:
@@ -134,27 +119,13 @@ def _difference(energy_j: float | None, before: MeanPrice, after: MeanPrice) -> 
     return energy_j * (before.price_per_mwh - after.price_per_mwh) / J_PER_MWH
 
 
+FIELDS = frozenset(field.name for field in fields(JobBill))
+
+
 def _bill(row: Any, difference: float | None) -> JobBill:
-    return JobBill(
-        job=row.job,
-        user=row.user,
-        account=row.account,
-        partition=row.partition,
-        nodes=row.nodes,
-        submitted_unix_s=row.submitted_unix_s,
-        started_unix_s=row.started_unix_s,
-        ended_unix_s=row.ended_unix_s,
-        energy_j=row.energy_j,
-        cost=row.cost,
-        currency=row.currency,
-        at_submission_cost=None if row.cost is None or difference is None else row.cost + difference,
-        basis=row.basis,
-        tier=row.tier or "",
-        baseline_unix_s=row.baseline_unix_s,
-        shifted_j=row.shifted_j,
-        tier_saved=row.saved,
-        credit=row.credit,
-    )
+    known = {name: value for name, value in row._mapping.items() if name in FIELDS}
+    before = None if row.cost is None or difference is None else row.cost + difference
+    return JobBill(**{**known, "tier": row.tier or "", "at_submission_cost": before})
 
 
 def bills_json(bills: Sequence[JobBill]) -> list[dict[str, Any]]:

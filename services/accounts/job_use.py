@@ -1,14 +1,20 @@
-"""The energy of a job and its cost: measured on its nodes, by its share of them, and modelled for the rest."""
+"""The energy of a job and its cost: measured on its nodes, by its share of them, and modelled for the rest.
+
+A job's GPUs are idle, busy, or not known to be either. Meters know the GPUs of a node, and not which of them a job has
+that shares the node. Of such a job's GPU-seconds those are idle for certain that the other GPUs cannot account for:
+with two of four GPUs, of which three are idle all the time, one is.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from offpeak.ledger.energy_use import EnergyUse
-from offpeak.ledger.node_energy import spans_energy
-from offpeak.ledger.prices import MeanPrice, mean_prices
-from offpeak.ledger.rows import JobUse
+from offpeak.errors import BadInput
+from offpeak.ledger.energy_use import EnergySums, EnergyUse, UsePeriod
+from offpeak.ledger.node_energy import gpu_parts, spans_energy, sum_energy
+from offpeak.ledger.prices import MeanPrice, mean_prices, slot_intensities
+from offpeak.ledger.rows import JobGpus, JobUse
 from offpeak.machines.node_sets import expand
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.time_range import TimeRange
@@ -148,4 +154,61 @@ def job_row(
         limit_s=None if job.limit_s is None else float(job.limit_s),
         node_count=job.nodes,
         cpus=job.cpus,
+    )
+
+
+def measure_job_gpus(connection: Connection, ended: Sequence[EndedJob], node_gpus: Mapping[str, int]) -> list[JobGpus]:
+    """Return the GPU-seconds of the jobs that had GPUs; `node_gpus` are the GPUs of nodes as the scheduler knows them.
+
+    A job whose request is not known, and that shares its nodes, is left out. If prices of that time are in two
+    currencies, no cost is known.
+    """
+    held = [(each.job, _gpus_held(each.job, node_gpus)) for each in ended if _node_s(each.job) > 0]
+    held = [(job, its) for job, its in held if its]
+    spans = [UsePeriod("", float(job.start_s or 0), float(job.end_s or 0)) for job, _ in held]
+    if not held:
+        return []
+    nodes = [its.keys() for _, its in held]
+    try:
+        found, currency = sum_energy(connection, spans, nodes, read_parts=gpu_parts)
+    except BadInput:
+        found, currency = sum_energy(connection, spans, nodes, read_parts=gpu_parts, read_prices=slot_intensities)
+    rows = []
+    for number, (job, its) in enumerate(held):
+        row = JobGpus(job.job_id, spans[number].from_unix_s, spans[number].until_unix_s, currency=currency)
+        for node, gpus in its.items():
+            row = _with_node(row, found.get((number, node), {}), gpus, node_gpus.get(node, 0))
+        rows.append(row if row.idle_s + row.busy_s else replace(row, idle_cost=None))
+    return rows
+
+
+def _gpus_held(job: Job, node_gpus: Mapping[str, int]) -> dict[str, float]:
+    """Return the GPUs that the job has of each of its nodes; all of a node that it does not share."""
+    try:
+        names = expand(job.hosts)
+    except BadInput:
+        return {}
+    each = job.request.gpus / len(names) if job.request and names else 0.0
+    choose = max if job.whole_nodes else min
+    held = {name: choose(each, node_gpus.get(name) or each) for name in names}
+    return {name: gpus for name, gpus in held.items() if gpus}
+
+
+def _with_node(row: JobGpus, measured: Mapping[str, EnergySums], gpus: float, node_gpus: int) -> JobGpus:
+    """Return the row with the job's GPUs of one more node, by the meter that covers most of the time."""
+    length_s, none = row.ended_unix_s - row.started_unix_s, EnergySums()
+    meters = {way.partition(" ")[2] for way in measured}
+    pairs = [(measured.get(f"idle {meter}", none), measured.get(f"busy {meter}", none)) for meter in sorted(meters)]
+    idle, busy = max(pairs, key=lambda pair: pair[0].covered_s + pair[1].covered_s, default=(none, none))
+    others_s = (max(node_gpus, len(idle.series), len(busy.series), gpus) - gpus) * length_s
+    idle_s, busy_s = (min(max(each.covered_s - others_s, 0.0), gpus * length_s) for each in (idle, busy))
+    share = idle_s / idle.covered_s if idle_s else 0.0
+    has_cost = not share or (row.currency and idle.unpriced_j <= (1 - PRICED) * idle.energy_j)
+    return replace(
+        row,
+        allocated_s=row.allocated_s + gpus * length_s,
+        idle_s=row.idle_s + idle_s,
+        busy_s=row.busy_s + busy_s,
+        idle_j=row.idle_j + share * idle.energy_j,
+        idle_cost=row.idle_cost + share * idle.cost if has_cost and row.idle_cost is not None else None,
     )

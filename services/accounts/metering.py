@@ -1,10 +1,10 @@
 """One round over all meters of a site: readings, their rows of the ledger, and lines for the log.
 
-A value holds until the next one, at most `longest_hold_s`; a value of RAPL is the mean since the previous reading. A
-longer time is a gap, a row without a value and with the reason. If the clock goes back, that part starts again. A meter
-that does not answer is read less and less often, because a dead BMC must not cost its time-out in every round. Refused
-readings are gaps. Once in a quarter-hour the meters of a node are compared: outlets with BMCs and processors, and
-counters with watts.
+A value holds until the next one, at most `longest_hold_s` or what the reading says; a value of RAPL is the mean since
+the previous reading. A longer time is a gap, a row without a value and with the reason. If the clock goes back, that
+part starts again. A meter that does not answer is read less and less often, because a dead BMC must not cost its
+time-out in every round. Refused readings are gaps. Once in a quarter-hour the meters of a node are compared: outlets
+with BMCs and processors, and counters with watts.
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
 
-from offpeak.ledger.energy_use import WAYS
+from offpeak.ledger.energy_use import GPU, WAYS
 from offpeak.ledger.rows import MeterReading
 from offpeak.machines.inventory import BMC_WAYS, Enclosure
 from power.drivers.poll import ReportedProblem, limit_repeats
@@ -28,7 +28,6 @@ from power.meters.energy import (
     find_contradictions,
     part_of,
 )
-from power.meters.kernel import NVIDIA_GPU
 from power.meters.plausibility import DrawBound, PartHistory, check_reading, find_enclosure_bound
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 
@@ -130,7 +129,7 @@ def _between(before: Reading, reading: Reading, longest_hold_s: float) -> Iterat
     if holds.power_w is None:
         yield _row(reading, from_s, until_s, None, holds.why or "no value")
         return
-    held_until_s = until_s if holds is reading else min(until_s, from_s + longest_hold_s)
+    held_until_s = until_s if holds is reading else min(until_s, from_s + max(longest_hold_s, holds.holds_s))
     yield _row(reading, from_s, held_until_s, holds.power_w)
     if held_until_s < until_s:
         why = reading.why or f"not read for {until_s - from_s:.0f} s"
@@ -198,7 +197,8 @@ def check_readings(
     for result in taken:
         readings = list[Reading]()
         for reading in result.readings:
-            if reading.part.startswith(NVIDIA_GPU):
+            # The power of a GPU may be far above that of a minute ago, or the same for days.
+            if reading.way == GPU:
                 readings.append(reading)
                 continue
             part = part_of(reading)
@@ -285,12 +285,7 @@ async def read_all_meters(
 
 
 def after_round(
-    before: Metering,
-    taken: Sequence[MeterResult],
-    *,
-    pace: Pace,
-    now: Instant,
-    site: MeteredSite = MeteredSite(),
+    before: Metering, taken: Sequence[MeterResult], *, pace: Pace, now: Instant, site: MeteredSite = MeteredSite()
 ) -> MeterRound:
     """Return the result of a round with these readings."""
     before, taken, confirmed = check_readings(before, taken, site)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from offpeak.ledger.energy_use import EnergyUse
-from offpeak.ledger.job_costs import AccountUse, account_uses
+from offpeak.ledger.job_costs import AccountUse, GpuUse, account_uses, gpu_uses
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import savings_in
@@ -34,7 +34,7 @@ class MonthAccount:
 
     `shadow` is what shadow mode would have saved, `trials` what days on and off have measured. `assumed_price_share` is
     the part of the priced time whose price is that of an assumed tariff. `demand` are the demand charges of the
-    tariff, with the month's part of each.
+    tariff, with the month's part of each. `gpus` are the GPUs of jobs by account and user.
     """
 
     accounts: tuple[AccountUse, ...]
@@ -45,6 +45,7 @@ class MonthAccount:
     trials: tuple[TrialResult, ...]
     assumed_price_share: float
     demand: tuple[DemandSaving, ...] = ()
+    gpus: tuple[GpuUse, ...] = ()
 
 
 def make_month_account(
@@ -60,6 +61,7 @@ def make_month_account(
         trials=tuple(result for result in trial_results(connection) if result.at_unix_s >= span.from_unix_s),
         assumed_price_share=assumed_share(connection, span),
         demand=read_demand(connection, span, tariff) if tariff else (),
+        gpus=tuple(gpu_uses(connection, span)),
     )
 
 

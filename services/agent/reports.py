@@ -30,14 +30,7 @@ from predictors.feeds.port import Window, clip_series
 from services.agent.agent import SiteAgent
 from services.agent.queue_loop import queue_rules
 from services.agent.site_context import PartitionModes
-from services.agent.status import (
-    NO_SCHEDULER,
-    JobStatus,
-    NodeCounts,
-    NodeStatus,
-    StatusReply,
-    StatusSnapshot,
-)
+from services.agent.status import NO_SCHEDULER, JobStatus, NodeCounts, NodeStatus, StatusReply, StatusSnapshot
 from services.agent.wait_forecast import partition_terms
 
 SHOWN = frozenset({JobState.PENDING, JobState.HELD, JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED})
@@ -240,7 +233,7 @@ def node_status(
         idle_watts=None if node_class is None else node_class.idle_w,
         since_unix_s=observed.since_unix_s,
         by=observed.by,
-        why="; ".join(filter(None, (observed.problem if observed.state is NodeState.UNKNOWN else "", row.why))),
+        why="; ".join(filter(None, (observed.problem, row.why))),
         held=record.hold is not None and record.hold.lasts(now.unix_s),
         **place._asdict(),
     )

@@ -11,6 +11,7 @@ from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
 from plugin.scheduler.node import SchedulerState
 from power.drivers.port import PowerObservation, confirm_at_once
+from power.drivers.ssh import NodeProbe
 from power.lifecycle.sweep import NodePoller
 from power.meters.port import Reading
 
@@ -136,9 +137,10 @@ class ModelSsh:
 
     node: ModelNode
 
-    async def probe(self) -> None:
+    async def probe(self) -> NodeProbe:
         if self.node.state != "on":
             raise NoAnswer(f"{self.node.name}: no answer to probe")
+        return NodeProbe("1", "boot", 1.0, (), (), wake_clock=False, wake_on_lan=())
 
 
 @dataclass

@@ -83,10 +83,11 @@ class Walk:
         self.unix_s += seconds
         return self.happens(TimePassed())
 
-    def seen(self, power: str, *, answers: bool | None = None, watts: float | None = None) -> "Walk":
-        return self.happens(NodeObservation(PowerObservation(PowerState(power), self.unix_s), answers, watts)).happens(
-            TimePassed()
-        )
+    def seen(
+        self, power: str, *, answers: bool | None = None, watts: float | None = None, gpus: int | None = None
+    ) -> "Walk":
+        bmc = PowerObservation(PowerState(power), self.unix_s)
+        return self.happens(NodeObservation(bmc, answers, watts, gpus)).happens(TimePassed())
 
     def unseen(self, error: DeviceError | None = None) -> "Walk":
         error = error or NoAnswer("n1: no answer")

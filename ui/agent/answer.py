@@ -26,7 +26,7 @@ from services.agent.status import (
     fetch_status,
     status_json,
 )
-from ui.ledger.text import print_table, rows_json, with_times
+from ui.ledger.text import print_table, rows_json, text_table, with_times
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 SCHEDULER_PATIENCE_S = 180.0
@@ -117,17 +117,17 @@ def _own_policy_text(reply: StatusReply) -> str:
 
 def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> Table:
     """Return a table with a row for each job, in the given order."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in QUEUE_COLUMNS:
-        table.add_column(header, justify="right" if header in RIGHT_ALIGNED else "left")
+    rows = []
     for job in jobs:
         watts = "" if job.watts_per_node is None else f"{job.watts_per_node:,.0f}"
         times = [clock.text(each) if each else "" for each in (job.would_start_unix_s, job.latest_start_unix_s)]
         place = "" if job.place is None else f"{job.place}/{job.of}"
         moved = "opted out" if job.opted_out else job.moved
-        cells = (job.job_id, job.user, job.partition, str(job.nodes), job.state, place, moved, watts, *times, job.why)
-        table.add_row(*map(printable, cells))
-    return table
+        rows.append(
+            (job.job_id, job.user, job.partition, str(job.nodes), job.state, place, moved, watts, *times, job.why)
+        )
+    texts = [at for at, header in enumerate(QUEUE_COLUMNS) if header not in RIGHT_ALIGNED]
+    return text_table(QUEUE_COLUMNS, rows, texts=texts)
 
 
 def counts_text(counts: Sequence[tuple[str, int]]) -> str:

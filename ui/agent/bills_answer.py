@@ -9,9 +9,9 @@ from datetime import tzinfo
 import typer
 from rich.table import Table
 
-from offpeak.display import NOT_KNOWN, amount_text, clock_text, energy_text, minute_text, money_text
+from offpeak.display import NOT_KNOWN, amount_text, clock_text, energy_text, idle_hours_text, minute_text, money_text
 from offpeak.errors import BadInput
-from offpeak.model.constants import J_PER_KWH
+from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.time_range import parse_range
 from offpeak.process import user_name
 from offpeak.settings.table import Settings
@@ -19,23 +19,14 @@ from offpeak.text import counted, printable
 from predictors.feeds.markets import site_zone
 from services.accounts.job_bills import MOST_JOBS, BillQuery, JobBill, read_job_bills
 from services.agent.status import AgentSilent, fetch_bills
-from ui.ledger.text import print_nothing, print_table, rows_json, with_times
+from ui.ledger.text import print_nothing, print_table, rows_json, text_table, with_times
 
 COLUMNS = (
-    "job",
-    "user",
-    "account",
-    "nodes",
-    "ended",
-    "ran",
-    "waited",
-    "energy kWh",
-    "cost",
-    "less than at submission",
-    "tier",
-    "credit",
+    *("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost"),
+    *("less than at submission", "tier", "credit"),
 )
-RIGHT = COLUMNS[5:]
+GPU_COLUMNS = ("GPU h", "idle GPU h", "cost of idle GPUs")
+"""Shown if one of the jobs had a GPU."""
 
 
 def print_bills(settings: Settings, times: tuple[str | None, str | None], *, mine: bool, as_json: bool) -> None:
@@ -91,13 +82,19 @@ def bill_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
 
 
 def _gpu_lines(bill: JobBill) -> tuple[str, ...]:
-    """Return the energy of GPUs that the job had and did not use, at the mean price of its energy."""
-    unused_j = bill.unused_gpu_j
-    if not unused_j:
-        return ()
-    cost = None if bill.cost is None or not bill.energy_j else bill.cost * unused_j / bill.energy_j
-    unused = f"{energy_text(unused_j / J_PER_KWH)}, {money_text(cost, bill.currency)}"
-    return (f"GPUs       {unused} while no program used a GPU of {printable(bill.nodes)}",)
+    hours, idle, cost = _gpu_cells(bill)
+    energy = (
+        "" if bill.gpu_idle_j is None or idle == NOT_KNOWN else f": {energy_text(bill.gpu_idle_j / J_PER_KWH)}, {cost}"
+    )
+    return (f"GPUs       idle {idle} of {hours} GPU-hours{energy}",) if hours else ()
+
+
+def _gpu_cells(bill: JobBill) -> tuple[str, str, str]:
+    """Return the GPU-hours of a job, those that were idle, and their cost; "" for a job without GPUs."""
+    if bill.gpu_s is None or bill.gpu_idle_s is None or bill.gpu_busy_s is None:
+        return "", "", ""
+    idle = idle_hours_text(bill.gpu_s, bill.gpu_idle_s, bill.gpu_busy_s)
+    return amount_text(bill.gpu_s / HOUR_S), idle, money_text(bill.gpu_idle_cost, bill.currency)
 
 
 def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
@@ -112,20 +109,20 @@ def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
 
 def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
     """Return a table with a row for each job."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in COLUMNS:
-        table.add_column(header, justify="right" if header in RIGHT else "left")
-    for bill in bills:
-        waited = "" if bill.submitted_unix_s is None else clock_text(bill.started_unix_s - bill.submitted_unix_s)
-        cells = (
+    with_gpus = any(bill.gpu_s for bill in bills)
+    rows = [
+        (
             *(bill.job, bill.user, bill.account, bill.nodes, minute_text(bill.ended_unix_s, zone)),
-            *(clock_text(bill.ended_unix_s - bill.started_unix_s), waited),
+            clock_text(bill.ended_unix_s - bill.started_unix_s),
+            "" if bill.submitted_unix_s is None else clock_text(bill.started_unix_s - bill.submitted_unix_s),
             amount_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH),
             *(money_text(bill.cost, bill.currency), amount_text(bill.saved)),
             *(bill.tier, "" if bill.credit is None else amount_text(bill.credit)),
+            *(_gpu_cells(bill) if with_gpus else ()),
         )
-        table.add_row(*map(printable, cells))
-    return table
+        for bill in bills
+    ]
+    return text_table((*COLUMNS, *(GPU_COLUMNS if with_gpus else ())), rows, texts=range(5))
 
 
 def sum_text(bills: Sequence[JobBill]) -> str:

@@ -43,6 +43,7 @@ from studies.scores.log_scores import (
     without_trees,
 )
 from ui.estimate.accounting_source import accounting_of
+from ui.ledger.text import text_table
 from ui.progress import say_written, task_progress
 from ui.requests import ForecastJob, JobForecastRequest
 
@@ -94,16 +95,14 @@ def print_job_forecast(forecast: JobForecast, *, as_json: bool) -> None:
 
 
 def _table(forecast: JobForecast) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in ("predictor", "expected", "four of five from", "to", "wrong so far by"):
-        table.add_column(header, justify="left" if header == "predictor" else "right")
-    table.add_column("rests on")
+    headers = ("predictor", "expected", "four of five from", "to", "wrong so far by", "rests on")
+    rows = []
     for answer in forecast.answers:
         low, _, high = answer.prediction.quantiles[0]
         figures = (answer.prediction.point[0], low, high, answer.origin.mae)
         texts = (_text(forecast.quantity, float(value)) for value in figures)
-        table.add_row(answer.predictor, *texts, answer.prediction.basis[0])
-    return table
+        rows.append((answer.predictor, *texts, answer.prediction.basis[0]))
+    return text_table(headers, rows, texts=(0, 5))
 
 
 def _text(quantity: str, value: float) -> str:

@@ -19,6 +19,7 @@ from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
+from ui.ledger.text import text_table
 from ui.prices.answer import instant_of, sparkline
 from ui.requests import PriceForecastRequest
 
@@ -77,21 +78,16 @@ def print_forecast(
 
 
 def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("from")
-    for header in ("price", "lowest", "highest"):
-        table.add_column(header, justify="right")
-    table.add_column("rests on")
-    last_basis = ""
+    lines, last_basis = [], ""
     rows = zip(_start_s(forecast), forecast.prediction.point, forecast.prediction.quantiles, strict=True)
     for (start_s, point, quantile), basis in zip(rows, forecast.prediction.basis, strict=True):
         at = datetime.fromtimestamp(start_s, UTC).astimezone(zone)
         # What is known has no range: one of no width would look like a very sure forecast.
         bounds = (quantile[0], quantile[-1]) if is_forecast(basis) else ()
         figures = [figure(float(bound)) for bound in (point, *bounds)] + [""] * (2 - len(bounds))
-        table.add_row(f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != last_basis else "")
+        lines.append((f"{at:%a %Y-%m-%d %H:%M}", *figures, basis if basis != last_basis else ""))
         last_basis = basis
-    return table
+    return text_table(("from", "price", "lowest", "highest", "rests on"), lines, texts=(0, 4))
 
 
 def is_forecast(basis: str) -> bool:

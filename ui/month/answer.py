@@ -12,9 +12,11 @@ from services.accounts.month_account import make_month_account
 from ui.ledger.text import print_nothing, print_table, rows_csv, text_table
 from ui.month.page import month_page
 from ui.month.subject import (
+    GPU_COLUMNS,
     MonthSubject,
     answer_text,
     footnotes,
+    gpu_cells,
     headline,
     is_empty,
     lines_of,
@@ -56,6 +58,9 @@ def _print(subject: MonthSubject) -> None:
         return
     print_table(text_table(USED, used_cells(subject)))
     typer.echo()
+    if gpus := gpu_cells(subject):
+        print_table(text_table(GPU_COLUMNS, gpus))
+        typer.echo()
     if saved := saved_cells(subject):
         print_table(text_table(SAVED, saved, texts=(0, 5)))
         typer.echo()

@@ -11,7 +11,17 @@ import numpy as np
 from offpeak.display import amount_text, money_text
 from offpeak.model.arrays import Float64
 from services.accounts.month_account import DayCost
-from ui.month.subject import CHANCE, MonthSubject, answer_text, headline, method, saved_cells, used_cells
+from ui.month.subject import (
+    CHANCE,
+    GPU_COLUMNS,
+    MonthSubject,
+    answer_text,
+    gpu_cells,
+    headline,
+    method,
+    saved_cells,
+    used_cells,
+)
 from ui.replay.tables import NOISE
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
 
@@ -90,7 +100,7 @@ SAVINGS = ("saved by", "energy [kWh]", "money", "CO2 [kg]", "basis")
 
 def month_page(subject: MonthSubject) -> str:
     """Return the page."""
-    sections = [_used(subject), _saved(subject)]
+    sections = [_used(subject), *_gpus(subject), _saved(subject)]
     if len(subject.account.days) > 1:
         sections.append(days_section(subject.account.days, subject.account.nodes[0].currency))
     notes = "".join(f"<li>{escape(line)}</li>" for line in method(subject))
@@ -113,6 +123,12 @@ def _used(subject: MonthSubject) -> str:
         return section("Who used what", paragraph("The ledger has no job and no reading of that time."))
     caption = "Energy, money and CO2 of the jobs that ended, by account; and what meters say of the nodes"
     return section("Who used what", table(caption, USED, rows))
+
+
+def _gpus(subject: MonthSubject) -> list[str]:
+    rows = [[HtmlCell(text) for text in texts] for texts in gpu_cells(subject)]
+    caption = "GPU-hours of the jobs that ended, those that were idle, and their energy and cost, by account and user"
+    return [section("Who left GPUs idle", table(caption, GPU_COLUMNS, rows))] if rows else []
 
 
 def _saved(subject: MonthSubject) -> str:

@@ -8,15 +8,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 
-from offpeak.display import NOT_KNOWN, amount_text, energy_text, minute_text, money_text, percent_text, range_text
+from offpeak.display import (
+    NOT_KNOWN,
+    amount_text,
+    energy_text,
+    idle_hours_text,
+    minute_text,
+    money_text,
+    percent_text,
+    range_text,
+)
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
-from offpeak.ledger.job_costs import AccountUse, known_sum, sum_uses
-from offpeak.model.constants import J_PER_KWH
+from offpeak.ledger.job_costs import AccountUse, GpuUse, known_sum, sum_uses
+from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.model.time_range import TimeRange, parse_range
 from offpeak.prices.tariff import Tariff
 from offpeak.text import counted
+from power.meters.gpu import IDLE_BELOW_PERCENT
 from services.accounts.account_of_savings import (
     MEASURED,
     MODELLED,
@@ -89,12 +99,16 @@ def period_of(text: str, *, now_unix_s: float, zone: tzinfo, option: str = "--mo
 
 ACCOUNT, TOTAL, NODES, DEMAND, SAVED, SHADOW = "account", "jobs", "nodes", "demand", "saved", "shadow"
 SAVING_KINDS = (SAVED, SHADOW)
+IDLE_GPUS = "idle GPUs"
 CHANCE = "chance alone could do it"
 
 
 @dataclass(frozen=True)
 class MonthLine:
-    """A line: an account, all jobs, the nodes, a saving. None is unknown; chance moves a cost from `low` to `high`."""
+    """A line: an account, all jobs, the nodes, a saving. None is unknown; chance moves a cost from `low` to `high`.
+
+    Of a user's GPUs energy and cost are those of the idle ones; hours that are neither idle nor busy are not known.
+    """
 
     kind: str
     name: str
@@ -109,6 +123,9 @@ class MonthLine:
     currency: str = ""
     co2_kg: float | None = None
     basis: str = ""
+    gpu_h: float | None = None
+    idle_gpu_h: float | None = None
+    busy_gpu_h: float | None = None
 
 
 def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
@@ -119,6 +136,7 @@ def lines_of(account: MonthAccount, tariff: Tariff) -> tuple[MonthLine, ...]:
         *_totals(account.accounts),
         *([nodes_line(account.nodes)] if account.nodes else []),
         *(charge for charge, _ in demand),
+        *(gpu_line(use) for use in account.gpus),
         *(lever_line(lever, account.saved.currency, SAVED) for lever in account.saved.levers),
         *(lever_line(lever, account.shadow.currency, SHADOW) for lever in account.shadow.levers),
         *(saved for _, saved in demand),
@@ -153,6 +171,15 @@ def demand_lines(demand: DemandSaving, zone: tzinfo) -> Iterator[MonthLine]:
     basis = f"{MEASURED}: {demand.without_kw or 0.0:,.1f} kW with all nodes on"
     basis = basis if demand.why == "" else f"{NOT_KNOWN}: {demand.why}"
     yield MonthLine(SAVED, f"{demand.name}{so_far}", cost=demand.saved, currency=demand.currency, basis=basis)
+
+
+def gpu_line(use: GpuUse) -> MonthLine:
+    """Return the line of the GPUs that the jobs of a user had, and left idle."""
+    kwh = use.idle_j / J_PER_KWH if use.idle_s + use.busy_s else None
+    basis = "not metered" if kwh is None else MEASURED
+    line = MonthLine(IDLE_GPUS, f"{use.account}, {use.user}", use.jobs, energy_kwh=kwh, measured_kwh=kwh, basis=basis)
+    line = replace(line, cost=use.idle_cost, currency=use.currency, gpu_h=use.allocated_s / HOUR_S)
+    return replace(line, idle_gpu_h=use.idle_s / HOUR_S, busy_gpu_h=use.busy_s / HOUR_S)
 
 
 def lever_line(saving: LeverSaving, currency: str, kind: str) -> MonthLine:
@@ -225,7 +252,25 @@ def used_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
             amount_text(line.co2_kg),
         )
         for line in subject.lines
-        if line.kind not in SAVING_KINDS
+        if line.kind not in (*SAVING_KINDS, IDLE_GPUS)
+    ]
+
+
+GPU_COLUMNS = ("account, user", "jobs", "GPU hours", "idle", "energy kWh", "cost")
+
+
+def gpu_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
+    """Return the texts of each account and user whose jobs had GPUs, the one that left most of them idle first."""
+    return [
+        (
+            line.name,
+            f"{line.jobs:,}",
+            amount_text(line.gpu_h),
+            idle_hours_text(use.allocated_s, use.idle_s, use.busy_s),
+            amount_text(line.energy_kwh),
+            money_text(line.cost, line.currency),
+        )
+        for use, line in zip(subject.account.gpus, map(gpu_line, subject.account.gpus), strict=True)
     ]
 
 
@@ -273,6 +318,11 @@ PEAKS = (
     "tariff, tax included, and the part of the period within the month. The bill has the peak of the whole site. What "
     "was saved is the difference to the highest quarter-hour with all nodes on; it is known at the end of the period."
 )
+GPUS = (
+    f"Idle GPUs: a GPU of a job is idle while its utilisation is below {IDLE_BELOW_PERCENT:g} %, by its readings. "
+    "Energy and cost are those of the idle GPUs. A range begins with the hours that were idle for certain; the others "
+    "have no reading, or are those of a shared node, of which meters do not say whose job has which GPU."
+)
 AT_REST = (
     "Nodes at rest: the idle energy of these nodes, by their readings while idle, else by their node class, minus "
     "their energy while going down, asleep and waking, measured if meters cover nine tenths of the rest. Only rests "
@@ -294,6 +344,7 @@ def method(subject: MonthSubject) -> list[str]:
     levers = {lever.lever for saved in (subject.account.saved, subject.account.shadow) for lever in saved.levers}
     lines += [*([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
     lines += [PEAKS] if subject.account.demand else []
+    lines += [GPUS] if subject.account.gpus else []
     return [
         *lines,
         *(f"Trial {result.trial}, lever {result.lever}: {result.text}." for result in subject.account.trials),

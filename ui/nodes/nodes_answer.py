@@ -246,7 +246,7 @@ def _node_row(
     as_recorded = recorded is not None and recorded.observed == state
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
     reasons = [
-        record.observed.problem if state is NodeState.UNKNOWN else "",
+        record.observed.problem,
         # The agent records the hold as a reason one cycle after it began.
         held if held not in why else "",
         why,

@@ -16,7 +16,7 @@ from offpeak.text import counted, printable
 from plugin.day_plan.day_plan import DayPlan, DeviceSchedule, PlannedJob
 from plugin.planner.dispatch import NOTHING_KW
 from ui.agent.answer import LocalClock
-from ui.ledger.text import print_table
+from ui.ledger.text import print_table, text_table
 
 HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "latest", "why not before")
 RIGHT = ("nodes", "power", "starts", "ends", "latest")
@@ -48,23 +48,13 @@ def jobs_of(plan: DayPlan, zone: tzinfo, day: str | None) -> list[PlannedJob]:
 
 def plan_table(jobs: Sequence[PlannedJob], clock: LocalClock) -> Table:
     """Return a table with a row for each job, in the given order."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in HEADERS:
-        table.add_column(header, justify="right" if header in RIGHT else "left")
+    rows = []
     for job in jobs:
         times = (job.start_s, None if job.start_s is None else job.start_s + job.run_s, job.latest_start_s)
         shown = [clock.text(at_s) if at_s else "" for at_s in times]
-        cells = (
-            job.job_id,
-            job.user,
-            ",".join(job.partitions),
-            str(job.nodes),
-            power_text(job.power_w),
-            *shown,
-            job.why,
-        )
-        table.add_row(*map(printable, cells))
-    return table
+        names = (job.job_id, job.user, ",".join(job.partitions), str(job.nodes))
+        rows.append((*names, power_text(job.power_w), *shown, job.why))
+    return text_table(HEADERS, rows, texts=[at for at, header in enumerate(HEADERS) if header not in RIGHT])
 
 
 def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from offpeak.display import clock_text
 from sim_backend.comparison.likeness import Likeness, PartitionUse
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationSpread
+from ui.ledger.text import text_table
 from ui.replay.tables import NOISE
 
 UNKNOWN = "-"
@@ -46,25 +47,27 @@ def _spread_waits(spread: ReplicationSpread, *, is_baseline: bool) -> dict[str, 
 
 def partition_table(uses: Sequence[PartitionUse], waits: PartitionWaits) -> Table:
     """Return a row for each partition: its jobs, what they used, their mean wait by the log, and that of replays."""
-    has_gpus = any(use.gpu_hours for use in uses)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("partition")
-    replayed = [f"under {policy}" for policy in waits]
-    for header in ("jobs", "node-hours", *(["GPU-hours"] if has_gpus else []), "utilization", "mean wait", *replayed):
-        table.add_column(header, justify="right")
-    for use in _largest(uses):
-        gpu_hours = UNKNOWN if use.gpu_hours is None else f"{use.gpu_hours:,.0f}"
-        cells = (
-            use.partition,
-            f"{use.jobs:,}",
-            f"{use.node_hours:,.0f}",
-            *([gpu_hours] if has_gpus else []),
+    gpus = ["GPU-hours"] if any(use.gpu_hours for use in uses) else []
+    headers = (
+        "partition",
+        "jobs",
+        "node-hours",
+        *gpus,
+        "utilization",
+        "mean wait",
+        *(f"under {each}" for each in waits),
+    )
+    rows = [
+        (
+            *(use.partition, f"{use.jobs:,}", f"{use.node_hours:,.0f}"),
+            *(UNKNOWN if use.gpu_hours is None else f"{use.gpu_hours:,.0f}" for _ in gpus),
             _utilization_text(use),
             UNKNOWN if use.mean_wait_s is None else clock_text(use.mean_wait_s),
             *(of_policy.get(use.partition, UNKNOWN) for of_policy in waits.values()),
         )
-        table.add_row(*cells)
-    return table
+        for use in _largest(uses)
+    ]
+    return text_table(headers, rows)
 
 
 def _largest(uses: Sequence[PartitionUse]) -> Sequence[PartitionUse]:

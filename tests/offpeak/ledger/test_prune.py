@@ -14,6 +14,7 @@ from offpeak.ledger.prune import ACCOUNT_S, BOUNDED, LOG_S, RECORD_S, RETENTION_
 from offpeak.ledger.rows import (
     DecisionRecord,
     JobCredit,
+    JobGpus,
     JobUse,
     NodeStateRecord,
     Price,
@@ -65,6 +66,7 @@ def fill(ledger: Ledger, at_s: float) -> None:
     ledger.write_states([NodeStateRecord("n1", at_s, "on", "on", "offpeak")])
     ledger.write_jobs([JobUse(f"{at_s}", at_s - 60, at_s, "ann", "", "batch", "n1", None, None, "")])
     ledger.write_credits([JobCredit(f"{at_s}", at_s - 60, at_s, at_s - 90, 1.0, "T2", None, "", None)])
+    ledger.write_job_gpus([JobGpus(f"{at_s}", at_s - 60, at_s, 60.0, 0.0, 0.0, 0.0, None, "")])
     ledger.write_prices([Price(at_s, at_s + 50, 40.0, "EUR", "file")])
     ledger.write_savings([SavingRecord(at_s, at_s + 50, "none", 1.0, None, 1.0, None, "")])
     ledger.hold(f"n{at_s:.0f}", Hold("ann", "disk", until_unix_s=at_s + 1), at_s)
@@ -81,6 +83,7 @@ KEPT = {
     tables.submissions: RECORD_S,
     tables.jobs: ACCOUNT_S,
     tables.credits: ACCOUNT_S,
+    tables.job_gpus: ACCOUNT_S,
     tables.prices: ACCOUNT_S,
     tables.savings: ACCOUNT_S,
 }

@@ -19,7 +19,7 @@ from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode, Sleep
 from offpeak.model.orders import NodeOrder, PowerState
 from power.check.devices import check_node
 from power.drivers.logins import Logins
-from power.drivers.ssh import NodeProbe, NodeSsh, SshDriver
+from power.drivers.ssh import NodeProbe, NodeSsh, SshDriver, parse_probe
 from power.drivers.transport import Transport
 
 STANDBY = SleepMethod(NodeOrder.STANDBY, ("wol",), enter_patience_s=60, wake_patience_s=60)
@@ -64,10 +64,36 @@ def test_a_node_says_what_it_is_and_can_do(on_node: Callable[..., Any]) -> None:
         mem_sleep=("s2idle", "deep"),
         wake_clock=True,
         wake_on_lan=(("eth0", "g"),),
+        gpus=0,
     )
     assert probe.can_stand_by("deep")
     assert probe.can_stand_by("s2idle")
     assert not probe.can_stand_by("shallow")
+
+
+@pytest.mark.parametrize(
+    ("answer", "gpus"),
+    [
+        ("0, 300.00, 100.00, 300.00, 61.50, 0\n1, 300.00, 100.00, 300.00, 58.10, 0", 2),
+        # A vGPU has no limits and no power; MIG has no utilisation.
+        ("0, [N/A], [N/A], [N/A], [N/A], 3\n1, 400.00, 100.00, 400.00, 77.10, [N/A]", 2),
+        ("0, 300.00, 100.00, 300.00, 61.50, 0\n1, [N/A], [N/A], [N/A], [Unknown Error], [N/A]", 1),
+        ("0, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]", 0),
+        ("Unable to determine the device handle for GPU0000:41:00.0: GPU is lost. Reboot the system", 0),
+        ("", 0),
+    ],
+)
+def test_a_probe_counts_the_gpus_that_answer(on_node: Callable[..., Any], answer: str, gpus: int) -> None:
+    async def act(node: FakeNode, ssh: NodeSsh) -> None:
+        node.write("usr/bin/nvidia-smi", f"#!/bin/sh\ncat <<END\n{answer}\nEND\n")
+        assert (await ssh.probe()).gpus == gpus
+
+    on_node(act)
+
+
+def test_a_script_of_an_older_release_counts_no_gpus() -> None:
+    text = "version=1\nboot_id=x\nuptime_s=1.0\npower_states=\nmem_sleep=\nwake_clock=no\nwake_on_lan=\n"
+    assert parse_probe(text, "n1").gpus is None
 
 
 @pytest.mark.parametrize("systemd", [False, True])

@@ -14,7 +14,7 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
 from power.drivers.transport import Transport
-from power.lifecycle.sweep import make_poller, poll_once
+from power.lifecycle.sweep import Evidence, make_poller, poll_once
 
 STANDBY = SleepMethod(NodeOrder.STANDBY, ("bmc",), 60, 60, 25.0)
 
@@ -39,7 +39,7 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
         kind = hardware(tmp_path, room.plan.bmc_port, port)
         machine = InventoryNode("n1", kind, bmc=room.plan.bmc_hosts[0], ssh="127.0.0.1")
 
-        async def reported() -> list[tuple[bool | None, float | None]]:
+        async def reported() -> list[Evidence]:
             wire = Transport(timeout_s=10.0)
             async with fake_node(tmp_path, port) as node:
                 lookout = make_poller([machine], wire)
@@ -49,12 +49,12 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
             await wire.close()
             return [up, silent]
 
-        assert asyncio.run(reported()) == [(True, 200.0), (False, 200.0)]
+        assert asyncio.run(reported()) == [(True, 200.0, 0), (False, 200.0, None)]
 
 
 def test_poll_has_no_ssh_answer_of_a_node_without_ssh(tmp_path: Path) -> None:
     machine = InventoryNode("n1", Hardware("compute", "ipmi", Credential("bmc", "admin", tmp_path)), bmc="127.0.0.1")
-    assert asyncio.run(make_poller([machine], Transport()).evidence("n1")) == (None, None)
+    assert asyncio.run(make_poller([machine], Transport()).evidence("n1")) == (None, None, None)
 
 
 def test_a_node_that_nothing_switches_is_unknown_and_says_why() -> None:

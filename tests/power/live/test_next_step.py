@@ -7,10 +7,11 @@ import pytest
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.effect import SCHEDULER, Hold
+from offpeak.model.node_states import FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import NodeUse, SchedulerState, scheduler_states
-from power.lifecycle.node_record import DesiredState, SentOrder
-from power.live.node_steps import choose_next_step
+from power.lifecycle.node_record import DesiredState, Fault, ObservedState, SentOrder
+from power.live.node_steps import BOOTING, choose_next_step, pool_node_state
 
 OURS = {"closed": True, "reason": "offpeak: idle"}
 THEIRS = {"closed": True, "reason": "new DIMM", "reason_by": "jo"}
@@ -234,3 +235,20 @@ def test_a_hold_keeps_no_node_closed_for_a_sleep_that_is_called_off() -> None:
             assert choose_next_step(node_of(**OURS), record, to_sleep=to_sleep, now=NOW).change is None
         assert choose_next_step(node_of(**THEIRS), record_of(hold=held), to_sleep=to_sleep, now=NOW).change is None
         assert choose_next_step(node_of(), record_of(hold=held), to_sleep=to_sleep, now=NOW).change is None
+
+
+LACKS_GPU = record_of(observed=ObservedState(NodeState.BOOTING, float(NOW_S), 5000.0, problem="3 of its 4 GPUs answer"))
+
+
+def test_a_node_that_lacks_a_gpu_gets_no_job_until_an_admin_opens_it() -> None:
+    why = LACKS_GPU.observed.problem
+    step = choose_next_step(node_of(use=NodeUse.USED), LACKS_GPU, to_sleep=False, now=NOW, withdrawn=why)
+    assert (step.order, step.change, step.why) == (None, NodeChange.WITHDRAW, why)
+    closed = choose_next_step(node_of(**OURS), LACKS_GPU, to_sleep=True, now=NOW, withdrawn=why)
+    assert (closed.order, closed.change) == (None, None)
+    up = replace(LACKS_GPU, observed=replace(LACKS_GPU.observed, state=NodeState.ON, problem=""))
+    assert choose_next_step(node_of(**OURS), up, to_sleep=False, now=NOW).change is NodeChange.OPEN
+    # The plan counts on a node whose GPUs may still come, and not on one that was given up.
+    faulty = replace(LACKS_GPU, fault=Fault("does not come up", why, "", False, 0.0))
+    assert pool_node_state(node_of(), LACKS_GPU, NOW) == BOOTING
+    assert pool_node_state(node_of(), faulty, NOW) == FAILED

@@ -1,6 +1,7 @@
 """A node's own counters and sensors, read through the script that a node really runs."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -53,24 +54,66 @@ def test_a_node_is_read_twice_and_its_counter_wraps(on_node: OnNode) -> None:
     on_node(act)
 
 
-def test_each_gpu_of_nvidia_is_a_sensor(on_node: OnNode) -> None:
-    # nvidia-smi 535 on a node whose second GPU is in an error state.
+SMI = "#!/bin/sh\ncat <<END\n{}\nEND\n"
+
+
+def test_each_gpu_of_nvidia_is_idle_or_busy_or_not_known(on_node: OnNode) -> None:
+    # nvidia-smi 535 on a node whose second GPU is in an error state, and whose last one is divided (MIG).
     answer = (
         "0, 300.00, 100.00, 300.00, 231.50, 98\n1, [N/A], [N/A], [N/A], [Unknown Error], [N/A]\n"
-        "2, 300.00, 100.00, 300.00, 41.00, 0"
+        "2, 300.00, 100.00, 300.00, 41.00, 0\n3, 400.00, 100.00, 400.00, 77.10, [N/A]"
     )
 
     async def act(node: FakeNode, meter: SshMeter) -> None:
-        node.write("usr/bin/nvidia-smi", f"#!/bin/sh\ncat <<END\n{answer}\nEND\n")
-        gpus = [reading for reading in await meter.read() if reading.part.startswith("nvidia")]
-        assert [(gpu.part, gpu.power_w) for gpu in gpus] == [
-            ("nvidia GPU 0", 231.0),
-            ("nvidia GPU 0 unused", 0.0),
-            ("nvidia GPU 1", None),
-            ("nvidia GPU 1 unused", None),
-            ("nvidia GPU 2", 41.0),
-            ("nvidia GPU 2 unused", 41.0),
+        node.write("usr/bin/nvidia-smi", SMI.format(answer))
+        gpus = [reading for reading in await meter.read() if reading.way == "gpu"]
+        assert [(gpu.part, gpu.power_w, gpu.why) for gpu in gpus] == [
+            ("GPU 0 idle", None, "it is busy"),
+            ("GPU 0 busy", 231.5, ""),
+            ("GPU 1 idle", None, "its power is not known"),
+            ("GPU 1 busy", None, "its power is not known"),
+            ("GPU 2 idle", 41.0, ""),
+            ("GPU 2 busy", None, "it is idle"),
+            ("GPU 3 idle", None, "its utilisation is not known"),
+            ("GPU 3 busy", None, "its utilisation is not known"),
+            ("GPU 3", 77.1, ""),
         ]
+
+    on_node(act)
+
+
+@pytest.mark.slow("a hanging nvidia-smi is given up after four seconds, twice")
+def test_a_hanging_nvidia_smi_holds_nothing_up_and_is_not_started_again(on_node: OnNode) -> None:
+    # Like a process that waits for a GPU that fell off the bus, it cannot be ended.
+    hangs = """\
+#!/bin/sh
+trap '' TERM
+echo started >>{root}/starts
+exec 1>&- 2>&-
+setsid sh -c 'trap "" TERM; sleep 60' &
+wait
+"""
+
+    async def act(node: FakeNode, meter: SshMeter) -> None:
+        node.write("usr/bin/nvidia-smi", hangs.format(root=node.root))
+        for program in ("timeout", "flock"):
+            (node.root / "usr/bin" / program).symlink_to(f"/usr/bin/{program}")
+        for _ in range(2):
+            begun_s = time.monotonic()
+            assert [reading.way for reading in await meter.read()] == ["rapl", "hwmon"]
+            assert time.monotonic() - begun_s < 8
+        assert node.read("starts") == "started\n"
+
+    on_node(act)
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "No devices were found", "Failed to initialize NVML: Driver/library version mismatch"]
+)
+def test_a_driver_that_does_not_answer_is_no_gpu(on_node: OnNode, answer: str) -> None:
+    async def act(node: FakeNode, meter: SshMeter) -> None:
+        node.write("usr/bin/nvidia-smi", SMI.format(answer))
+        assert [reading.way for reading in await meter.read()] == ["rapl", "hwmon"]
 
     on_node(act)
 
@@ -103,7 +146,7 @@ def test_a_node_that_measures_nothing_or_is_gone_is_reported(on_node: OnNode) ->
     async def act(node: FakeNode, meter: SshMeter) -> None:
         (node.root / "sys/class/powercap/intel-rapl:0/name").unlink()
         (node.root / "sys/class/hwmon/hwmon1/power1_average").unlink()
-        with pytest.raises(NotSupported, match="n001: has neither RAPL counters nor power sensors"):
+        with pytest.raises(NotSupported, match="n001: has neither RAPL counters nor power sensors nor GPUs"):
             await meter.read()
         await node.vanish()
         with pytest.raises(NoAnswer):

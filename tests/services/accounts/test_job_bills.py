@@ -6,12 +6,12 @@ import pytest
 
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import JobUse, MeterReading, Price
+from offpeak.ledger.rows import JobGpus, JobUse, Price
 from offpeak.model.time_range import TimeRange
 from power.meters.port import MeterResult, Reading
 from services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
 from services.accounts.metering import MeteredSite, Metering, check_readings
-from ui.agent.bills_answer import bill_lines
+from ui.agent.bills_answer import COLUMNS, bill_lines, bills_table
 
 HOUR_S = 3600.0
 DAY = TimeRange(0.0, 24 * HOUR_S)
@@ -61,31 +61,26 @@ def test_users_see_their_jobs_and_arrays_are_found_by_their_number(ledger: Ledge
     assert set(bills(ledger, query=BillQuery(TimeRange(0.0, HOUR_S)))) == set()
 
 
-def unused_gpu(node: str, gpu: int, from_s: float, until_s: float, power_w: float) -> MeterReading:
-    return MeterReading(node, "hwmon", f"nvidia GPU {gpu} unused", from_s, until_s, power_w, node=node)
-
-
-def test_a_job_is_shown_what_its_gpus_drew_unused(ledger: Ledger) -> None:
+def test_a_job_is_shown_how_long_its_gpus_were_idle_and_what_that_cost(ledger: Ledger) -> None:
     start_s = 13 * HOUR_S
-    ledger.write_readings(
-        [
-            unused_gpu("n1", 0, start_s, start_s + 1800, 40.0),
-            unused_gpu("n1", 0, start_s + 1800, start_s + HOUR_S, 0.0),
-            unused_gpu("n1", 1, start_s, start_s + HOUR_S, 60.0),
-            # What the GPU draws in all, another node, and the time before the job.
-            MeterReading("n1", "hwmon", "nvidia GPU 1", start_s, start_s + HOUR_S, 250.0, node="n1"),
-            unused_gpu("n2", 0, start_s, start_s + HOUR_S, 40.0),
-            unused_gpu("n1", 0, start_s - 900, start_s, 40.0),
-        ]
-    )
-    bill = bills(ledger, use("1", 10, 13), query=BillQuery(DAY, job="1"))["1"]
-    assert bill.unused_gpu_j == pytest.approx(40 * 1800 + 60 * 3600)
-    # 0.08 of the 1 kWh that cost 0.10 EUR.
-    assert "GPUs       0.08 kWh, 0.01 EUR while no program used a GPU of n1" in bill_lines(bill, UTC)
-    assert bills(ledger, query=BillQuery(DAY))["1"].unused_gpu_j is None
-    other = bills(ledger, use("2", 10, 15), query=BillQuery(DAY, job="2"))["2"]
-    assert other.unused_gpu_j is None
-    assert not any(line.startswith("GPUs") for line in bill_lines(other, UTC))
+    gpus = [
+        JobGpus("1", start_s, start_s + HOUR_S, 4 * HOUR_S, 1.5 * HOUR_S, 2 * HOUR_S, 1.8e6, 0.05, "EUR"),
+        JobGpus("2", start_s, start_s + HOUR_S, 4 * HOUR_S, 0.0, 0.0, 0.0, None, "EUR"),
+        JobGpus("3", start_s, start_s + HOUR_S, HOUR_S, HOUR_S, 0.0, 3.6e5, None, ""),
+    ]
+    ledger.write_job_gpus(gpus)
+    found = bills(ledger, *(use(job, 10, 13) for job in ("1", "2", "3", "cpu")))
+    lines = {job: [line for line in bill_lines(bill, UTC) if line.startswith("GPUs")] for job, bill in found.items()}
+    assert lines == {
+        "1": ["GPUs       idle 1.50 to 2.00 of 4.00 GPU-hours: 0.50 kWh, 0.05 EUR"],
+        "2": ["GPUs       idle not known of 4.00 GPU-hours"],
+        "3": ["GPUs       idle 1.00 of 1.00 GPU-hours: 0.10 kWh, not known"],
+        "cpu": [],
+    }
+    rows = list(bills_table(tuple(found.values()), UTC).columns[-2].cells)
+    assert sorted(rows) == ["", "1.00", "1.50 to 2.00", "not known"]
+    without = bills_table([bill for bill in found.values() if bill.gpu_s is None], UTC)
+    assert len(without.columns) == len(COLUMNS)
 
 
 def test_bills_travel_as_json(ledger: Ledger) -> None:
@@ -98,7 +93,7 @@ def test_bills_travel_as_json(ledger: Ledger) -> None:
 def test_a_gpu_may_draw_nothing_for_days_and_much_more_at_once() -> None:
     state, kept = Metering(), []
     for hour, power_w in enumerate([0.0] * 30 + [300.0]):
-        gpu = Reading("n1", "hwmon", "nvidia GPU 0 unused", power_w, hour * HOUR_S, node="n1")
+        gpu = Reading("n1", "gpu", "GPU 0 idle", power_w, hour * HOUR_S, node="n1")
         state, (result,), _ = check_readings(state, [MeterResult("n1", "ssh", (gpu,))], MeteredSite())
         kept += [reading.power_w for reading in result.readings]
     assert kept == [0.0] * 30 + [300.0]

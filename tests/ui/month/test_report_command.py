@@ -3,6 +3,7 @@
 import csv
 import subprocess
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from playwright.sync_api import Browser, Page
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_means
-from offpeak.ledger.rows import JobUse, Price, SavingRecord
+from offpeak.ledger.rows import JobGpus, JobUse, Price, SavingRecord
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 
@@ -226,6 +227,42 @@ def test_report_bill_and_ledger_show_one_demand_charge(url: str, offpeak: Offpea
     for shown in (report, bill, ledger):
         assert cost in next(line for line in shown.splitlines() if line.startswith("demand 2023-05"))
     assert f"{charge['name']}, {cost}; saving {saved['basis'].replace(':', ', because', 1)}" in ledger
+
+
+def test_who_left_gpus_idle_is_listed_by_account_and_user(offpeak: Offpeak, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'gpus.sqlite'}"
+    ledger = Ledger(LedgerSettings(url=url))
+    start = datetime(2023, 5, 3, tzinfo=UTC).timestamp()
+    for name, user, idle_h, busy_h, cost in (
+        ("1", "ann", 1.5, 2.0, 0.05),
+        ("2", "<bob>", 3.0, 1.0, 0.1),
+        ("3", "eve", 0, 0, None),
+    ):
+        ledger.write_jobs([JobUse(name, start, start + 3600, user, "bio", "gpu", "n1", 3.6e6, None, "")])
+        hours = (each * 3600.0 for each in (4.0, idle_h, busy_h))
+        ledger.write_job_gpus([JobGpus(name, start, start + 3600, *hours, idle_h * 1.8e5, cost, "EUR" if cost else "")])
+    assert ledger.close() == 0
+    files = ("--csv", "out.csv", "--html", "out.html")
+    done = offpeak("report", *MONTH, "--ledger", url, *files)
+    assert (done.returncode, done.stderr) == (0, "")
+    table = done.stdout.partition("account, user")[2].splitlines()[1:4]
+    assert [line.split("  ")[0] for line in table] == ["bio, <bob>", "bio, ann", "bio, eve"]
+    assert [" ".join(line.split()[2:]) for line in table] == [
+        "1 4.00 3.00 0.15 0.10 EUR",
+        "1 4.00 1.50 to 2.00 0.07 0.05 EUR",
+        "1 4.00 not known not known not known",
+    ]
+    assert "its utilisation is below 1 %" in done.stdout
+    page = (tmp_path / "out.html").read_text()
+    assert "Who left GPUs idle" in page
+    assert "bio, &lt;bob&gt;" in page
+    with (tmp_path / "out.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == "idle GPUs"]
+    assert [(row["gpu_h"], row["idle_gpu_h"], row["busy_gpu_h"]) for row in rows] == [
+        ("4.0", "3.0", "1.0"),
+        ("4.0", "1.5", "2.0"),
+        ("4.0", "0.0", "0.0"),
+    ]
 
 
 TARIFF = """currency = "EUR"
