@@ -23,7 +23,7 @@ from predictors.feeds.port import KnownSeries, Window
 SLURM_TIMEOUT_S = 10.0
 
 
-SCHEDULER_PART, SLURM = "scheduler", "Slurm"
+SCHEDULER_PART, SLURM, QOS_PART = "scheduler", "Slurm", "qos"
 
 
 SHOWN_NODES = 5
@@ -63,6 +63,30 @@ def check_scheduler() -> Finding:
         ((message, hint),) = limits
         return Finding(SCHEDULER_PART, SLURM, CheckVerdict.DOUBTFUL, f"{found.message}; {message}", hint)
     return found
+
+
+def check_qos(names: Sequence[str]) -> Iterator[Finding]:
+    """Yield for each QOS that declares hints whether Slurm has it, and what it pays for them."""
+    if not names:
+        return
+    show = ("sacctmgr", "--noheader", "--parsable2", "show", "qos", "format=Name,UsageFactor")
+    try:
+        lines = ask(*show, timeout_s=SLURM_TIMEOUT_S).decode(errors="replace").splitlines()
+    except CannotAskSlurm as problem:
+        yield from (failed_finding(QOS_PART, name, problem) for name in names)
+        return
+    factors = {name: float(factor or 1) for name, _, factor in (line.partition("|") for line in lines)}
+    for name in names:
+        if name not in factors:
+            hint = f"sacctmgr add qos {name} set usagefactor=0.8; sacctmgr modify account NAME set qos+={name}"
+            message = "Slurm has no such QOS, and no job its hints below [flexibility]"
+            yield Finding(QOS_PART, name, CheckVerdict.BAD, message, hint)
+        elif factors[name] < 1:
+            message = f"UsageFactor {factors[name]:g}, also for jobs that never wait"
+            hint = "credit_share below [flexibility] pays for what was moved"
+            yield Finding(QOS_PART, name, CheckVerdict.DOUBTFUL, message, hint)
+        else:
+            yield Finding(QOS_PART, name, CheckVerdict.GOOD, f"UsageFactor {factors[name]:g}: no reward")
 
 
 def check_rights(rights: SlurmRights) -> Finding:

@@ -302,20 +302,6 @@ def find_midnights(unix_s: float, zone: tzinfo) -> tuple[float, float, float]:
     return yesterday_s, today_s, tomorrow_s
 
 
-class PruneLoop(Loop):
-    """Deletes what is older than the ledger keeps."""
-
-    name = "ledger's age"
-    period_s = 6.0 * HOUR_S
-
-    def __init__(self, ledger: Ledger, clock: Callable[[], float]) -> None:
-        self._ledger, self._clock = ledger, clock
-
-    async def round(self) -> None:
-        """Prune the ledger once."""
-        await asyncio.to_thread(self._ledger.prune, self._clock())
-
-
 JUMP_S = 300.0
 """The clock jumped if it gained more than this between two rounds."""
 

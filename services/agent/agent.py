@@ -35,7 +35,6 @@ from services.agent.accounting_loops import (
     JobAccounts,
     MeterLoop,
     MeterSection,
-    PruneLoop,
     SavingsLoop,
     SavingsSection,
     SealLoop,
@@ -47,7 +46,6 @@ from services.agent.demand_response import (
     FILE_EVERY_S,
     SERVER_EVERY_S,
     CapSection,
-    EventSourceLoop,
     OrderedCaps,
     PeakLoop,
     ReportLoop,
@@ -55,7 +53,7 @@ from services.agent.demand_response import (
 )
 from services.agent.grid_event import EventSection, GridEventLoop, target_w
 from services.agent.lever_loop import LeverLoop
-from services.agent.loop import LOG, Loop, LoopRunner, ProblemLog
+from services.agent.loop import LOG, CallLoop, Loop, LoopRunner, ProblemLog
 from services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop, WeatherSection
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
 from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
@@ -155,8 +153,8 @@ class SiteAgent:
         self.trial = TrialLoop(self._trial_section, ledger, problem_log, clock, steady)
         self.loops: tuple[Loop, ...] = (
             self.prices,
-            EventSourceLoop("events file", self.caps.read_file, period_s=FILE_EVERY_S, least_pause_s=1.0),
-            EventSourceLoop("OpenADR events", self.caps.query_server, period_s=SERVER_EVERY_S, least_pause_s=SLOW_S),
+            CallLoop("events file", self.caps.read_file, period_s=FILE_EVERY_S, least_pause_s=1.0),
+            CallLoop("OpenADR events", self.caps.query_server, period_s=SERVER_EVERY_S, least_pause_s=SLOW_S),
             ReportLoop(self.caps, ledger, problem_log, clock, lambda: self.modes.usual is Mode.ACTIVE),
             self.weather,
             self.queue_loop,
@@ -168,7 +166,7 @@ class SiteAgent:
             self.node_caps,
             self.peaks,
             self.grid_event,
-            PruneLoop(ledger, clock),
+            CallLoop("ledger's age", lambda: asyncio.to_thread(ledger.prune, clock()), period_s=6.0 * HOUR_S),
             SealLoop(
                 ledger, lambda: self.site.zone, lambda: Instant(steady(), clock()), lambda: self.accounts.booked_unix_s
             ),

@@ -1,7 +1,7 @@
 """Asks running jobs for their checkpoints and requeues them, as far as the mode of each partition allows."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
@@ -28,6 +28,7 @@ CHECKPOINTS = "checkpoints"
 """The subject of their problems in the log."""
 
 
+@dataclass
 class CheckpointController:
     """Carries out the steps of jobs with checkpoints.
 
@@ -36,33 +37,28 @@ class CheckpointController:
     wrote no checkpoint, or nothing would show it.
     """
 
-    def __init__(
-        self,
-        queue: QueueController,
-        ledger: Ledger,
-        problem_log: ProblemLog,
-        observer: Observer,
-        modes: Callable[[], PartitionModes],
-    ) -> None:
-        self._queue, self._ledger, self._problem_log = queue, ledger, problem_log
-        self._observer, self._modes = observer, modes
-        self.changed = DecisionFilter(again_after_s=float(HOUR_S))
-        self.events: Mapping[str, StartConstraint] = {}
-        self.signalled: frozenset[str] = frozenset()
-        self.go_on: Mapping[str, str] = {}
+    queue: QueueController
+    ledger: Ledger
+    problem_log: ProblemLog
+    observer: Observer
+    modes: Callable[[], PartitionModes]
+    changed: DecisionFilter = field(default_factory=lambda: DecisionFilter(again_after_s=float(HOUR_S)))
+    events: Mapping[str, StartConstraint] = field(default_factory=dict)
+    signalled: frozenset[str] = frozenset()
+    go_on: Mapping[str, str] = field(default_factory=dict)
 
     async def run_cycle(self, facts: QueueFacts, rules: QueueRules, orders: SchedulerOrders) -> None:
         """Take the next step of each such job. CannotWrite: no job gets a signal, and none is requeued."""
         signalled, choices = find_signalled(facts), choose_checkpoints(facts, rules, self.events)
         new = [job for job in choices if job not in signalled][: 2 * MOST_AT_ONCE]
-        permits = await self._observer.requeue_permits([*signalled, *new])
+        permits = await self.observer.requeue_permits([*signalled, *new])
         plan = plan_checkpoints(facts, rules, choices, permits)
         self.go_on = {
             each.subject.removeprefix("job "): each.reason for each in plan.decisions if each.decided == GOES_ON
         }
         written = self.changed.of(plan.decisions, {f"job {job.job_id}" for job in facts.jobs})
-        self._ledger.write_decisions(written)
-        modes = self._modes()
+        self.ledger.write_decisions(written)
+        modes = self.modes()
         jobs, is_new = {job.job_id: job for job in facts.jobs}, {decision.subject for decision in written}
         steps = {job: jobs[job] for job in (*plan.signals, *plan.requeue)}
         # In the other modes the door records once what offpeak would have done.
@@ -74,13 +70,13 @@ class CheckpointController:
         active = {name for name in plan.signals if modes.of(jobs[name].partitions) is Mode.ACTIVE}
         self.signalled = frozenset(signalled) | active
         problems = [*plan.problems, *await self._carry_out(plan, steps, permits, orders)]
-        self._problem_log.report(CHECKPOINTS, "; ".join(problems) or None)
-        await self._queue.forget(plan.forget)
+        self.problem_log.report(CHECKPOINTS, "; ".join(problems) or None)
+        await self.queue.forget(plan.forget)
         if plan.requeue:
-            self._observer.forget()
-            view = await self._observer.view(at_most_s=0.0)
+            self.observer.forget()
+            view = await self.observer.view(at_most_s=0.0)
             facts = replace(facts, jobs=join_array_tasks(view.jobs)) if view else facts
-        await self._defer(replace(facts, marks=await self._queue.marks()), orders)
+        await self._defer(replace(facts, marks=await self.queue.marks()), orders)
 
     async def _carry_out(
         self,
@@ -94,23 +90,23 @@ class CheckpointController:
         for name, job in steps.items():
             partitions, called = ",".join(job.partitions), permits[name].name
             signal, mark = plan.signals.get(name) or ("", plan.requeue[name])
-            if self._modes().of(job.partitions) is Mode.ACTIVE:
-                await self._queue.remember([mark])
+            if self.modes().of(job.partitions) is Mode.ACTIVE:
+                await self.queue.remember([mark])
             if signal:
                 result = await orders.signal(partitions, {called: signal}, why=f"job {name} gets {signal}")
             else:
                 result = await orders.requeue(partitions, [called], why=f"job {name} has written its checkpoint")
             if result.failed:
                 problems.append(f"job {name}: {'; '.join(result.failed.values())}")
-                await self._queue.forget([mark])
+                await self.queue.forget([mark])
         return problems
 
     async def _defer(self, facts: QueueFacts, orders: SchedulerOrders) -> None:
         """Give requeued jobs their begin times once they wait."""
         begin_s, given, served = plan_returns(facts)
         jobs = {job.job_id: job for job in facts.jobs}
-        await self._queue.remember(given)
-        await self._queue.forget(served)
+        await self.queue.remember(given)
+        await self.queue.forget(served)
         for name, at_s in begin_s.items():
             partitions = ",".join(jobs[name].partitions)
             await orders.defer(partitions, {name: at_s}, why=f"job {name} waits after its checkpoint")

@@ -7,7 +7,7 @@ nodes drew.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
@@ -181,22 +181,6 @@ class Surroundings:
     capped_w: Mapping[str, float] = field(default_factory=dict)
 
 
-class EventSourceLoop(Loop):
-    """Reads a source of events."""
-
-    fetches = True
-    period_s = 0.0
-
-    def __init__(
-        self, name: str, read: Callable[[], Awaitable[None]], *, period_s: float, least_pause_s: float
-    ) -> None:
-        self.name, self._read, self.period_s, self.least_pause_s = name, read, period_s, least_pause_s
-
-    async def round(self) -> None:
-        """Read it once."""
-        await self._read()
-
-
 class KeptEvents(NamedTuple):
     """The events of the server at that address."""
 
@@ -319,6 +303,7 @@ REPORTS = "reports to the OpenADR server"
 """The subject of their problems in the log."""
 
 
+@dataclass
 class ReportLoop(Loop):
     """Reports the measured power to the server after each cap of its events, and tries again for a day.
 
@@ -326,28 +311,23 @@ class ReportLoop(Loop):
     delivered, and `may_report` is false.
     """
 
+    caps: OrderedCaps
+    ledger: Ledger
+    problem_log: ProblemLog
+    clock: Callable[[], float]
+    may_report: Callable[[], bool]
+    _due: dict[tuple[str, int], tuple[CapEvent, PowerCap]] = field(default_factory=dict)
+
     name = "OpenADR reports"
     fetches = True
     least_pause_s = SLOW_S
     period_s = SERVER_EVERY_S
 
-    def __init__(
-        self,
-        caps: OrderedCaps,
-        ledger: Ledger,
-        problem_log: ProblemLog,
-        clock: Callable[[], float],
-        may_report: Callable[[], bool],
-    ) -> None:
-        self._caps, self._ledger, self._problem_log, self._clock = caps, ledger, problem_log, clock
-        self._may_report = may_report
-        self._due: dict[tuple[str, int], tuple[CapEvent, PowerCap]] = {}
-
     async def round(self) -> None:
         """Send the reports that are due. Raises BadLedger if the ledger cannot be read."""
-        section, now_s = self._caps.section(), int(self._clock())
+        section, now_s = self.caps.section(), int(self.clock())
         client = section.plan.openadr_client
-        if section.plan.openadr is None or client is None or not self._may_report():
+        if section.plan.openadr is None or client is None or not self.may_report():
             self._due.clear()
             return
         self._follow_events(now_s)
@@ -356,7 +336,7 @@ class ReportLoop(Loop):
         for key, (event, cap) in list(self._due.items()):
             if now_s < cap.until_s + SETTLE_S:
                 continue
-            intervals = await asyncio.to_thread(measure_intervals, self._ledger.settings.url, cap)
+            intervals = await asyncio.to_thread(measure_intervals, self.ledger.settings.url, cap)
             problem = "no node was measured during the event; see `offpeak ledger energy`"
             if intervals:
                 report = make_report(event, cap, intervals, client)
@@ -365,11 +345,11 @@ class ReportLoop(Loop):
                 problems.append(f"{cap.reason}: {problem}")
             if not problem or now_s > cap.until_s + DAY_S:
                 del self._due[key]
-        self._problem_log.report(REPORTS, "; ".join(problems) or None)
+        self.problem_log.report(REPORTS, "; ".join(problems) or None)
 
     def _follow_events(self, now_s: int) -> None:
         """Remember the caps in force, take over their new ends, and end those that the server has withdrawn."""
-        known = {(event.event_id, cap.from_s): (event, cap) for event in self._caps.server_events for cap in event.caps}
+        known = {(event.event_id, cap.from_s): (event, cap) for event in self.caps.server_events for cap in event.caps}
         self._due |= {
             key: (event, cap)
             for key, (event, cap) in known.items()

@@ -115,29 +115,26 @@ class EventSection:
         return self.draw_w(node) - (node_class.asleep_w if node_class else 0.0)
 
 
+@dataclass(kw_only=True)
 class GridEventLoop(Loop):
     """Climbs the ladder, and comes back. `capped_w` is what the nodes that it has capped draw at most."""
+
+    section: Callable[[], EventSection]
+    caps: OrderedCaps
+    budget: Callable[[], PowerBudget | None]
+    node_caps: CapController
+    checkpoints: CheckpointController
+    observer: Observer
+    ledger: Ledger
+    problem_log: ProblemLog
+    clock: Callable[[], float]
+    decide_soon: Callable[[], None]
 
     name = "grid event"
     period_s = PERIOD_S
 
-    def __init__(
-        self,
-        *,
-        section: Callable[[], EventSection],
-        caps: OrderedCaps,
-        budget: Callable[[], PowerBudget | None],
-        node_caps: CapController,
-        checkpoints: CheckpointController,
-        observer: Observer,
-        ledger: Ledger,
-        problem_log: ProblemLog,
-        clock: Callable[[], float],
-        decide_soon: Callable[[], None],
-    ) -> None:
-        self._section, self._caps, self._budget, self._node_caps = section, caps, budget, node_caps
-        self._checkpoints, self._observer, self._ledger = checkpoints, observer, ledger
-        self._problem_log, self._clock, self._decide_soon = problem_log, clock, decide_soon
+    def __post_init__(self) -> None:
+        """Begin without an event."""
         self._event: PowerCap | None = None
         self._acted_s = 0.0
         self._saved_w: dict[str, float] = {}
@@ -150,16 +147,16 @@ class GridEventLoop(Loop):
 
     async def round(self) -> None:
         """Climb a rung if the draw is above the cap, or come back a step if no event lasts."""
-        now_s, records = self._clock(), self._node_caps.records.by_node
+        now_s, records = self.clock(), self.node_caps.records.by_node
         in_force = {node for node, record in records.items() if record.by == US}
         self._saved_w = {node: saved_w for node, saved_w in self._saved_w.items() if node in in_force}
         self._capped_w = {node: cap_w for node, cap_w in self._capped_w.items() if node in in_force}
-        measured_w = self._section().measured_w()
+        measured_w = self.section().measured_w()
         settled = {node for node in in_force if now_s >= records[node].since_unix_s + SETTLED_S}
         # The cap of a device lets the rest of the node draw more.
         more_w = {node: each_w for node, each_w in measured_w.items() if node in settled}
         self.capped_w = {node: max(cap_w, more_w.get(node, 0.0)) for node, cap_w in self._capped_w.items()}
-        event = min(self._caps.in_force(), key=lambda cap: cap.cap_w, default=None)
+        event = min(self.caps.in_force(), key=lambda cap: cap.cap_w, default=None)
         if event is None:
             await self._come_back(now_s)
             return
@@ -169,11 +166,11 @@ class GridEventLoop(Loop):
             self._keep_caps(event.until_s)
             inputs = (("cap_w", float(event.cap_w)), ("from_s", float(event.from_s)), ("until_s", float(event.until_s)))
             self._record(now_s, BEGIN, event.reason, (*inputs, ("draw_w", sum(measured_w.values()))))
-        for job, why in self._checkpoints.go_on.items():
-            if job in self._checkpoints.events and job not in self._go_on:
+        for job, why in self.checkpoints.go_on.items():
+            if job in self.checkpoints.events and job not in self._go_on:
                 self._record(now_s, GOES_ON, f"job {job}: {why}")
-        self._go_on |= self._checkpoints.go_on.keys()
-        budget = self._budget()
+        self._go_on |= self.checkpoints.go_on.keys()
+        budget = self.budget()
         if budget is not None and now_s >= self._acted_s + SETTLE_S:
             self._acted_s, missing_w = now_s, budget.draw_w - event.cap_w
             if missing_w > 0:
@@ -182,7 +179,7 @@ class GridEventLoop(Loop):
                 held_back_w = budget.held_back_w if now_s < event.from_s + waits_s else 0.0
                 await self._climb(event, MARGIN * missing_w, now_s, held_back_w)
             else:
-                self._problem_log.report(EVENT, None)
+                self.problem_log.report(EVENT, None)
                 self._spare(now_s)
                 if self._is_new:
                     # The event before this one may have needed more caps.
@@ -195,7 +192,7 @@ class GridEventLoop(Loop):
 
         No job is stopped for `held_back_w`, which idle nodes will bring.
         """
-        section, view = self._section(), self._observer.latest
+        section, view = self.section(), self.observer.latest
         if view is None:
             return
         running = running_jobs(view.jobs)
@@ -209,7 +206,7 @@ class GridEventLoop(Loop):
         back_w = sum(self._saved_w.values()) + max(missing_w, 0.0)
         begin_s = event.until_s + int(ramp_s(back_w, section.wake_ramp_w))
         requeues = choose_requeues(self._requeueable(running, begin_s), missing_w, event.until_s - now_s)
-        new = [job for job in requeues if job.job_id not in self._checkpoints.events]
+        new = [job for job in requeues if job.job_id not in self.checkpoints.events]
         self._order_checkpoints(event, requeues)
         if new:
             names = ", ".join(job.job_id for job in new)
@@ -218,17 +215,17 @@ class GridEventLoop(Loop):
         left_w = missing_w - sum(job.saved_w for job in requeues)
         if left_w > 0 and not new:
             first = next((f" ({node}: {why})" for node, (_, why) in self._left.items()), "")
-            self._problem_log.report(EVENT, f"no other job allows a cap or a checkpoint{first}; see `offpeak shed`")
-        self._decide_soon()
+            self.problem_log.report(EVENT, f"no other job allows a cap or a checkpoint{first}; see `offpeak shed`")
+        self.decide_soon()
 
     async def _cap(self, event: PowerCap, nodes: Sequence[str], missing_w: float) -> float:
         """Cap nodes, or lower their caps, keep why others are not capped, and return what is still missing."""
-        section = self._section()
-        plan = await self._node_caps.plan(nodes, missing_w, self._saved_w)
+        section = self.section()
+        plan = await self.node_caps.plan(nodes, missing_w, self._saved_w)
         saved_w = {**self._saved_w, **{cap.node: cap.saved_w for cap in plan.caps}}
         until_s = event.until_s + ramp_s(sum(saved_w.values()), section.wake_ramp_w)
         orderer = CapOrderer(US, f"{EVENT}: {event.reason}", until_s + LEFT_BEHIND_S)
-        outcomes = await self._node_caps.carry_out(plan.caps, orderer)
+        outcomes = await self.node_caps.carry_out(plan.caps, orderer)
         problems = dict(plan.left)
         done_w, done = 0.0, set[str]()
         for cap in plan.caps:
@@ -244,14 +241,14 @@ class GridEventLoop(Loop):
         self.capped_w = {**self.capped_w, **{node: self._capped_w[node] for node in done}}
         if done:
             reason = f"on {fold(done)}, {power_text(done_w)} less; {power_text(missing_w)} were missing"
-            self._record(self._clock(), CAPS, reason)
-        again_s = self._clock() + AGAIN_S
+            self._record(self.clock(), CAPS, reason)
+        again_s = self.clock() + AGAIN_S
         self._left |= {node: (again_s, why) for node, why in problems.items()}
         return missing_w - done_w
 
     def _requeueable(self, running: Sequence[Job], begin_s: int) -> Iterable[RunningJob]:
         """Yield the jobs that may be stopped, to begin again at `begin_s` at the latest, and have their nodes alone."""
-        section = self._section()
+        section = self.section()
         sharing: dict[str, int] = {}
         for job in running:
             for host in job.host_names:
@@ -260,18 +257,18 @@ class GridEventLoop(Loop):
             flexibility = section.flexibility.of(job)
             if job.state is not JobState.RUNNING or job.job_id in self._go_on or flexibility.checkpoint is None:
                 continue
-            if not may_stop(job, flexibility, begin_s=begin_s, now_s=int(self._clock())):
+            if not may_stop(job, flexibility, begin_s=begin_s, now_s=int(self.clock())):
                 continue
             alone = [host for host in job.host_names if sharing[host] == 1]
             saved_w = sum(map(section.saved_w, alone))
-            signalled = job.job_id in self._checkpoints.signalled
+            signalled = job.job_id in self.checkpoints.signalled
             yield RunningJob(job.job_id, saved_w, flexibility.checkpoint.within_s, signalled)
 
     def _spare(self, now_s: float) -> None:
         """Take back the choice of jobs that were not asked yet: the draw is below the cap without them."""
-        chosen = self._checkpoints.events
-        if spared := [job for job in chosen if job not in self._checkpoints.signalled]:
-            self._checkpoints.events = {job: chosen[job] for job in chosen if job not in spared}
+        chosen = self.checkpoints.events
+        if spared := [job for job in chosen if job not in self.checkpoints.signalled]:
+            self.checkpoints.events = {job: chosen[job] for job in chosen if job not in spared}
             self._record(
                 now_s, SPARED, f"{counted(len(spared), 'job')} ({', '.join(spared)}): the draw is below the cap"
             )
@@ -280,19 +277,19 @@ class GridEventLoop(Loop):
         """Name these jobs to the queue loop; they begin again one after another, as the ramp allows."""
         back_w, events = sum(self._saved_w.values()), dict[str, StartConstraint]()
         for job in jobs:
-            begin_s = event.until_s + int(ramp_s(back_w, self._section().wake_ramp_w))
+            begin_s = event.until_s + int(ramp_s(back_w, self.section().wake_ramp_w))
             why = f"the cap of {watts_text(event.cap_w)} lasts until then: {event.reason}"
             events[job.job_id] = StartConstraint(begin_s, why, event.until_s)
             back_w += job.saved_w
-        self._checkpoints.events = events
+        self.checkpoints.events = events
 
     async def _come_back(self, now_s: float) -> None:
         """End caps as far as the ramp allows it by now."""
         if self._event is not None:
-            self._event, self._checkpoints.events = None, {}
+            self._event, self.checkpoints.events = None, {}
             self._go_on.clear()
-            self._node_caps.freed.clear()
-            self._problem_log.report(EVENT, None)
+            self.node_caps.freed.clear()
+            self.problem_log.report(EVENT, None)
             self._record(now_s, END, f"{counted(len(self._saved_w), 'node')} to bring back to full power")
             self._keep_caps(now_s)
             self._plan_return(now_s, math.inf)
@@ -300,21 +297,21 @@ class GridEventLoop(Loop):
 
     def _keep_caps(self, until_s: float) -> None:
         """Let the caps last until their way back from an event that ends then."""
-        back_s = ramp_s(sum(self._saved_w.values()), self._section().wake_ramp_w)
-        self._node_caps.extend(self._saved_w, until_s + back_s + LEFT_BEHIND_S)
+        back_s = ramp_s(sum(self._saved_w.values()), self.section().wake_ramp_w)
+        self.node_caps.extend(self._saved_w, until_s + back_s + LEFT_BEHIND_S)
 
     def _plan_return(self, now_s: float, spare_w: float) -> None:
         """Set the times at which caps end, one after another by the ramp, as many as bring back `spare_w` at most."""
-        nodes, ramp_w = sorted(self._saved_w), self._section().wake_ramp_w
+        nodes, ramp_w = sorted(self._saved_w), self.section().wake_ramp_w
         back_w = zip(nodes, accumulate(self._saved_w[node] for node in nodes), strict=True)
         self._back_s = {node: now_s + ramp_s(each_w, ramp_w) for node, each_w in back_w if each_w <= spare_w}
 
     async def _end_due(self, now_s: float) -> None:
         if due := [node for node in self._saved_w if self._back_s.get(node, math.inf) <= now_s]:
-            await self._node_caps.lift(due, CapOrderer(US, f"{EVENT}: no longer needed"))
+            await self.node_caps.lift(due, CapOrderer(US, f"{EVENT}: no longer needed"))
 
     def _record(self, now_s: float, decided: str, reason: str, inputs: Inputs = ()) -> None:
-        self._ledger.write_decisions([DecisionRecord(now_s, EVENT, decided, reason, inputs)])
+        self.ledger.write_decisions([DecisionRecord(now_s, EVENT, decided, reason, inputs)])
 
 
 STEP_S, MOST_STEPS = 15, 480

@@ -43,28 +43,24 @@ class WatchedTime(TimeRange):
     period_s: float = 0.0
 
 
+@dataclass
 class LeverLoop(Loop):
     """Books what the order of the queue saved, and what shadow mode would have saved, by replays in a process.
 
     A day in which the agent was away has rows for the times between.
     """
 
+    section: Callable[[], LeverSection]
+    observer: Observer
+    accounts: JobAccounts
+    ledger: Ledger
+    clock: Callable[[], float]
+    _watched: tuple[WatchedTime, ...] | None = None
+    _took_s: float = 0.0
+
     name = "savings of levers"
     least_pause_s = MINUTE_S
     fetches = True
-
-    def __init__(
-        self,
-        section: Callable[[], LeverSection],
-        observer: Observer,
-        accounts: JobAccounts,
-        ledger: Ledger,
-        clock: Callable[[], float],
-    ) -> None:
-        self._section, self._observer, self._accounts = section, observer, accounts
-        self._ledger, self._clock = ledger, clock
-        self._watched: tuple[WatchedTime, ...] | None = None
-        self._took_s = 0.0
 
     @property
     def period_s(self) -> float:
@@ -73,11 +69,11 @@ class LeverLoop(Loop):
 
     async def round(self) -> None:
         """Book the savings of today up to now, and those of yesterday again. Raises BadLedger, SimulationFailed."""
-        view, traits = self._observer.latest, self._observer.traits
-        if view is None or traits is None or self._clock() - view.at_s > OLDEST_VIEW_S:
+        view, traits = self.observer.latest, self.observer.traits
+        if view is None or traits is None or self.clock() - view.at_s > OLDEST_VIEW_S:
             return
         watched = await self.watch(float(view.at_s))
-        section = self._section()
+        section = self.section()
         yesterday_s, midnight_s, tomorrow_s = find_midnights(view.at_s, section.zone)
         days = (TimeRange(yesterday_s, midnight_s), TimeRange(midnight_s, float(view.at_s)))
         same = [each for each in watched if each.in_force == section.in_force]
@@ -87,9 +83,9 @@ class LeverLoop(Loop):
         if not spans:
             return
         begun_s = time.monotonic()
-        open_jobs = jobs_not_ended(view, await self._accounts.draws(view), await self._accounts.run_s(view))
+        open_jobs = jobs_not_ended(view, await self.accounts.draws(view), await self.accounts.run_s(view))
         site = await asyncio.to_thread(make_lever_site, section, view, traits, open_jobs, watched[0].from_unix_s)
-        arguments = (self._ledger.settings.url, site, spans)
+        arguments = (self.ledger.settings.url, site, spans)
         try:
             rows: tuple[SavingRecord, ...] = await call_apart(BOOK_LEVERS, arguments, {}, result="savings")
         finally:
@@ -97,22 +93,22 @@ class LeverLoop(Loop):
             self._remember((*watched[:-1], replace(watched[-1], period_s=self.period_s)))
         # A row ends with its day, so that a later one of the same begin replaces it.
         days_end_s = ((row, tomorrow_s if row.from_unix_s >= midnight_s else midnight_s) for row in rows)
-        self._ledger.write_savings([replace(row, until_unix_s=end_s) for row, end_s in days_end_s])
+        self.ledger.write_savings([replace(row, until_unix_s=end_s) for row, end_s in days_end_s])
 
     def _order_off(self, span: TimeRange) -> tuple[TimeRange, ...]:
-        with open_ledger(self._ledger.settings.url) as connection:
+        with open_ledger(self.ledger.settings.url) as connection:
             return read_off_blocks(connection, ORDER, span)
 
     async def watch(self, at_s: float) -> tuple[WatchedTime, ...]:
         """Remember that the agent has seen all jobs up to then; return the times in which it has."""
         if self._watched is None:
-            self._watched = parse_watched(await asyncio.to_thread(self._ledger.remembered, WATCH_NAME))
-        self._remember(extend_watched(self._watched, WatchedTime(at_s, at_s, self._section().in_force, self.period_s)))
+            self._watched = parse_watched(await asyncio.to_thread(self.ledger.remembered, WATCH_NAME))
+        self._remember(extend_watched(self._watched, WatchedTime(at_s, at_s, self.section().in_force, self.period_s)))
         return self._watched
 
     def _remember(self, watched: tuple[WatchedTime, ...]) -> None:
         self._watched = watched
-        self._ledger.remember(WATCH_NAME, watched_json(watched))
+        self.ledger.remember(WATCH_NAME, watched_json(watched))
 
 
 def extend_watched(before: Sequence[WatchedTime], now: WatchedTime) -> tuple[WatchedTime, ...]:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -70,6 +70,22 @@ class Loop(ABC):
     @abstractmethod
     async def round(self) -> None:
         """Do the work once. Raises OffpeakError if it cannot be done now."""
+
+
+class CallLoop(Loop):
+    """Makes one call in each round; one that `fetches` at most once in `least_pause_s`."""
+
+    period_s = 0.0
+
+    def __init__(
+        self, name: str, call: Callable[[], Awaitable[object]], *, period_s: float, least_pause_s: float | None = None
+    ) -> None:
+        self.name, self._call, self.period_s = name, call, period_s
+        self.fetches, self.least_pause_s = least_pause_s is not None, least_pause_s or 0.0
+
+    async def round(self) -> None:
+        """Make the call."""
+        await self._call()
 
 
 class LoopRunner:

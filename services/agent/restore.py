@@ -17,6 +17,7 @@ from offpeak.ledger.rows import JobMark
 from offpeak.model.orders import NodeChange, NodeState, PowerState
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
+from plugin.queue_hook.positions import BY_CAP, RANK
 from plugin.queue_hook.queue_plan import restore_plan
 from plugin.scheduler.job import Job, JobState, join_array_tasks
 from plugin.scheduler.node import Node
@@ -151,12 +152,10 @@ async def give_back(
     jobs = [job for job in view.jobs if stays.of_order(job.partitions) is not Mode.ACTIVE]
     nodes = [node for node in view.nodes if node.name in leaves or stays.of(node.partitions) is not Mode.ACTIVE]
     # A delay that the owner allows ends by itself. One that a cap imposes needs an agent that sees the cap withdrawn.
-    # The facts may be those of a round that was cut off, or none yet: then owners' hints tell the two apart.
-    capped = agent.queue_loop.facts.constraints if agent.queue_loop.facts else {}
-    hints = {job.job_id: agent.site.flexibility.of(job) for job in join_array_tasks(view.jobs)}
-    ends_itself = {job for job, hint in hints.items() if hint.allows_delay} - capped.keys()
-    marks = [mark for mark in await agent.queue.marks() if mark.kind.startswith("rank") or mark.job not in ends_itself]
-    await restore_queue(jobs, marks, traits.ranking, orders, by=US)
+    marks = await agent.queue.marks()
+    capped = {mark.job for mark in marks if mark.kind == BY_CAP and mark.to > view.at_s}
+    given = [mark for mark in marks if mark.kind.startswith(RANK) or mark.job in capped]
+    await restore_queue(jobs, given, traits.ranking, orders, by=US)
     now = agent.power.now
     sleep_orders = await asyncio.to_thread(read_last_sleep_orders, agent.ledger, now.unix_s)
     but = on_their_way(nodes, agent.power.records, sleep_orders, now)

@@ -18,7 +18,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
-from power.check.access import check_feeds, check_pbs, check_scheduler
+from power.check.access import check_feeds, check_pbs, check_qos, check_scheduler
 from power.check.devices import check_site
 from power.check.findings import CheckVerdict, Finding, FindingGroup, group_findings
 from power.door.scheduler_orders import ALLOW_OWN_POLICIES
@@ -26,7 +26,7 @@ from power.drivers.transport import Transport
 from power.meters.registry import pdus_feeding
 from predictors.feeds.registry import carbon_feed, input_feeds, price_feed, temperature_feed
 
-PART_ORDER = ("scheduler", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
+PART_ORDER = ("scheduler", "qos", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
 
 def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
@@ -66,6 +66,8 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
     )
     found += check_feeds(feeds, now_s=int(time.time()))
     found += check_own_policy(settings.agent)
+    if scheduler_name(settings) == SLURM:
+        found += check_qos(tuple(settings.flexibility.qos or ()))
     return sorted(found, key=lambda each: PART_ORDER.index(each.part))
 
 

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
+from slurm_fixtures import SlurmAccounting
 
 from offpeak.machines.credentials import Credential
 from plugin.slurm.configuration import AdminLevel, SlurmRights
-from power.check.access import check_credentials, check_rights, check_scheduler
+from power.check.access import check_credentials, check_qos, check_rights, check_scheduler
 from power.check.findings import CheckVerdict
 
 
@@ -49,6 +50,29 @@ def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         CheckVerdict.BAD,
         "scontrol: slurm_load_ctl_conf error: Unable to contact slurm controller",
     )
+
+
+def test_a_qos_that_declares_hints_exists_and_pays_for_them_or_not(
+    slurm_accounting: SlurmAccounting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = slurm_accounting.cluster.run
+    for name, factor in (("flex", "0.8"), ("night", "1")):
+        run("sacctmgr", "--immediate", "add", "qos", name, "set", f"usagefactor={factor}")
+    monkeypatch.setattr("os.environ", slurm_accounting.cluster.environment)
+    try:
+        pays, free, gone = check_qos(("flex", "night", "flux"))
+    finally:
+        run("sacctmgr", "--immediate", "delete", "qos", "flex,night")
+    assert (pays.verdict, pays.message) == (CheckVerdict.DOUBTFUL, "UsageFactor 0.8, also for jobs that never wait")
+    assert (free.verdict, free.message) == (CheckVerdict.GOOD, "UsageFactor 1: no reward")
+    assert gone.verdict is CheckVerdict.BAD
+    assert gone.hint.startswith("sacctmgr add qos flux set usagefactor=0.8; ")
+
+
+def test_a_qos_that_cannot_be_looked_up_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [finding.verdict for finding in check_qos(("flex", "night"))] == [CheckVerdict.BAD] * 2
+    assert list(check_qos(())) == []
 
 
 def test_permissions_of_each_slurm_admin_level() -> None:
