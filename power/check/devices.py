@@ -145,12 +145,8 @@ async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
 
 
 TOTAL_PART = "total"
-NO_TOTAL_HINT = (
-    "docs/how-to/pdus.md explains the reason; offpeak power now --json lists every part that the PDU measures"
-)
-NO_OUTLET_HINT = (
-    "does this model meter its outlets? names must match those of the PDU; offpeak power now --json lists them"
-)
+NO_TOTAL_HINT = "docs/how-to/pdus.md explains the reason; offpeak power --json lists every part that the PDU measures"
+NO_OUTLET_HINT = "does this model meter its outlets? names must match those of the PDU; offpeak power --json lists them"
 
 
 async def check_pdu(pdu: Pdu, wire: Transport) -> list[Finding]:

@@ -71,7 +71,7 @@ def site(tmp_path: Path, environment: dict[str, str], zygote: Zygote, ledger_url
 @pytest.mark.parametrize("scheduler", NAMES)
 @pytest.mark.parametrize(
     "command",
-    ["plan", "check", "estimate", "forecast wait --size 1 --estimate 1h", "power now"],
+    ["plan", "check", "estimate", "forecast wait --size 1 --estimate 1h", "power"],
 )
 def test_only_the_scheduler_of_the_settings_is_queried(command: str, scheduler: str, site: Run, tmp_path: Path) -> None:
     done = site(*command.split(), scheduler=scheduler)
@@ -87,9 +87,9 @@ def test_only_the_scheduler_of_the_settings_is_queried(command: str, scheduler: 
         }[scheduler]
         assert source in output
     elif scheduler == "simulated":
-        assert "offpeak demo" in output or command == "power now"
+        assert "offpeak demo" in output or command == "power"
     else:
-        assert programs or (command == "power now" and scheduler != "slurm"), output
+        assert programs or (command == "power" and scheduler != "slurm"), output
 
 
 def test_an_option_stands_above_the_file(site: Run, tmp_path: Path) -> None:

@@ -13,17 +13,9 @@ from offpeak.settings.file import read_values, settings_path
 from offpeak.settings.table import Settings
 from power.check.as_agent import run_as_agent
 from ui.options import CONFIG, option
-from ui.parameters import PlainCommand, PlainGroup
 
 if TYPE_CHECKING:
     from sim_backend.virtual.room_plan import RoomPlan
-
-power = typer.Typer(
-    cls=PlainGroup,
-    no_args_is_help=False,
-    rich_markup_mode=None,
-    help="Read the power meters of nodes and PDUs. Read-only.",
-)
 
 NODES = Annotated[
     str | None,
@@ -33,38 +25,19 @@ INVENTORY = Annotated[str | None, option("hardware.inventory")]
 TIMEOUT = Annotated[str | None, option("hardware.timeout")]
 
 
-@power.command("now", cls=PlainCommand)
-def now(
+def power(
     nodes: NODES = None,
     inventory: INVENTORY = None,
     timeout: TIMEOUT = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every reading as JSON.")] = False,
     config: CONFIG = None,
 ) -> None:
-    """Show the current power of nodes and PDUs, the meter, and the age of each figure."""
+    """Show the current power of nodes and PDUs, the meter, and the age of each figure. Read-only."""
     settings = hardware_settings(config, inventory, timeout)
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
-    from ui.hardware.power_answer import print_now
+    from ui.hardware.power_answer import print_readings
 
-    print_now(settings, nodes, as_json=as_json)
-
-
-@power.command("watch", cls=PlainCommand)
-def watch(
-    nodes: NODES = None,
-    every: Annotated[str, typer.Option(help="Time between two readings.")] = "10s",
-    times: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this many readings. [default: on Ctrl-C]")
-    ] = None,
-    inventory: INVENTORY = None,
-    timeout: TIMEOUT = None,
-    config: CONFIG = None,
-) -> None:
-    """Print one line per reading: the power of all nodes, the energy since the start, and gaps."""
-    settings = hardware_settings(config, inventory, timeout)
-    from ui.hardware.power_answer import print_watch
-
-    print_watch(settings, nodes, every=every, times=times)
+    print_readings(settings, nodes, as_json=as_json)
 
 
 def hardware_settings(config: Path | None, inventory: str | None, timeout: str | None) -> Settings:

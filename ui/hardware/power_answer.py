@@ -1,42 +1,24 @@
-"""What `offpeak power now` and `offpeak power watch` print: the readings of all power meters, as tables or as JSON.
-
-`now` reads every meter once, counters twice. `watch` prints a line for each round, then the comparison of the
-meters.
-"""
+"""What `offpeak power` prints: the readings of all power meters, as tables or as JSON. Counters are read twice."""
 
 import asyncio
 import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from offpeak.display import NOT_WRAPPED, energy_text, percent_text, power_text
-from offpeak.errors import BadInput, BadInventory
+from offpeak.errors import BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.check.findings import failed_finding, group_findings
-from power.drivers.poll import ReportedProblem, limit_repeats
 from power.drivers.transport import Transport
-from power.meters.energy import (
-    POINTS_OUTSIDE_IN,
-    CounterTotal,
-    Energy,
-    Part,
-    PowerDifference,
-    add_counter_values,
-    add_readings,
-    compare_meters,
-    find_contradictions,
-)
 from power.meters.kernel import HeadNodeLoad, read_head_node_load
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 from power.meters.registry import site_meters
@@ -58,7 +40,7 @@ OUTLETS, BY_BMC = "at its outlets", "by its BMC"
 COLUMN_OF_WAY = {"snmp": OUTLETS, "dcmi": BY_BMC, "redfish": BY_BMC, "rapl": "its processors", "slurm": "by Slurm"}
 """The column of each way of reading nodes. Single sensors of a node are left out, because they do not add up."""
 
-RIGHT_ALIGNED = ("draws", "counter", "age", "between", "share", *COLUMN_OF_WAY.values())
+RIGHT_ALIGNED = ("draws", "counter", "age", *COLUMN_OF_WAY.values())
 
 
 def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_unix_s: float) -> None:
@@ -157,23 +139,6 @@ def problem_lines(taken: Iterable[MeterResult]) -> list[str]:
     ]
 
 
-def print_differences(between: Mapping[str, Sequence[PowerDifference]]) -> None:
-    """Print the power of each node between its measuring points, and implausible differences."""
-    if not between:
-        return
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
-    table = _table("node", "from", "to", "between", "share", "")
-    for node, found in between.items():
-        for each in found:
-            table.add_row(
-                node, each.outer, each.inner, power_text(each.power_w), percent_text(100 * each.share, 1), each.problem
-            )
-    console.print()
-    console.print(table)
-
-
 def _age(reading: Reading, now_unix_s: float) -> str:
     return f"{max(0.0, now_unix_s - reading.at_unix_s):.0f} s"
 
@@ -192,7 +157,7 @@ COUNTER_PAUSE_S = 1.0
 MAX_ROUND_S = 60.0
 
 
-def print_now(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
+def print_readings(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
     """Print the current power; raise BadInput for nodes that are not in the inventory."""
     taken = asyncio.run(_read_all(settings, nodes))
     here = None if nodes else asyncio.run(read_head_node_load())
@@ -239,84 +204,3 @@ async def _read_all(settings: Settings, nodes: str | None) -> tuple[MeterResult,
     finally:
         await asyncio.gather(*(meter.close() for meter in meters))
         await wire.close()
-
-
-HOLD_ROUNDS = 3
-"""A reading counts until the next one, for at most this many rounds; after that there is a gap."""
-
-
-def print_watch(settings: Settings, nodes: str | None, *, every: str, times: int | None) -> None:
-    """Print a line per interval, until Ctrl-C or the given number of times; then the comparison of the meters."""
-    every_s = parse_duration_s(every)
-    if every_s < 1:
-        raise BadInput(f"--every {every}: is less than a second", hint="BMCs need time to measure: --every 10s")
-    watch = _Watch(settings, nodes, every_s)
-    try:
-        asyncio.run(watch.run(times))
-    except KeyboardInterrupt:
-        typer.echo("")
-    print_differences(compare_meters(watch.sums))
-    for (meter, _, part, _), contradiction in find_contradictions(watch.sums, watch.counts).items():
-        typer.echo(f"- {meter} {part}: {contradiction}")
-
-
-class _Watch:
-    """The rounds so far: the energy of each part, and the reported problems."""
-
-    def __init__(self, settings: Settings, nodes: str | None, every_s: int) -> None:
-        self._wire = Transport(timeout_s=settings.hardware.timeout_s)
-        self._nodes, self._every_s = nodes, every_s
-        self._meters = selected_meters(settings, nodes, self._wire)
-        self._reported: dict[tuple[str, str], ReportedProblem | None] = {}
-        self.sums: dict[Part, Energy] = {}
-        self.counts: dict[Part, CounterTotal] = {}
-
-    async def run(self, times: int | None) -> None:
-        """Read round after round; a round that takes longer than the time between two delays the next."""
-        left = times
-        try:
-            while left is None or left > 0:
-                until = time.monotonic() + self._every_s
-                await self._round(self._meters)
-                left = None if left is None else left - 1
-                if left != 0:
-                    await asyncio.sleep(until - time.monotonic())
-        finally:
-            await asyncio.gather(*(meter.close() for meter in self._meters))
-            await self._wire.close()
-
-    async def _round(self, meters: Sequence[Meter]) -> None:
-        taken = select_nodes(await read_meters(meters, timeout_s=max(self._every_s, self._wire.timeout_s)), self._nodes)
-        self.sums = add_readings(self.sums, taken, longest_hold_s=HOLD_ROUNDS * self._every_s)
-        self.counts = add_counter_values(self.counts, taken)
-        typer.echo(round_line(taken, self.sums, datetime.now().astimezone()))
-        for line in self._new_problems(taken):
-            typer.echo(f"  - {line}")
-
-    def _new_problems(self, taken: Sequence[MeterResult]) -> list[str]:
-        lines = []
-        for result in taken:
-            error = None if result.error is None else str(result.error)
-            key = (result.meter, result.way)
-            self._reported[key], line = limit_repeats(self._reported.get(key), error, at_unix_s=time.time())
-            if line:
-                lines.append(f"{result.meter} ({result.way}): {line}")
-        return lines
-
-
-def round_line(taken: Sequence[MeterResult], sums: Mapping[Part, Energy], at: datetime) -> str:
-    """Return a round as a line: for each measuring point the number of nodes, power, energy and gaps."""
-    columns = [f"{at:%H:%M:%S}"]
-    readings = [reading for result in taken for reading in result.readings if reading.node is not None]
-    for place, ways in POINTS_OUTSIDE_IN:
-        energies = [energy for (_, way, _, node), energy in sums.items() if node is not None and way in ways]
-        if not energies:
-            continue
-        known = [reading for reading in readings if reading.way in ways and reading.power_w is not None]
-        drawn = energy_text(sum(energy.energy_j for energy in energies) / J_PER_KWH, 3)
-        gap_s = max(energy.gap_s for energy in energies)
-        gaps = f", gaps up to {gap_s:.0f} s" if gap_s else ""
-        nodes = len({reading.node for reading in known})
-        power = power_text(sum(reading.power_w or 0.0 for reading in known))
-        columns.append(f"{place}: {power} of {nodes} nodes, {drawn}{gaps}")
-    return "  ".join(columns)

@@ -36,7 +36,7 @@ def test_everything_in_the_inventory_answers(cluster: PoweredCluster) -> None:
 
 @pytest.mark.usefixtures("settings")
 def test_bmc_and_outlet_tell_the_same_watts(cluster: PoweredCluster) -> None:
-    output = run_offpeak(cluster, "power", "now").stdout
+    output = run_offpeak(cluster, "power").stdout
     assert "at its outlets: 200 W, 2 of 2 nodes" in output
     assert "by its BMC: 200 W, 2 of 2 nodes" in output
 

@@ -173,13 +173,13 @@ def test_a_sound_set_is_ok(room: ServedRoom, site: Path, offpeak: Offpeak) -> No
 
 def test_power_now_tells_place_by_place(room: ServedRoom, site: Path, offpeak: Offpeak) -> None:
     room.do(lambda room: room.nodes["n2"].use(1.0))
-    done = offpeak("power", "now", "n[1-3]", "--inventory", site)
+    done = offpeak("power", "n[1-3]", "--inventory", site)
     assert done.returncode == 0
     rows = {fields[0]: fields[1:] for fields in map(str.split, done.stdout.splitlines()) if fields}
     assert rows["n1"][:4] == ["200", "W", "200", "W"]
     assert float(rows["n2"][0]) == float(rows["n2"][2]) > 200
     assert "n4" not in rows
-    answer = json.loads(offpeak("power", "now", "n[1-3]", "--inventory", site, "--json").stdout)
+    answer = json.loads(offpeak("power", "n[1-3]", "--inventory", site, "--json").stdout)
     assert {reading["node"] for reading in answer["readings"]} == {"n1", "n2", "n3"}
     by_way = {reading["way"]: reading for reading in answer["readings"] if reading["node"] == "n1"}
     assert by_way["snmp"]["part"] == "outlet 1"
@@ -189,27 +189,13 @@ def test_power_now_tells_place_by_place(room: ServedRoom, site: Path, offpeak: O
 
 def test_power_now_of_all_tells_what_is_silent(room: ServedRoom, site: Path, offpeak: Offpeak) -> None:
     room.do(break_some)
-    done = offpeak("power", "now", "--inventory", site)
+    done = offpeak("power", "--inventory", site)
     assert done.returncode == 0
     assert "at its outlets: 1,600 W, 8 of 9 nodes\n" in done.stdout
     assert "by its BMC: 800 W, 4 of 9 nodes\n" in done.stdout
     assert re.search(r"^n9 +no value +\d+ s +the PDU measures no outlet 30 *$", done.stdout, re.MULTILINE)
     assert "- n3 (dcmi): no answer within 5 s\n  hint: is it up?" in done.stdout
     assert "this machine: processors " in done.stdout
-
-
-def test_power_watch_integrates_and_compares(room: ServedRoom, site: Path, offpeak: Offpeak) -> None:
-    room.do(lambda room: setattr(room.bmcs["n3"], "faults", BmcFaults(silent=True)))
-    options = ("--inventory", site, "--every", "1s", "--times", "3", "--device-timeout", "6s")
-    done = offpeak("power", "watch", "n[1-3]", *options)
-    lines = done.stdout.splitlines()
-    rounds = [line for line in lines if re.match(r"\d\d:\d\d:\d\d ", line)]
-    assert len(rounds) == 3
-    assert all("pdu: 600 W of 3 nodes" in line and "bmc: 400 W of 2 nodes" in line for line in rounds)
-    assert sum("n3 (dcmi)" in line for line in lines) == 1
-    (n1,) = [line.split() for line in lines if line.startswith("n1 ")]
-    assert n1[1:5] == ["pdu", "bmc", "0", "W"]
-    assert not any(line.startswith("n3 ") for line in lines)
 
 
 def test_an_exchanged_bmc_is_not_believed(room: ServedRoom, site: Path, offpeak: Offpeak) -> None:
@@ -240,9 +226,8 @@ def test_nodes_are_taken_over_from_elsewhere(site: Path, offpeak: Offpeak, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("power", "now", "n77"), "has no node n77"),
-        (("power", "now", "n[1-"), "'n[1-' is no node set"),
-        (("power", "watch", "--every", "0s"), "--every 0s: is less than a second"),
+        (("power", "n77"), "has no node n77"),
+        (("power", "n[1-"), "'n[1-' is no node set"),
         (("check", "--device-timeout", "5"), "'5' has no unit"),
         (("enroll", "--standby-test"), "--standby-test: name the nodes"),
         (("enroll", "--from-racksdb", "none.yml"), "none.yml: no such file"),
