@@ -8,23 +8,21 @@ a job draws its power, and the other nodes are asleep at best in the quarter-hou
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC
 
 import numpy as np
 
 from benchmarks.logs import trace_file
-from offpeak.model.node_states import ACTIVE
-from offpeak.model.step_series import integral_between
 from offpeak.prices.bill import QUARTER_S, demand_cost
 from offpeak.prices.tariff_file import parse_tariff_file
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from plugin.capacity.peak_shaving import PeakRules
+from plugin.capacity.peak_shaving import PeakTarget
 from power.capacity.levers import add_sleeping_nodes
 from power.capacity.registry import make_capacity_policy
 from sim_backend.case.replay_case import ReplayCase, fleet_of, prepare
-from sim_backend.comparison.compare import compare, curve_of_run, usage_of
+from sim_backend.comparison.compare import compare
 from sim_backend.replay.policy import parse_policy
 from sim_backend.traces.swf.read import read_swf
 
@@ -48,18 +46,15 @@ class ReplayedYear:
     mean_wait_s: float
 
 
-def replayed(case: ReplayCase) -> ReplayedYear:
-    """Return what came of a replay under EASY on nodes that sleep."""
+def replayed(case: ReplayCase, peak: PeakTarget | None = None) -> ReplayedYear:
+    """Return what came of a replay under EASY on nodes that sleep, with peak shaving for a target."""
     policy = parse_policy("easy", SchedulingSettings())
     capacity = make_capacity_policy(SLEEP, fleet_of(case), CapacitySettings())
-    compared = compare(case, (policy.on(capacity),))
-    run, begin_s, until_s = compared.runs[0], compared.begin_s, compared.until_s
-    curve = curve_of_run(compared.case, usage_of(compared.case, run.schedule, begin_s, until_s), run.sleep)
-    offset_s = case.prices.laid.offset_s
-    edges_s = np.arange(-(-(begin_s + offset_s) // QUARTER_S) * QUARTER_S, until_s + offset_s, QUARTER_S)
-    power_w = integral_between(curve.edges_s, curve.total_w, edges_s - offset_s) / QUARTER_S
-    charge = demand_cost(TARIFF, edges_s[:-1], power_w)
-    return ReplayedYear(charge, float(power_w.max()), compared.outcomes[0].mean_wait_s)
+    compared = compare(case, (policy.on(capacity, peak),))
+    demand = compared.runs[0].demand
+    assert demand is not None
+    assert demand.peak_kw is not None
+    return ReplayedYear(demand.cost, 1000 * demand.peak_kw, compared.outcomes[0].mean_wait_s)
 
 
 def bound(case: ReplayCase) -> float:
@@ -79,36 +74,18 @@ def bound(case: ReplayCase) -> float:
     return demand_cost(TARIFF, start_s, power_w)
 
 
-def shaved(case: ReplayCase, target_w: float, longest_s: int) -> ReplayCase:
-    """Return the case with peak shaving; each calendar year begins a new charge."""
-    assert case.nodes is not None
-    state_w = case.nodes.node_class.state_w()
-    # Jobs have the nodes that come up, and count with their own power.
-    state_w[ACTIVE] = state_w[1::3] = 0.0
-    years = [int(datetime(year, 1, 1, tzinfo=UTC).timestamp()) for year in range(2024, 2030)]
-    at_s = np.array(years, np.int64) - case.prices.laid.offset_s
-    rules = PeakRules(
-        at_s,
-        np.full(len(at_s), int(1000 * target_w)),
-        np.ones(len(at_s), np.bool_),
-        longest_s,
-        int(1000 * case.nodes.node_class.idle_w / case.nodes.units_per_node),
-        (1000 * state_w).astype(np.int64),
-    )
-    return replace(case, nodes=replace(case.nodes, peak=rules))
-
-
 def rows(name: str) -> Iterator[str]:
     """Yield a line for each replay of a log."""
     prices = Settings(prices=PriceSettings(tariff="on=100EUR/MWh,off=100EUR/MWh"))
     prepared = prepare(read_swf(trace_file(name)), prices, start=START)
-    case, _ = add_sleeping_nodes(prepared.case, prepared.units_per_node)
+    flat, _ = add_sleeping_nodes(prepared.case, prepared.units_per_node)
+    case = replace(flat, prices=replace(flat.prices, tariff=TARIFF))
     usual = replayed(case)
     least = 100 * (bound(case) / usual.charge - 1)
     yield f"{name}: {usual.charge:,.0f} EUR, wait {usual.mean_wait_s:,.0f} s; no schedule is below {least:+.1f} %"
     for share in TARGETS:
         for hours in LONGEST_H:
-            found = replayed(shaved(case, share * usual.highest_w, hours * 3600))
+            found = replayed(case, PeakTarget(share * usual.highest_w, hours * 3600))
             charge, wait = found.charge / usual.charge, found.mean_wait_s / usual.mean_wait_s
             changes = f"{100 * (charge - 1):+.1f} %, wait {100 * (wait - 1):+.1f} %"
             yield f"  target {share:.0%}, at most {hours} h: {changes}"

@@ -23,9 +23,9 @@ from offpeak.prices.peak import Peak, classify
 from offpeak.settings.table import Settings
 from sim_backend.case.electricity import decision_series
 from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
-from sim_backend.comparison.compare import Comparison, compare, meters_of, usage_of
+from sim_backend.comparison.compare import Comparison, compare, demand_of, meters_of, usage_of
 from sim_backend.comparison.likeness import Likeness, likeness_of
-from sim_backend.comparison.outcome import PolicyOutcome, charges_of
+from sim_backend.comparison.outcome import Demand, PolicyOutcome, charges_of
 from sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import Schedule
@@ -46,7 +46,8 @@ class LoggedUse:
     """Energy, money and waiting of a log as it was, over [begin_s, until_s) of the trace's clock.
 
     `waiting_share` is the share of the period in which at least one job waited: without that there is nothing to
-    reorder. `mean_price` is the price of the energy used, `plain_mean_price` the period's mean, both per MWh.
+    reorder. `mean_price` is the price of the energy used, `plain_mean_price` the period's mean, both per MWh. `cost`
+    has the demand charges of the tariff in it, `demand` is None without any.
     """
 
     begin_s: int
@@ -62,6 +63,7 @@ class LoggedUse:
     utilization: float
     mean_wait_s: float
     waiting_share: float
+    demand: Demand | None = None
 
 
 def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begin_s: int, until_s: int) -> LoggedUse:
@@ -73,13 +75,14 @@ def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begi
     case = replace(case, jobs=case.jobs.as_logged())
     jobs = case.jobs
     schedule = Schedule(jobs.logged_start_s, jobs.logged_start_s + jobs.runtime_s, 0.0)
-    charges = [
-        charges_of(usage_of(replace(case, node_power_w=draw_w), schedule, begin_s, until_s), meters)
-        for draw_w in draws_w
-    ]
+    usages = [usage_of(replace(case, node_power_w=draw_w), schedule, begin_s, until_s) for draw_w in draws_w]
+    charges, demands = [charges_of(each, meters) for each in usages], [demand_of(case, each, None) for each in usages]
     energy = Bounds(*(charge.energy.total / J_PER_KWH for charge in charges))
     # At negative prices the highest power costs least.
-    costs = [charge.cost.total / J_PER_MWH for charge in charges]
+    costs = [
+        charge.cost.total / J_PER_MWH + (demand.cost if demand else 0.0)
+        for charge, demand in zip(charges, demands, strict=True)
+    ]
     cost = Bounds(min(costs), costs[1], max(costs))
     known_kwh = energy.middle - charges[1].unpriced_j / J_PER_KWH
     return LoggedUse(
@@ -91,11 +94,12 @@ def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begi
         currency=meters.currency,
         unpriced_kwh=charges[1].unpriced_j / J_PER_KWH,
         co2_kg=charges[1].co2_kg,
-        mean_price=1000 * cost.middle / known_kwh if known_kwh else 0.0,
+        mean_price=1000 * charges[1].cost.total / J_PER_MWH / known_kwh if known_kwh else 0.0,
         plain_mean_price=_mean_price(case, begin_s, until_s),
         utilization=utilization(jobs.size, jobs.runtime_s, machine_size=case.machine.size, period_s=until_s - begin_s),
         mean_wait_s=float((jobs.logged_start_s - jobs.submit_s).mean()),
         waiting_share=waiting_share(jobs, begin_s, until_s),
+        demand=demands[1],
     )
 
 
@@ -132,18 +136,24 @@ class CapabilitySaving:
 
     Low to high holds 19 of 20 replays and, where the draw of jobs is assumed, jobs that all draw the same: then no
     order is cheaper than another. `is_noise`: the policy may as well have cost more. `boot_delay_s` is the mean time
-    for which a job that needed sleeping nodes waited for them; it and the cycles are None if no node sleeps.
+    for which a job that needed sleeping nodes waited for them; it and the cycles are None if no node sleeps. Energy is
+    saved over a year, `peak_kw` is the fall of the highest quarter-hour, None if not known. Of jobs that may be kept
+    back, the wait is theirs. `longer_run` is the share by which runs become longer, 0 unless nodes are capped.
     """
 
     capability: str
     policy: str
     share_pct: Bounds
     a_year: Bounds
-    wait_change_s: float
-    wait_is_noise: bool
-    is_noise: bool
+    wait_change_s: float = 0.0
+    wait_is_noise: bool = False
+    is_noise: bool = False
     boot_delay_s: float | None = None
     cycles_per_node_day: float | None = None
+    energy_kwh: float = 0.0
+    peak_kw: float | None = None
+    peak_is_noise: bool = False
+    longer_run: float = 0.0
 
     @property
     def pays(self) -> bool:
@@ -297,8 +307,18 @@ def saving_of(
 
     `period_s` is the length of the replays if they are of a part of the log.
     """
-    replayed = spread.figures["saving_pct"]
-    share = Bounds(min(replayed.low, 0.0) if is_assumed else replayed.low, replayed.middle, replayed.high)
+    money = "bill_saving_pct" if "bill_saving_pct" in spread.figures else "saving_pct"
+    replayed, differences, part = spread.figures[money], spread.differences, 1.0
+    if used.demand and "peak_kw" not in spread.figures and used.cost.middle:
+        # No quarter-hour of these days counts for a demand charge: what they save is a part of the energy's cost.
+        part = abs((used.cost.middle - used.demand.cost) / used.cost.middle)
+    share = Bounds(*(part * each for each in (replayed.low, replayed.middle, replayed.high)))
+    if is_assumed:
+        share = replace(share, low=min(share.low, 0.0))
+    wait, wait_is_noise = differences["mean_wait_s"], spread.is_noise("mean_wait_s")
+    if "held_wait_s" in spread.figures:
+        wait = spread.figures["held_wait_s"]
+        wait_is_noise = wait.has_either_sign
     years = (period_s or used.until_s - used.begin_s) / YEAR_S
     a_year = _a_year(share, used)
     if spread.alignments > 1:
@@ -308,11 +328,14 @@ def saving_of(
         policy=spread.policy,
         share_pct=share,
         a_year=a_year,
-        wait_change_s=spread.differences["mean_wait_s"].middle,
-        wait_is_noise=spread.is_noise("mean_wait_s"),
-        is_noise=spread.is_noise("saving_pct"),
+        wait_change_s=wait.middle,
+        wait_is_noise=wait_is_noise,
+        is_noise=spread.is_noise(money),
         boot_delay_s=_boot_delay_s(spread),
         cycles_per_node_day=cycles.mean if (cycles := spread.figures.get("cycles_per_node_day")) else None,
+        energy_kwh=-differences["energy_kwh"].middle / years,
+        peak_kw=-differences["peak_kw"].middle if "peak_kw" in differences else None,
+        peak_is_noise="peak_kw" in differences and spread.is_noise("peak_kw"),
     )
 
 
@@ -341,7 +364,7 @@ def _drawn_a_year(spread: ReplicationSpread, used: LoggedUse, years: float, *, i
 
     An assumed draw widens it as it widens the logged bill.
     """
-    cost, middle = spread.differences["cost"], abs(used.cost.middle)
+    cost, middle = spread.differences.get("bill", spread.differences["cost"]), abs(used.cost.middle)
     ratios = [abs(bill) / middle for bill in (used.cost.low, used.cost.high)] if middle else [1.0]
     low = min(-cost.high * ratio for ratio in ratios)
     high = max(-cost.low * ratio for ratio in ratios)

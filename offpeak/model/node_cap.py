@@ -20,6 +20,7 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
+from offpeak.model.arrays import Float64
 from offpeak.text import did_you_mean
 
 FULL = 1.0
@@ -167,6 +168,44 @@ def cap_gain(
         " work is made up for"
     )
     return CapGain(break_even, gain / 1e6 if prices else None, "" if gain > 0 else refusal)
+
+
+@dataclass(frozen=True)
+class PricedCap:
+    """What a cap brings that holds while a MWh costs more than `above`, at each bound of the slowdown, the most first.
+
+    `share` is the device's draw under the cap. `longer` is the share by which runs become longer on average.
+    """
+
+    share: float
+    slowdown: tuple[float, float]
+    above: float
+    money: tuple[float, float]
+    saved_kwh: tuple[float, float]
+    longer: float
+
+
+def best_priced_cap(node: CappableNode, prices: Float64, device_kwh: Float64, *, rest_w: float) -> PricedCap | None:
+    """Return the cap that saves most, by `cap_gain`, if devices use this energy at these prices of a MWh.
+
+    If none saves money, it is the one that would do so at the lowest price. The delayed work is made up for at the mean
+    price of the energy. None if nothing is used, or if no slowdown is known.
+    """
+    total_kwh, found = float(device_kwh.sum()), []
+    later = float(prices @ device_kwh) / total_kwh if total_kwh else 0.0
+    for share in node.curve.shares[1:] if node.curve and total_kwh and node.device_w else ():
+        cap = make_cap(node, math.ceil(node.offset_w + share * node.device_w))
+        gain = cap_gain(node, cap, rest_w=rest_w)
+        if gain is None or cap.slowdown is None or not cap.saved_w:
+            continue
+        held_kwh = device_kwh * (prices > gain.break_even * later) * (cap.saved_w / node.device_w)
+        factors = [gain.break_even * each / (cap.slowdown[1] or FULL) for each in reversed(cap.slowdown)]
+        money = [float(held_kwh @ (prices - factor * later)) / 1000 for factor in factors]
+        saved_kwh = [float(held_kwh.sum()) * (1 - factor) for factor in factors]
+        longer = cap.slowdown[1] * float(held_kwh.sum()) / (total_kwh * cap.saved_w / node.device_w)
+        above, both = gain.break_even * later, (saved_kwh[0], saved_kwh[1])
+        found.append(PricedCap(share, cap.slowdown, above, (money[0], money[1]), both, longer))
+    return max(found, key=lambda each: (each.money[0], -each.above), default=None)
 
 
 @dataclass(frozen=True)

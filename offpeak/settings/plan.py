@@ -189,6 +189,11 @@ class FlexibilitySettings:
         example=0.5,
     )
 
+    @property
+    def declarations(self) -> int:
+        """The number of QOS and partitions with hints."""
+        return len(self.qos or {}) + len(self.partitions or {})
+
     def rules(self, zone: tzinfo) -> FlexibilityRules:
         """Return the rules by which jobs are flexible."""
         return FlexibilityRules(zone, self.qos or {}, self.partitions or {})

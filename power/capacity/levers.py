@@ -1,41 +1,38 @@
-"""The levers of a site (order, sleep, delay, caps): what each would have saved, its harm, and which are recommended.
+"""The levers of a site (order, sleep, peak shaving, ...): what each would have saved, its harm, and which to take.
 
 The estimate itself measures order. The others are replayed here, on nodes that can sleep and only on the last days of
 the log, because an hourly what-if is slow. What is recommended is replayed as a whole: savings do not add up.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.random import Generator
-from numpy.typing import NDArray
 
-from offpeak.errors import BadInput
+from offpeak.errors import BadInput, BadInventory
 from offpeak.executor import HERE, Executor
+from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.arrays import Int64
-from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
+from offpeak.model.flexibility import Tier
+from offpeak.model.jobs import Jobs
+from offpeak.model.node_cap import CappableNode, best_priced_cap, cap_curve_named
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.model.step_series import integral_between
+from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
-from plugin.queue_hook.facts import PriceIntegral
-from plugin.queue_hook.start_times import LEAST_SAVING
+from plugin.capacity.peak_shaving import PeakTarget
 from power.capacity.registry import with_capacity
-from sim_backend.case.electricity import decision_series
 from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, powered_pools
 from sim_backend.case.site_jobs import round_memory
-from sim_backend.comparison.compare import compare, meters_of, usage_of
-from sim_backend.comparison.outcome import PolicyOutcome, charges_of
-from sim_backend.comparison.replications import (
-    DrawPower,
-    ReplicationSpread,
-    alignment_interval_of,
-    interval_of,
-    replay_each,
-    shifted,
-    spreads_of,
-)
-from sim_backend.estimate import CapabilitySaving, SavingsEstimate, saving_of
+from sim_backend.comparison.compare import usage_of
+from sim_backend.comparison.outcome import HOURS_OF_YEAR, PolicyOutcome, saving_pct
+from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_each, spreads_of
+from sim_backend.estimate import YEAR_S, Bounds, CapabilitySaving, SavingsEstimate, saving_of
+from sim_backend.nodes.power_curve import power_curve
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredMachine
 
@@ -104,14 +101,26 @@ DAYS, REPLAYS = 30, 10
 MOST_JOBS, MOST_WIDE_JOBS = 50_000, 10_000
 """So many jobs are replayed at most, and if too many requests differ: fewer days of a log, and at least one."""
 
-LONGEST_DELAY_S, CONSENTING_SHARE, FEW_USERS = DAY_S, 0.2, 10
-"""The delay is measured as if this share of users, drawn anew in each replay, let their jobs wait for so long; of a log
-of fewer users, as if the owners of this share of jobs did."""
+TIERS = {Tier.T1: (0.1, 6 * HOUR_S), Tier.T2: (0.3, DAY_S)}
+"""The share of the jobs that are taken to be of a tier, and how long they may wait, where the site declares none."""
+
+PEAK_TARGET = 0.95
+"""The target of peak shaving that is tried if none is set, as a share of the highest quarter-hour of today."""
 
 MOST_REQUESTS = 5_000
 """Beyond so many different requests replays are slow and need much memory: then the memory of requests is rounded."""
 HARDLY_LONGER_S = 600
 """A recommended lever makes jobs wait at most so much longer on average."""
+
+
+PEAK_SHAVING = "peak shaving"
+
+
+def why_no_shaving(case: ReplayCase) -> str:
+    """Return why peak shaving cannot be replayed, "" if it can."""
+    if case.prices.tariff is None or not case.prices.tariff.demand:
+        return "the prices have no demand charge: --tariff FILE.toml with [[demand]]"
+    return "it is replayed on equal nodes only, and these differ or are shared" if case.is_mixed else ""
 
 
 @dataclass(frozen=True)
@@ -130,14 +139,15 @@ class Lever:
 class Recommendation:
     """The levers that pay together within the bounds of harm, as settings of the agent; `saving` is of them together.
 
-    `queue` is "off" and `capacity` "always-on" if that lever does not pay; `allows_delay`: delays of jobs pay.
+    `queue` is "off" and `capacity` "always-on" if that lever does not pay; `longest_delay` is that of the tiers of jobs
+    that pay, such as 6h, "" if none does.
     """
 
     saving: CapabilitySaving
     queue: str = "off"
     capacity: str = "always-on"
     limit_capacity: bool = False
-    allows_delay: bool = False
+    longest_delay: str = ""
 
 
 @dataclass
@@ -152,7 +162,6 @@ class LeverMeasurement:
     policies: Sequence[Policy]
     executor: Executor = HERE
     _outcomes: dict[str, list[tuple[PolicyOutcome, ...]]] = field(default_factory=dict)
-    _delays: dict[int, tuple[float, float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         prepared, agent = self.estimate.prepared, self.settings.agent
@@ -173,14 +182,19 @@ class LeverMeasurement:
         capacity = self.settings.capacity
         self._capacity = replace(capacity, cycles_per_day=capacity.cycles_per_day or agent.cycles_per_day)
 
-    def measure(self, replays: int = REPLAYS, progress: Callable[[int], None] = lambda _: None) -> tuple[Lever, ...]:
-        """Return each lever's policies as rows by so many replays; `progress` gets the number done."""
+    def measure(
+        self, replays: int = REPLAYS, progress: Callable[[int], None] = lambda _: None, *, is_quick: bool = False
+    ) -> tuple[Lever, ...]:
+        """Return each lever's policies as rows by so many replays; `progress` gets the number done.
+
+        `is_quick`: a lever that needs replays of the whole log is left for later.
+        """
         rows = [Lever("order", saving, replays=each.replays) for saving, each in self._orders()]
         for number, (name, policy) in enumerate(LEVERS):
             rows.append(self._capacity_lever(name, policy, replays))
             progress(number + 1)
-        rows.append(self._delay_lever(replays))
-        rows.append(Lever("node caps", None, "no cap curve of these nodes is known"))
+        rows += [self._peak_lever(replays, is_quick=is_quick), *self._tier_levers(replays)]
+        rows += [cap_lever(self.estimate, self.settings), device_lever(self.estimate)]
         rows.append(Lever("place", None, "it needs other sites, with their logs and prices"))
         return tuple(rows)
 
@@ -198,14 +212,15 @@ class LeverMeasurement:
                 alone = saving
         order = max((s for s in good if s.capability == "order" and s.policy in ORDERS), key=_share, default=None)
         # A delay harms those only who permit it.
-        delays = any(each.name == "delay" and each.saving is not None and each.saving.pays for each in levers)
+        tiers = [each.saving for each in levers if each.name == "tiers" and each.saving and each.saving.pays]
+        delay = max((each.policy.rpartition(" ")[2] for each in tiers), key=parse_duration_s, default="")
         slept = None
         if alone is not None:
-            slept = Recommendation(alone, "off", alone.policy, alone.capability == "caps", delays)
+            slept = Recommendation(alone, "off", alone.policy, alone.capability == "caps", delay)
         if order is None:
             return slept
         if slept is None:
-            return Recommendation(order, order.policy, allows_delay=delays)
+            return Recommendation(order, order.policy, longest_delay=delay)
         ordering = next(policy for policy in self.policies if policy.name == order.policy)
         together = self._saving("recommended", slept.capacity, replays, ordering)
         if not self.is_harmless(together) or _share(together) < _share(slept.saving):
@@ -222,7 +237,7 @@ class LeverMeasurement:
         return tuple(zip(self.estimate.savings, self.estimate.spreads[1:], strict=True))
 
     def _too_wide(self) -> str:
-        """Return why the levers of sleep, delay and caps are not replayed, "" if they are."""
+        """Return why the levers of sleep, tiers and caps are not replayed, "" if they are."""
         jobs = len(self._awake.jobs)
         if jobs <= self._most or not self._awake.is_mixed:
             return ""
@@ -244,59 +259,181 @@ class LeverMeasurement:
         Each is compared with the baseline separately. In a common comparison with a policy under which jobs end days
         later, all would be charged for these days, and sleeping through them would look like a saving.
         """
-        baseline = self.policies[0]
+        baseline, settings = self.policies[0], self._capacity
 
-        def policies_at(case: ReplayCase) -> tuple[Policy, Policy]:
-            return baseline, with_capacity(ordering or baseline, capacity, case, self._capacity)
+        def policies_at(case: ReplayCase) -> tuple[Policy, ...]:
+            return baseline, with_capacity(ordering or baseline, capacity, case, settings)
 
-        policies = policies_at(self._case)
-        done = self._outcomes.setdefault(policies[1].name, [])
+        spread = self._spreads(self._case, policies_at, replays)[0]
+        text = capacity if ordering is None else spread.policy
+        return replace(self._saving_of(spread, name), policy=text)
+
+    def _spreads(self, case: ReplayCase, policies_at: PoliciesAt, replays: int) -> tuple[ReplicationSpread, ...]:
+        """Return the spreads of all policies but the baseline."""
+        policies = policies_at(case)
+        done = self._outcomes.setdefault(policies[-1].name, [])
+        power, first = self.estimate.prepared.power, len(self.estimate.prepared.case.jobs) - len(case.jobs)
         done += replay_each(
-            self._case,
+            case,
             policies,
             range(len(done), replays),
             seed=self.settings.power.seed,
-            draw_power=self._draw_power,
+            draw_power=(lambda rng: power.draw_w(rng)[first:]) if power.is_drawn else None,
             policies_at=policies_at,
             executor=self.executor,
         )
-        text = capacity if ordering is None else policies[1].name
-        return replace(self._saving_of(spreads_of(done, self._case.prices.laid.weeks)[1], name), policy=text)
+        return spreads_of(done, case.prices.laid.weeks)[1:]
 
     def _saving_of(self, spread: ReplicationSpread, lever: str) -> CapabilitySaving:
         submit_s, used = self._awake.jobs.submit_s, self.estimate.used
         period_s = min(max(int(submit_s[-1] - submit_s[0]), DAY_S), used.until_s - used.begin_s)
         return saving_of(spread, used, lever, period_s=period_s)
 
-    @property
-    def _draw_power(self) -> DrawPower | None:
-        power, first = self.estimate.prepared.power, self._first
-        return (lambda rng: power.draw_w(rng)[first:]) if power.is_drawn else None
+    def _peak_lever(self, replays: int, *, is_quick: bool) -> Lever:
+        """Return peak shaving on the whole log: a month says little about the highest quarter-hour."""
+        name, prepared, plan = PEAK_SHAVING, self.estimate.prepared, self.settings.plan
+        highest = self.estimate.spreads[0].figures.get("peak_kw")
+        if why := why_no_shaving(prepared.case):
+            return Lever(name, None, why)
+        if highest is None:
+            return Lever(name, None, "not in every replay does a quarter-hour count for a demand charge")
+        if is_quick:
+            return Lever(name, None, "replayed next, on the whole log")
+        target_w = plan.peak_target_w or float(f"{1000 * PEAK_TARGET * highest.middle:.3g}")
+        peak = PeakTarget(target_w, plan.peak_wait_s)
+        case = add_sleeping_nodes(prepared.case, prepared.units_per_node)[0]
+        baseline, settings = self.policies[0], self._capacity
 
-    def _delay_lever(self, replays: int) -> Lever:
+        def policies_at(at: ReplayCase) -> tuple[Policy, ...]:
+            return baseline, with_capacity(baseline, "always-on", at, settings, peak)
+
+        try:
+            spread = self._spreads(case, policies_at, replays)[0]
+        except BadInput as problem:
+            return Lever(name, None, f"{problem}; {problem.hint}")
+        saving = replace(saving_of(spread, self.estimate.used, name), policy=f"peak_target {target_w / 1000:g}kW")
+        note = f"a job waits for it up to {plan.peak_wait_s / HOUR_S:g} h (peak_wait); of the whole log, all nodes on"
+        return Lever(name, saving, note, replays)
+
+    def _tier_levers(self, replays: int) -> list[Lever]:
+        """Return a row for each tier of jobs that may wait: as the site declares them, else drawn in each replay."""
         if why := self._too_wide():
-            return Lever("delay", None, why)
-        weeks, seed = self._awake.prices.laid.weeks, self.settings.power.seed
-        awake, draw_power, baseline = self._awake, self._draw_power, self.policies[0]
+            return [Lever("tiers", None, why)]
+        case, declared = replace(self._awake, nodes=None, pools=None), bool(self.settings.flexibility.declarations)
+        holds = {tier: hold_of_tier(case, self.settings, tier) for tier in TIERS}
+        policies = [self.policies[0]]
+        for tier, hold in holds.items():
+            share, longest_s = TIERS[tier]
+            if declared:
+                delays_s = hold(case.jobs)
+                share, longest_s = float((delays_s > 0).mean()), int(delays_s.max())
+            if longest_s:
+                name = f"{tier.name}, {share:.0%} of jobs up to {longest_s // HOUR_S}h"
+                policies.append(replace(self.policies[0], name=name, hold=hold))
+        if len(policies) == 1:
+            return [Lever("tiers", None, "no job of the log has a QOS or partition that [flexibility] lets wait")]
+        origin = "by QOS and partition as [flexibility] says" if declared else "drawn anew in each replay"
+        note = f"jobs that wait for cheaper hours, {origin}; the wait is theirs{self._rounding}"
+        spreads = self._spreads(case, lambda _: tuple(policies), replays)
+        return [Lever("tiers", self._saving_of(spread, "tiers"), note, replays) for spread in spreads]
 
-        def effects_of(number: int) -> tuple[float, float, float]:
-            rng = np.random.default_rng([seed, number])
-            case = awake.aligned(weeks.draw(number, seed)) if weeks else awake
-            return _delay_effects(shifted(case, rng, draw_power), baseline, rng)
 
-        self.executor.run(effects_of, range(len(self._delays), replays), self._delays.__setitem__)
-        alignments = min(replays, len(weeks.offsets_s)) if weeks else 1
-        interval = interval_of if alignments == 1 else alignment_interval_of
-        in_order = [self._delays[number] for number in sorted(self._delays)]
-        effects = {
-            name: interval(np.array(values))
-            for name, values in zip(("saving_pct", "cost", "mean_wait_s"), zip(*in_order, strict=True), strict=True)
-        }
-        hours = f"up to {LONGEST_DELAY_S // HOUR_S}h"
-        saving = self._saving_of(ReplicationSpread(hours, replays, effects, effects, alignments), "delay")
-        is_by_user = len(np.unique(self._awake.jobs.user)) >= FEW_USERS
-        whose = f"{CONSENTING_SHARE:.0%} of {'users' if is_by_user else 'jobs'}, drawn anew in each replay"
-        return Lever("delay", saving, f"{hours} for {whose}{self._rounding}", replays)
+def device_lever(estimate: SavingsEstimate) -> Lever:
+    """Return what PV and battery would bring beside the replay of today's order."""
+    bill = next(iter(estimate.comparison.device_bills), None)
+    if bill is None:
+        return Lever("devices", None, "no PV plant or battery is described: --devices FILE")
+    pv, saved, most = (bill.a_year(cost) for cost in (bill.pv_alone, bill.planned, bill.bound))
+    saving = CapabilitySaving(
+        capability="devices",
+        policy="PV and battery" if bill.pv_kwh else "battery",
+        share_pct=Bounds(*[saving_pct(bill.planned, bill.without)] * 3),
+        a_year=Bounds(saved, saved, saved),
+        energy_kwh=bill.saved_kwh * HOURS_OF_YEAR / bill.hours,
+        peak_kw=bill.saved_kw,
+    )
+    alone = f"PV alone saves {pv:,.2f} {bill.currency} a year; " if bill.pv_kwh else ""
+    return Lever("devices", saving, f"{alone}perfect knowledge would save {most:,.2f} at most; no cost of the devices")
+
+
+def cap_lever(estimate: SavingsEstimate, settings: Settings) -> Lever:
+    """Return what caps on the power of busy nodes would bring in expensive hours, by the curve of the inventory."""
+    name, prepared, comparison = "node caps", estimate.prepared, estimate.comparison
+    try:
+        machines = read_inventory(settings.hardware.inventory).machines
+    except BadInventory as problem:
+        return Lever(name, None, f"no cap curve of these nodes is known ({problem})")
+    curves = Counter(each.hardware.cap_curve for each in machines if each.hardware.cap_by and each.hardware.cap_curve)
+    if not curves:
+        return Lever(name, None, "no cap curve of these nodes is known: cap_by and cap_curve in the inventory")
+    if prepared.power.assumed:
+        return Lever(name, None, "the power of busy nodes is not known: --power and --idle-power")
+    (curve, count), case, units = curves.most_common(1)[0], comparison.case, prepared.units_per_node
+    usage = usage_of(case, comparison.runs[0].schedule, comparison.begin_s, comparison.until_s)
+    above_idle = power_curve(replace(usage, node_power_w=usage.node_power_w - usage.idle_w, idle_w=0.0))
+    series, offset_s = case.prices.laid.series, case.prices.laid.offset_s
+    edges_s = np.clip(np.append(series.start_s, series.end_s) - offset_s, usage.begin_s, usage.until_s)
+    device_kwh = integral_between(above_idle.edges_s, above_idle.total_w, edges_s) / J_PER_KWH
+    known = series.known & (device_kwh > 0)
+    unit_s = float((usage.size * (usage.end_s - usage.start_s)).sum())
+    idle_w, dynamic_w = usage.idle_w * units, float(device_kwh.sum()) * J_PER_KWH / max(unit_s, 1.0) * units
+    node = CappableNode("", idle_w + dynamic_w, dynamic_w, cap_curve_named(curve), offset_w=idle_w)
+    cap = best_priced_cap(node, series.value[known], device_kwh[known], rest_w=idle_w)
+    if cap is None:
+        return Lever(name, None, "busy nodes draw no more than idle ones, or no price is known")
+    price, slows = f"{cap.above:,.2f} {series.currency}/MWh", "{:.0%} to {:.0%}".format(*cap.slowdown)
+    about = f"at {cap.share:.0%} of what a busy node draws above idle, jobs slow down by {slows} (curve {curve})"
+    if cap.money[0] <= 0:
+        return Lever(name, None, f"not worth it below {price}, and electricity costs more in no hour: {about}")
+    years = (usage.until_s - usage.begin_s) / YEAR_S * len(machines) / count
+    low, high = (each / years for each in cap.money)
+    bill = abs(estimate.used.cost.middle) / ((estimate.used.until_s - estimate.used.begin_s) / YEAR_S)
+    saving = CapabilitySaving(
+        capability=name,
+        policy=f"{curve} at {cap.share:.0%} above {price}",
+        share_pct=Bounds(*(100 * each / bill if bill else 0.0 for each in (low, (low + high) / 2, high))),
+        a_year=Bounds(low, (low + high) / 2, high),
+        energy_kwh=sum(cap.saved_kwh) / 2 / years,
+        longer_run=cap.longer * count / len(machines),
+    )
+    nodes = f"on {count} of {len(machines)} nodes of the inventory, all nodes on, waits that become longer not counted"
+    orders = "an admin orders caps (`offpeak cap`), the agent itself only in grid events"
+    return Lever(name, saving, f"not worth it below {price}; {about}; {nodes}; {orders}")
+
+
+class JobKind(NamedTuple):
+    """The parts of a logged job by which a site declares its flexibility."""
+
+    qos: str
+    partitions: tuple[str, ...]
+    comment: str = ""
+
+
+def hold_of_tier(case: ReplayCase, settings: Settings, tier: Tier) -> Callable[[Jobs], Int64]:
+    """Return how long each job of the tier may be kept back, 0 for others: by its QOS and partition as the site
+    declares, else as TIERS says.
+    """
+    share, longest_s = TIERS[tier]
+
+    def drawn_s(jobs: Jobs) -> Int64:
+        # Submissions differ from replay to replay, and with them the jobs that may wait.
+        rng = np.random.default_rng(abs(int(jobs.submit_s.sum())))
+        return np.where(rng.random(len(jobs)) < share, longest_s, 0)
+
+    if not settings.flexibility.declarations:
+        return drawn_s
+    requests, names, most_s = case.requests, case.names, settings.agent.longest_delay_s
+    kinds = [JobKind(each.qos, each.partitions) for each in requests]
+    kinds = kinds or [JobKind("", (name,)) for name in names.partitions(case.jobs)[1]]
+    found = [settings.flexibility.rules(case.prices.laid.zone).of(kind) for kind in kinds]
+    delays_s = [min(each.delay_s or 0, most_s) if each.allows_delay else 0 for each in found]
+    of_kind_s = np.array([*(each if (each >= DAY_S) == (tier is Tier.T2) else 0 for each in delays_s), 0])
+
+    def declared_s(jobs: Jobs) -> Int64:
+        number = jobs.request if requests else names.partitions(jobs)[0]
+        return np.zeros(len(jobs), np.int64) if number is None else of_kind_s[number]
+
+    return declared_s
 
 
 ORDERS = ("greedy", "knapsack")
@@ -305,44 +442,3 @@ ORDERS = ("greedy", "knapsack")
 
 def _share(saving: CapabilitySaving) -> float:
     return saving.share_pct.middle
-
-
-def _delay_effects(case: ReplayCase, baseline: Policy, rng: Generator) -> tuple[float, float, float]:
-    """Return what delays save [% of the bill], what they add to the bill, and to the mean wait [s]."""
-    case = replace(case, nodes=None, pools=None)
-    user, number = np.unique(case.jobs.user, return_inverse=True)
-    by_user = len(user) >= FEW_USERS
-    consents = rng.random(len(user) if by_user else len(number)) < CONSENTING_SHARE
-    release_s = release_times_s(case, consents[number] if by_user else consents)
-    order = np.argsort(release_s, kind="stable")
-    jobs = replace(case.jobs, submit_s=release_s).take(order)
-    made = [
-        compare(each, (baseline,)) for each in (case, replace(case, jobs=jobs, node_power_w=case.node_power_w[order]))
-    ]
-    begin_s, until_s = made[0].begin_s, max(each.until_s for each in made)
-    priced = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(until_s)))
-    meters = meters_of(priced, until_s)
-    before, after = (
-        charges_of(usage_of(each.case, each.runs[0].schedule, begin_s, until_s), meters).cost.total for each in made
-    )
-    starts_s = [float(each.runs[0].schedule.start_s.mean()) for each in made]
-    saving_pct = 100 * (before - after) / abs(before) if before else 0.0
-    return saving_pct, (after - before) / J_PER_MWH, starts_s[1] - starts_s[0]
-
-
-def release_times_s(case: ReplayCase, consents: NDArray[np.bool_]) -> Int64:
-    """Return when each job may start [trace s]: at its submission, or a consenting one at the cheapest of the hours
-    that begin within LONGEST_DELAY_S, by its estimate, if that saves as much as the agent demands of a delay.
-    """
-    submit_s, run_s = case.jobs.submit_s, case.jobs.estimate_s
-    until_s = int((submit_s + run_s).max()) + LONGEST_DELAY_S + HOUR_S
-    prices = replace(case.prices, laid=case.prices.laid.until(until_s))
-    integral, offset_s = PriceIntegral(decision_series(prices, case.carbon)), prices.laid.offset_s
-    hour_s = (submit_s + offset_s) // HOUR_S * HOUR_S - offset_s
-    tried_s = [submit_s, *(hour_s + hour * HOUR_S for hour in range(1, LONGEST_DELAY_S // HOUR_S + 1))]
-    costs = np.array([integral.per_watt(at_s + offset_s, run_s) for at_s in tried_s])
-    best = np.nan_to_num(costs, nan=np.inf).argmin(axis=0)
-    jobs = np.arange(len(best))
-    least = costs[best, jobs]
-    waits = consents & (least <= costs[0] - LEAST_SAVING * np.abs(costs[0]))
-    return np.where(waits, np.array(tried_s)[best, jobs], submit_s)

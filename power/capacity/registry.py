@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from offpeak.errors import BadInput
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.text import did_you_mean
+from plugin.capacity.peak_shaving import PeakTarget
 from plugin.capacity.policies import (
     always_on,
     break_even,
@@ -101,13 +102,15 @@ def make_capacity_policy(text: str, fleet: Fleet, settings: CapacitySettings) ->
     return _find_kind(text).make(fleet, settings, text.strip().partition(":")[2])
 
 
-def with_capacity(policy: Policy, text: str, case: ReplayCase, settings: CapacitySettings) -> Policy:
+def with_capacity(
+    policy: Policy, text: str, case: ReplayCase, settings: CapacitySettings, peak: PeakTarget | None = None
+) -> Policy:
     """Return the scheduling policy with a capacity policy for the nodes of the case, for each pool where they differ.
 
-    Nodes of a class that cannot sleep stay on. Raises BadInput.
+    Nodes of a class that cannot sleep stay on. Nodes that differ know no `peak` shaving. Raises BadInput.
     """
     if case.pools is None:
-        return policy.on(make_capacity_policy(text, fleet_of(case), settings))
+        return policy.on(make_capacity_policy(text, fleet_of(case), settings), peak)
     if settings.keep_hot > case.pools.nodes:
         raise BadInput(f"--keep-hot {settings.keep_hot}: the machine has {case.pools.nodes} nodes", hint="give fewer")
     made = tuple(_for_pool(text, fleet, settings) for fleet in pool_fleets_of(case))

@@ -2,22 +2,32 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import partial
 
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.model.constants import WEEK_S
+from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import HOUR_S, WEEK_S
+from offpeak.model.facility import cooling_w
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
+from offpeak.model.step_series import integral_between
+from offpeak.model.time_range import TimeRange
 from offpeak.prices.alignment import REPEATED_WEEKS
+from offpeak.prices.bill import QUARTER_S, demand_peaks
 from offpeak.text import counted
-from sim_backend.case.electricity import Cooling, cooling_of, peak_times
+from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
+from plugin.queue_hook.facts import PriceIntegral
+from plugin.queue_hook.start_times import LEAST_SAVING
+from sim_backend.case.electricity import Cooling, cooling_of, decision_series, peak_times
 from sim_backend.case.machine_size import backlog_s
 from sim_backend.case.replay_case import ReplayCase, guessed_end_s
 from sim_backend.case.site_jobs import mixed_case_of
 from sim_backend.comparison.outcome import (
     Charges,
+    Demand,
     DeviceBill,
     Meters,
     PolicyOutcome,
@@ -95,9 +105,20 @@ def compare(
         for policy, schedule in zip(policies, schedules, strict=True)
     )
     outcomes = tuple(
-        outcome_of(run, runs[0], case.jobs, case.machine, meters.currency, names=case.names) for run in runs
+        replace(
+            outcome_of(run, runs[0], case.jobs, case.machine, meters.currency, names=case.names),
+            held_wait_s=_held_wait_s(case, policy, run, runs[0]),
+        )
+        for policy, run in zip(policies, runs, strict=True)
     )
     return Comparison(case, runs, outcomes, begin_s, until_s)
+
+
+def _held_wait_s(case: ReplayCase, policy: Policy, run: PolicyRun, baseline: PolicyRun) -> float | None:
+    """Return how much longer those jobs wait that the policy may keep back, None if it may keep back none."""
+    may_wait = policy.hold(case.jobs) > 0 if policy.hold else np.zeros(len(case.jobs), np.bool_)
+    longer_s = (run.schedule.start_s - baseline.schedule.start_s)[may_wait]
+    return float(longer_s.mean()) if len(longer_s) else None
 
 
 def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> PolicyRun:
@@ -106,13 +127,15 @@ def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, met
         return _run_on_pools(case, policy, schedule, usage, meters)
     if case.nodes is None:
         cooling = _cooling(case, usage, meters, None)
-        return PolicyRun(policy.name, schedule, charges_of(usage, meters), cooling=cooling)
+        demand = demand_of(case, usage, None)
+        return PolicyRun(policy.name, schedule, charges_of(usage, meters), cooling=cooling, demand=demand)
     powered = powered_usage(schedule, usage, case.nodes)
     figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
     lowest_j = lowest_for_schedule(usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
     sleep = SleepOutcome(powered.node_log, figures, lowest_j)
     cooling = _cooling(case, usage, meters, sleep)
-    return PolicyRun(policy.name, schedule, powered_charges_of(powered, meters), sleep, cooling)
+    charges = powered_charges_of(powered, meters)
+    return PolicyRun(policy.name, schedule, charges, sleep, cooling, demand_of(case, usage, sleep))
 
 
 def _run_on_pools(
@@ -126,7 +149,38 @@ def _run_on_pools(
     sleep = SleepOutcome(joined_log(pools), figures, sum(map(lowest_of_pool, pools)), pools)
     cooling = _cooling(case, usage, meters, sleep)
     charges = sum_of_charges([powered_charges_of(pool, meters) for pool in pools])
-    return PolicyRun(policy.name, schedule, charges, sleep, cooling)
+    return PolicyRun(policy.name, schedule, charges, sleep, cooling, demand_of(case, usage, sleep))
+
+
+@dataclass(frozen=True, eq=False)
+class SiteLoad:
+    """The mean load between edges [Unix s], on the clock of `zone`."""
+
+    edges_s: Int64
+    load_kw: Float64
+    zone: tzinfo
+
+
+def site_load(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> SiteLoad:
+    """Return the power of machine and cooling over the period of a run's usage, on the dates of the prices."""
+    curve, laid = curve_of_run(case, usage, sleep), case.prices.laid
+    watts = curve.total_w
+    if case.room is not None:
+        watts = watts + cooling_w(case.room.facility, watts, np.full(len(watts), case.room.outside_c))
+    return SiteLoad(curve.edges_s + laid.offset_s, watts / 1000, laid.zone)
+
+
+def demand_of(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> Demand | None:
+    """Return what the demand charges of the tariff cost by the whole quarter-hours of a run; None without charges."""
+    tariff = case.prices.tariff
+    if tariff is None or not tariff.demand:
+        return None
+    load = site_load(case, usage, sleep)
+    first_s, last_s = int(load.edges_s[0]), int(load.edges_s[-1])
+    edges_s = np.arange(-(-first_s // QUARTER_S) * QUARTER_S, last_s + 1, QUARTER_S)
+    power_w = 1000 * integral_between(load.edges_s, load.load_kw, edges_s) / QUARTER_S
+    peaks = demand_peaks(tariff, edges_s[:-1], power_w, span=TimeRange(first_s, last_s))
+    return Demand(max((each.power_kw for each in peaks), default=None), sum(each.cost_with_tax for each in peaks))
 
 
 def _cooling(case: ReplayCase, usage: Usage, meters: Meters, sleep: SleepOutcome | None) -> Cooling | None:
@@ -214,11 +268,48 @@ def replay_policies(
 
     Nodes that can sleep go on until the last job under any of them has ended, and up to that second.
     """
+    if any(policy.hold for policy in policies):
+        return [_held_replay(case, policy, peaks, progress) for policy in policies]
     if case.is_mixed:
         return _mixed_replays(case, policies, peaks, progress, rest_until_s)
     replays = [_replay(case, policy, peaks, progress) for policy in policies]
     _rest(replays, rest_until_s)
     return [each.schedule() if isinstance(each, PoweredReplay) else each for each in replays]
+
+
+def _held_replay(
+    case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
+) -> Schedule:
+    """Replay under a policy that keeps jobs back: each is submitted when it may start."""
+    if policy.hold is None:
+        return replay_policies(case, (policy,), peaks, progress)[0]
+    release_s = release_times_s(case, policy.hold(case.jobs))
+    order = np.argsort(release_s, kind="stable")
+    jobs = replace(case.jobs, submit_s=release_s).take(order)
+    moved = replace(case, jobs=jobs, node_power_w=case.node_power_w[order])
+    made = replay_policies(moved, (replace(policy, hold=None),), peaks, progress)[0]
+    back = np.argsort(order)
+    lost = made.lost._replace(job=order[made.lost.job])
+    return Schedule(made.start_s[back], made.end_s[back], made.simulate_s, lost=lost)
+
+
+def release_times_s(case: ReplayCase, longest_s: Int64) -> Int64:
+    """Return when each job may start [trace s]: at its submission, or at the cheapest of the hours that begin within
+    its longest delay, by its estimate, if that saves as much as the agent demands of a delay.
+    """
+    submit_s, run_s, most_s = case.jobs.submit_s, case.jobs.estimate_s, int(longest_s.max(initial=0))
+    until_s = int((submit_s + run_s).max()) + most_s + HOUR_S
+    prices = replace(case.prices, laid=case.prices.laid.until(until_s))
+    integral, offset_s = PriceIntegral(decision_series(prices, case.carbon)), prices.laid.offset_s
+    hour_s = (submit_s + offset_s) // HOUR_S * HOUR_S - offset_s
+    now = integral.per_watt(submit_s + offset_s, run_s)
+    best_s, least = submit_s.copy(), now - LEAST_SAVING * np.abs(now)
+    for hour in range(1, most_s // HOUR_S + 1):
+        at_s = hour_s + hour * HOUR_S
+        cost = integral.per_watt(at_s + offset_s, run_s)
+        better = (cost < least) & (at_s - submit_s <= longest_s)
+        best_s, least = np.where(better, at_s, best_s), np.where(better, cost, least)
+    return best_s
 
 
 def _mixed_replays(
@@ -264,12 +355,25 @@ def _replay(
             policy.capacity,
             peaks=peaks,
             without_limit=case.without_limit,
+            shaving=_peak_rules(case, policy),
         )
         powered.run(report)
         return powered
     return replay(
         case.jobs, case.node_power_w, machine_size=case.machine.size, policy=policy, peaks=peaks, progress=report
     )
+
+
+def _peak_rules(case: ReplayCase, policy: Policy) -> PeakRules:
+    """Return the rules of the policy's peak shaving on the clock of the log."""
+    tariff, offset_s = case.prices.tariff, case.prices.laid.offset_s
+    if policy.peak is None or tariff is None or not tariff.demand or case.nodes is None:
+        return NO_SHAVING
+    begin_s = (int(case.jobs.submit_s[0]) + offset_s) // QUARTER_S * QUARTER_S
+    until_s = guessed_end_s(case) + backlog_s(case.jobs, case.machine.size) + offset_s
+    start_s = np.arange(begin_s, until_s, QUARTER_S, dtype=np.int64)
+    rules = policy.peak.rules(tariff, start_s, case.nodes.node_class, case.nodes.units_per_node)
+    return rules._replace(at_s=rules.at_s - offset_s)
 
 
 def _rest(played: Sequence[Schedule | PoweredReplay | PoweredMixedReplay], rest_until_s: int) -> None:

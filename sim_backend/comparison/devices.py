@@ -5,8 +5,7 @@ after it they are taken to repeat. Load and PV power are forecast by those of th
 the bill under perfect knowledge of load, PV and prices over the whole time.
 """
 
-from dataclasses import dataclass, fields, replace
-from datetime import tzinfo
+from dataclasses import fields, replace
 from functools import partial
 from itertools import pairwise
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.facility import cooling_w
 from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.site_devices import NO_BATTERY, SiteDevices
 from offpeak.model.step_series import Series, integral_between, value_at
@@ -23,17 +21,8 @@ from offpeak.prices.alignment import extend
 from offpeak.prices.bill import QUARTER_S, demand_periods
 from offpeak.prices.tariff import Tariff
 from plugin.planner.dispatch import Dispatch, DispatchProblem, cost_of, hold, operate, solve_dispatch
-from sim_backend.comparison.compare import Comparison, curve_of_run, usage_of
+from sim_backend.comparison.compare import Comparison, SiteLoad, site_load, usage_of
 from sim_backend.comparison.outcome import DeviceBill, PolicyRun
-
-
-@dataclass(frozen=True, eq=False)
-class SiteLoad:
-    """The mean load between edges [Unix s], on the clock of `zone`."""
-
-    edges_s: Int64
-    load_kw: Float64
-    zone: tzinfo
 
 
 def with_device_bills(comparison: Comparison, devices: SiteDevices) -> Comparison:
@@ -46,13 +35,8 @@ def with_device_bills(comparison: Comparison, devices: SiteDevices) -> Compariso
 
 def load_of_run(comparison: Comparison, run: PolicyRun) -> SiteLoad:
     """Return the power of machine and cooling under a policy, on the dates of the prices."""
-    case, laid = comparison.case, comparison.case.prices.laid
-    usage = usage_of(case, run.schedule, comparison.begin_s, comparison.until_s)
-    curve = curve_of_run(case, usage, run.sleep)
-    watts = curve.total_w
-    if case.room is not None:
-        watts = watts + cooling_w(case.room.facility, watts, np.full(len(watts), case.room.outside_c))
-    return SiteLoad(curve.edges_s + laid.offset_s, watts / 1000, laid.zone)
+    usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
+    return site_load(comparison.case, usage, run.sleep)
 
 
 def bill_with_devices(
@@ -94,10 +78,12 @@ def bill_with_devices(
     bound = replace(problem, battery=least)
     no_battery = replace(problem, battery=NO_BATTERY)
     no_pv = replace(no_battery, pv_kw=np.zeros(len(problem)))
+    alone = hold(no_pv)
+    peaks_kw = [float(problem.peaks_kw(each.import_kw).max(initial=0.0)) for each in (alone, done)]
     return DeviceBill(
         hours=float(problem.hours.sum()),
         currency=prices.currency,
-        without=cost_of(problem, hold(no_pv)),
+        without=cost_of(problem, alone),
         pv_alone=cost_of(problem, hold(no_battery)),
         planned=cost_of(problem, done),
         bound=cost_of(bound, solve_dispatch(bound, relaxed=True)),
@@ -106,6 +92,8 @@ def bill_with_devices(
         curtailed_kwh=float(done.curtailed_kw @ problem.hours),
         cycles=float(done.discharge_kw @ problem.hours) / max(devices.battery.capacity_kwh, 1e-9),
         unpriced_h=float(problem.hours @ ~problem.priced),
+        saved_kwh=float((alone.import_kw - done.import_kw) @ problem.hours),
+        saved_kw=peaks_kw[0] - peaks_kw[1] if problem.demand.any() else None,
     )
 
 

@@ -77,6 +77,10 @@ class PolicyOutcome:
     that of the computers, `cooled_saving_pct` what is saved of the cost of both.
 
     `partition_wait_s` is the mean wait of the jobs of each partition, by name, if the log has several.
+
+    Where the tariff has demand charges, `peak_kw` is the highest quarter-hour that counts, machine and cooling, None if
+    none counts; `bill` is the cost with these charges, and `bill_saving_pct` is saved of it. `held_wait_s` is how much
+    longer those jobs waited that may be kept back for cheaper hours, None if no job may.
     """
 
     policy: str
@@ -116,6 +120,10 @@ class PolicyOutcome:
     cooling_co2_kg: float | None = None
     pue: float | None = None
     cooled_saving_pct: float | None = None
+    peak_kw: float | None = None
+    bill: float | None = None
+    bill_saving_pct: float | None = None
+    held_wait_s: float | None = None
     partition_wait_s: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -125,7 +133,8 @@ class DeviceBill:
 
     `planned` is the bill of the battery's day-ahead plans as they turn out, `bound` the one that no operation can
     undercut. `cycles` is how often the battery discharges its capacity. In `unpriced_h` no price is known: the battery
-    holds, and energy has no cost.
+    holds, and energy has no cost. `saved_kwh` and `saved_kw` are what PV and battery take off the import and off its
+    highest quarter-hour, None if none counts.
     """
 
     hours: float
@@ -139,6 +148,8 @@ class DeviceBill:
     curtailed_kwh: float
     cycles: float
     unpriced_h: float
+    saved_kwh: float = 0.0
+    saved_kw: float | None = None
 
     def a_year(self, bill: float) -> float:
         """Return how much less than without devices this bill is, over a year like the period."""
@@ -161,14 +172,23 @@ class Charges:
 
 
 @dataclass(frozen=True)
+class Demand:
+    """The highest quarter-hour that counts for a demand charge, None if none does, and what the charges cost."""
+
+    peak_kw: float | None
+    cost: float
+
+
+@dataclass(frozen=True)
 class PolicyRun:
-    """One policy's schedule and its usage."""
+    """One policy's schedule and its usage; `demand` is None without demand charges."""
 
     policy: str
     schedule: Schedule
     charges: Charges
     sleep: "SleepOutcome | None" = None
     cooling: Cooling | None = None
+    demand: Demand | None = None
 
 
 @dataclass(frozen=True)
@@ -272,6 +292,7 @@ def outcome_of(
         partition_wait_s=_partition_waits(jobs, wait_s, names),
         **(_sleep_fields(run.sleep, used) if run.sleep else {}),
         **(_cooling_fields(run, baseline) if run.cooling and baseline.cooling else {}),
+        **(_demand_fields(run.demand, baseline.demand, run, baseline) if run.demand and baseline.demand else {}),
     )
 
 
@@ -321,6 +342,13 @@ def _cooling_fields(run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
         "pue": run.cooling.pue,
         "cooled_saving_pct": saving_pct(cost, before),
     }
+
+
+def _demand_fields(demand: Demand, before: Demand, run: PolicyRun, baseline: PolicyRun) -> dict[str, Any]:
+    """Return the fields of an Outcome that only demand charges have."""
+    bill = run.charges.cost.total / J_PER_MWH + demand.cost
+    first = baseline.charges.cost.total / J_PER_MWH + before.cost
+    return {"peak_kw": demand.peak_kw, "bill": bill, "bill_saving_pct": saving_pct(bill, first)}
 
 
 def saving_pct(cost: float, baseline: float) -> float:

@@ -42,6 +42,10 @@ FIGURES = (
     "cooling_cost",
     "pue",
     "cooled_saving_pct",
+    "peak_kw",
+    "bill",
+    "bill_saving_pct",
+    "held_wait_s",
 )
 """The fields of an Outcome that are given with their interval, where they have a value."""
 
@@ -118,10 +122,10 @@ def spreads_of(
 
 def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome], alignments: int) -> ReplicationSpread:
     def interval(values: Float64, name: str = "") -> ReplicationInterval:
-        is_money = name.endswith("cost")
+        is_money = name.endswith(("cost", "bill"))
         return interval_of(values) if alignments == 1 else alignment_interval_of(values, by_factors=is_money)
 
-    names = [name for name in FIGURES if getattr(outcomes[0], name) is not None]
+    names = [name for name in FIGURES if all(getattr(each, name) is not None for each in outcomes)]
     own = {name: np.array([getattr(outcome, name) for outcome in outcomes], float) for name in names}
     first = {name: np.array([getattr(outcome, name) for outcome in baseline], float) for name in names}
     waits_s, first_s = (
@@ -141,7 +145,7 @@ def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome]
 
 def _within_bounds(name: str, interval: ReplicationInterval) -> ReplicationInterval:
     """Return the interval, from 0 on if the figure is none that can be negative."""
-    return interval if name.endswith(("cost", "_pct")) else replace(interval, low=max(interval.low, 0.0))
+    return interval if name.endswith(("cost", "bill", "_pct")) else replace(interval, low=max(interval.low, 0.0))
 
 
 def interval_of(values: Float64) -> ReplicationInterval:

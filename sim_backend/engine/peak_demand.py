@@ -6,7 +6,8 @@ of their nodes from the moment they get them, of idle units, and of nodes asleep
 
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE
-from plugin.capacity.peak_shaving import NO_CAP, QUARTER_S, PeakRules, soft_cap
+from offpeak.prices.bill import QUARTER_S
+from plugin.capacity.peak_shaving import NO_CAP, PeakRules, soft_cap
 from sim_backend.engine.power import Power
 from sim_backend.engine.state import NEVER, State, Workload
 
@@ -39,8 +40,9 @@ def meter_draw(power: Power, peak: PeakRules, now_s: int) -> None:
         nodes.quarter_mj += drawn_mw * (until_s - nodes.metered_s)
         nodes.metered_s = until_s
         if until_s == after_s:
-            if peak.target_mw[index(nodes.peak_row)] != NO_CAP:
-                nodes.peak_mw = max(nodes.peak_mw, nodes.quarter_mj // QUARTER_S)
+            for charge in range(len(peak.target_mw)):
+                if peak.target_mw[charge, index(nodes.peak_row)] != NO_CAP:
+                    power.peaks_mw[charge] = max(power.peaks_mw[charge], nodes.quarter_mj // QUARTER_S)
             nodes.quarter_mj = 0
     follow_rules(power, peak, now_s)
 
@@ -51,8 +53,9 @@ def follow_rules(power: Power, peak: PeakRules, at_s: int) -> None:
     nodes = power.scalars[0]
     while nodes.peak_row + 1 < len(peak.at_s) and peak.at_s[index(nodes.peak_row + 1)] <= at_s:
         nodes.peak_row += 1
-        if peak.is_new[index(nodes.peak_row)]:
-            nodes.peak_mw = 0
+        for charge in range(len(peak.is_new)):
+            if peak.is_new[charge, index(nodes.peak_row)]:
+                power.peaks_mw[charge] = 0
 
 
 @part
@@ -67,8 +70,11 @@ def is_held(workload: Workload, state: State, power: Power, peak: PeakRules, pos
     job_mw = int(1000 * workload.node_power_w[job] * size)
     drawn_mw = draw_mw(power, peak) + job_mw - min(size, nodes.idle_units) * peak.idle_mw
     waited_s = now.now_s - workload.submit_s[job]
-    target_mw = peak.target_mw[index(max(nodes.peak_row, 0))]
-    if drawn_mw <= start_cap(target_mw, nodes.peak_mw, waited_s, peak.longest_s):
+    cap_mw = NO_CAP
+    for charge in range(len(peak.target_mw)):
+        target_mw = peak.target_mw[charge, index(max(nodes.peak_row, 0))]
+        cap_mw = min(cap_mw, start_cap(target_mw, power.peaks_mw[charge], waited_s, peak.longest_s))
+    if drawn_mw <= cap_mw:
         return False
     nodes.held_until_s = min(nodes.held_until_s, now.now_s + peak.longest_s - waited_s)
     return True

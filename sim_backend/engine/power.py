@@ -40,7 +40,7 @@ class Power(NamedTuple):
     `moving`, nodes with a time in `ready_s` or `called_s`; `spare`, free units on nodes that are away. `nodes_in`
     counts nodes by state. `will_fail`, by slot, is 1 if a node of the job will not come up. `wanted_s`, by job, is the
     first second at which it would have started without sleeping nodes, NOT_YET before that. `needs` is what a forecast
-    has learned, empty without a forecast.
+    has learned, empty without a forecast. `peaks_mw` is the highest quarter-hour of the period of each demand charge.
     """
 
     scalars: NDArray[np.void]
@@ -57,6 +57,7 @@ class Power(NamedTuple):
     will_fail: NDArray[np.int8]
     wanted_s: Int64
     needs: NeedRecord
+    peaks_mw: Int64
     log: TransitionLog
 
 
@@ -88,7 +89,6 @@ SCALARS = np.dtype(
             "jobs_mw",  # what jobs draw on the nodes that they hold
             "metered_s",  # up to when the draw is metered
             "quarter_mj",  # the energy of the present quarter-hour
-            "peak_mw",  # the highest quarter-hour of the period so far
             "peak_row",  # the row of the peak rules that holds, -1 before the first
             "held_until_s",  # when the first job has waited long enough for a lower peak, NEVER if none waits for it
         )
@@ -105,6 +105,7 @@ def all_active(
     jobs: int,
     begin_s: int,
     rest_until_s: int = 0,
+    charges: int = 1,
 ) -> Power:
     """Return the power of a machine whose nodes are all active and idle, the highest-numbered first to sleep."""
     nodes = machine_size // units_per_node
@@ -154,6 +155,7 @@ def all_active(
         will_fail=np.zeros(slots, dtype=np.int8),
         wanted_s=np.full(jobs, NOT_YET, dtype=np.int64),
         needs=new_record(nodes if rules.worth_s else 0),
+        peaks_mw=np.zeros(charges, dtype=np.int64),
         log=TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),
     )
 

@@ -192,6 +192,7 @@ def pool_power(pools: SleepingPools, pool: int) -> Power:
             kind=needs.kind[pool],
             moments=needs.moments[pool : pool + 1],
         ),
+        peaks_mw=power.peaks_mw,
         log=TransitionLog(log.at_s[entry:full], log.node[entry:full], log.state[entry:full]),
     )
 

@@ -1,11 +1,15 @@
 """A policy by its name: a discipline, and perhaps a window policy on top of it ("easy", "greedy", "fcfs+knapsack")."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from offpeak.errors import BadInput
 from offpeak.installation import missing_extra
+from offpeak.model.arrays import Int64
+from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.text import did_you_mean
+from plugin.capacity.peak_shaving import PeakTarget
 from plugin.capacity.port import CapacityPolicy
 from plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
 from predictors.trees.forest import can_grow
@@ -40,6 +44,8 @@ class Policy:
     """What is replayed under one name. `kill_at_estimate`: jobs end at their estimate at the latest.
 
     `capacity` is None if no node of a machine of equal nodes ever sleeps; several pools have `pool_capacity` each.
+    `peak` is the target of peak shaving, None without it. `hold` gives for each job how long it may be kept back for
+    cheaper hours [s], None if no job is.
     """
 
     name: str
@@ -48,12 +54,15 @@ class Policy:
     kill_at_estimate: bool
     capacity: CapacityPolicy | None = None
     pool_capacity: tuple[CapacityPolicy, ...] = ()
+    peak: PeakTarget | None = None
+    hold: Callable[[Jobs], Int64] | None = None
 
-    def on(self, capacity: CapacityPolicy) -> "Policy":
-        """Return this policy on a machine whose nodes sleep as `capacity` says, named after both."""
+    def on(self, capacity: CapacityPolicy, peak: PeakTarget | None = None) -> "Policy":
+        """Return this policy on a machine whose nodes sleep as `capacity` says, with peak shaving, named after all."""
+        shaved = f"peak:{peak.power_w / 1000:g}kW" if peak else ""
         if capacity.keeps_all_awake:
-            return self
-        return replace(self, name=self._name_with(capacity.name), capacity=capacity)
+            return replace(self, name=self._name_with(shaved), capacity=capacity, peak=peak) if peak else self
+        return replace(self, name=self._name_with(f"{capacity.name} {shaved}".strip()), capacity=capacity, peak=peak)
 
     def on_pools(self, name: str, capacity: tuple[CapacityPolicy, ...]) -> "Policy":
         """Return this policy on pools of nodes, each of which sleeps as its policy says, named after both."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_window, steps
 class PoweredMachine:
     """Nodes of one class: allocation units, units a node, the seed of their failures, and `enclosures` as of NodeLog.
 
-    `peak` are the rules of peak shaving. Raises OffpeakError unless the units are those of whole nodes.
+    Raises OffpeakError unless the units are those of whole nodes.
     """
 
     size: int
@@ -38,7 +38,6 @@ class PoweredMachine:
     node_class: NodeClass
     seed: int = 1
     enclosures: tuple[tuple[int, int], ...] = ()
-    peak: PeakRules = field(default=NO_SHAVING, compare=False)
 
     def __post_init__(self) -> None:
         surplus = self.size % self.units_per_node
@@ -111,7 +110,9 @@ class PoweredReplay:
         *,
         peaks: PeakTimes = NO_PEAKS,
         without_limit: Int64 = NO_JOBS,
+        shaving: PeakRules = NO_SHAVING,
     ) -> None:
+        self._shaving = shaving
         self._jobs, self._machine, self._policy, self._capacity = jobs, machine, policy, capacity
         self._peaks = NO_PEAKS if policy.rules.policy == ARRIVAL else peaks
         self._workload = workload_of(jobs, node_power_w, policy)
@@ -125,6 +126,7 @@ class PoweredReplay:
             jobs=len(jobs),
             begin_s=begin_s,
             rest_until_s=begin_s - 1,
+            charges=len(shaving.target_mw),
         )
         self._depths = depth_table(machine.node_class, machine.seed)
         self._run_times = None
@@ -163,12 +165,7 @@ class PoweredReplay:
         begin = time.perf_counter()
         capacity = self._capacity
         rules = PoweredRules(
-            self._policy.rules,
-            capacity.rules,
-            capacity.schedule,
-            self._depths,
-            self._machine.size,
-            self._machine.peak,
+            self._policy.rules, capacity.rules, capacity.schedule, self._depths, self._machine.size, self._shaving
         )
         while True:
             stop = advance_powered(self._workload, self._peaks, rules, self._state, self._power, until_s)
@@ -199,9 +196,10 @@ def replay_powered(
     capacity: CapacityPolicy,
     *,
     peaks: PeakTimes = NO_PEAKS,
+    shaving: PeakRules = NO_SHAVING,
 ) -> PoweredSchedule:
     """Return the schedule of the jobs under a scheduling and a capacity policy, up to the last job's end."""
-    replay = PoweredReplay(jobs, node_power_w, machine, policy, capacity, peaks=peaks)
+    replay = PoweredReplay(jobs, node_power_w, machine, policy, capacity, peaks=peaks, shaving=shaving)
     replay.run()
     return replay.schedule()
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
-from offpeak.model.constants import HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import EnclosurePower, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.request import Chunk, Request
@@ -21,14 +21,13 @@ from power.capacity import levers as worth
 from power.capacity.levers import (
     HARDLY_LONGER_S,
     LEVERS,
-    LONGEST_DELAY_S,
     Lever,
     LeverMeasurement,
     add_sleeping_nodes,
-    release_times_s,
     scale_node_class,
     take_last_days,
 )
+from sim_backend.comparison.compare import release_times_s
 from sim_backend.estimate import SavingsEstimate, estimate_savings
 from sim_backend.replay.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
@@ -56,7 +55,8 @@ def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
 @pytest.mark.thorough
 def test_a_row_a_policy_of_each_lever(measured: tuple[Lever, ...]) -> None:
     assert [(lever.name, lever.saving.policy if lever.saving else None) for lever in measured] == [
-        ("order", "greedy"), *LEVERS, ("delay", "up to 24h"), ("node caps", None), ("place", None)
+        ("order", "greedy"), *LEVERS, ("peak shaving", None), ("tiers", "T1, 10% of jobs up to 6h"),
+        ("tiers", "T2, 30% of jobs up to 24h"), ("node caps", None), ("battery", None), ("place", None)
     ]  # fmt: skip
     assert all(lever.saving is None or lever.saving.capability == lever.name for lever in measured)
 
@@ -104,8 +104,8 @@ def test_where_nearly_all_requests_differ_rounded_memory_gives_the_same_savings(
     assert rounded is not None
     assert rounded.share_pct.middle == pytest.approx(exact.share_pct.middle, abs=0.5)
     assert re.search(r"memory rounded, so \d+ requests differ, not \d+$", found[10].note)
-    assert {lever.saving for lever in unmeasured if lever.name in {"sleep", "delay"}} == {None}
-    assert re.fullmatch(r"the last day has \d+ jobs, more than 5, on nodes that differ, .*", unmeasured[-3].note)
+    assert {lever.saving for lever in unmeasured if lever.name in {"sleep", "tiers"}} == {None}
+    assert re.fullmatch(r"the last day has \d+ jobs, more than 5, on nodes that differ, .*", unmeasured[-4].note)
 
 
 @pytest.mark.thorough
@@ -136,7 +136,7 @@ def test_order_and_sleep_are_replayed_together(estimate: SavingsEstimate) -> Non
         quick.setattr(worth, "LEVERS", (("sleep", "timeout:10min"),))
         replays = LeverMeasurement(estimate, SETTINGS, (EASY, GREEDY))
         levers = [
-            Lever(each.name, each.saving and replace(each.saving, is_noise=each.name == "delay", wait_is_noise=True))
+            Lever(each.name, each.saving and replace(each.saving, is_noise=each.name == "tiers", wait_is_noise=True))
             for each in replays.measure(2)
         ]
         best = replays.recommend(levers, 2)
@@ -152,10 +152,10 @@ def test_order_and_sleep_are_replayed_together(estimate: SavingsEstimate) -> Non
 def test_a_job_whose_owner_consents_starts_when_it_is_cheap(estimate: SavingsEstimate) -> None:
     case = estimate.prepared.case
     submit_s = case.jobs.submit_s
-    none, some = (release_times_s(case, np.full(len(submit_s), each)) for each in (False, True))
+    none, some = (release_times_s(case, np.full(len(submit_s), each)) for each in (0, DAY_S))
     assert (none == submit_s).all()
     assert (some >= submit_s).all()
-    assert (some <= submit_s + LONGEST_DELAY_S).all()
+    assert (some <= submit_s + DAY_S).all()
     hours = np.array(
         [datetime.fromtimestamp(at, case.prices.laid.zone).hour for at in some + case.prices.laid.offset_s]
     )

@@ -12,6 +12,7 @@ from random_logs import POLICIES, Log, log_of, policy_of, rules
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.snapshot import Snapshot
 from offpeak.prices.peak import Peak
+from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from plugin.capacity.port import CapacityPolicy, CapacityTargets
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
 from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
@@ -57,11 +58,12 @@ def arbitrary(now_s: int, waiting: int, nodes: int) -> CapacityTargets:
     return CapacityTargets((now_s // 5 + waiting) % (nodes + 1), reserve=now_s % 3)
 
 
-def powered(case: PoweredLog) -> PoweredSchedule:
+def powered(case: PoweredLog, shaving: PeakRules = NO_SHAVING) -> PoweredSchedule:
     """Return what the engine makes of it."""
     log = case.log
     policy = policy_of(case.rules)
-    return replay_powered(log.jobs, log.node_power_w, case.machine, policy, case.policy(), peaks=log.peaks)
+    capacity, peaks = case.policy(), log.peaks
+    return replay_powered(log.jobs, log.node_power_w, case.machine, policy, capacity, peaks=peaks, shaving=shaving)
 
 
 def plain_power(case: PoweredLog) -> PlainPower:

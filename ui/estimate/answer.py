@@ -38,7 +38,6 @@ from ui.estimate.text import (
     answer_view,
     assumed_prices_lines,
     assumptions,
-    device_lines,
     fragment,
     headline,
     lever_cells,
@@ -124,7 +123,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
         replays = LeverMeasurement(estimate, settings, policies, executor)
         with task_progress("levers") as report:
             first = request.replays or (FIRST_REPLAYS if is_watched or replays.is_wide else REPLAYS)
-            found = _measured(replays, first, lambda done: report(done, len(LEVERS)))
+            found = _measured(replays, first, lambda done: report(done, len(LEVERS)), is_quick=is_watched)
         if is_watched:
             found = _watched(console, replays, found)
     if request.as_json:
@@ -148,8 +147,10 @@ def _console() -> Console:
     return console
 
 
-def _measured(replays: LeverMeasurement, number: int, progress: Callable[[int], None] = lambda _: None) -> LeversAnswer:
-    levers = replays.measure(number, progress)
+def _measured(
+    replays: LeverMeasurement, number: int, progress: Callable[[int], None] = lambda _: None, *, is_quick: bool = False
+) -> LeversAnswer:
+    levers = replays.measure(number, progress, is_quick=is_quick)
     return LeversAnswer(replays.estimate, levers, replays.recommend(levers, number), replays.settings, replays.days)
 
 
@@ -215,7 +216,7 @@ def estimate_page(answer: LeversAnswer) -> str:
     estimate = answer.estimate
     basis = estimate.prepared.basis
     rows = [
-        [HtmlCell(f"{saving.capability}: {saving.policy}"), *map(HtmlCell, lever_cells(saving))]
+        [HtmlCell(f"{saving.capability}: {saving.policy}"), *map(HtmlCell, lever_cells(saving, estimate.used))]
         for saving in answer.savings
     ]
     facts = (("log", headline(estimate)), ("prices", prices_text(basis)), ("machine", machine_text(basis)))
@@ -229,8 +230,8 @@ def estimate_page(answer: LeversAnswer) -> str:
         ]
     )
     settings = fragment(answer)
-    caption, headers = "saved against the operation of today", ("lever", *lever_headers(estimate.used.currency))
-    assumed = (*use_lines(estimate.used), *device_lines(estimate), *lever_lines(answer), *assumptions(estimate))
+    caption, headers = "saved against the operation of today", ("lever", *lever_headers(estimate.used))
+    assumed = (*use_lines(estimate.used), *lever_lines(answer), *assumptions(estimate))
     recommended = section("Recommended settings", f'<pre class="command">{escape(settings)}</pre>')
     sections = [
         section(

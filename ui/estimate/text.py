@@ -66,7 +66,7 @@ def answer_view(answer: LeversAnswer) -> Group:
         *map(Text, folded_lines(answer)),
         *_section("What is recommended, as a settings file", fragment(answer).splitlines(), bullet=""),
         Text(),
-        *map(Text, (*use_lines(estimate.used), *device_lines(estimate))),
+        *map(Text, use_lines(estimate.used)),
         *_section("How sure is this?", sureness(estimate)),
     ]
     if likeness is not None and len(likeness.partitions) > 1:
@@ -112,25 +112,23 @@ def use_lines(used: LoggedUse) -> list[str]:
     waiting = f"{percent_text(100 * used.waiting_share)} of the time; mean wait {clock_text(used.mean_wait_s)}"
     return [
         f"used     {bounds_text(energy)} {unit.name}, {unit.figure(used.idle_energy_kwh)} of it by idle nodes",
-        f"paid     {bounds_text(used.cost)} {used.currency}, at {price}{_unpriced_text(used)}",
+        f"paid     {bounds_text(used.cost)} {used.currency}{_demand_text(used)}, at {price}{_unpriced_text(used)}",
         *emitted,
         f"load     {percent_text(100 * used.utilization, 1)} of the machine; jobs were waiting {waiting}",
     ]
 
 
-def device_lines(estimate: SavingsEstimate) -> list[str]:
-    """Return what PV and battery would bring beside the baseline; nothing without them."""
-    lines = []
-    for bill in estimate.comparison.device_bills:
-        pv, both, bound = (figure(bill.a_year(cost)) for cost in (bill.pv_alone, bill.planned, bill.bound))
-        rest = f"PV alone {pv}; by perfect knowledge {bound} at most"
-        lines.append(f"devices  PV and battery would save {both} {bill.currency} a year; {rest}")
-    return lines
-
-
 def _co2_text(co2_kg: float) -> str:
     unit = unit_of(co2_kg, CO2_UNITS)
     return f"{unit.figure(co2_kg)} {unit.name}"
+
+
+def _demand_text(used: LoggedUse) -> str:
+    """Return the demand charges that are in the cost."""
+    if used.demand is None:
+        return ""
+    peak = "no quarter-hour counts" if used.demand.peak_kw is None else f"{figure(used.demand.peak_kw)} kW at most"
+    return f", {figure(used.demand.cost)} of it demand charges ({peak}), the rest for energy"
 
 
 def _unpriced_text(used: LoggedUse) -> str:
@@ -153,24 +151,27 @@ def savings_table(answer: LeversAnswer) -> list[RenderableType]:
         return []
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("in the replay" if _is_far(answer.estimate) else "would have saved")
-    for header in lever_headers(answer.estimate.used.currency):
+    for header in lever_headers(answer.estimate.used):
         table.add_column(header, justify="right")
     for saving in savings:
-        table.add_row(f"{saving.capability}: {saving.policy}", *lever_cells(saving))
+        table.add_row(f"{saving.capability}: {saving.policy}", *lever_cells(saving, answer.estimate.used))
     return [table]
 
 
-def lever_headers(currency: str) -> tuple[str, ...]:
+def lever_headers(used: LoggedUse) -> tuple[str, ...]:
     """Return the headers of `lever_cells`."""
-    return (f"{currency} a year", "share", "mean wait", "cycles")
+    return (f"{used.currency} a year", "share", "kWh a year", *(["kW"] if used.demand else []), "mean wait", "cycles")
 
 
-def lever_cells(saving: CapabilitySaving) -> tuple[str, ...]:
-    """Return money, share of the bill, and harm."""
+def lever_cells(saving: CapabilitySaving, used: LoggedUse) -> tuple[str, ...]:
+    """Return money, share of the bill, energy, with a demand charge the highest quarter-hour, and harm."""
     cycles = saving.cycles_per_node_day
+    peak = UNKNOWN if saving.peak_kw is None else NOISE if saving.peak_is_noise else f"{saving.peak_kw:z,.2f}"
     return (
         NOISE if saving.is_noise else bounds_text(saving.a_year),
         f"{saving.share_pct.middle:z.2f} %",
+        f"{saving.energy_kwh:z,.0f}",
+        *([peak] if used.demand else []),
         wait_text(saving),
         UNKNOWN if cycles is None else f"{cycles:.1f}",
     )
@@ -190,11 +191,11 @@ def folded_lines(answer: LeversAnswer) -> list[str]:
 
 
 def unmeasured_lines(levers: Sequence[Lever]) -> list[str]:
-    """Return in a line why some levers have no row."""
-    why = dict.fromkeys(f"{lever.name} ({lever.note})" for lever in levers if lever.saving is None)
-    return [f"not measured: {', '.join(why)}"] if why else []
+    """Return a line for each lever without a saving, which says why."""
+    return list(dict.fromkeys(f"{lever.name}: {lever.note}" for lever in levers if lever.saving is None))
 
 
+KILOWATTS = "kW: fall of the highest quarter-hour that a demand charge counts; -: not known, or none of the days counts"
 POLICIES = {
     "greedy": "greedy starts jobs of high power first while electricity is cheap",
     "knapsack": "knapsack fills the free nodes with the most power then",
@@ -216,8 +217,9 @@ def lever_lines(answer: LeversAnswer) -> list[str]:
     replays = {f"{lever.name} {lever.replays}": None for lever, _ in measured if lever.replays}
     return [
         *(["; ".join((*about, "cycles: of a node and day"))] if about else []),
+        *([KILOWATTS] if shown and answer.estimate.used.demand else []),
         *(
-            [f"replays: {', '.join(replays)}; all but order of the last {counted(answer.days, 'day')}"]
+            [f"replays: {', '.join(replays)}; sleep, caps and tiers of the last {counted(answer.days, 'day')}"]
             if replays
             else []
         ),
@@ -232,10 +234,12 @@ def share_text(saving: CapabilitySaving) -> str:
 
 
 def wait_text(saving: CapabilitySaving) -> str:
-    """Return how much longer (+) or shorter (-) jobs would have waited."""
+    """Return how much longer (+) or shorter (-) jobs would have waited, or by how much their runs become longer."""
+    if saving.longer_run:
+        return f"run +{percent_text(100 * saving.longer_run, 1)}"
     if saving.wait_is_noise:
         return NOISE
-    return f"{'+' if saving.wait_change_s > 0 else '-'}{clock_text(abs(saving.wait_change_s))}"
+    return f"{'+' if saving.wait_change_s >= 0 else '-'}{clock_text(abs(saving.wait_change_s))}"
 
 
 def verdict(answer: LeversAnswer) -> str:
@@ -281,7 +285,7 @@ def fragment(answer: LeversAnswer) -> str:
         "queue": best.queue,
         "capacity": best.capacity,
         **({"limit_capacity": True} if best.limit_capacity else {}),
-        **({"longest_delay": "24h"} if best.allows_delay else {}),
+        **({"longest_delay": best.longest_delay} if best.longest_delay else {}),
     }
     about = {
         "mode": "records decisions and changes nothing; active carries them out",

@@ -29,6 +29,8 @@ SIMULATE_SETTINGS = (
     "prices.fill_gaps",
     "carbon.source",
     "plan.devices",
+    "plan.peak_target",
+    "plan.peak_wait",
     "plan.facility",
     "plan.outside_c",
     "scheduling.policies",

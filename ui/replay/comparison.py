@@ -38,6 +38,7 @@ from ui.replay.likeness import difference_lines, likeness_json, partition_table,
 from ui.replay.tables import (
     REMARK,
     cooling_table,
+    demand_table,
     device_remark,
     device_table,
     pool_table,
@@ -157,6 +158,10 @@ def print_comparison(
     if prepared.case.room is not None:
         console.print(cooling_table(comparison.outcomes))
         console.print()
+    has_demand = comparison.outcomes[0].bill is not None
+    if has_demand:
+        console.print(demand_table(comparison.outcomes))
+        console.print()
     if comparison.device_bills:
         console.print(device_table(comparison))
         console.print()
@@ -176,6 +181,8 @@ def print_comparison(
         console.print(f"- {sleep_remark(prepared.case.sla)}")
     if prepared.case.room is not None:
         console.print(f"- {REMARK}")
+    if has_demand:
+        console.print("- highest: of the quarter-hours that a demand charge counts; bill: energy and demand charges")
     if comparison.device_bills:
         console.print(f"- {device_remark(comparison.device_bills[0])}")
     for line in remarks(trace, prepared, comparison):

@@ -7,6 +7,7 @@ import gzip
 import re
 import shlex
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from offpeak.errors import BadInput
 from offpeak.executor import HERE, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.site_devices import read_devices
-from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
+from plugin.capacity.peak_shaving import PeakTarget
+from power.capacity.levers import PEAK_SHAVING, add_sleeping_nodes, why_no_shaving
 from power.capacity.registry import check_policy_name, expand_front, with_capacity
 from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
 from sim_backend.comparison.breakdown import breakdown
@@ -46,7 +48,9 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     accounting = log_on_cluster(source, settings, lenient=request.lenient)
     trace = accounting.trace
     prepared = prepare(trace, settings, start=request.start, cluster=accounting.cluster)
-    policies_at = partial(_policies, disciplines, settings=settings.capacity)
+    if settings.plan.peak_target_w is not None:
+        prepared = _for_peaks(prepared)
+    policies_at = partial(_policies, disciplines, settings=settings)
     policies = policies_at(prepared.case)
     with replay_progress(len(prepared.case.jobs)) as progress:
         comparison = compare(prepared.case, policies, progress)
@@ -72,12 +76,27 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     say_written(*written, as_json=request.as_json)
 
 
-def _policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: CapacitySettings) -> tuple[Policy, ...]:
-    """Return each scheduling policy with each capacity policy."""
+def _for_peaks(prepared: PreparedCase) -> PreparedCase:
+    """Return the case with nodes, on which peak shaving is replayed, or a note that says why it is not."""
+    if why := why_no_shaving(prepared.case):
+        return replace(prepared, notes=(*prepared.notes, f"{PEAK_SHAVING}: {why}"))
+    return replace(prepared, case=add_sleeping_nodes(prepared.case, prepared.units_per_node)[0])
+
+
+def _policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: Settings) -> tuple[Policy, ...]:
+    """Return each scheduling policy with each capacity policy, then the same with peak shaving if it has a target."""
     if case.sleepers is None:
         return disciplines
-    names = expand_front(settings.policies)
-    return tuple(with_capacity(policy, name, case, settings) for name in names for policy in disciplines)
+    names, plan = expand_front(settings.capacity.policies), settings.plan
+    peaks: list[PeakTarget | None] = [None]
+    if plan.peak_target_w is not None and not why_no_shaving(case):
+        peaks.append(PeakTarget(plan.peak_target_w, plan.peak_wait_s))
+    return tuple(
+        with_capacity(policy, name, case, settings.capacity, peak)
+        for peak in peaks
+        for name in names
+        for policy in disciplines
+    )
 
 
 def _check_paths(settings: Settings, request: SimulateRequest) -> None:

@@ -65,6 +65,18 @@ def cooling_row(outcome: PolicyOutcome, energy: Unit, *, is_first: bool) -> tupl
     )
 
 
+def demand_table(outcomes: Sequence[PolicyOutcome]) -> Table:
+    """Return a row a policy: its highest quarter-hour, and its bill with the demand charges."""
+    currency = outcomes[0].currency
+    table = _headed(("policy", "highest\nkW", f"demand\n{currency}", f"bill\n{currency}", "saving\nof the bill"))
+    for outcome in outcomes:
+        bill, peak_kw = outcome.bill or 0.0, outcome.peak_kw
+        saving = "-" if outcome is outcomes[0] else percent_text(outcome.bill_saving_pct or 0.0, 2)
+        peak = "-" if peak_kw is None else figure(peak_kw)
+        table.add_row(outcome.policy, peak, figure(bill - outcome.cost), figure(bill), saving)
+    return table
+
+
 SLEEP_HEADERS = (
     "policy",
     "idle energy\nsaved",

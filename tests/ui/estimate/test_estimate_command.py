@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,9 +86,10 @@ def test_pv_and_battery_are_estimated_for_a_year(offpeak: Offpeak, sacct: Path, 
     options = ("estimate", sacct, *BERLIN, "--nodes", "6", "--devices", devices)
     bill = json.loads(offpeak(*options, "--json").stdout)["devices"]
     assert bill["bound"] < bill["planned"] < bill["without"]
-    line = next(each for each in offpeak(*options).stdout.splitlines() if each.startswith("devices "))
-    a_year = (bill["without"] - bill["planned"]) * 8766 / bill["hours"]
-    assert line.startswith(f"devices  PV and battery would save {a_year:,.2f} EUR a year; PV alone 0.00;")
+    printed = offpeak(*options).stdout
+    a_year, most = ((bill["without"] - bill[cost]) * 8766 / bill["hours"] for cost in ("planned", "bound"))
+    assert re.search(rf"^devices: battery +{a_year:,.2f} ", printed, re.MULTILINE)
+    assert f"- devices: perfect knowledge would save {most:,.2f} at most; no cost of the devices" in printed
 
 
 def test_assumed_power_is_a_range(offpeak: Offpeak, tmp_path: Path) -> None:
@@ -127,16 +129,93 @@ def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: P
         assert row in printed.stdout
     assert NOT_CLAIMED in printed.stdout
     assert "[agent]" not in printed.stdout
-    assert "place (it needs other sites" in printed.stdout
+    assert "place: it needs other sites" in printed.stdout
     page = (sacct.parent / "e.html").read_text(encoding="utf-8")
     assert NOT_CLAIMED in page
     assert 'class="hero"' not in page
     document = json.loads(offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--days", "1", "--json").stdout)
     names = [lever["name"] for lever in document["levers"]]
-    assert names == ["order"] * 2 + ["sleep"] * 3 + ["caps", "delay", "node caps", "place"]
+    rest = ["caps", "peak shaving", "tiers", "tiers", "node caps", "devices", "place"]
+    assert names == ["order"] * 2 + ["sleep"] * 3 + rest
     assert document["levers"][-1]["saving"] is None
     assert document["levers"][2]["saving"]["share_pct"]["low"] > 0
     assert document["levers"][2]["saving"]["cycles_per_node_day"] > 0
+
+
+TARIFF = """
+currency = "EUR"
+[[energy]]
+price = "90EUR/MWh"
+hours = "08:00-20:00"
+[[energy]]
+price = "30EUR/MWh"
+hours = "else"
+[[demand]]
+price = "100EUR/kW"
+per = "year"
+"""
+
+
+def levers_by_name(document: Any) -> dict[str, Any]:
+    """Return the last policy of each lever."""
+    return {lever["name"]: lever for lever in document["levers"]}
+
+
+def test_a_demand_charge_is_in_the_bill_and_gives_a_row_of_peak_shaving(
+    offpeak: Offpeak, sacct: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "t.toml").write_text(TARIFF)
+    options = ("estimate", sacct, "--time-zone", "UTC", "--nodes", "6", "--tariff", "t.toml")
+    options += ("--peak-target", "900W", "--peak-wait", "30d")
+    document = json.loads(offpeak(*options, "--json").stdout)
+    used = document["used"]
+    # Two jobs of two nodes overlap for two of three hours: the even ones draw 150 W a node, the odd ones 250 W.
+    assert used["demand"]["peak_kw"] == pytest.approx(2 * (0.150 + 0.250) + 2 * 0.075)
+    years = (used["until_s"] - used["begin_s"]) / (365 * 86_400)
+    assert used["demand"]["cost"] == pytest.approx(100 * used["demand"]["peak_kw"] * years)
+    energy = used["energy_kwh"]["middle"] * used["mean_price"] / 1000
+    assert used["cost"]["middle"] == pytest.approx(energy + used["demand"]["cost"])
+    shaved = levers_by_name(document)["peak shaving"]["saving"]
+    assert shaved["policy"] == "peak_target 0.9kW"
+    # Three even jobs fit below the target, an odd one beside an even one does not.
+    assert shaved["peak_kw"] == pytest.approx(0.95 - 3 * 2 * 0.150)
+    assert shaved["wait_change_s"] > 0
+    printed = offpeak(*options).stdout
+    assert "of it demand charges (0.95 kW at most), the rest for energy" in printed
+    assert re.search("^would have saved|^in the replay .* kW ", printed, re.MULTILINE)
+
+
+def test_levers_that_cannot_be_computed_have_a_line_with_the_reason(
+    offpeak: Offpeak, sacct: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "one.txt").write_text(dump(jobs=1))
+    (tmp_path / "rigid.toml").write_text('[flexibility]\nqos = ["flex=delay=12h"]\n')
+    (tmp_path / "windows.toml").write_text(TARIFF + '[[demand.window]]\nmonths = "jul"\n')
+    cases = {
+        (sacct, *BERLIN): {"peak shaving: the prices have no demand charge", "devices: no PV plant or battery"},
+        (sacct, "--tariff", "windows.toml"): {"no quarter-hour counts), the rest", "peak shaving: not in every replay"},
+        (sacct, "--config", "rigid.toml"): {"tiers: no job of the log has a QOS or partition that [flexibility] lets"},
+        ("one.txt", "--tariff", "windows.toml"): {"no more than chance", "node caps: no cap curve of these nodes"},
+    }
+    for options, expected in cases.items():
+        done = offpeak("estimate", *options, "--nodes", "6")
+        assert done.returncode == 0, done.stderr
+        assert [line for line in expected if line not in done.stdout] == [], done.stdout
+    (tmp_path / "usd.csv").write_text("utc,usd\n2023-01-01 00:00,50\n2023-01-02 00:00,60\n2023-02-01 00:00,60\n")
+    (tmp_path / "spot.toml").write_text(TARIFF.replace('price = "90EUR/MWh"', 'price = "spot"'))
+    layout = "time=utc,value=usd,unit=USD/MWh,zone=UTC"
+    done = offpeak("estimate", sacct, "--prices", "usd.csv", "--price-layout", layout, "--tariff", "spot.toml")
+    assert done.returncode != 0
+    assert "EUR" in done.stderr
+    assert "USD" in done.stderr
+
+
+def test_jobs_wait_as_the_site_declares_for_their_partition(offpeak: Offpeak, sacct: Path) -> None:
+    options = ("estimate", sacct, "--time-zone", "UTC", "--nodes", "6", "--flexible-partitions", "batch=delay=30h")
+    tiers = levers_by_name(json.loads(offpeak(*options, "--json").stdout))["tiers"]
+    assert tiers["saving"]["policy"] == "T2, 100% of jobs up to 30h"
+    assert tiers["saving"]["a_year"]["low"] > 0
+    assert tiers["saving"]["wait_change_s"] > 0
 
 
 def test_nodes_that_cannot_be_replayed_asleep_leave_their_levers_unmeasured(
@@ -145,7 +224,7 @@ def test_nodes_that_cannot_be_replayed_asleep_leave_their_levers_unmeasured(
     (tmp_path / "pyss.toml").write_text('[scheduling]\npasses = "event"\n', encoding="utf-8")
     done = offpeak("estimate", sacct, *BERLIN, "--nodes", "6", "--config", "pyss.toml")
     assert done.returncode == 0, done.stderr
-    assert "not measured: sleep (timeout:10min: nodes that sleep need passes" in done.stdout
+    assert "sleep: timeout:10min: nodes that sleep need passes" in done.stdout
 
 
 def test_what_is_recommended_is_a_settings_file(offpeak: Offpeak, repository: Path, tmp_path: Path) -> None:
