@@ -103,7 +103,7 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
     withdrawn |= {
         name: node.record.observed.problem
         for name, node in nodes.items()
-        if node.record and node.record.observed.is_incomplete and not node.record.fault
+        if node.record and node.record.observed.is_incomplete and not node.record.fault and not node.node.reserved
         if known[name].rest_until_s <= snapshot.now_s
     }
     desired_states: dict[str, DesiredState | None] = {}
