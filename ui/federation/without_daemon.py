@@ -36,6 +36,7 @@ from services.broker.federation import (
     make_federation,
     make_preferences,
     read_snapshots,
+    typed_preferences,
 )
 from services.broker.placement_cycle import check_daemon
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
@@ -67,16 +68,7 @@ def federation_of(settings: Settings) -> Federation:
 
 def job_request_in(job: JobFile, federation: Federation, policy: str) -> BrokerJob:
     """Return the job as the broker takes it; raise BadInput for an invalid one."""
-    preferences = make_preferences(
-        policy,
-        goal=job.goal,
-        data=job.data,
-        data_at=job.data_at,
-        latest_end_s=job.latest_end_s,
-        cores=job.cores,
-        limit_s=job.limit_s,
-        application=job.application,
-    )
+    preferences = make_preferences(policy, **typed_preferences(job))
     return make_broker_job(job.script, job.name, job.arguments, preferences=preferences, grid=federation.grid)
 
 

@@ -45,6 +45,21 @@ def _of_nodes(records: str, about: str) -> None:
         _print_records(records, nodes, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
 
 
+def _of_accounts(records: str, about: str) -> None:
+    """Add the command that prints these records of levers or accounts."""
+
+    @ledger.command(records, help=about, cls=PlainCommand)
+    def ask(
+        start: START = None,
+        end: END = None,
+        as_json: JSON = False,
+        as_csv: CSV = False,
+        url: URL = None,
+        config: CONFIG = None,
+    ) -> None:
+        _print_records(records, None, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
+
+
 def _of_use(quantity: str, about: str) -> None:
     """Add the command that sums this quantity by groups."""
 
@@ -66,32 +81,8 @@ _of_nodes("actions", "Show orders to nodes with their results, and refused order
 _of_nodes("states", "Show observed and desired states of nodes, with time, author and reason.")
 
 
-@ledger.command("savings", cls=PlainCommand)
-def savings(
-    start: START = None,
-    end: END = None,
-    as_json: JSON = False,
-    as_csv: CSV = False,
-    url: URL = None,
-    config: CONFIG = None,
-) -> None:
-    """Show the savings, compared with a baseline."""
-    _print_records("savings", None, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
-
-
-@ledger.command("credits", cls=PlainCommand)
-def credits_command(
-    start: START = None,
-    end: END = None,
-    as_json: JSON = False,
-    as_csv: CSV = False,
-    url: URL = None,
-    config: CONFIG = None,
-) -> None:
-    """Show what the flexibility tiers of each account moved and saved, and its credits."""
-    _print_records("credits", None, _ledger_query(start, end, as_json, as_csv), _settings(config, url))
-
-
+_of_accounts("savings", "Show the savings, compared with a baseline.")
+_of_accounts("credits", "Show what the flexibility tiers of each account moved and saved, and its credits.")
 _of_use("energy", "Show the energy used, and the share of time with readings.")
 _of_use("cost", "Show the cost of energy at the prices of the time, and its CO2.")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from offpeak.model.step_series import Series
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
-from predictors.feeds.checks import SENTINELS, CheckContext, check_series
+from predictors.feeds.feed import SENTINELS, CheckContext, check_series
 from predictors.feeds.port import (
     CARBON,
     OUTSIDE_TEMPERATURE,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series
-from predictors.feeds.checks import HOURS_NEEDED, contradicts, hourly, shift_h
+from predictors.feeds.feed import HOURS_NEEDED, contradicts, hourly, shift_h
 
 HOUR = 3600
 CANDIDATES = frozenset({-2, -1, 1, 2})
