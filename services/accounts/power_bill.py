@@ -16,6 +16,7 @@ from offpeak.ledger.prices import slot_prices
 from offpeak.ledger.records import Record, savings_in
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, J_PER_KWH
+from offpeak.model.local_time import zone_text
 from offpeak.model.step_series import Series
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import Bill, DemandPeak, demand_peaks, demand_periods, make_bill
@@ -50,7 +51,8 @@ def demand_baseline(baseline: str, name: str) -> str:
 
 def charge_terms(tariff: Tariff, charge: DemandCharge) -> str:
     """Return a digest of what a demand charge says: rows that were booked under other terms have another."""
-    terms = (charge, tariff.vat_percent, tariff.currency, str(tariff.calendar.zone), tariff.calendar.holidays)
+    clock = zone_text(tariff.calendar.zone) or "UTC"
+    terms = (charge, tariff.vat_percent, tariff.currency, clock, tariff.calendar.holidays)
     return f"terms {sha256(repr(terms).encode()).hexdigest()[:12]}"
 
 
@@ -67,8 +69,9 @@ def read_demand(
     billed = months_of(span, tariff.calendar.zone)
     rows = savings_in(connection, TimeRange(billed.from_unix_s - LONGEST_PERIOD_S, span.until_unix_s))
     running = (row for row in rows if row["lever"] == DEMAND and row["until_unix_s"] > span.until_unix_s)
-    until_s = min([span.until_unix_s, *(row["as_of_unix_s"] for row in running if row["as_of_unix_s"])])
-    until_s = until_s // QUARTER_S * QUARTER_S
+    # A bundle does not have the time of the last booking.
+    as_of = [row["as_of_unix_s"] for row in running if row["as_of_unix_s"] and since_s is None]
+    until_s = min([span.until_unix_s, *as_of]) // QUARTER_S * QUARTER_S
     load = _load_since(connection, TimeRange(billed.from_unix_s, until_s), tariff)
     power_w = load.power_w if since_s is None else np.where(load.start_s < since_s, np.nan, load.power_w)
     periods = {(charge, name): mask for charge, name, mask, _ in demand_periods(tariff, load.start_s, billed)}
@@ -94,7 +97,7 @@ def _saved(
     counting_s, power_w = counting
     if np.isnan(power_w).any():
         return {"why": f"no node was measured at {minute_text(int(counting_s[np.isnan(power_w)][0]), zone)}"}
-    booked, is_booked = list[float](), np.zeros(len(counting_s), np.bool_)
+    booked, is_booked = list[tuple[float, float]](), np.zeros(len(counting_s), np.bool_)
     for row in rows:
         inside = (counting_s >= row["from_unix_s"]) & (counting_s < row["until_unix_s"])
         if not inside.any() or row["is_shadow"]:
@@ -107,23 +110,22 @@ def _saved(
                 return {"why": f"the charge had other terms on {day}"}
             if row["baseline_energy_j"] is None:
                 return {"why": f"readings are missing in the day from {day}"}
-            booked.append(row["baseline_energy_j"])
+            booked.append((row["baseline_energy_j"], row["energy_j"]))
             is_booked |= inside
     if not is_booked.all():
         return {"why": f"nothing is booked for {minute_text(int(counting_s[~is_booked][0]), zone)}"}
-    without_kw = max(booked) / QUARTER_S / 1000
-    return {
-        "without_kw": without_kw,
-        "saved": (without_kw - peak.power_kw) * peak.charge.per_kw * peak.share * (1 + peak.vat_percent / 100),
-    }
+    # Both are of the days' own bookings: over a longer time a node may count by another of its meters.
+    without_kw, peak_kw = (max(each) / QUARTER_S / 1000 for each in zip(*booked, strict=True))
+    per_kw = peak.charge.per_kw * peak.share * (1 + peak.vat_percent / 100)
+    return {"without_kw": without_kw, "saved": (without_kw - peak_kw) * per_kw}
 
 
 def check_demand(connection: Connection, span: TimeRange, tariff: Tariff) -> list[str]:
     """Return the rows of demand charges that readings and tariff contradict, for rows under the present terms."""
     found = []
     for row in savings_in(connection, span):
-        of_row = TimeRange(row["from_unix_s"], min(row["until_unix_s"], span.until_unix_s))
-        load = quarter_load(connection, of_row) if row["lever"] == DEMAND and row["energy_j"] is not None else None
+        is_whole = row["lever"] == DEMAND and row["energy_j"] is not None and row["until_unix_s"] <= span.until_unix_s
+        load = quarter_load(connection, TimeRange(row["from_unix_s"], row["until_unix_s"])) if is_whole else None
         for peak in demand_peaks(tariff, load.start_s, load.power_w) if load else ():
             is_its = row["baseline"] == demand_baseline(BASELINE, peak.name)
             if not is_its or charge_terms(tariff, peak.charge) not in row["basis"]:
@@ -131,8 +133,8 @@ def check_demand(connection: Connection, span: TimeRange, tariff: Tariff) -> lis
             per_j = peak.charge.per_kw * (1 + peak.vat_percent / 100) / QUARTER_S / 1000
             read_j, booked_j = 1000 * QUARTER_S * peak.power_kw, row["energy_j"]
             pairs = [(row["cost"], per_j * booked_j), (row["baseline_cost"], per_j * row["baseline_energy_j"])]
-            # A row that is not final may lack the latest quarter-hours.
-            pairs += [] if row["as_of_unix_s"] else [(booked_j / QUARTER_S / 1000, peak.power_kw)]
+            # Lower than the readings is a day whose end the agent did not book.
+            pairs.append((max(booked_j, read_j) / QUARTER_S / 1000, peak.power_kw))
             if any(abs(one - other) > SAME_PRICE for one, other in pairs):
                 texts = [
                     f"{j / QUARTER_S / 1000:,.2f} kW, {cost:,.2f} {tariff.currency}"

@@ -194,6 +194,26 @@ def test_meters_that_sleep_with_their_node_leave_no_gap(booked: Callable[..., st
     assert 1.5 < found.without_kw <= 1.6, "the class says what it drew"
 
 
+def test_a_bundle_of_a_running_month_is_proved_too(booked: Callable[..., str], tmp_path: Path) -> None:
+    """The agent had booked the day up to 09:45 when the load rose."""
+    url, span = booked(), TimeRange(OCTOBER.from_unix_s, PEAK_S + 1800)
+    low, high = 900 * 1100.0, 900 * 1510.0
+    day = f"from_unix_s = {unix_s('2026-10-12')} AND lever = 'demand'"
+    run(url, f"UPDATE savings SET energy_j = {low}, cost = cost * {low / high}, as_of_unix_s = {PEAK_S} WHERE {day}")
+    with open_ledger(url) as connection:
+        content = make_bundle(connection, span, BERLIN, {}, tariff=MONTHLY)
+    found = examined(content, tmp_path)
+    assert (found.changes, found.different) == ([], [])
+
+
+def test_a_node_that_changes_its_meter_saves_nothing_by_it(booked: Callable[..., str]) -> None:
+    """From 22 October on n1 is read at its outlet: of the month its BMC counts, of these days the outlet."""
+    outlet = "INSERT INTO series (number, meter, way, part, node) VALUES (99, 'pdu', 'snmp', 'outlet 1', 'n1')"
+    late = f"at_unix_s >= {unix_s('2026-10-22')} AND series IN (SELECT number FROM series WHERE node = 'n1')"
+    found = demand_of(booked(outlet, f"UPDATE quarters SET series = 99, energy_j = 2e6 WHERE {late}"))
+    assert found.saved == pytest.approx(0.0), "the highest quarter-hour is the same with all nodes on"
+
+
 def test_a_day_without_a_booking_leaves_the_saving_unknown(booked: Callable[..., str]) -> None:
     found = demand_of(booked(tariffs={3: None}))
     assert (found.saved, found.why) == (None, "nothing is booked for 2026-10-03 00:00")
