@@ -5,13 +5,14 @@ The user is the one that the kernel knows, never $LOGNAME or $USER, which anybod
 The program that holds the lock in the state folder acts; a second one refuses to start. The lock belongs to the
 process and ends with it, however it ends, so no file that is left behind blocks a start. On NFS the lock holds
 between head nodes only where the server keeps locks and the mount is not `nolock` or `local_lock`: the folder should
-be on a local disk, and the cluster manager of a pair of head nodes should start one agent only.
+be on a local disk. The agents of a pair of head nodes take turns by a lease in their ledger (offpeak/ledger/lease.py).
 """
 
 import fcntl
 import os
 import pwd
 import random
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -87,8 +88,9 @@ def locked_file(path: Path, *, message: str, hint: str, missing: str = "") -> It
     with os.fdopen(descriptor, "r+") as file:
         _lock(path, file.fileno(), message=message, hint=hint)
         file.truncate(0)
-        file.write(f"{os.getpid()}\n")
+        file.write(f"{os.getpid()} {socket.gethostname()}\n")
         file.flush()
+        os.fsync(descriptor)
         yield
 
 
@@ -96,8 +98,9 @@ def _lock(path: Path, descriptor: int, *, message: str, hint: str) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        who = path.read_text().strip()
-        running = f"process {who}" if who else "it has just started"
+        who, _, host = path.read_text().strip().partition(" ")
+        where = f" on {host}" if host not in ("", socket.gethostname()) else ""
+        running = f"process {who}{where}" if who else "it has just started"
         hint = f"`ps {who}` shows it; {hint}" if who else hint
         raise AlreadyRunning(f"{message}: {running}", hint=hint) from None
     except OSError as problem:

@@ -21,6 +21,10 @@ class MortalJournal:
         """Let the program be killed when it has written so many more intents."""
         self._intents_left = intents
 
+    def may_act(self) -> bool:
+        """A dead program is stopped by what it writes."""
+        return True
+
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Write it; Killed once it is on the disk, if the time has come."""
         if self._dead:

@@ -33,6 +33,8 @@ Confirm = Callable[[], Awaitable[Guard]]
 PreparedAct = Callable[[Confirm], Awaitable[str]]
 """Prepares the order (login, state), awaits Confirm, calls its Guard and sends the one command."""
 
+LEASE_RULE = "lease"
+"""The rule that refuses every order of an agent that may no longer act."""
 PATIENCE_S = 60.0
 FRESH_S = 2.0
 """An order that takes power away is sent within this time after the last query began, or not at all."""
@@ -184,6 +186,8 @@ class Door:
         raise _EffectRefused(_too_late(effect))
 
     def _guard(self, effect: Effect, begun_s: float) -> None:
+        if not self._journal.may_act():
+            raise OrderTooLate(f"{effect.subject}: not sent: the lease of this agent has ended")
         age_s = self._steady() - begun_s
         if effect.takes_power_away and age_s > FRESH_S:
             raise OrderTooLate(f"{effect.subject}: not sent: the last answer is {age_s:.1f} s old")
@@ -193,15 +197,18 @@ class Door:
             raise _EffectRefused(refusal)
 
     def _begin(self, effect: Effect, progress: _EffectProgress) -> None:
-        """Refuse, or write the intent once; a wake proceeds without."""
+        """Refuse, or write the intent once; a wake proceeds without, but never without the lease."""
         self._check_now(effect)
-        if progress.written:
-            return
+        problem = ""
+        if not progress.written:
 
-        def write() -> None:
-            progress.intent = self._journal.write_intent(effect, self._clock())
+            def write() -> None:
+                progress.intent = self._journal.write_intent(effect, self._clock())
 
-        problem = self._try_to_write(write)
+            problem = self._try_to_write(write)
+        if not self._journal.may_act():
+            message = f"{effect.subject}: this agent does not hold the lease{f': {problem}' if problem else ''}"
+            raise _EffectRefused(Refusal(LEASE_RULE, message, "`offpeak status` says which agent acts"))
         if problem and effect.takes_power_away:
             message = f"{effect.subject}: nothing is switched off that cannot be recorded: {problem}"
             raise _EffectRefused(Refusal("ledger", message, "offpeak ledger actions; df -h"))

@@ -50,8 +50,20 @@ def counts_as_last_order(effect: Effect) -> bool:
     return effect.is_to_node and not effect.wakes_for_scheduler
 
 
+@dataclass(frozen=True)
+class LeaseState:
+    """Which of two agents acts, in words; whether this one does; whether another one stands by, or else is active."""
+
+    text: str
+    is_active: bool
+    has_peer: bool
+
+
 class Journal(Protocol):
     """The record of effects. Calls are short and do not wait; all but `write_outcome` may raise CannotWrite."""
+
+    def may_act(self) -> bool:
+        """Whether this program may act: of two agents that share a journal, one may. It does not wait."""
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Write an intent to the disk and return its number. Raises CannotWrite if that fails."""

@@ -36,9 +36,9 @@ def ledger_address(url: str) -> str:
     return str(file) if file else make_url(url).render_as_string()
 
 
-def writing_engine(url: str, *, patience_s: float = PATIENCE_S) -> Engine:
+def writing_engine(url: str, *, patience_s: float = PATIENCE_S, name: str = "offpeak") -> Engine:
     """Return an engine whose transactions take the write lock when they begin."""
-    engine = _engine(url, "BEGIN IMMEDIATE", patience_s)
+    engine = _engine(url, "BEGIN IMMEDIATE", patience_s, name)
     if sqlite_file(url):
         # It counts before the first table is made, and must come before the log of writes.
         event.listen(engine, "connect", _let_shrink, insert=True)
@@ -63,24 +63,25 @@ def claiming_engine(url: str, name: str, *, patience_s: float = PATIENCE_S) -> E
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 
-def _engine(url: str, begin: str, patience_s: float) -> Engine:
+def _engine(url: str, begin: str, patience_s: float, name: str = "offpeak") -> Engine:
     parsed = make_url(url)
     if sqlite_file(url) is None:
-        return _postgresql(parsed, patience_s)
+        return _postgresql(parsed, patience_s, name=name)
     engine = create_engine(url, connect_args={"timeout": patience_s, "check_same_thread": False})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     return engine
 
 
-def _postgresql(url: URL, patience_s: float, *, name: str = "offpeak") -> Engine:
+def _postgresql(url: URL, patience_s: float, *, name: str) -> Engine:
     if find_spec("psycopg") is None:
         hint = f"{install_hint('postgresql')}; or make the ledger a SQLite file"
         raise BadLedger("a ledger in PostgreSQL needs psycopg, which is not installed", hint=hint)
     arguments: dict[str, Any] = {
         "connect_timeout": max(2, round(patience_s)),
-        # Otherwise the server would keep the locks of a lost head node for two hours.
+        # Otherwise the server would keep the locks of a lost head node for two hours, or lose a lease when it crashes.
         "options": f"-c lock_timeout={patience_s * 1000:.0f} -c statement_timeout={patience_s * 15_000:.0f}"
+        " -c synchronous_commit=on"
         " -c tcp_keepalives_idle=20 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=4",
         "tcp_user_timeout": round(patience_s * 5000),
         "application_name": name,

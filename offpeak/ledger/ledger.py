@@ -9,8 +9,8 @@ from offpeak.door.effect import US, Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.ledger import journal, marks, seals, submissions
 from offpeak.ledger.backlog import LedgerProblem, RowKind
-from offpeak.ledger.claim import Claim, claim_of
-from offpeak.ledger.database import PATIENCE_S
+from offpeak.ledger.database import PATIENCE_S, sqlite_file
+from offpeak.ledger.lease import DatabaseLease, Lease
 from offpeak.ledger.marks import read_memories, read_memory
 from offpeak.ledger.prune import RETENTION_RULES, give_pages_back, keep_s, prune_slice
 from offpeak.ledger.records import latest_states
@@ -63,37 +63,47 @@ class Ledger:
     ) -> None:
         self.settings = settings
         self._clock = clock
-        self._claim: Claim | None = None
+        is_local = sqlite_file(settings.url) is not None
+        self.lease = Lease(settings.url) if is_local else DatabaseLease(settings.url, settings.lease_s)
+        self._is_claimed = False
+        # The intents of this program without an outcome.
+        self.open_intents: set[int] = set()
         self._refused: dict[tuple[str, str], tuple[str, float]] = {}
         self._bound_s = BOUND_S / PATIENCE_S * patience_s
-        self._writer = Writer(LedgerStore(settings.url, patience_s=patience_s), clock=clock, most_waiting=most_waiting)
+        store = LedgerStore(settings.url, patience_s=patience_s, lease=self.lease)
+        self._writer = Writer(store, clock=clock, most_waiting=most_waiting)
 
     def ready(self) -> None:
         """Create or update the tables. Raises BadLedger if they are of another program, CannotWrite if it may pass."""
         self._ask(lambda _: None)
 
-    def claim(self) -> None:
-        """Claim the ledger for this agent, now and before every order. Raises AlreadyRunning if another agent has it.
+    def claim(self, *, stands_by: bool = False) -> None:
+        """Take the lease of the ledger for this agent. Raises AlreadyRunning if another agent has it.
 
-        Raises CannotWrite if the owner is not known; the next order tries again.
+        Raises CannotWrite if the owner is not known. `stands_by`: this agent waits for the lease.
         """
-        self._claim = self._claim or claim_of(self.settings.url)
-        self._claim.confirm()
+        self._is_claimed = not stands_by
+        self.lease.acquire(stands_by=stands_by)
+        self._is_claimed = True
 
     def confirm_claim(self) -> None:
-        """Raise the errors of `claim` if the claim is lost and cannot be renewed; do nothing without a claim."""
-        # In the thread of the writer: a server that hangs blocks the caller no longer than a ledger that hangs.
-        if self._claim is not None:
-            claim = self._claim
-            self._ask(lambda _: claim.confirm())
+        """Raise CannotWrite, or AlreadyRunning, if the lease is lost; do nothing without a claim."""
+        if self._is_claimed:
+            self.lease.confirm()
+
+    def may_act(self) -> bool:
+        """Whether an order may be sent: this agent's lease is valid, or the ledger is not claimed. It does not wait."""
+        return not self._is_claimed or self.lease.may_act
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Write an intent to the disk and return its number. Raises CannotWrite if that fails."""
-        self.confirm_claim()
-        return self._ask(lambda connection: journal.add_intent(connection, effect, at_unix_s))
+        number = self._ask_to_act(lambda connection: journal.add_intent(connection, effect, at_unix_s))
+        self.open_intents.add(number)
+        return number
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
         """Write the outcome of an intent. The first outcome stays."""
+        self.open_intents.discard(intent)
         self._writer.add(RowKind.OUTCOMES, [{"intent": intent, "at_unix_s": at_unix_s} | columns_of(outcome)])
 
     def write_refusal(self, effect: Effect, refusal: Refusal, at_unix_s: float) -> None:
@@ -178,8 +188,7 @@ class Ledger:
 
         For a change that is in the table, `was` stays and the other columns are replaced.
         """
-        self.confirm_claim()
-        self._ask(lambda connection: marks.write_marks(connection, changed))
+        self._ask_to_act(lambda connection: marks.write_marks(connection, changed))
 
     def forget_marks(self, undone: Sequence[JobMark]) -> None:
         """Delete marks of changes that are undone or whose job is gone; on CannotWrite all of them stay."""
@@ -200,8 +209,7 @@ class Ledger:
         known = self._ask(lambda connection: marks.read_trial(connection, trial))
         if known or not may_begin:
             return known
-        self.confirm_claim()
-        self._ask(lambda connection: marks.write_trial(connection, blocks))
+        self._ask_to_act(lambda connection: marks.write_trial(connection, blocks))
         return self._ask(lambda connection: marks.read_trial(connection, trial))
 
     def remember(self, name: str, text: str) -> None:
@@ -265,9 +273,18 @@ class Ledger:
     def close(self, bound_s: float = 2 * BOUND_S) -> int:
         """Write the waiting rows and close; return the number of rows that are lost."""
         lost = self._writer.close(bound_s)
-        if self._claim is not None:
-            self._claim.close()
+        self.lease.close()
         return lost
+
+    def _ask_to_act(self, work: Callable[[Connection], Answer]) -> Answer:
+        """Run `work` only if the lease is still valid by the clock of the database, in the same transaction."""
+        self.confirm_claim()
+
+        def checked(connection: Connection) -> Answer:
+            self.lease.check(connection, to_act=True)
+            return work(connection)
+
+        return self._ask(checked)
 
     def _ask(self, work: Callable[[Connection], Answer]) -> Answer:
         return self._writer.call(work, bound_s=self._bound_s)

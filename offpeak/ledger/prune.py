@@ -115,6 +115,7 @@ BOUNDED: Mapping[str, str] = {
     "marks": "rows of jobs that have not ended, or not long ago: the queue loop forgets the others",
     "memory": "one row a name, replaced by the next text of that name",
     "trial_days": "some rows for each day of a trial, which proves what was drawn beforehand",
+    "lease": "one row",
     "seals": "one row for each day: without it, the chain could not be followed",
 }
 

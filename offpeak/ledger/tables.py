@@ -45,10 +45,7 @@ series = Table(
     "series",
     metadata,
     Column("number", NUMBER, primary_key=True),
-    _text("meter"),
-    _text("way"),
-    _text("part"),
-    _text("node"),
+    *map(_text, ("meter", "way", "part", "node")),
     UniqueConstraint("meter", "way", "part", "node"),
 )
 """What is measured: one part of one meter; `node` is empty where it is not the power of one node."""
@@ -60,8 +57,7 @@ readings = Table(
     Column("until_unix_s", Float(53), primary_key=True),
     Column("series", ForeignKey("series.number"), primary_key=True),
     Column("from_unix_s", Float(53), primary_key=True),
-    _maybe("power_w"),
-    _maybe("energy_j"),
+    *map(_maybe, ("power_w", "energy_j")),
     Column("why", Text),
     sqlite_with_rowid=False,
 )
@@ -75,10 +71,8 @@ def _means(name: str) -> Table:
         metadata,
         Column("at_unix_s", BigInteger, primary_key=True, autoincrement=False),
         Column("series", ForeignKey("series.number"), primary_key=True),
-        _number("covered_s"),
-        _number("energy_j"),
-        _maybe("min_w"),
-        _maybe("max_w"),
+        *map(_number, ("covered_s", "energy_j")),
+        *map(_maybe, ("min_w", "max_w")),
         Column("without_value", Integer, nullable=False),
         sqlite_with_rowid=False,
     )
@@ -92,10 +86,7 @@ states = Table(
     metadata,
     Column("node", Text, primary_key=True),
     Column("at_unix_s", Float(53), primary_key=True),
-    _text("observed"),
-    _text("desired"),
-    _text("by"),
-    _text("why"),
+    *map(_text, ("observed", "desired", "by", "why")),
     Index("states_by_time", "at_unix_s"),
 )
 
@@ -103,12 +94,9 @@ holds = Table(
     "holds",
     metadata,
     Column("number", NUMBER, primary_key=True),
-    _text("node"),
-    _text("owner"),
-    _text("reason"),
+    *map(_text, ("node", "owner", "reason")),
     _number("since_unix_s"),
-    _maybe("until_unix_s"),
-    _maybe("released_unix_s"),
+    *map(_maybe, ("until_unix_s", "released_unix_s")),
     Column("released_by", Text),
     Index("holds_by_node", "node"),
 )
@@ -118,9 +106,7 @@ decisions = Table(
     metadata,
     Column("number", NUMBER, primary_key=True),
     _number("at_unix_s"),
-    _text("subject"),
-    _text("decided"),
-    _text("reason"),
+    *map(_text, ("subject", "decided", "reason")),
     Column("inputs", JSON, nullable=False),
     UniqueConstraint("at_unix_s", "subject", "decided"),
     Index("decisions_by_subject", "subject", "at_unix_s"),
@@ -131,10 +117,7 @@ intents = Table(
     metadata,
     Column("number", NUMBER, primary_key=True),
     _number("at_unix_s"),
-    _text("subject"),
-    _text("order"),
-    _text("by"),
-    _text("reason"),
+    *map(_text, ("subject", "order", "by", "reason")),
     Column("inputs", JSON, nullable=False),
     Index("intents_by_time", "at_unix_s"),
     sqlite_autoincrement=True,
@@ -145,9 +128,7 @@ outcomes = Table(
     metadata,
     Column("intent", ForeignKey("intents.number"), primary_key=True),
     _number("at_unix_s"),
-    _text("result"),
-    _text("said"),
-    _text("trouble"),
+    *map(_text, ("result", "said", "trouble")),
 )
 
 refusals = Table(
@@ -155,15 +136,9 @@ refusals = Table(
     metadata,
     Column("number", NUMBER, primary_key=True),
     _number("at_unix_s"),
-    _text("subject"),
-    _text("order"),
-    _text("by"),
-    _text("reason"),
+    *map(_text, ("subject", "order", "by", "reason")),
     Column("inputs", JSON, nullable=False),
-    _text("rule"),
-    _text("said"),
-    _text("hint"),
-    _text("trouble"),
+    *map(_text, ("rule", "said", "hint", "trouble")),
     UniqueConstraint("at_unix_s", "subject", "order", "rule"),
 )
 
@@ -171,12 +146,9 @@ prices = Table(
     "prices",
     metadata,
     Column("from_unix_s", Float(53), primary_key=True),
-    _number("until_unix_s"),
-    _number("price_per_mwh"),
-    _text("currency"),
-    _text("source"),
-    _maybe("carbon_g_per_kwh"),
-    _maybe("known_unix_s"),
+    *map(_number, ("until_unix_s", "price_per_mwh")),
+    *map(_text, ("currency", "source")),
+    *map(_maybe, ("carbon_g_per_kwh", "known_unix_s")),
 )
 """Prices as the agent paid by them; `known_unix_s` is when it first had that price, empty in rows of older programs."""
 
@@ -186,17 +158,12 @@ jobs = Table(
     Column("job", Text, primary_key=True),
     Column("started_unix_s", Float(53), primary_key=True),
     _number("ended_unix_s"),
-    _text("user"),
-    _text("account"),
-    _text("partition"),
-    _text("nodes"),
-    _maybe("energy_j"),
-    _maybe("cost"),
+    *map(_text, ("user", "account", "partition", "nodes")),
+    *map(_maybe, ("energy_j", "cost")),
     _text("currency"),
     _maybe("carbon_g"),
     _text("basis"),
-    _maybe("submitted_unix_s"),
-    _maybe("limit_s"),
+    *map(_maybe, ("submitted_unix_s", "limit_s")),
     Column("node_count", Integer),
     Column("cpus", Integer),
     Index("jobs_by_end", "ended_unix_s"),
@@ -211,18 +178,12 @@ savings = Table(
     Column("baseline", Text, primary_key=True),
     *map(_maybe, ("baseline_energy_j", "baseline_cost", "energy_j")),
     _maybe("cost"),
-    _text("currency"),
-    _text("basis"),
+    *map(_text, ("currency", "basis")),
     Column("lever", Text, nullable=False, server_default="sleep"),
     Column("is_shadow", Integer, nullable=False, server_default="0"),
-    _maybe("low_cost"),
-    _maybe("high_cost"),
-    _maybe("saved_carbon_g"),
-    _maybe("measured_share"),
-    _maybe("node_hours"),
+    *map(_maybe, ("low_cost", "high_cost", "saved_carbon_g", "measured_share", "node_hours")),
     Column("delayed_jobs", Integer),
-    _maybe("delay_s"),
-    _maybe("as_of_unix_s"),
+    *map(_maybe, ("delay_s", "as_of_unix_s")),
 )
 """What each lever saved in a period: `low_cost` and `high_cost` bound the saving in 19 of 20 cases, `is_shadow` marks
 what shadow mode would have saved, `delay_s` is the mean delay of the `delayed_jobs`, `as_of_unix_s` the end of what the
@@ -287,13 +248,9 @@ submissions = Table(
     metadata,
     Column("key", Text, primary_key=True),
     _number("at_unix_s"),
-    _text("by"),
-    _text("digest"),
-    _text("site"),
-    _text("state"),
+    *map(_text, ("by", "digest", "site", "state")),
     _number("tried_unix_s"),
-    _text("job"),
-    _text("said"),
+    *map(_text, ("job", "said")),
     Column("answer", JSON, nullable=False),
     Index("submissions_by_time", "at_unix_s"),
 )
@@ -301,3 +258,13 @@ submissions = Table(
 
 memory = Table("memory", metadata, Column("name", Text, primary_key=True), _text("text"), _number("at_unix_s"))
 """States that a restarted program resumes, as JSON: one text per name."""
+
+lease = Table(
+    "lease",
+    metadata,
+    Column("token", BigInteger, primary_key=True, autoincrement=False),
+    _filled("timeline", BigInteger()),
+    *map(_text, ("holder", "standby")),
+    *map(_number, ("until_unix_s", "standby_unix_s")),
+)
+"""One row: which of the agents of a pair of head nodes acts, until when, and which one stands by."""

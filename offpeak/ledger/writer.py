@@ -18,6 +18,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from offpeak.errors import BadLedger, CannotWrite, OffpeakError
 from offpeak.ledger.backlog import WRITES, Backlog, LedgerProblem, RowKind, SeriesNumbers
 from offpeak.ledger.database import PATIENCE_S, ledger_address, make_file, prepare_schema, sqlite_file, writing_engine
+from offpeak.ledger.lease import Lease
 
 HINTS = {
     "locked": "another program writes to it and does not end; `fuser {place}` names it",
@@ -33,8 +34,8 @@ DATABASE_HINT = "is the database up, and may this user log in? psql '{place}'"
 class LedgerStore:
     """One database. It opens at the first write and again after each error. For one thread only."""
 
-    def __init__(self, url: str, *, patience_s: float = PATIENCE_S) -> None:
-        self.url = url
+    def __init__(self, url: str, *, patience_s: float = PATIENCE_S, lease: Lease | None = None) -> None:
+        self.url, self._lease = url, lease
         self.series = SeriesNumbers()
         self._patience_s = patience_s
         self._engine: Engine | None = None
@@ -50,6 +51,9 @@ class LedgerStore:
         try:
             engine = self._open()
             with engine.begin() as connection:
+                if self._lease is not None:
+                    # What an agent writes after it has lost its lease would replace what the next one has written.
+                    self._lease.check(connection)
                 yield connection
         except (DBAPIError, OSError) as problem:
             self.close()
@@ -72,7 +76,8 @@ class LedgerStore:
         if self._file:
             self._look_at(self._file)
         if self._engine is None:
-            self._engine = writing_engine(self.url, patience_s=self._patience_s)
+            name = "offpeak" if self._lease is None else self._lease.holder
+            self._engine = writing_engine(self.url, patience_s=self._patience_s, name=name)
             prepare_schema(self._engine, self.url)
         return self._engine
 

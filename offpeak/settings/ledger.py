@@ -28,6 +28,18 @@ def _url(written: object) -> str:
 URL = SettingKind("database URL", _url)
 
 
+def _lease_s(written: object) -> float:
+    length_s = float(DURATION.read(written))
+    if not 5 <= length_s <= 300:
+        raise BadInput(
+            "is not between 5s and 5min", hint="a shorter lease is taken over sooner, a longer one survives pauses"
+        )
+    return length_s
+
+
+LEASE = SettingKind("duration from 5s to 5min", _lease_s, suffix="_s")
+
+
 @dataclass(frozen=True)
 class LedgerSettings:
     """Where decisions, actions, readings and costs are stored, and how long readings are kept."""
@@ -37,6 +49,11 @@ class LedgerSettings:
         "SQLite file, or PostgreSQL database, of decisions, actions, readings and costs.",
         default="sqlite:////var/lib/offpeak/ledger.sqlite",
         flag="--ledger",
+    )
+    lease_s: float = row(
+        LEASE,
+        "Of two head nodes that share a ledger in PostgreSQL, the agent that acts may be silent for this time.",
+        default="15s",
     )
     keep_readings_s: int = row(
         DURATION,

@@ -319,7 +319,7 @@ class SiteAgent:
 
     def wakes(self) -> tuple[str, ...]:
         """Return the nodes that the agent wakes by itself when jobs need them; none while it cannot for long."""
-        if not self.power_loop.wakes_nodes:
+        if not self.power_loop.wakes_nodes or not self.ledger.may_act():
             return ()
         modes, partitions_of = self.modes, self.observer.partitions_of_node
         return tuple(node for node in self.site.machines if modes.of(partitions_of(node)) is Mode.ACTIVE)
@@ -480,6 +480,8 @@ class SiteAgent:
     def _wake_context(self) -> WakeContext:
         view, orders = self.observer.latest, self._orders
         problem = "the last round of nodes was too long ago" if self.power_loop.is_late else ""
+        if not self.ledger.may_act():
+            problem = "this agent does not hold the lease of the ledger now"
         if orders is None:
             problem = "the ledger has not answered since the start, or since the settings were read"
         return WakeContext(

@@ -172,6 +172,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         refused_readings=agent.meters.refused_readings,
         scheduler_use=agent.observer.pace.use(agent.site.settings.agent.cycle_s),
         demand=agent.savings.demand,
+        lease=agent.ledger.lease.state(),
     )
 
 

@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from offpeak.door.effect import Mode
-from offpeak.errors import BadLedger, CannotWrite, OffpeakError
+from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
-from offpeak.process import AlreadyRunning, exclusive_lock
+from offpeak.process import exclusive_lock
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
 from plugin.queue_hook.facts import PLAN
@@ -35,6 +35,7 @@ from services.agent.requests import NodeRequest, WakeReply
 from services.agent.restore import give_back
 from services.agent.site_context import PartitionModes, SiteContext, make_site_context, parse_modes
 from services.agent.socket_server import SocketServer, serve_socket
+from services.agent.standby import Standby
 
 STATUS_LETTERS = 1000
 """Room for a problem and its remedy."""
@@ -79,6 +80,9 @@ GIVE_BACK_S = 30.0
 """The longest time to finish rounds at the end, and then to give back. Logging out and a ledger that hangs may take
 half a minute more; TimeoutStopSec= of the unit allows for all of it."""
 GIVE_BACK_EVERY_S = 60.0
+WATCH_LEASE_S = 0.2
+LEASE_IS_LOST = os.EX_TEMPFAIL
+"""The exit status of an agent that another one has replaced: systemd starts it again, as the standby agent."""
 NO_MODES = PartitionModes(Mode.SHADOW, {})
 """The modes after the end of the agent."""
 
@@ -86,9 +90,9 @@ NO_MODES = PartitionModes(Mode.SHADOW, {})
 class Service:
     """Runs an agent until SIGTERM or SIGINT; at SIGHUP it reads the settings again."""
 
-    def __init__(self, agent: SiteAgent, reread: Callable[[], Settings]) -> None:
+    def __init__(self, agent: SiteAgent, reread: Callable[[], Settings], *, ended: asyncio.Event | None = None) -> None:
         self._agent, self._reread = agent, reread
-        self._ended, self._read_again, self._has_next = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._ended, self._read_again, self._has_next = ended or asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._next: SiteContext | None = None
         self._exchanging = asyncio.Lock()
         # The modes in which something was done that is not given back yet.
@@ -118,7 +122,7 @@ class Service:
         )
         async with AsyncExitStack() as end:
             await end.enter_async_context(serve_socket(agent.site.settings.agent.socket, server))
-            self._write_wake_list(agent.site)
+            _write_wake_list(agent.site, agent.problem_log)
             tasks = [asyncio.create_task(runner.run(), name=runner.name) for runner in agent.runners]
             others = (
                 self._reload,
@@ -126,6 +130,7 @@ class Service:
                 self._give_back_the_rest,
                 self._report_left_nodes,
                 self._report_to_systemd,
+                self._watch_lease,
             )
             tasks += [asyncio.create_task(task()) for task in others]
             notify(READY)
@@ -262,7 +267,7 @@ class Service:
         if self._leaves or self._acted.widened(site.modes) != site.modes:
             await self._give_back(site.modes)
         await agent.exchange(site)
-        self._write_wake_list(site)
+        _write_wake_list(site, agent.problem_log)
         LOG.info("settings are read again: mode %s", site.modes.usual)
         _log_http_bmcs(site)
 
@@ -279,18 +284,34 @@ class Service:
                 alive_s = now_s
             await asyncio.sleep(min(STATUS_EVERY_S, (limit_s or STATUS_EVERY_S) / 3))
 
+    async def _watch_lease(self) -> None:
+        """End the program at once when another agent has the lease, or when the lease ends during an order.
+
+        It gives nothing back: what it has done is the other agent's from now on.
+        """
+        ledger, log = self._agent.ledger, self._agent.problem_log
+        while (state := ledger.lease.state()) is not None:
+            log.report("lease", None if ledger.may_act() else state.text)
+            if ledger.lease.lost_to or (not ledger.may_act() and ledger.open_intents):
+                why = f"{ledger.lease.lost_to} has it now" if ledger.lease.lost_to else "it has ended during an order"
+                LOG.error("the lease is lost: %s; this agent ends, and stands by after its restart", why)
+                logging.shutdown()
+                os._exit(LEASE_IS_LOST)
+            await asyncio.sleep(WATCH_LEASE_S)
+
     def _stuck(self) -> list[str]:
         """Return the loops that are stuck: systemd restarts a program that stops sending its watchdog signal."""
         return [runner.name for runner in self._agent.runners if runner.left_s < 0]
 
-    def _write_wake_list(self, site: SiteContext) -> None:
-        try:
-            folder = os.environ.get("CREDENTIALS_DIRECTORY")
-            credentials = Path(folder) if folder else None
-            wake_list, settings = make_wake_list(site.inventory, credentials=credentials), site.settings.agent
-            write_wake_list(settings.state_folder, wake_list, make_wake_pace(settings, site.inventory))
-        except (OffpeakError, OSError) as problem:
-            self._agent.problem_log.report("wake list", str(problem))
+
+def _write_wake_list(site: SiteContext, problem_log: ProblemLog) -> None:
+    try:
+        folder = os.environ.get("CREDENTIALS_DIRECTORY")
+        credentials = Path(folder) if folder else None
+        wake_list, settings = make_wake_list(site.inventory, credentials=credentials), site.settings.agent
+        write_wake_list(settings.state_folder, wake_list, make_wake_pace(settings, site.inventory))
+    except (OffpeakError, OSError) as problem:
+        problem_log.report("wake list", str(problem))
 
 
 def _fixed_changes(old: Settings, new: Settings) -> list[str]:
@@ -335,17 +356,12 @@ def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
     """Run the agent until a signal; return the exit code. Raises BadInput for unusable settings or inventory."""
     _log_to_stderr()
     with exclusive_lock(settings.agent.state_folder):
-        site, ledger = make_site_context(settings), Ledger(settings.ledger)
+        ledger, calls = Ledger(settings.ledger), CallThreads()
         try:
-            ledger.claim()
-            ledger.ready()
-        except CannotWrite as problem:
-            LOG.warning("ledger: %s; %s: nothing is done until it answers", problem, problem.hint)
-        except (AlreadyRunning, BadLedger):
+            lost = asyncio.run(_serve(settings, ledger, reread, calls))
+        except OffpeakError:
             ledger.close()
             raise
-        calls = CallThreads()
-        lost = asyncio.run(_serve(site, ledger, reread, calls))
         if lost:
             LOG.error("%s did not reach the ledger", counted(lost, "row"))
         if not calls.are_done(LAST_CALLS_S):
@@ -356,13 +372,29 @@ def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
     return 1 if lost else 0
 
 
-async def _serve(site: SiteContext, ledger: Ledger, reread: Callable[[], Settings], calls: CallThreads) -> int:
+async def _serve(settings: Settings, ledger: Ledger, reread: Callable[[], Settings], calls: CallThreads) -> int:
     asyncio.get_running_loop().set_default_executor(calls)
-    agent = SiteAgent(site, ledger, ProblemLog())
+    ended, problem_log = asyncio.Event(), ProblemLog()
+    if ledger.lease.state() is not None:
+        standby = Standby(settings, ledger, reread)
+
+        def report(line: str) -> None:
+            notify(READY, ALIVE, status_state(line))
+
+        if not await standby.wait(lambda site: _write_wake_list(site, problem_log), report):
+            return ledger.close()
+        settings, ended = standby.settings, standby.ended
+    site = make_site_context(settings)
+    try:
+        ledger.claim()
+        ledger.ready()
+    except CannotWrite as problem:
+        LOG.warning("ledger: %s; %s: nothing is done until it answers", problem, problem.hint)
+    agent = SiteAgent(site, ledger, problem_log)
     # The loaded modules stay: collecting garbage among them takes longer than the rest of a cycle with a long queue.
     gc.freeze()
     try:
-        await Service(agent, reread).run()
+        await Service(agent, reread, ended=ended).run()
     finally:
         lost = await agent.close()
     return lost

@@ -64,29 +64,17 @@ HOLD_PATIENCE_S, CAP_PATIENCE_S = 30.0, 60.0
 """An order under way must end before a hold is confirmed."""
 ChangeHold = Callable[[HoldRequest], Awaitable[dict[str, Any]]]
 """Begins or ends a hold, and returns the reply once it is in force."""
-
-
 OrderCaps = Callable[[CapRequest], Awaitable[dict[str, Any]]]
 """Sets, ends or lists caps, and returns the reply once the devices have followed."""
-
-
-async def refuse_caps(_request: CapRequest) -> dict[str, Any]:
-    """Refuse the request, for an agent without caps."""
-    raise OffpeakError("this agent caps no nodes")
 
 
 OrderEvent = Callable[[ShedRequest], Awaitable[dict[str, Any]]]
 """Orders or ends a grid event, and returns the reply once it is in force."""
 
 
-async def refuse_events(_request: ShedRequest) -> dict[str, Any]:
+async def refuse(_request: object) -> dict[str, Any]:
     """Refuse the request, for an agent without a power loop."""
-    raise OffpeakError("this agent answers no grid events")
-
-
-async def refuse_holds(_request: HoldRequest) -> dict[str, Any]:
-    """Refuse the request, for an agent without a power loop."""
-    raise OffpeakError("this agent holds no nodes")
+    raise OffpeakError("this agent holds and caps no nodes, and answers no grid events")
 
 
 class SocketServer:
@@ -103,9 +91,9 @@ class SocketServer:
         plan: Callable[[], DayPlan | None],
         bills: Callable[[BillQuery], Sequence[JobBill]],
         wakes: WakeableNodes = tuple,
-        change_hold: ChangeHold = refuse_holds,
-        order_caps: OrderCaps = refuse_caps,
-        order_event: OrderEvent = refuse_events,
+        change_hold: ChangeHold = refuse,
+        order_caps: OrderCaps = refuse,
+        order_event: OrderEvent = refuse,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._receive, self._callers = published, receive, callers

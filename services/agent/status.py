@@ -10,12 +10,13 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from offpeak.door.journal import LeaseState
 from offpeak.errors import BadInput, OffpeakError
 from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, SavingsAccount
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from services.accounts.job_bills import JobBill
 
 PATIENCE_S, CLOCK_PATIENCE_S = 10.0, 2.0
+Answer = TypeVar("Answer")
 
 SNAPSHOT = "picture"
 """The query of the status page and of metrics; `jobs_seen` is the time of the view whose jobs the caller has."""
@@ -127,7 +129,8 @@ class StatusReply:
     `own_policy` orders the queue, "" for a built-in policy; if it is shadowed, its order is only recorded.
     `last_round_unix_s` is the end of the latest round of the queue, also of one without an answer of the scheduler.
     `capacity` says for each pool whose capacity is limited how many nodes are on offer, and why, and which cap on power
-    holds. `refused_readings` are those of meters since the agent's start.
+    holds. `refused_readings` are those of meters since the agent's start. `lease` says which agent of a pair of head
+    nodes acts.
     """
 
     at_unix_s: float
@@ -153,6 +156,7 @@ class StatusReply:
     refused_readings: int = 0
     scheduler_use: SchedulerUse = NO_USE
     demand: tuple[DemandSaving, ...] = ()
+    lease: LeaseState | None = None
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""
@@ -271,11 +275,7 @@ class AgentSilent(OffpeakError):
 
 def fetch_status(path: Path, **request: str) -> StatusReply:
     """Return the reply to a question. Raises AgentSilent without an answer, BadInput if the agent refuses."""
-    reply = exchange(path, request)
-    try:
-        return parse_status(reply.get("published"))
-    except ValueError:
-        raise _senseless_reply(path) from None
+    return _fetch(path, request, "published", parse_status)
 
 
 def fetch_clock(path: Path) -> float:
@@ -289,11 +289,8 @@ def fetch_clock(path: Path) -> float:
 
 def fetch_snapshot(path: Path, *, jobs_seen_unix_s: float | None = None) -> StatusSnapshot:
     """Return the snapshot of the agent, without jobs if they are still those of that time; errors as `fetch_status`."""
-    request = {"ask": SNAPSHOT} if jobs_seen_unix_s is None else {"ask": SNAPSHOT, "jobs_seen": repr(jobs_seen_unix_s)}
-    try:
-        return parse_snapshot(exchange(path, request).get("picture"))
-    except ValueError:
-        raise _senseless_reply(path) from None
+    seen = {} if jobs_seen_unix_s is None else {"jobs_seen": repr(jobs_seen_unix_s)}
+    return _fetch(path, {"ask": SNAPSHOT, **seen}, "picture", parse_snapshot)
 
 
 def fetch_plan(path: Path) -> "DayPlan":
@@ -301,11 +298,7 @@ def fetch_plan(path: Path) -> "DayPlan":
     # The planner imports numpy, which other commands do without.
     from plugin.day_plan.day_plan import plan_from_json
 
-    reply = exchange(path, FOR_ADMINS)
-    try:
-        return plan_from_json(reply.get("plan"))
-    except ValueError:
-        raise _senseless_reply(path) from None
+    return _fetch(path, FOR_ADMINS, "plan", plan_from_json)
 
 
 def fetch_bills(path: Path, **query: str | float) -> "tuple[JobBill, ...]":
@@ -316,11 +309,15 @@ def fetch_bills(path: Path, **query: str | float) -> "tuple[JobBill, ...]":
     # The bills are read by SQLAlchemy, which other commands do without.
     from services.accounts.job_bills import parse_bills
 
-    reply = exchange(path, {"ask": "bills", **query})
+    return _fetch(path, {"ask": "bills", **query}, "bills", parse_bills)
+
+
+def _fetch(path: Path, request: Mapping[str, str | float], key: str, parse: Callable[[Any], Answer]) -> Answer:
+    reply = exchange(path, request)
     try:
-        return parse_bills(reply.get("bills"))
+        return parse(reply.get(key))
     except ValueError:
-        raise _senseless_reply(path) from None
+        raise _silent_error(path, "its answer makes no sense: is it of another version?") from None
 
 
 def send_node_request(path: Path, what: str, nodes: str, text: str = "") -> None:
@@ -346,10 +343,6 @@ def exchange(path: Path, request: Mapping[str, str | float], *, patience_s: floa
     if "error" in reply:
         raise BadInput(str(reply["error"]), hint=str(reply.get("hint", "")))
     return reply
-
-
-def _senseless_reply(path: Path) -> AgentSilent:
-    return _silent_error(path, "its answer makes no sense: is it of another version?")
 
 
 def _silent_error(path: Path, why: str) -> AgentSilent:

@@ -84,6 +84,9 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     yield from _use_families(status.scheduler_use)
     yield _gauge("offpeak_agent_troubles", "Number of present problems of the agent.", len(status.problems))
     modes = ((mode, float(mode == status.mode)) for mode in MODES)
+    if status.lease:
+        yield _gauge("offpeak_agent_acts", "1 if this agent of a pair holds the lease, else 0.", status.lease.is_active)
+        yield _gauge("offpeak_agent_has_peer", "1 if the other agent of a pair was seen.", status.lease.has_peer)
     yield _by_labels("offpeak_agent_mode", "The mode that is 1 is the agent's.", "mode", modes)
     yield _by_labels("offpeak_jobs", "Jobs that the scheduler shows, by state.", "state", snapshot.job_counts)
     yield from _node_families(snapshot)

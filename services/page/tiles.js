@@ -23,7 +23,9 @@ export function showStatus(status) {
   const mode = at("mode");
   mode.hidden = false;
   mode.dataset.mode = status.mode;
-  say(mode, status.mode === "active" ? "active" : `${status.mode}: nothing is done${status.mode === "advise" ? " by itself" : ""}`);
+  mode.title = status.lease ? status.lease.text : "";
+  if (status.lease && !status.lease.is_active) say(mode, status.lease.text);
+  else say(mode, status.mode === "active" ? "active" : `${status.mode}: nothing is done${status.mode === "advise" ? " by itself" : ""}`);
   showTrouble(status.troubles);
   showPrice(status);
   showDemand(status.demand, status.at_unix_s);

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -41,7 +42,7 @@ def test_a_second_is_refused_until_the_first_is_gone_however_it_went(tmp_path: P
             first.send_signal(signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL
     with exclusive_lock(tmp_path):
-        assert (tmp_path / "agent.lock").read_text() == f"{os.getpid()}\n"
+        assert (tmp_path / "agent.lock").read_text() == f"{os.getpid()} {socket.gethostname()}\n"
 
 
 def test_lock_can_be_taken_again(tmp_path: Path) -> None:

@@ -11,6 +11,10 @@ class MemoryJournal:
         self._done: dict[int, IntentResult] = {}
         self.refusals: list[tuple[Effect, Refusal]] = []
 
+    def may_act(self) -> bool:
+        """No other program shares the journal."""
+        return True
+
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Return the intent's number."""
         number = len(self._done) + 1

@@ -1,68 +1,21 @@
-"""A private PostgreSQL on loopback without passwords, run by an ordinary user, as it refuses root."""
+"""A private PostgreSQL for the tests that ask for one."""
 
-import os
-import pwd
-import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from needed_programs import need
 
-from benchmarks.local_slurm.processes import listens, reserved_ports, run_once, running
-
-PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
-
-
-@dataclass(frozen=True)
-class PostgresServer:
-    """A cluster of databases in a folder; `url` lacks the database's name."""
-
-    folder: Path
-    port: int
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://offpeak@127.0.0.1:{self.port}"
-
-    def create(self, name: str) -> str:
-        """Make an empty database and return its URL."""
-        place = ("--host=127.0.0.1", f"--port={self.port}", "--username=offpeak")
-        run_once(_program("createdb"), *place, name, log=self.folder / "createdb.log")
-        return f"{self.url}/{name}"
-
-    @contextmanager
-    def up(self) -> Iterator[None]:
-        """Run the server; it comes back with all that was committed."""
-        # Nothing here must outlast the machine, only the server: that needs no waiting for the disk.
-        settings = ("fsync=off", "shared_buffers=16MB", "listen_addresses=127.0.0.1", "autovacuum=off")
-        options = [term for setting in settings for term in ("-c", setting)]
-        place = ("-D", str(self.folder / "data"), "-k", str(self.folder), "-p", str(self.port))
-        command = (*_as_user(), _program("postgres"), *place, *options)
-        log = self.folder / "postgres.log"
-        with running(*command, log=log, ready=lambda: listens(self.port) and _answers(self.port)) as server:
-            try:
-                yield
-            finally:
-                # A plain SIGTERM waits until every client has gone.
-                server.send_signal(signal.SIGINT)
+from benchmarks.local_slurm.postgres import PROGRAMS, PostgresServer
+from benchmarks.local_slurm.postgres import new_postgres as _new_postgres
 
 
 @contextmanager
 def new_postgres() -> Iterator[PostgresServer]:
     """Make an empty cluster of databases."""
     need([PROGRAMS, "setpriv"], packages="postgresql")
-    with tempfile.TemporaryDirectory(prefix="offpeak-postgres-") as name, reserved_ports(1) as (port,):
-        folder = Path(name)
-        user = _user()
-        os.chown(folder, user.pw_uid, user.pw_gid)
-        options = ("--auth=trust", "--username=offpeak", "--no-sync", "--encoding=UTF8", "--locale=C")
-        command = (*_as_user(), _program("initdb"), "-D", folder / "data", *options)
-        run_once(*command, log=folder / "initdb.log")
-        yield PostgresServer(folder, port)
+    with _new_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -70,28 +23,3 @@ def postgres() -> Iterator[PostgresServer]:
     """A server for all tests of this run; each makes a database of its own."""
     with new_postgres() as server, server.up():
         yield server
-
-
-def _user() -> pwd.struct_passwd:
-    return pwd.getpwnam("postgres") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
-
-
-def _as_user() -> tuple[str, ...]:
-    user = _user()
-    if os.geteuid() != 0:
-        return ()
-    return ("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups", "--pdeathsig", "TERM")
-
-
-def _program(name: str) -> Path:
-    return max(Path("/").glob(PROGRAMS.removeprefix("/"))).with_name(name)
-
-
-def _answers(port: int) -> bool:
-    import psycopg
-
-    try:
-        psycopg.connect(f"host=127.0.0.1 port={port} user=offpeak dbname=postgres", connect_timeout=2).close()
-    except psycopg.OperationalError:
-        return False
-    return True

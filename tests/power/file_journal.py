@@ -17,6 +17,10 @@ class FileJournal:
         self._path = path
         path.touch()
 
+    def may_act(self) -> bool:
+        """No other program shares the journal."""
+        return True
+
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         number = len(self.recent(0)) + 1
         self._write({"intent": number, "effect": asdict(effect), "at": at_unix_s})

@@ -58,6 +58,9 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     """Return the agent's status, one line for each part."""
     drawn = "" if reply.nodes.watts is None else f"; {power_text(reply.nodes.watts)} drawn"
     site = f"{reply.cluster} ({reply.scheduler})" if reply.cluster else reply.scheduler
+    lease = [f"lease        {printable(reply.lease.text)}"] if reply.lease else []
+    if reply.lease and not reply.lease.is_active and not reply.has_looked:
+        return [*lease, *(f"- {printable(each)}" for each in reply.problems)]
     return [
         f"{site}: mode {reply.mode}, {_last_round_text(reply, clock)}",
         *([f"scheduler    {printable(reply.scheduler_use.text)}"] if reply.scheduler_use.text else ()),
@@ -68,6 +71,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         *(f"demand       {printable(each.text(clock.zone))}" for each in reply.demand),
         *(f"capacity     {printable(each)}" for each in reply.capacity),
         *(f"forecast     {_forecast_text(each)}" for each in reply.forecasts),
+        *lease,
         *([f"queue        {_own_policy_text(reply)}"] if reply.own_policy else ()),
         *(f"- {printable(each)}" for each in reply.problems),
     ]

@@ -4,7 +4,9 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import typer
 from rich.console import Console
@@ -25,8 +27,9 @@ from power.door.scheduler_orders import ALLOW_OWN_POLICIES
 from power.drivers.transport import Transport
 from power.meters.registry import pdus_feeding
 from predictors.feeds.registry import carbon_feed, input_feeds, price_feed, temperature_feed
+from services.agent.status import fetch_status
 
-PART_ORDER = ("scheduler", "qos", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
+PART_ORDER = ("scheduler", "lease", "qos", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
 
 def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
@@ -68,6 +71,7 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
     found += check_own_policy(settings.agent)
     if scheduler_name(settings) == SLURM:
         found += check_qos(tuple(settings.flexibility.qos or ()))
+    found += check_lease(settings.agent.socket)
     return sorted(found, key=lambda each: PART_ORDER.index(each.part))
 
 
@@ -77,6 +81,14 @@ def check_site_scheduler(settings: Settings) -> Finding:
     if name == SIMULATED:
         return Finding("scheduler", name, CheckVerdict.GOOD, "inside `offpeak demo`: no other program can ask it")
     return check_scheduler() if name == SLURM else check_pbs(scheduler_of(settings))
+
+
+def check_lease(socket: Path) -> Iterator[Finding]:
+    """Yield the finding about the agents of a pair of head nodes, if the agent of this host has a lease or waits."""
+    with suppress(OffpeakError):
+        if lease := fetch_status(socket, ask="status").lease:
+            verdict = CheckVerdict.GOOD if lease.is_active or lease.has_peer else CheckVerdict.BAD
+            yield Finding("lease", "ledger", verdict, lease.text)
 
 
 def check_own_policy(settings: AgentSettings) -> Iterator[Finding]:

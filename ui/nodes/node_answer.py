@@ -237,6 +237,8 @@ def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode
     name, wire, began_s = machine.node, Transport(timeout_s=settings.hardware.timeout_s), time.monotonic()
     scheduler = scheduler_of(settings)
     with open_ledger_to_write(settings.ledger) as book:
+        # The agent of another head node may be active.
+        book.claim()
         admin_order = AdminOrder(inventory, settings.agent, book, wire, scheduler.in_use)
         closer = NodeCloser(inventory, settings.agent, book, wire, scheduler)
         record, note = asyncio.run(_run_order(admin_order, closer, machine, to, reason))

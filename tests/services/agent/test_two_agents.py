@@ -1,15 +1,20 @@
-"""Two agents with a state folder and a socket each, and one ledger: the second one does not start."""
+"""Two agents with a state folder and a socket each, and one ledger: one acts, the second is refused or stands by."""
 
 import os
+import signal
+import socket
 import subprocess
 from pathlib import Path
 
 import pytest
-from zygote import Zygote
+from zygote import Forked, Zygote
 
 from benchmarks.local_slurm.processes import wait_until
+from offpeak.errors import OffpeakError
+from services.agent.status import StatusReply, exchange, fetch_snapshot, fetch_status
 
 pytestmark = pytest.mark.thorough
+HOST = socket.gethostname()
 
 
 def settings_of(folder: Path, url: str) -> Path:
@@ -17,22 +22,46 @@ def settings_of(folder: Path, url: str) -> Path:
     folder.mkdir()
     file = folder / "offpeak.toml"
     file.write_text(
-        f'[agent]\nstate_folder = "{folder}"\nsocket = "{folder}/agent.sock"\ncycle = "1s"\n[ledger]\nurl = "{url}"\n'
+        f'[agent]\nstate_folder = "{folder}"\nsocket = "{folder}/agent.sock"\ncycle = "1s"\n'
+        f'[ledger]\nurl = "{url}"\nlease = "5s"\n'
     )
     return file
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
-def test_the_second_agent_says_who_has_the_ledger(
-    database: str, tmp_path: Path, zygote: Zygote, request: pytest.FixtureRequest
-) -> None:
-    url = f"sqlite:///{tmp_path}/ledger.sqlite"
-    if database == "postgresql":
-        url = request.getfixturevalue("postgres").create("two_agents")
-    one, other = settings_of(tmp_path / "one", url), settings_of(tmp_path / "other", url)
-    first = zygote.start(("agent", "--config", str(one)), tmp_path / "agent.log", os.environ)
+def start(zygote: Zygote, settings: Path) -> Forked:
+    return zygote.start(("agent", "--config", str(settings)), settings.with_name("agent.log"), os.environ)
+
+
+def status(settings: Path) -> StatusReply | None:
+    """Return the status of the agent, None while it gives none."""
     try:
-        wait_until(lambda: "started in mode" in (tmp_path / "agent.log").read_text(), what="the first agent")
+        return fetch_status(settings.with_name("agent.sock"), ask="status")
+    except OffpeakError:
+        return None
+
+
+def acts(settings: Path) -> bool:
+    reply = status(settings)
+    return reply is not None and reply.lease is not None and reply.lease.is_active
+
+
+def stands_by(settings: Path) -> bool:
+    reply = status(settings)
+    return reply is not None and reply.lease is not None and f"{HOST} stands by; {HOST}" in reply.lease.text
+
+
+def output(zygote: Zygote, settings: Path, *command: str) -> str:
+    arguments = (zygote.command, *command, "--config", str(settings))
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
+    return done.stdout + done.stderr
+
+
+def test_with_sqlite_the_second_agent_says_who_has_the_ledger(tmp_path: Path, zygote: Zygote) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.sqlite"
+    one, other = settings_of(tmp_path / "one", url), settings_of(tmp_path / "other", url)
+    first = start(zygote, one)
+    try:
+        wait_until(lambda: "started in mode" in one.with_name("agent.log").read_text(), what="the first agent")
         command = (zygote.command, "agent", "--config", str(other))
         second = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert second.returncode not in (0, None)
@@ -44,3 +73,56 @@ def test_the_second_agent_says_who_has_the_ledger(
     finally:
         first.terminate()
         first.wait(30)
+
+
+def test_with_postgresql_the_second_agent_stands_by_and_takes_over(
+    tmp_path: Path, zygote: Zygote, request: pytest.FixtureRequest
+) -> None:
+    url = request.getfixturevalue("postgres").create("two_agents")
+    one, other = settings_of(tmp_path / "one", url), settings_of(tmp_path / "other", url)
+    notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notices.bind(str(tmp_path / "notify"))
+    notices.settimeout(60)
+    first = start(zygote, one)
+    agents = [first]
+    try:
+        wait_until(lambda: acts(one), what="the first agent")
+        environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
+        second = zygote.start(("agent", "--config", str(other)), other.with_name("agent.log"), environment)
+        agents.append(second)
+        wait_until(lambda: stands_by(other), what="the second agent to stand by")
+        assert notices.recv(1000).decode().startswith("READY=1\nWATCHDOG=1\nSTATUS=")
+        line = f"{HOST} stands by; {HOST} (process {first.pid}) is active"
+        shown = output(zygote, other, "status")
+        assert shown.splitlines()[0] == f"lease        {line}"
+        wait_until(
+            lambda: f"(process {second.pid}) stands by" in output(zygote, one, "status"), what="the first to see"
+        )
+        hold = ("node", "n1", "hold", "--reason", "new DIMM")
+        for order in (("shed", "30%", "--for", "2h"), ("cap", "n1", "350W", "--for", "2h"), hold):
+            assert f"{line}\n" in output(zygote, other, *order), order
+        with pytest.raises(OffpeakError, match="stands by"):
+            exchange(other.with_name("agent.sock"), {"tell": "resume", "nodes": "n1", "text": ""})
+        assert fetch_snapshot(other.with_name("agent.sock")).published.lease is not None
+        # A reload ends no agent that stands by.
+        os.kill(second.pid, signal.SIGHUP)
+        wait_until(
+            lambda: "take effect when this agent becomes active" in other.with_name("agent.log").read_text(),
+            what="the reload",
+        )
+        first.terminate()
+        first.wait(30)
+        wait_until(lambda: acts(other), what="the second to take over", seconds=4.0)
+        agents.append(start(zygote, one))
+        wait_until(lambda: stands_by(one), what="the first to stand by")
+        os.kill(second.pid, signal.SIGSTOP)
+        wait_until(lambda: acts(one), what="the first to take over from a frozen agent", seconds=15.0)
+        os.kill(second.pid, signal.SIGCONT)
+        second.wait(10)
+        log = other.with_name("agent.log").read_text()
+        assert f"the lease is lost: {HOST} (process {agents[-1].pid}) has it now; this agent ends" in log
+        assert acts(one)
+    finally:
+        for agent in agents:
+            agent.kill()
+        notices.close()

@@ -9,27 +9,11 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """Make two tables, and an index on one that is there."""
-    _marks()
-    _memory()
+    keys = (("job", sa.Text()), ("submitted_unix_s", sa.Float(53)), ("kind", sa.Text()))
+    marks = [sa.Column(name, kind, primary_key=True) for name, kind in keys]
+    marks += [sa.Column(name, sa.BigInteger(), nullable=False) for name in ("was", "to")]
+    op.create_table("marks", *marks, sa.Column("at_unix_s", sa.Float(53), nullable=False))
+    text = sa.Column("text", sa.Text(), nullable=False)
+    at = sa.Column("at_unix_s", sa.Float(53), nullable=False)
+    op.create_table("memory", sa.Column("name", sa.Text(), primary_key=True), text, at)
     op.create_index("decisions_by_subject", "decisions", ["subject", "at_unix_s"])
-
-
-def _marks() -> None:
-    op.create_table(
-        "marks",
-        sa.Column("job", sa.Text(), primary_key=True),
-        sa.Column("submitted_unix_s", sa.Float(53), primary_key=True),
-        sa.Column("kind", sa.Text(), primary_key=True),
-        sa.Column("was", sa.BigInteger(), nullable=False),
-        sa.Column("to", sa.BigInteger(), nullable=False),
-        sa.Column("at_unix_s", sa.Float(53), nullable=False),
-    )
-
-
-def _memory() -> None:
-    op.create_table(
-        "memory",
-        sa.Column("name", sa.Text(), primary_key=True),
-        sa.Column("text", sa.Text(), nullable=False),
-        sa.Column("at_unix_s", sa.Float(53), nullable=False),
-    )

@@ -11,23 +11,13 @@ down_revision = "0003"
 
 def upgrade() -> None:
     """Add columns to three tables, and make two."""
-    of_jobs: tuple[sa.Column[Any], ...] = (
-        sa.Column("submitted_unix_s", sa.Float(53)),
-        sa.Column("limit_s", sa.Float(53)),
-        sa.Column("node_count", sa.Integer()),
-        sa.Column("cpus", sa.Integer()),
-    )
-    of_savings: tuple[sa.Column[Any], ...] = (
-        sa.Column("lever", sa.Text(), nullable=False, server_default="sleep"),
-        sa.Column("is_shadow", sa.Integer(), nullable=False, server_default="0"),
-        sa.Column("low_cost", sa.Float(53)),
-        sa.Column("high_cost", sa.Float(53)),
-        sa.Column("saved_carbon_g", sa.Float(53)),
-        sa.Column("measured_share", sa.Float(53)),
-        sa.Column("node_hours", sa.Float(53)),
-        sa.Column("delayed_jobs", sa.Integer()),
-        sa.Column("delay_s", sa.Float(53)),
-    )
+    of_jobs: list[sa.Column[Any]] = [sa.Column(name, sa.Float(53)) for name in ("submitted_unix_s", "limit_s")]
+    of_jobs += [sa.Column(name, sa.Integer()) for name in ("node_count", "cpus")]
+    of_savings: list[sa.Column[Any]] = [sa.Column("lever", sa.Text(), nullable=False, server_default="sleep")]
+    of_savings.append(sa.Column("is_shadow", sa.Integer(), nullable=False, server_default="0"))
+    figures = ("low_cost", "high_cost", "saved_carbon_g", "measured_share", "node_hours")
+    of_savings += [sa.Column(name, sa.Float(53)) for name in figures]
+    of_savings += [sa.Column("delayed_jobs", sa.Integer()), sa.Column("delay_s", sa.Float(53))]
     for name, columns in (("jobs", of_jobs), ("savings", of_savings)):
         for column in columns:
             op.add_column(name, column)
