@@ -133,7 +133,7 @@ class SiteAgent:
             doors=lambda: self.orders(),
             controller=self.queue,
             planner=self.planner,
-            on_new_jobs=self._follow_queue,
+            on_decided=self._follow_queue,
             waits=self.wait_history,
             run_checkpoints=self.checkpoints.run_cycle,
         )
@@ -287,7 +287,7 @@ class SiteAgent:
         return {"by": request.by, "owner": found.owner if found else None, "reason": found.reason if found else ""}
 
     def _follow_queue(self) -> None:
-        """Decide about nodes at once after new jobs, unless that would read a busy scheduler once more."""
+        """Decide about nodes by the same view, or by a new one unless that would read a busy scheduler once more."""
         if self.observer.has_view or self.observer.pace.pause_s <= self.site.settings.agent.cycle_s:
             self._runner(self.power_loop).trigger()
 

@@ -289,6 +289,8 @@ class PowerController:
         return None if record is None else StateReading(record.observed.state, record.observed.at_unix_s)
 
 
+FOLLOWS = 1.25
+"""Rounds of the queue begin those of nodes, which then need no reading of their own; alone they begin later."""
 ON_THEIR_WAY_S = 5.0
 """The period while nodes are on their way up or down."""
 GO_DOWN = frozenset({PowerState.OFF_REQUESTED, PowerState.POWERING_OFF})
@@ -329,7 +331,7 @@ class PowerLoop(Loop):
         """The cycle of the agent, or a shorter time while nodes are on their way; a busy scheduler stretches both."""
         cycle_s, pace = self.section().agent.cycle_s, self.observer.pace
         if not self._on_their_way:
-            return pace.period_s(cycle_s)
+            return FOLLOWS * pace.period_s(cycle_s)
         way_s = min(cycle_s, ON_THEIR_WAY_S)
         return pace.urgent_s(way_s) if self.controller.is_urgent else pace.period_s(way_s)
 

@@ -431,8 +431,8 @@ def _move_decision(move: StartChange, facts: QueueFacts, zone: tzinfo) -> Decisi
 class QueueLoop(Loop):
     """Puts the queue in order once a cycle, and books the jobs that have ended.
 
-    `doors` opens the doors to nodes and scheduler, `on_new_jobs` is called when jobs are decided about for the first
-    time, `run_checkpoints` stops running jobs after checkpoints. `facts` are those of the last
+    `doors` opens the doors to nodes and scheduler, `on_decided` is called when jobs have been decided about,
+    `run_checkpoints` stops running jobs after checkpoints. `facts` are those of the last
     round, `decided` the jobs that it has decided about.
     """
 
@@ -442,7 +442,7 @@ class QueueLoop(Loop):
     doors: Callable[[], Awaitable[SiteOrders]]
     controller: QueueController
     planner: QueuePlanner
-    on_new_jobs: Callable[[], None]
+    on_decided: Callable[[], None]
     waits: WaitHistory
     run_checkpoints: Callable[[QueueFacts, QueueRules, SchedulerOrders], Awaitable[None]]
     facts: QueueFacts | None = None
@@ -483,7 +483,6 @@ class QueueLoop(Loop):
         if not plan.changes_nothing and Mode.ACTIVE in (modes.usual, *modes.own.values()):
             self.observer.forget()
         await self.run_checkpoints(self.facts, section.rules, orders.scheduler)
-        if find_undecided_jobs(view, self.decided, flexibility, is_capped=self.planner.is_capped):
-            self.on_new_jobs()
         self.decided = frozenset(job.job_id for job in view.jobs)
+        self.on_decided()
         await self.accounts.book(view)
