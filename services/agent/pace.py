@@ -21,7 +21,8 @@ LONGEST_S, LONGEST_SILENCE_S = 800.0, 300.0
 WINDOW_S = 600.0
 """The time of which the figures are."""
 SLOW_S, QUICK_S = 2.0, 1.0
-"""A small request that takes less may wait for the start of its command only, and so may a reading without counters."""
+"""A small request that takes less may wait for the start of its command only; a reading without counters waits so long
+for the start of its commands."""
 READING = 8
 """Requests of a reading of Slurm."""
 COSTS = 3
@@ -77,7 +78,7 @@ def after_reading(
     limited_s = 4 * READING / per_s if per_s else 0.0
     requests, busy_s = _since(pace.load, load)
     if busy_s is None or requests is None:
-        cost_s = took_s if took_s > QUICK_S else 0.0
+        cost_s = max(0.0, took_s - QUICK_S)
     elif load.user:
         # Its other programs do not wait for the agent.
         cost_s = took_s if load.latency_s > SLOW_S else min(took_s, busy_s)

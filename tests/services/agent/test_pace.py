@@ -89,9 +89,9 @@ def test_counters_that_began_anew_are_no_requests_that_were_taken_back() -> None
 def test_without_counters_the_commands_are_the_measure() -> None:
     """As on PBS, and on a Slurm that refuses sdiag."""
     pace = after(*4 * [NO_LOAD], took_s=3.0)
-    assert pace.period_s(CYCLE_S) == pytest.approx(75)
+    assert pace.period_s(CYCLE_S) == pytest.approx(50)
     assert (pace.use(CYCLE_S).requests, pace.use(CYCLE_S).busy_s) == (None, pytest.approx(9))
-    assert pace.use(CYCLE_S).text.startswith("at most 10 % of its time, as our commands took, read every 75 s")
+    assert pace.use(CYCLE_S).text.startswith("at most 10 % of its time, as our commands took, read every 50 s")
     # Refused for a while only: nothing becomes 0 a minute.
     mended = after(counted(9, 0.1), NO_LOAD, counted(27, 0.3), counted(36, 0.4))
     assert mended.use(CYCLE_S).requests == 9
