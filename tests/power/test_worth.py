@@ -56,7 +56,7 @@ def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
 def test_a_row_a_policy_of_each_lever(measured: tuple[Lever, ...]) -> None:
     assert [(lever.name, lever.saving.policy if lever.saving else None) for lever in measured] == [
         ("order", "greedy"), *LEVERS, ("peak shaving", None), ("tiers", "T1, 10% of jobs up to 6h"),
-        ("tiers", "T2, 30% of jobs up to 24h"), ("node caps", None), ("battery", None), ("place", None)
+        ("tiers", "T2, 30% of jobs up to 24h"), ("node caps", None), ("devices", None), ("place", None)
     ]  # fmt: skip
     assert all(lever.saving is None or lever.saving.capability == lever.name for lever in measured)
 

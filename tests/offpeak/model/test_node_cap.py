@@ -1,7 +1,10 @@
 """Caps on running nodes: measured curves, what a cap gains, and the caps that bring a draw down."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +15,7 @@ from offpeak.model.node_cap import (
     CapCurve,
     CapGain,
     CappableNode,
+    best_priced_cap,
     cap_curve_named,
     cap_gain,
     make_cap,
@@ -142,3 +146,40 @@ def test_a_limit_of_the_whole_node_counts_what_it_draws_idle() -> None:
     plan = plan_caps([node], 50.0)
     assert [cap.cap_w for cap in plan.caps] == [450]
     assert make_cap(node, 450) == plan.caps[0]
+
+
+HOURS = st.lists(st.tuples(st.floats(-200, 800), st.floats(0, 500)), min_size=1, max_size=30)
+
+
+@given(HOURS, st.floats(0, 300), st.floats(50, 1000), st.floats(0, 1))
+def test_a_priced_cap_holds_in_the_hours_in_which_the_rule_gains(
+    hours: list[tuple[float, float]], idle_w: float, device_w: float, asleep: float
+) -> None:
+    price, used_kwh = (np.array(column) for column in zip(*hours, strict=True))
+    node = CappableNode("n", idle_w + device_w, device_w, cap_curve_named("v100"), offset_w=idle_w)
+    cap = best_priced_cap(node, price, used_kwh, rest_w=idle_w * asleep)
+    assert (cap is None) == (used_kwh.sum() == 0)
+    if cap is None:
+        return
+    set_cap = make_cap(node, math.ceil(idle_w + cap.share * device_w))
+    later = float(price @ used_kwh) / float(used_kwh.sum())
+    money = 0.0
+    for now, kwh in hours:
+        gain = cap_gain(node, set_cap, rest_w=idle_w * asleep, prices=(now, later))
+        assert gain is not None
+        assert gain.gain_per_h is not None
+        money += max(gain.gain_per_h, 0.0) * 1000 * kwh / device_w
+    assert cap.money[0] == pytest.approx(money, abs=1e-6, rel=1e-6)
+    assert cap.money[0] <= cap.money[1] + 1e-9 or later < 0
+    assert 0 <= cap.longer <= cap.slowdown[1] + 1e-9
+    assert cap.money[0] > 0 or cap.longer == 0 or later < 0 or cap.money[0] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_priced_cap_that_no_hour_pays_names_its_break_even_price() -> None:
+    node = CappableNode("n", 300.0, 100.0, cap_curve_named("v100"), offset_w=200.0)
+    cap = best_priced_cap(node, np.array([100.0, 100.0]), np.array([1.0, 3.0]), rest_w=0.0)
+    assert cap is not None
+    assert (cap.money, cap.saved_kwh, cap.longer) == ((0, 0), (0, 0), 0)
+    assert cap.above > 100
+    unknown = best_priced_cap(replace(node, curve=None), np.array([100.0]), np.array([1.0]), rest_w=0.0)
+    assert unknown is None

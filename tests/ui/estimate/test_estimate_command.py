@@ -210,6 +210,26 @@ def test_levers_that_cannot_be_computed_have_a_line_with_the_reason(
     assert "USD" in done.stderr
 
 
+def test_caps_on_nodes_are_a_row_where_they_pay_and_name_their_price_where_they_do_not(
+    offpeak: Offpeak, sacct: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "inventory.toml").write_text(
+        '[credentials.bmc]\nuser = "a"\npassword_file = "p"\n'
+        '[hardware.gpu]\ndriver = "redfish"\ncredential = "bmc"\ncap_by = "bmc"\ncap_curve = "v100"\n'
+        '[[machines]]\nnodes = "n[1-6]"\nhardware = "gpu"\nbmc = "10.0.0.[1-6]"\n'
+    )
+    options = ("estimate", sacct, *BERLIN, "--nodes", "6", "--inventory", "inventory.toml")
+    pays = levers_by_name(json.loads(offpeak(*options, "--json").stdout))["node caps"]
+    assert pays["saving"]["a_year"]["low"] > 0
+    assert pays["saving"]["energy_kwh"] > 0
+    assert 0 < pays["saving"]["longer_run"] < 0.35
+    assert re.match(r"not worth it below [\d.]+ EUR/MWh; at \d+% of what a busy node draws above idle", pays["note"])
+    unknown = tmp_path / "unknown.txt"
+    unknown.write_text(dump(watts=None))
+    printed = offpeak("estimate", unknown, *options[2:]).stdout
+    assert "node caps: the power of busy nodes is not known: --power and --idle-power" in printed
+
+
 def test_jobs_wait_as_the_site_declares_for_their_partition(offpeak: Offpeak, sacct: Path) -> None:
     options = ("estimate", sacct, "--time-zone", "UTC", "--nodes", "6", "--flexible-partitions", "batch=delay=30h")
     tiers = levers_by_name(json.loads(offpeak(*options, "--json").stdout))["tiers"]
