@@ -191,7 +191,7 @@ class BeginTimePlanner:
     def _lift(self, job: Job, hints: Flexibility, after_s: int) -> BeginChoice:
         """Return the begin time of a job that no cap keeps back: `after_s` from now, or one that is cheaper."""
         choice = None if self._gains_nothing(job) else self._choose_delay(job, hints)
-        begin_s = self.facts.now_s + after_s if after_s else NOW
+        begin_s = self.facts.now_s + after_s if after_s and not hints.now else NOW
         return choice or BeginChoice(begin_s, LET_GO, "the cap on power that kept it back no longer does")
 
     def _gains_nothing(self, job: Job) -> bool:

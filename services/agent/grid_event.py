@@ -257,11 +257,11 @@ class GridEventLoop(Loop):
             flexibility = section.flexibility.of(job)
             if job.state is not JobState.RUNNING or job.job_id in self._go_on or flexibility.checkpoint is None:
                 continue
-            if not may_stop(job, flexibility, begin_s=begin_s, now_s=int(self.clock())):
+            signalled = job.job_id in self.checkpoints.signalled
+            if not (signalled or may_stop(job, flexibility, begin_s=begin_s, now_s=int(self.clock()))):
                 continue
             alone = [host for host in job.host_names if sharing[host] == 1]
             saved_w = sum(map(section.saved_w, alone))
-            signalled = job.job_id in self.checkpoints.signalled
             yield RunningJob(job.job_id, saved_w, flexibility.checkpoint.within_s, signalled)
 
     def _spare(self, now_s: float) -> None:

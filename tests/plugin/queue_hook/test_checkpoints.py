@@ -189,6 +189,8 @@ def test_a_job_that_an_event_has_stopped_begins_after_it_or_when_it_is_withdrawn
         assert site.plan(now_s=NOW_S + 90, **by_cap).begin_s == {}, "it comes back by the ramp"
         withdrawn = site.plan(now_s=NOW_S + HOUR_S)
         assert withdrawn.begin_s == {"1": NOW_S + HOUR_S + ramp_s}
+        at_once = replace(site, jobs=(waits._replace(comment=f"{HINT},now"),)).plan(now_s=NOW_S + HOUR_S)
+        assert at_once.begin_s == {"1": 0}, "its owner allows no delay any more"
         after = site.apply(withdrawn, now_s=NOW_S + HOUR_S)
         assert after.plan(now_s=NOW_S + HOUR_S + 30).begin_s == {}
         assert site.plan(now_s=until_s + 1).begin_s == {}, "the event has ended as ordered"
