@@ -192,7 +192,7 @@ def test_page_shows_the_demand_charges_and_nothing_without_them(
     tile = read_only.locator("#tile-demand")
     expect(tile).to_contain_text("127.3 kW")
     expect(tile).to_contain_text("9 Nov 14:30 · 1,018.72 EUR so far · saved 98.08")
-    both = "demand 2026-11: 127.3 kW .*\non-peak 2026-11: 98.2 kW .* saving not known: a gap"
+    both = "demand 2026-11: 127.3 kW .*\non-peak 2026-11: 98.2 kW .* saving not known: readings are missing"
     expect(tile).to_have_attribute("title", re.compile(both))
     shown = make_snapshot()
     without = replace(shown, published=replace(shown.published, demand=()))
