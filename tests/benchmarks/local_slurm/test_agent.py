@@ -42,8 +42,8 @@ def test_bmc_and_outlet_tell_the_same_watts(cluster: PoweredCluster) -> None:
 
 
 def waits_for_ever(cluster: PoweredCluster, by: Start) -> RunningAgent:
-    """Return something that runs until it is ended, as an agent does."""
-    arguments = ("power", "watch", "--config", str(cluster.folder / "offpeak.toml"))
+    """Return an agent of the cluster, in mode shadow."""
+    arguments = ("agent", "--config", str(cluster.folder / "offpeak.toml"))
     return RunningAgent(cluster, arguments, by)
 
 
