@@ -1,20 +1,33 @@
 """A study over two Dask workers: its overhead over local processes, and what ten killed workers cost.
 
-`python -m benchmarks.scaling`: half an hour, so it is no part of `make bench`.
+`python -m benchmarks.scaling`: a quarter of an hour, so it is no part of `make bench`.
 """
 
 import os
+import resource
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from pydantic import TypeAdapter
 
+from benchmarks.bars import Measured, machine
 from benchmarks.local_slurm.processes import listens, reserved_ports, running, wait_until
+from offpeak.executor import DaskWorkers, Executor, LocalProcesses
+from studies.dynamic_pricing.plan import paper_subjects, planned, subjects_of
+from studies.dynamic_pricing.run import PricingResult, run
+from studies.harness import JOURNAL, Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from studies.logs import find_logs
+
+EXPERIMENTS, WORKERS, KILLS = 580, 2, 10
+REPLAYS = 10
+BAR_PCT = 10.0
 
 
 @dataclass(frozen=True)
@@ -63,3 +76,82 @@ def dask_servers(workers: int) -> Iterator[DaskServers]:
 def has_worker(nanny: psutil.Process) -> bool:
     """Return whether the nanny has started its worker."""
     return bool(nanny.children(recursive=True))
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """The journal of a finished study, its wall-clock time, and the processor time of all processes."""
+
+    journal: bytes
+    wall_s: float
+    cpu_s: float
+
+
+def study_on(
+    executor: Executor,
+    out: Path,
+    servers: DaskServers | None = None,
+    *,
+    count: int = EXPERIMENTS,
+    progress: Progress = lambda _done, _total: None,
+) -> StudyRun:
+    """Run the first experiments of the study of dynamic pricing on the generated log."""
+    logs, _ = find_logs(None)
+    first = planned(subjects_of(logs), paper_subjects(logs), Replays(REPLAYS, 1))[:count]
+    keys = {experiment: result_key("studies.dynamic_pricing.run", experiment, logs[0].digest) for experiment in first}
+    runner = Runner(RunOnLog.of(run, logs), TypeAdapter(PricingResult))
+    begin_s, begin_cpu_s = time.perf_counter(), cpu_s(servers)
+    results_of(runner, keys, StudyOrder(None, out, REPLAYS, 1, executor), progress)
+    return StudyRun((out / JOURNAL).read_bytes(), time.perf_counter() - begin_s, cpu_s(servers) - begin_cpu_s)
+
+
+def cpu_s(servers: DaskServers | None) -> float:
+    """Return the processor time of this process, of its children that have ended, and of the servers' processes."""
+    own = sum(sum(resource.getrusage(whose)[:2]) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    roots = (servers.scheduler, *servers.nannies) if servers else ()
+    running = [process for root in roots for process in (root, *root.children(recursive=True))]
+    return own + sum(sum(process.cpu_times()[:2]) for process in running)
+
+
+def scaling_benchmarks() -> Iterator[Measured]:
+    """Measure local processes, then Dask, then Dask with workers that are killed."""
+    with tempfile.TemporaryDirectory() as name, dask_servers(WORKERS) as servers, DaskWorkers(servers.on) as workers:
+        folder = Path(name)
+        # Kernels are compiled, and the workers of Dask have loaded the program, as workers that stay have.
+        study_on(workers, folder / "warm", servers, count=4 * WORKERS)
+        local = study_on(LocalProcesses(WORKERS), folder / "local")
+        remote = study_on(workers, folder / "dask", servers)
+        times = ((local.wall_s, remote.wall_s, "wall clock"), (local.cpu_s, remote.cpu_s, "processor time"))
+        for here_s, there_s, what in times:
+            data = f"{EXPERIMENTS} experiments, {here_s:.1f} s and {there_s:.1f} s"
+            yield Measured(f"overhead of Dask, {what}", 100 * (there_s / here_s - 1), "%", BAR_PCT, False, data)
+        differs = float(remote.journal != local.journal)
+        yield Measured("journals that differ by a byte", differs, "runs", 0, False, f"{EXPERIMENTS} experiments")
+        yield from kills(servers, workers, folder / "killed", local.journal)
+
+
+def kills(servers: DaskServers, workers: DaskWorkers, out: Path, expected: bytes) -> Iterator[Measured]:
+    """Kill one of the two workers ten times while the study runs."""
+    killed = 0
+
+    def kill_sometimes(done: int, total: int) -> None:
+        nonlocal killed
+        if killed < KILLS and done >= (killed + 1) * total // (KILLS + 2) and has_worker(servers.nannies[killed % 2]):
+            servers.kill_worker(killed % 2)
+            killed += 1
+
+    survivor = study_on(workers, out, servers, progress=kill_sometimes)
+    lost = len(set(expected.splitlines()) - set(survivor.journal.splitlines()))
+    doubled = len(survivor.journal.splitlines()) - len(set(survivor.journal.splitlines()))
+    data = f"a worker killed {killed} times, {survivor.wall_s:.1f} s"
+    yield Measured("results lost, doubled or in another order", lost + doubled, "results", 0, False, data)
+    yield Measured("journal with kills differs", float(survivor.journal != expected), "runs", 0, False, data)
+    yield Measured("workers killed", float(killed), "kills", KILLS, True, data)
+
+
+if __name__ == "__main__":
+    print(machine())
+    for measured in scaling_benchmarks():
+        verdict = "reached" if measured.reached else "MISSED"
+        figure = f"{measured.value:,.1f} {measured.unit}, target {measured.bar:,.0f}"
+        print(f"{measured.what}: {figure} {verdict} ({measured.data})", flush=True)

@@ -195,7 +195,7 @@ class Runner(Generic[Experiment, Result]):
 def results_of(
     runner: Runner[Experiment, Result], keys: Mapping[Experiment, str], order: StudyOrder, progress: Progress
 ) -> Mapping[Experiment, Result]:
-    """Return the results of all experiments, from the journal or run now. Raises BadInput, CannotWrite."""
+    """Return the results in the order of the experiments, from the journal or run now. Raises BadInput, CannotWrite."""
     with ResultJournal(folder_for(order.out) / JOURNAL) as journal:
         results = {
             experiment: _parsed(runner, journal, key) for experiment, key in keys.items() if key in journal.known
@@ -210,7 +210,7 @@ def results_of(
         missing = [experiment for experiment in keys if experiment not in results]
         order.executor.run(runner.run, missing, done)
         journal.arrange(keys.values())
-    return results
+    return {experiment: results[experiment] for experiment in keys}
 
 
 def _parsed(runner: Runner[Experiment, Result], journal: ResultJournal, key: str) -> Result:

@@ -46,11 +46,16 @@ def users_settings_path(
     return settings_path(config, environment, system_file=system_file)
 
 
-def read_values(path: Path | None, *, options: Mapping[str, object] | None = None) -> dict[str, SettingValue]:
-    """Return one value per setting, by name, `options` first. Raises BadSetting with a line for each wrong one."""
+def read_values(
+    path: Path | None, *, options: Mapping[str, object] | None = None, without: str = ""
+) -> dict[str, SettingValue]:
+    """Return one value per setting, by name, `options` first; the file may have a section `without` settings.
+
+    Raises BadSetting with a line for each wrong one.
+    """
     values = {setting.name: _value(setting, setting.default, "default") for setting in SETTINGS}
     problems: list[BadSetting] = []
-    for name, written, origin in [*_file_entries(path), *_options(options or {})]:
+    for name, written, origin in [*_file_entries(path, without), *_options(options or {})]:
         try:
             values[name] = _value(_find_setting(name, origin), written, origin)
         except BadSetting as problem:
@@ -74,12 +79,12 @@ def _options(options: Mapping[str, object]) -> Iterator[tuple[str, object, str]]
     return ((name, written, BY_NAME[name].flag) for name, written in options.items() if written is not None)
 
 
-def _file_entries(path: Path | None) -> Iterator[tuple[str, object, str]]:
+def _file_entries(path: Path | None, without: str) -> Iterator[tuple[str, object, str]]:
     """Yield the name, the value and `file:line` of everything written in the settings file."""
     text = "" if path is None else _read(path)
     lines = _lines_of_keys(text)
     for section, content in _parse(text, str(path)).items():
-        for name, written in _section_entries(section, content):
+        for name, written in _section_entries(section, content) if section != without else ():
             yield name, written, f"{path}:{lines.get(name) or lines.get(section, 1)}"
 
 

@@ -25,7 +25,7 @@ from offpeak.model.step_series import integral_between
 from offpeak.model.units import parse_duration_s
 from offpeak.settings.table import Settings
 from plugin.capacity.peak_shaving import PeakTarget
-from power.capacity.registry import with_capacity
+from power.capacity.registry import expand_front, with_capacity
 from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, powered_pools
 from sim_backend.case.site_jobs import round_memory
 from sim_backend.comparison.compare import usage_of
@@ -89,6 +89,22 @@ def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:
         idle_w=idle_w,
         running=tuple((used, power_w * times) for used, power_w in node_class.running),
         depths=tuple(map(lighter, node_class.depths)),
+    )
+
+
+def all_policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: Settings) -> tuple[Policy, ...]:
+    """Return each scheduling policy with each capacity policy, then the same with peak shaving if it has a target."""
+    if case.sleepers is None:
+        return disciplines
+    names, plan = expand_front(settings.capacity.policies), settings.plan
+    peaks: list[PeakTarget | None] = [None]
+    if plan.peak_target_w is not None and not why_no_shaving(case):
+        peaks.append(PeakTarget(plan.peak_target_w, plan.peak_wait_s))
+    return tuple(
+        with_capacity(policy, name, case, settings.capacity, peak)
+        for peak in peaks
+        for name in names
+        for policy in disciplines
     )
 
 

@@ -2,6 +2,7 @@
 
 import os
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from ui.requests import SimulateRequest
 if TYPE_CHECKING:
     from offpeak.model.jobs import Jobs
     from sim_backend.workloads.generate import LogRequest
+    from studies.registry import Study
 
 KINDS = ("class", "user", "partition", "day")
 
@@ -131,7 +133,7 @@ def study(
         str,
         typer.Argument(
             help="The study: dynamic-pricing, online-simulation, price-capacity, sleeping, energy-carbon, day-ahead or"
-            " profit-cooling."
+            " profit-cooling; or a grid of your own, GRID.toml."
         ),
     ],
     part: Annotated[
@@ -158,7 +160,7 @@ def study(
     ] = None,
     on: ON = None,
 ) -> None:
-    """Re-run a published experiment and compare the figures; price-capacity is about fewer nodes in expensive hours.
+    """Re-run a published experiment and compare the figures, or sweep a grid of policies, prices and nodes of your own.
 
     An interrupted study continues where it stopped.
     """
@@ -169,16 +171,32 @@ def study(
     from studies.report import write_report
     from ui.progress import REPLAYING, task_progress
     from ui.replay.tables import print_report
+    from ui.report.page import write_study_page
 
     if on and processes:
         raise BadInput("--processes is of this machine, --on of others", hint="leave one out; --on slurm:8 is 8 jobs")
-    chosen = study_named(name, part)
+    is_grid = name.endswith(".toml")
+    chosen = _grid_study(Path(name), part, logs, prices) if is_grid else study_named(name, part)
     with executor_on(on, local_processes(processes)) as executor, task_progress(REPLAYING) as progress:
-        order = StudyOrder(logs, out or Path(name, part or ""), replays, seed, executor, prices)
+        folder = out or Path(Path(name).stem if is_grid else name, part or "")
+        order = StudyOrder(logs, folder, replays, seed, executor, prices)
         report = chosen(order, progress)
     write_report(report, order.out)
+    write_study_page(report, order.out / "study.html")
     print_report(report)
-    typer.echo(f"written to {order.out}: {', '.join(('study.md', 'tables as CSV', *report.figures))}")
+    written = ("study.html", "study.md", "tables as CSV", *(["grid.parquet"] if is_grid else []), *report.figures)
+    typer.echo(f"written to {order.out}: {', '.join(written)}")
+
+
+def _grid_study(path: Path, *elsewhere: object) -> "Study":
+    from studies.grid import Grid, read_grid, sweep
+    from ui.estimate.accounting_source import log_on_cluster
+
+    if any(elsewhere):
+        raise BadInput(f"{path}: names its own log and prices", hint="leave --logs, --prices and --part out")
+    axes, settings = read_grid(path)
+    accounting = log_on_cluster(axes.log, settings, lenient=False)
+    return partial(sweep, Grid(path.stem, axes, settings, accounting.trace, accounting.cluster))
 
 
 def generate(

@@ -20,16 +20,15 @@ from offpeak.executor import HERE, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.site_devices import read_devices
 from offpeak.settings.table import Settings
-from plugin.capacity.peak_shaving import PeakTarget
-from power.capacity.levers import PEAK_SHAVING, add_sleeping_nodes, why_no_shaving
-from power.capacity.registry import check_policy_name, expand_front, with_capacity
-from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
+from power.capacity.levers import PEAK_SHAVING, add_sleeping_nodes, all_policies, why_no_shaving
+from power.capacity.registry import check_policy_name, expand_front
+from sim_backend.case.replay_case import PreparedCase, prepare
 from sim_backend.comparison.breakdown import breakdown
 from sim_backend.comparison.compare import Comparison, compare
 from sim_backend.comparison.devices import with_device_bills
 from sim_backend.comparison.outcome import PolicyRun
 from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
-from sim_backend.replay.policy import Policy, parse_policy
+from sim_backend.replay.policy import parse_policy
 from ui.estimate.accounting_source import log_on_cluster
 from ui.progress import repeat_progress, replay_progress, say_written
 from ui.replay.comparison import comparison_json, print_comparison
@@ -50,7 +49,7 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     prepared = prepare(trace, settings, start=request.start, cluster=accounting.cluster)
     if settings.plan.peak_target_w is not None:
         prepared = _for_peaks(prepared)
-    policies_at = partial(_policies, disciplines, settings=settings)
+    policies_at = partial(all_policies, disciplines, settings=settings)
     policies = policies_at(prepared.case)
     with replay_progress(len(prepared.case.jobs)) as progress:
         comparison = compare(prepared.case, policies, progress)
@@ -81,22 +80,6 @@ def _for_peaks(prepared: PreparedCase) -> PreparedCase:
     if why := why_no_shaving(prepared.case):
         return replace(prepared, notes=(*prepared.notes, f"{PEAK_SHAVING}: {why}"))
     return replace(prepared, case=add_sleeping_nodes(prepared.case, prepared.units_per_node)[0])
-
-
-def _policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: Settings) -> tuple[Policy, ...]:
-    """Return each scheduling policy with each capacity policy, then the same with peak shaving if it has a target."""
-    if case.sleepers is None:
-        return disciplines
-    names, plan = expand_front(settings.capacity.policies), settings.plan
-    peaks: list[PeakTarget | None] = [None]
-    if plan.peak_target_w is not None and not why_no_shaving(case):
-        peaks.append(PeakTarget(plan.peak_target_w, plan.peak_wait_s))
-    return tuple(
-        with_capacity(policy, name, case, settings.capacity, peak)
-        for peak in peaks
-        for name in names
-        for policy in disciplines
-    )
 
 
 def _check_paths(settings: Settings, request: SimulateRequest) -> None:

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 
 from offpeak.display import clock_text, figure, length_text, percent_text
+from offpeak.files import replacing
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationSpread
+from studies.report import Report, StudyTable, cell_text
 from ui.replay.comparison import machine_text, prices_text
 from ui.replay.tables import quoted_text
 from ui.report.figure import Figure, Json, Key
@@ -211,6 +214,20 @@ def still_page(title: str, head: str, sections: list[str], scripts: str = "") ->
             f"</main>\n{scripts}\n</body>\n</html>\n",
         ]
     )
+
+
+def write_study_page(report: Report, path: Path) -> None:
+    """Write the report as one HTML page. Raises CannotWrite."""
+    head = f"<header>\n<h1>{escape(report.title)}</h1>\n{bullets(report.notes)}\n</header>"
+    figures = [f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in report.figures.values()]
+    tables = [section(each.title, paragraph(each.note), _html_table(each)) for each in report.tables]
+    with replacing(path) as file:
+        file.write(still_page(report.title, f'<div class="sheet">{head}', [*figures, *tables, "</div>"]).encode())
+
+
+def _html_table(of: StudyTable) -> str:
+    texts = sum(all(isinstance(row[at], str) for row in of.rows) for at in range(len(of.headers)))
+    return table(of.title, of.headers, [[HtmlCell(cell_text(cell)) for cell in row] for row in of.rows], texts=texts)
 
 
 def figure_section(figure: Figure) -> str:
