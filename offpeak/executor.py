@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -196,14 +197,19 @@ class RemoteFunction:
     packed: bytes
     program: str
 
-    def __call__(self, task: bytes) -> bytes:
-        """Return the packed result of the packed task. The errors of offpeak name the worker."""
+    def __call__(self, tasks: Sequence[bytes]) -> bytes:
+        """Return the results of the packed tasks, and the seconds that each took on average, packed.
+
+        The errors of offpeak name the worker.
+        """
         where = f"worker on {socket.gethostname()}"
         try:
             if self.program != program():
                 hint = "install the same versions for the workers as here, and start the workers again"
                 raise OffpeakError(f"it runs {program()}; the caller {self.program}", hint=hint)
-            return pickle.dumps(self._function(pickle.loads(task)))
+            function, begin_s = self._function, time.perf_counter()
+            results = [function(pickle.loads(task)) for task in tasks]
+            return pickle.dumps((results, (time.perf_counter() - begin_s) / len(tasks)))
         except OffpeakError as problem:
             problem.args = (f"{where}: {problem}",)
             raise
@@ -226,6 +232,8 @@ JOB_CLUSTERS = {"slurm": "SLURMCluster", "pbs": "PBSCluster"}
 MOST_JOBS = 4
 MOST_LOSSES = 2
 """So often Dask may give a task up: each time after it has lost four workers."""
+PROBES, BATCH_S, BATCHES_A_THREAD = 8, 0.5, 8
+"""The first tasks show how long one takes; short ones then travel together, for so long, but in so many batches."""
 CONNECT_S = 10.0
 NO_RESULT_S = 10.0
 """After so long without a result the executor checks whether there is any worker."""
@@ -272,27 +280,31 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         # Tasks name only functions of Python itself: the scheduler need not have offpeak. What it holds as a task, and
         # not as data on a worker, outlives each worker.
         function = client.submit(pickle.loads, packed, pure=False)
-        futures: dict[int, Any] = {}
-        finished: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        running: dict[str, Any] = {}
+        finished: SimpleQueue[tuple[Sequence[int], Any]] = SimpleQueue()
         losses: Counter[int] = Counter()
+        waiting, left, least_s = range(PROBES, len(tasks)), len(tasks), BATCH_S
 
-        def submit(number: int) -> None:
-            futures[number] = client.submit(call, function, tasks[number], pure=False)
-            futures[number].add_done_callback(lambda future: finished.put((number, future)))
+        def submit(numbers: Sequence[int]) -> None:
+            future = client.submit(call, function, [tasks[number] for number in numbers], pure=False)
+            running[future.key] = future
+            future.add_done_callback(lambda future: finished.put((numbers, future)))
 
         try:
-            for number in range(len(tasks)):
-                submit(number)
-            while futures:
-                number, future = self._next(finished, len(futures))
+            for number in range(min(PROBES, left)):
+                submit([number])
+            while left:
+                numbers, future = self._next(finished, left)
+                del running[future.key]
                 try:
-                    result = future.result()
+                    results, each_s = pickle.loads(future.result())
                 except distributed.KilledWorker as problem:
-                    losses[number] += 1
-                    if losses[number] == MOST_LOSSES:
+                    losses.update(numbers)
+                    if losses[numbers[0]] == MOST_LOSSES:
                         hint = "do workers have enough memory, and jobs enough time (walltime)? a study continues"
                         raise OffpeakError(f"{self.on}: a task lost all its workers: {problem}", hint=hint) from None
-                    submit(number)
+                    for number in numbers:
+                        submit([number])
                     continue
                 except (CancelledError, distributed.comm.CommClosedError):
                     hint = "once it runs again, start the command again: a study continues where it stopped"
@@ -300,14 +312,22 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
                 except ImportError as problem:
                     hint = "start the workers with the Python of an offpeak of the same version"
                     raise OffpeakError(f"{self.on}: a worker has no offpeak: {problem}", hint=hint) from None
-                del futures[number]
-                done(number, pickle.loads(result))
+                left, least_s = left - len(numbers), min(least_s, each_s)
+                for number, result in zip(numbers, results, strict=True):
+                    done(number, result)
+                if waiting and left <= len(waiting) + PROBES // 2:
+                    threads = max(self._most_jobs, sum(client.nthreads().values()))
+                    batches = max(int(len(waiting) * least_s / BATCH_S), min(len(waiting), BATCHES_A_THREAD * threads))
+                    # Neighbours in a plan take equally long, so each batch has some of all.
+                    for at in range(batches):
+                        submit(waiting[at::batches])
+                    waiting = range(0)
         finally:
             if client.status == "running":
-                client.cancel([function, *futures.values()], force=True)
+                client.cancel([function, *running.values()], force=True)
 
-    def _next(self, finished: "SimpleQueue[tuple[int, Any]]", left: int) -> tuple[int, Any]:
-        """Return the next task that has finished, and say once if there is no worker for any."""
+    def _next(self, finished: "SimpleQueue[tuple[Sequence[int], Any]]", left: int) -> tuple[Sequence[int], Any]:
+        """Return the next tasks that have finished, and say once if there is no worker for any."""
         is_said = False
         while True:
             try:

@@ -53,7 +53,7 @@ def answers(executor: Executor, function: Callable[[Any], Any], tasks: list[Any]
 
 
 def test_each_task_has_one_result(executor: Executor) -> None:
-    tasks = list(range(20))
+    tasks = list(range(100))
     assert answers(executor, math.sqrt, tasks) == {task: math.sqrt(task) for task in tasks}
 
 
@@ -136,13 +136,13 @@ def test_no_scheduler_answers() -> None:
 def test_another_program_on_a_worker_is_refused() -> None:
     remote = RemoteFunction(pickle.dumps(math.sqrt), program().replace("offpeak 0", "offpeak 9"))
     with pytest.raises(OffpeakError, match=r"^worker on .*: it runs offpeak 0.* numba .*; the caller offpeak 9"):
-        pickle.loads(pickle.dumps(remote))(pickle.dumps(4))
+        pickle.loads(pickle.dumps(remote))([pickle.dumps(4)])
 
 
 def test_a_policy_that_a_worker_lacks_is_named() -> None:
     remote = RemoteFunction(b"cabsent_package\npolicy\n.", program())
     with pytest.raises(BadInput, match=r"^worker on .*: No module named 'absent_package'") as caught:
-        remote(pickle.dumps(4))
+        remote([pickle.dumps(4)])
     assert "packages of your own policies" in caught.value.hint
 
 
