@@ -18,21 +18,21 @@ from pyarrow import parquet
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from offpeak.errors import BadInput, BadPrices
-from offpeak.files import read_bytes, replacing
+from offpeak.errors import BadInput
+from offpeak.files import replacing
 from offpeak.model.cluster import Cluster
+from offpeak.model.cluster_file import cluster_text
 from offpeak.model.jobs import Trace
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.capacity.levers import all_policies
-from sim_backend.case.electricity import Carbon, ReplayPrices, carbon_of, prices_of
+from sim_backend.case.electricity import Carbon, LaidSeries, ReplayPrices, carbon_of, prices_of
 from sim_backend.case.replay_case import ReplayCase, log_span, prepare
 from sim_backend.comparison.compare import compare
 from sim_backend.comparison.replications import FIGURES, shifted
 from sim_backend.replay.policy import Policy, parse_policy
 from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
-from studies.logs import digest_of_log
 from studies.report import Report, StudyTable, TableCell, range_of
 
 SECTION = "grid"
@@ -82,7 +82,7 @@ class GridCell:
 
 
 @dataclass(frozen=True)
-class GridOutcome:
+class SweepOutcome:
     """The figures of a policy, by the names of PolicyOutcome."""
 
     policy: str
@@ -93,7 +93,7 @@ class GridOutcome:
 class GridResult:
     """The outcome of each policy, the baseline first."""
 
-    outcomes: tuple[GridOutcome, ...]
+    outcomes: tuple[SweepOutcome, ...]
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,11 @@ class GridRun:
         policies = all_policies(self.disciplines, case, self.settings)
         outcomes = compare(shifted(case, np.random.default_rng([cell.seed, cell.replay])), policies).outcomes
         figures = [{name: getattr(each, name) for name in FIGURES} for each in outcomes]
-        return GridResult(tuple(GridOutcome(each.policy, of) for each, of in zip(outcomes, figures, strict=True)))
+        return GridResult(tuple(SweepOutcome(each.policy, of) for each, of in zip(outcomes, figures, strict=True)))
 
 
 @dataclass(frozen=True)
-class Grid:
+class SweepGrid:
     """A grid with the log that it names, and the cluster of its settings."""
 
     name: str
@@ -126,42 +126,33 @@ class Grid:
     cluster: Cluster | None
 
 
-def sweep(grid: Grid, order: StudyOrder, progress: Progress) -> Report:
+def sweep(grid: SweepGrid, order: StudyOrder, progress: Progress) -> Report:
     """Replay a grid, keep its rows in `order.out`, and return the report."""
     axes, settings, trace = grid.axes, grid.settings, grid.trace
     replays = Replays(order.replays, order.seed)
-    electricity, digests = {}, {}
+    electricity = {}
     for year in axes.years:
         file = settings.prices.file and Path(str(settings.prices.file).replace("{year}", str(year)))
-        digests[year] = hashlib.sha256(read_bytes(file, BadPrices)).hexdigest()[:16] if file else ""
         own = replace(settings, prices=replace(settings.prices, file=file))
         for week in axes.weeks:
             start = date.fromisocalendar(year, week, 1).isoformat()
             prices = prices_of(log_span(trace, trace.jobs), own.prices, start)
             electricity[year, week] = prices, carbon_of(log_span(trace, trace.jobs), own.carbon, prices.laid)
     # What is laid on the cells takes the place of these prices.
-    base = {
-        name: prepare(
-            trace,
-            replace(own, power=replace(own.power, node_class=name or own.power.node_class)),
-            start=start,
-            cluster=grid.cluster,
-        )
-        for name in axes.node_classes
-    }
+    base = {name: prepare(trace, _of_class(own, name), start=start, cluster=grid.cluster) for name in axes.node_classes}
     disciplines = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
     cells = [
-        GridCell(year, week, name, order.seed, replay)
+        GridCell(year, week, name, seed=order.seed, replay=replay)
         for year in axes.years
         for week in axes.weeks
         for name in axes.node_classes
         for replay in range(order.replays)
     ]
-    log = digest_of_log(trace, len(trace.jobs))
+    replayed = {name: _case_digest(each.case) for name, each in base.items()}
+    laid = {at: _electricity_digest(*each) for at, each in electricity.items()}
+    described = (repr(settings), cluster_text(grid.cluster, "") if grid.cluster else "")
     keys = {
-        cell: result_key(
-            "studies.grid", cell, log, digests[cell.year], settings, grid.cluster, base[cell.node_class].case.sleepers
-        )
+        cell: result_key("studies.grid", cell, replayed[cell.node_class], laid[cell.year, cell.week], *described)
         for cell in cells
     }
     run = GridRun({name: each.case for name, each in base.items()}, electricity, disciplines, settings)
@@ -173,6 +164,30 @@ def sweep(grid: Grid, order: StudyOrder, progress: Progress) -> Report:
         *dict.fromkeys(note for each in base.values() for note in each.notes),
     )
     return Report(f"{grid.name}: policies over prices and nodes", notes, tuple(grid_tables(results)), {})
+
+
+def _of_class(settings: Settings, name: str | None) -> Settings:
+    return replace(settings, power=replace(settings.power, node_class=name or settings.power.node_class))
+
+
+def _case_digest(case: ReplayCase) -> str:
+    """Return a digest of the jobs, what they draw and request, and the nodes."""
+    digest = hashlib.sha256(repr((case.machine, case.sleepers, len(case.requests))).encode())
+    for column in (*vars(case.jobs).values(), case.node_power_w):
+        digest.update(column.tobytes() if isinstance(column, np.ndarray) else repr(column).encode())
+    return digest.hexdigest()
+
+
+def _electricity_digest(prices: ReplayPrices, carbon: Carbon) -> str:
+    """Return a digest of both series with their places on the log."""
+    digest = hashlib.sha256(repr((prices.weighing, prices.tariff)).encode())
+    for laid in (prices.laid, carbon):
+        if isinstance(laid, LaidSeries):
+            digest.update(repr((laid.offset_s, laid.series.unit)).encode())
+            digest.update(laid.series.start_s.tobytes() + laid.series.value.tobytes())
+        else:
+            digest.update(repr(laid).encode())
+    return digest.hexdigest()
 
 
 def write_rows(results: Mapping[GridCell, GridResult], path: Path) -> None:
@@ -195,8 +210,8 @@ MEASURES = {"saving [%]": "saving_pct", "cost": "cost", "energy [kWh]": "energy_
 def grid_tables(results: Mapping[GridCell, GridResult]) -> Iterator[StudyTable]:
     """Yield the comparison of the policies over all of the grid, and that of each week."""
     note = "Savings are against the first policy in the same replay. In brackets the lowest and the highest of"
-    by_class: dict[tuple[str, ...], list[GridOutcome]] = {}
-    by_week: dict[tuple[str, ...], list[GridOutcome]] = {}
+    by_class: dict[tuple[str, ...], list[SweepOutcome]] = {}
+    by_week: dict[tuple[str, ...], list[SweepOutcome]] = {}
     for cell, result in results.items():
         for outcome in result.outcomes:
             name = cell.node_class or "as configured"
@@ -208,8 +223,8 @@ def grid_tables(results: Mapping[GridCell, GridResult]) -> Iterator[StudyTable]:
     yield StudyTable("weeks", "Weeks of prices", note, ("year", "week", *headers, *MEASURES), _rows(by_week))
 
 
-def _rows(outcomes: Mapping[tuple[str, ...], Sequence[GridOutcome]]) -> tuple[tuple[TableCell, ...], ...]:
-    def cell(each: Sequence[GridOutcome], name: str) -> TableCell:
+def _rows(outcomes: Mapping[tuple[str, ...], Sequence[SweepOutcome]]) -> tuple[tuple[TableCell, ...], ...]:
+    def cell(each: Sequence[SweepOutcome], name: str) -> TableCell:
         known = [value for outcome in each if (value := outcome.figures[name]) is not None]
         return range_of(known) if known else None
 

@@ -86,7 +86,7 @@ def read_log(source: LogSource) -> StudyLog:
     jobs, _ = runnable(trace, size)
     if len(jobs) < 2:
         raise BadTrace(f"{source.name}: has a single job", hint="a study needs logs with a queue")
-    return StudyLog(source, replace(trace, jobs=jobs), size, digest_of_log(trace, size))
+    return StudyLog(source, replace(trace, jobs=jobs), size, _digest(trace, size))
 
 
 def _files(folder: Path) -> list[Path]:
@@ -99,8 +99,7 @@ def _files(folder: Path) -> list[Path]:
     return files
 
 
-def digest_of_log(trace: Trace, size: int) -> str:
-    """Return a digest of everything that is replayed."""
+def _digest(trace: Trace, size: int) -> str:
     jobs = trace.jobs
     digest = hashlib.sha256(repr((size, trace.unix_start_s, trace.time_zone)).encode())
     for column in (jobs.submit_s, jobs.runtime_s, jobs.estimate_s, jobs.size, jobs.user):

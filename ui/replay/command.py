@@ -189,14 +189,14 @@ def study(
 
 
 def _grid_study(path: Path, *elsewhere: object) -> "Study":
-    from studies.grid import Grid, read_grid, sweep
+    from studies.grid import SweepGrid, read_grid, sweep
     from ui.estimate.accounting_source import log_on_cluster
 
     if any(elsewhere):
         raise BadInput(f"{path}: names its own log and prices", hint="leave --logs, --prices and --part out")
     axes, settings = read_grid(path)
     accounting = log_on_cluster(axes.log, settings, lenient=False)
-    return partial(sweep, Grid(path.stem, axes, settings, accounting.trace, accounting.cluster))
+    return partial(sweep, SweepGrid(path.stem, axes, settings, accounting.trace, accounting.cluster))
 
 
 def generate(
