@@ -17,7 +17,7 @@ from benchmarks.failover import CHANGES
 from benchmarks.local_slurm.agent import agent, write_site
 from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.node import OFF_W
-from benchmarks.local_slurm.pair import AS_HOST, LEASE_IS_LOST, HeadNode, HeadNodePair, head_node_pair
+from benchmarks.local_slurm.pair import LEASE_IS_LOST, HeadNode, HeadNodePair, head_node_pair
 from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.local_slurm.postgres import PostgresServer
 from benchmarks.local_slurm.processes import reserved_ports, running, wait_until
@@ -230,7 +230,11 @@ def cluster(request: pytest.FixtureRequest) -> PoweredCluster:
 def test_slurm_takes_over_in_the_middle_of_an_order(cluster: PoweredCluster) -> None:
     conf, settings = cluster.slurm.conf, write_site(cluster, CHANGES)
     log = cluster.folder / "backup.log"
-    command = (*AS_HOST, BACKUP, "slurmctld", "-D", "-f", str(conf), "-L", str(log))
+    # A controller looks up its own name, also where slurm.conf has the address.
+    hosts = cluster.folder / "hosts"
+    hosts.write_text(f"127.0.0.1 localhost {HOST}\n127.0.0.2 {BACKUP}\n")
+    names = f"mount --bind {hosts} /etc/hosts; hostname {BACKUP}; exec slurmctld -D -f {conf} -L {log}"
+    command = ("unshare", "--uts", "--mount", "sh", "-c", names)
 
     def answers(controller: str) -> bool:
         command, options = ("scontrol", "ping"), {"capture_output": True, "text": True, "check": False}
