@@ -146,7 +146,7 @@ def copy_sqlite(file: Path, path: Path) -> None:
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0007"
+HEAD = "0008"
 """The last migration. Migrations are numbered upwards; a greater number is from a newer program."""
 
 

@@ -87,11 +87,11 @@ def test_an_older_file_is_copied_before_it_is_changed(
     _with_one_step_more(tmp_path, monkeypatch)
     newer = opened(ledger.settings.url)
     assert [intent.number for intent in newer.unfinished()] == [number]
-    copy = tmp_path / "ledger.sqlite.before-0008"
+    copy = tmp_path / "ledger.sqlite.before-0009"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(copy)) as before, closing(sqlite3.connect(file_of(newer))) as now:
-        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0007",)]
-        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0008",)]
+        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0008",)]
+        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0009",)]
         assert before.execute("SELECT number FROM intents").fetchall() == [(number,)]
         assert now.execute("SELECT extra FROM intents").fetchall() == [(None,)]
 
@@ -100,12 +100,12 @@ def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Simulate the next release, whose intents have one more column."""
     later = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, later)
-    (later / "versions" / "r0008_more.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0008', '0007'\n"
+    (later / "versions" / "r0009_more.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0009', '0008'\n"
         "def upgrade():\n    op.add_column('intents', sa.Column('extra', sa.Text()))\n"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", later)
-    monkeypatch.setattr(schema, "HEAD", "0008")
+    monkeypatch.setattr(schema, "HEAD", "0009")
 
 
 def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
