@@ -223,7 +223,7 @@ def plan_returns(facts: QueueFacts) -> tuple[dict[str, int], list[JobMark], list
             if begins_s == mark.to:
                 given.append(JobMark(job.job_id, job.submit_s, BEGIN, 0, mark.to, facts.now_s))
                 if mark.was:
-                    given.append(JobMark(job.job_id, job.submit_s, BY_CAP, 0, mark.was, facts.now_s))
+                    given.append(JobMark(job.job_id, job.submit_s, BY_CAP, 1, mark.was, facts.now_s))
                 at_s = int(mark.at_unix_s)
                 given.append(shift_mark(job, Tier.T3, baseline_s=at_s, begin_s=mark.to, now_s=facts.now_s))
         elif begins_s <= facts.now_s or facts.now_s > mark.at_unix_s:

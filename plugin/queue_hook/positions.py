@@ -23,7 +23,8 @@ from plugin.scheduler.port import Ranking
 RANK, BEGIN, PASSED, SHIFT = "rank", "begin", "passed", "shift "
 BEFORE, BY_ADMIN = " before", " by hand"
 BY_CAP = f"{BEGIN} by cap"
-"""The mark of a begin time that a cap on power imposes: `to` is the end of the cap, 0 once the time is another one."""
+"""The mark of a begin time that a cap on power imposes: `to` is the end of the cap, 0 once the time is another one.
+`was` is not 0 if an event has stopped the running job: it goes on whatever later hours cost."""
 LEAST_PRIORITY = 1
 """No scheduler shows a priority below this for a job that may start; lower ones look the same."""
 

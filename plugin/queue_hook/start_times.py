@@ -168,11 +168,11 @@ class BeginTimePlanner:
                 return BeginChoice(None, "left alone", "its begin time was set by hand")
             if not ours:
                 return None
-            cap_until_s = marks[BY_CAP].to if BY_CAP in marks else 0
+            cap_until_s, is_stopped = (marks[BY_CAP].to, bool(marks[BY_CAP].was)) if BY_CAP in marks else (0, False)
             if constraint is None and cap_until_s > now_s:
-                return self._lift(job, hints, after_s=job.begin_s - cap_until_s)
+                return self._lift(job, hints, after_s=job.begin_s - cap_until_s, is_stopped=is_stopped)
             if constraint is None:
-                return self._revise_delay(job, hints, job.begin_s)
+                return None if is_stopped else self._revise_delay(job, hints, job.begin_s)
             # A job that an event has stopped begins some time after it, as the ramp allows.
             is_later = now_s < cap_until_s < job.begin_s and constraint.begin_s <= job.begin_s
             is_same = is_later or abs(constraint.begin_s - job.begin_s) <= SAME_S
@@ -188,9 +188,9 @@ class BeginTimePlanner:
         reason = f"not before {self._clock(begin_s)}: {constraint.why}"
         return BeginChoice(begin_s, KEPT_BACK, reason, (("begin_s", float(begin_s)),))
 
-    def _lift(self, job: Job, hints: Flexibility, after_s: int) -> BeginChoice:
+    def _lift(self, job: Job, hints: Flexibility, *, after_s: int, is_stopped: bool) -> BeginChoice:
         """Return the begin time of a job that no cap keeps back: `after_s` from now, or one that is cheaper."""
-        choice = None if self._gains_nothing(job) else self._choose_delay(job, hints)
+        choice = None if is_stopped or self._gains_nothing(job) else self._choose_delay(job, hints)
         begin_s = self.facts.now_s + after_s if after_s and not hints.now else NOW
         return choice or BeginChoice(begin_s, LET_GO, "the cap on power that kept it back no longer does")
 

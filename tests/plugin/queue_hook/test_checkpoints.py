@@ -181,7 +181,8 @@ def test_a_job_that_an_event_has_stopped_begins_after_it_or_when_it_is_withdrawn
     mark = plan_checkpoints(facts_of(job, marks=(signal,)), RULES, choices, {"1": permit(allowed=True)}).requeue["1"]
     waits = a_job(1, comment=HINT, submit_s=NOW_S + 5, begin_s=until_s + ramp_s)
     flat = {"prices": prices(50.0, from_s=NOW_S - HOUR_S, step_s=100 * HOUR_S)}
-    for known in (flat, {}):
+    cheap_later = {"prices": prices(*[50.0] * 6, *[5.0] * 40, from_s=NOW_S - HOUR_S)}
+    for known in (flat, cheap_later, {}):
         site = Site(
             (waits,), marks=tuple(plan_returns(facts_of(waits, now_s=NOW_S + 60, marks=(mark,)))[1]), facts=known
         )
