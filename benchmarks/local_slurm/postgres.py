@@ -32,35 +32,6 @@ class PostgresServer:
         run_once(_program("createdb"), *place, name, log=self.folder / "createdb.log")
         return f"{self.url}/{name}"
 
-    def run(self, statement: str, name: str = "postgres") -> None:
-        """Execute one statement in a database."""
-        place = ("--host=127.0.0.1", f"--port={self.port}", "--username=offpeak", f"--dbname={name}")
-        run_once(_program("psql"), *place, f"--command={statement}", log=self.folder / "psql.log")
-
-    def has_replicas(self) -> bool:
-        """Whether a copy follows this server now."""
-        import psycopg
-
-        with psycopg.connect(f"{self.url}/postgres") as connection:
-            return connection.execute("SELECT pid FROM pg_stat_replication").fetchone() is not None
-
-    @contextmanager
-    def replica(self, port: int) -> "Iterator[PostgresServer]":
-        """Give a copy that follows this server once it is up: `promote` makes it a primary server."""
-        copy = PostgresServer(self.folder / "replica", port)
-        copy.folder.mkdir()
-        os.chown(copy.folder, _user().pw_uid, _user().pw_gid)
-        place = ("--host=127.0.0.1", f"--port={self.port}", "--username=offpeak", "--write-recovery-conf")
-        command = (*_as_user(), str(_program("pg_basebackup")), *place, "-D", str(copy.folder / "data"))
-        run_once(*command, log=self.folder / "basebackup.log")
-        yield copy
-
-    def promote(self) -> None:
-        """Make a running replica the primary server."""
-        run_once(
-            *_as_user(), _program("pg_ctl"), "promote", "-D", self.folder / "data", log=self.folder / "promote.log"
-        )
-
     @contextmanager
     def up(self) -> Iterator[None]:
         """Run the server; it comes back with all that was committed."""

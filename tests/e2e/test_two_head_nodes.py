@@ -1,7 +1,6 @@
 """Two head nodes with an agent each on one Slurm: one acts, whatever happens to it, to the database or to Slurm."""
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,14 +13,11 @@ from postgres_server import new_postgres
 from powered_fixtures import StartPowered
 
 from benchmarks.failover import CHANGES
-from benchmarks.local_slurm.agent import agent, write_site
 from benchmarks.local_slurm.cluster import PoweredCluster
-from benchmarks.local_slurm.node import OFF_W
 from benchmarks.local_slurm.pair import LEASE_IS_LOST, HeadNode, HeadNodePair, head_node_pair
 from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.local_slurm.postgres import PostgresServer
-from benchmarks.local_slurm.processes import reserved_ports, running, wait_until
-from benchmarks.local_slurm.servers import HOST
+from benchmarks.local_slurm.processes import wait_until
 
 ALL = ("node1", "node2", "node3", "node4")
 LEASE_S = 5.0
@@ -31,7 +27,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")
-def usual_cluster(start_powered: StartPowered) -> PoweredCluster:
+def cluster(start_powered: StartPowered) -> PoweredCluster:
     need(["unshare"], packages="util-linux")
     return start_powered(PoweredPlan(nodes=len(ALL)))
 
@@ -172,85 +168,3 @@ def test_without_a_database_no_agent_acts_and_slurm_wakes_nodes(
     with server.up():
         cluster.wait(lambda: pair.active is not None, what="an agent that acts")
         all_sleep(cluster)
-
-
-def test_the_database_fails_over_and_has_lost_the_last_take_over(
-    cluster: PoweredCluster, server: PostgresServer, start_pair: Callable[[], HeadNodePair]
-) -> None:
-    with ExitStack() as servers, reserved_ports(1) as (port,):
-        primary = servers.enter_context(ExitStack())
-        primary.enter_context(server.up())
-        pair = start_pair()
-        one, other = pair.nodes
-        replica = servers.enter_context(server.replica(port))
-        servers.enter_context(replica.up())
-        # What is committed from now on is lost.
-        replica.run("ALTER SYSTEM SET primary_conninfo = ''")
-        replica.run("SELECT pg_reload_conf()")
-        wait_until(lambda: not server.has_replicas(), what="the replica to be cut off")
-        one.send(signal.SIGKILL)
-        cluster.wait(lambda: other.acts, what="the other agent", seconds=3 * LEASE_S)
-        lost = pair.tokens()[-1]
-        primary.close()
-        replica.promote()
-        for node in pair.nodes:
-            node.link.mend(port)
-        # The row names the dead agent: the one that acts does not trust its own lease.
-        assert other.wait() == LEASE_IS_LOST
-        other.start()
-        cluster.wait(lambda: other.acts, what="the agent after the pause", seconds=10 * LEASE_S)
-        assert pair.tokens()[-1] > lost
-        run_job(cluster)
-
-
-BACKUP = "backup"
-CONTROLLERS = f"""\
-SlurmctldHost={HOST}(127.0.0.1)
-SlurmctldHost={BACKUP}(127.0.0.2)
-CommunicationParameters=NoCtldInAddrAny
-SlurmctldTimeout=10
-"""
-
-
-@pytest.fixture(scope="module")
-def paired_controllers(start_powered: StartPowered) -> PoweredCluster:
-    """A cluster with a primary and, once it is started, a backup slurmctld."""
-    need(["unshare"], packages="util-linux")
-    return start_powered(PoweredPlan(nodes=len(ALL), settings=CONTROLLERS))
-
-
-@pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> PoweredCluster:
-    """The cluster of the test."""
-    name = "paired_controllers" if "takes_over" in request.node.name else "usual_cluster"
-    made: PoweredCluster = request.getfixturevalue(name)
-    return made
-
-
-def test_slurm_takes_over_in_the_middle_of_an_order(cluster: PoweredCluster) -> None:
-    conf, settings = cluster.slurm.conf, write_site(cluster, CHANGES)
-    log = cluster.folder / "backup.log"
-    # A controller looks up its own name, also where slurm.conf has the address.
-    hosts = cluster.folder / "hosts"
-    hosts.write_text(f"127.0.0.1 localhost {HOST}\n127.0.0.2 {BACKUP}\n")
-    names = f"mount --bind {hosts} /etc/hosts; hostname {BACKUP}; exec slurmctld -D -f {conf} -L {log}"
-    command = ("unshare", "--uts", "--mount", "sh", "-c", names)
-
-    def answers(controller: str) -> bool:
-        command, options = ("scontrol", "ping"), {"capture_output": True, "text": True, "check": False}
-        ping = subprocess.run(command, env=cluster.environment, **options).stdout  # type: ignore[call-overload]
-        return "UP" in ping.partition(f"({controller}) at")[2].split()[:3]
-
-    started = running(*command, log=log, ready=lambda: answers("backup"), environment=cluster.environment)
-    with agent(cluster, settings) as one:
-        with started:
-            all_sleep(cluster)
-            (job,) = cluster.jobs.submit(nodes=3, seconds=1)
-            cluster.wait(lambda: any(cluster.nodes[name].watts > OFF_W for name in ALL), what="a node that boots")
-            cluster.run("scontrol", "takeover")
-            cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job")
-            all_sleep(cluster)
-        # The primary controller takes over again.
-        cluster.wait(lambda: answers("primary") and "COMPLETED" in cluster.jobs.states().values(), what="Slurm")
-        run_job(cluster)
-        assert one.runs
