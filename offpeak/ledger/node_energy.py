@@ -95,22 +95,20 @@ def quarter_load(connection: Connection, span: TimeRange) -> QuarterLoad:
     """Return the load in the quarter-hours that begin in that time; a node counts by its way with the most readings."""
     at = quarters.c.at_unix_s
     within = (at >= span.from_unix_s) & (at < span.until_unix_s) & (quarters.c.covered_s > 0)
-    of_nodes = (series.c.node != "") & series.c.way.in_(WAYS)
-    covered_s = func.sum(quarters.c.covered_s) / func.count(quarters.c.series.distinct())
-    ways = connection.execute(
-        select(series.c.node, series.c.way, covered_s)
-        .select_from(quarters.join(series))
-        .where(within, of_nodes)
-        .group_by(series.c.node, series.c.way)
-    )
+    number, seconds = quarters.c.series, quarters.c.covered_s
+    parts, lengths = _parts(connection, None), defaultdict[tuple[str, str], list[float]](list)
+    # Without a join SQLite reads the table in its own order, which takes less than half the time.
+    for of, length_s in connection.execute(select(number, func.sum(seconds)).where(within).group_by(number)):
+        if of in parts:
+            lengths[parts[of]].append(length_s)
     best: dict[str, tuple[float, int]] = {}
-    for node, way, length_s in ways:
-        best[node] = max(best.get(node, (0.0, 0)), (float(length_s), -WAYS.index(way)))
-    chosen = {(node, WAYS[-number]) for node, (_, number) in best.items()}
-    numbers = [number for number, of in _parts(connection, best).items() if of in chosen]
-    energy_j, seconds = quarters.c.energy_j, quarters.c.covered_s
+    for (node, way), each_s in lengths.items():
+        best[node] = max(best.get(node, (0.0, 0)), (sum(each_s) / len(each_s), -WAYS.index(way)))
+    chosen = {(node, WAYS[-at_way]) for node, (_, at_way) in best.items()}
+    numbers = [of for of, part in parts.items() if part in chosen]
+    energy_j = quarters.c.energy_j
     sums = (func.sum(energy_j / seconds), func.sum(energy_j), func.sum(seconds))
-    wanted = quarters.c.series.in_(numbers)
+    wanted = number.in_(numbers)
     rows = [tuple(row) for row in connection.execute(select(at, *sums).where(within, wanted).group_by(at))]
     first_s = math.ceil(span.from_unix_s / QUARTER_S) * QUARTER_S
     start_s = np.arange(first_s, math.ceil(span.until_unix_s), QUARTER_S, dtype=np.int64)

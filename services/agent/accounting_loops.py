@@ -246,6 +246,10 @@ class SavingsSection:
     tariff: str | None
 
 
+DEMAND_PAUSES = 50
+"""The demand charges are read again after this many times the time that reading them took."""
+
+
 class SavingsLoop(Loop):
     """Books the savings of sleeping nodes, and reads the account of today: `today`, and `shadow_today`.
 
@@ -259,6 +263,7 @@ class SavingsLoop(Loop):
         self._section, self._ledger, self._clock = section, ledger, clock
         self.today, self.shadow_today = NO_SAVINGS, NO_SHADOW
         self.demand: tuple[DemandSaving, ...] = ()
+        self._next_demand_s = 0.0
 
     @property
     def period_s(self) -> float:
@@ -285,7 +290,11 @@ class SavingsLoop(Loop):
         with open_ledger(self._ledger.settings.url) as connection:
             self.today = account_of(connection, today)
             self.shadow_today = account_of(connection, today, is_shadow=True)
-            self.demand = read_demand(connection, today, tariff)
+            began_s = time.monotonic()
+            if began_s >= self._next_demand_s:
+                self.demand = read_demand(connection, today, tariff)
+                # A year of a large site takes half a minute to read.
+                self._next_demand_s = began_s + DEMAND_PAUSES * (time.monotonic() - began_s)
 
     async def _compute(
         self, span: TimeRange, section: SavingsSection, tariff: Tariff, *, goes_on: bool = False
