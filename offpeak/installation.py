@@ -27,7 +27,7 @@ PREFIX = Path("/opt/offpeak")
 
 DEBIAN_PACKAGE = Path("/var/lib/dpkg/info/offpeak.list")
 ALWAYS_PACKAGED = "page"
-UNLOCKED = frozenset({"bills", "dev", "docs", "package", "feeds-us", "scale"})
+UNLOCKED = frozenset({"bills", "dev", "docs", "package", "feeds-us", "pyslurm", "scale"})
 """Extras without a lock in deploy/package/locks, so that neither EXTRAS nor a package can bring them."""
 
 _REQUIREMENT = re.compile(r"(?P<package>[^;]+?)\s*;\s*extra == ['\"](?P<extra>[\w-]+)['\"]")
@@ -47,18 +47,21 @@ def missing_extra(what: str, extra: str, *packages: str) -> BadInput:
     return BadInput(f"{what} needs {needed}, which {verb} not installed", hint=install_hint(extra))
 
 
-def install_hint(extra: str) -> str:
-    """Return the command that adds the extra to this installation."""
+def install_hint(extra: str, *requirements: str, environment: str = "") -> str:
+    """Return the command that adds the extra to this installation, or those requirements instead of its own.
+
+    `environment` is what pip needs in its environment, as `NAME=value`.
+    """
     checkout = _checkout()
-    if checkout is not None:
+    if checkout is not None and not requirements:
         return _pip("--editable", shlex.quote(f"{checkout}[{extra}]"))
-    own = _own()
-    needed = [shlex.quote(requirement) for requirement in _requirements(own).get(extra, ())]
+    own = None if checkout else _own()
+    needed = [shlex.quote(requirement) for requirement in requirements or _requirements(own).get(extra, ())]
     if own is not None and (own.read_text("INSTALLER") or "").strip() == PACKAGED:
-        return _in_a_package(extra, _requirements(own), _pip(*needed, has_pip=True))
+        return _in_a_package(extra, _requirements(own), _pip(*needed, environment=environment, has_pip=True))
     if own is not None and Path(sys.prefix) == PREFIX and extra not in UNLOCKED:
         return _with_deploy_install(extra, own)
-    return _pip(*needed)
+    return _pip(*needed, environment=environment)
 
 
 def _checkout() -> Path | None:
@@ -83,9 +86,9 @@ def _requirements(own: Distribution | None) -> Mapping[str, list[str]]:
     return found
 
 
-def _pip(*arguments: str, has_pip: bool | None = None) -> str:
+def _pip(*arguments: str, environment: str = "", has_pip: bool | None = None) -> str:
     python = shlex.quote(sys.executable)
-    install = " ".join([python, "-m pip install", *arguments])
+    install = " ".join([f"env {environment}" if environment else "", python, "-m pip install", *arguments]).strip()
     # Some tools make a virtualenv without pip.
     is_there = find_spec("pip") is not None if has_pip is None else has_pip
     steps = [install] if is_there else [f"{python} -m ensurepip", install]

@@ -260,9 +260,9 @@ class SlurmSettings:
     """How the agent talks with Slurm."""
 
     read: str = row(
-        choice("text", "json", "rest"),
+        choice("text", "json", "rest", "pyslurm"),
         "Source of jobs and nodes: the text of squeue and scontrol, which is the same in all versions; their JSON; "
-        "or slurmrestd.",
+        "slurmrestd; or pyslurm, if installed for this version.",
         default="text",
         flag="--slurm-read",
     )

@@ -1,20 +1,25 @@
-"""Slurm behind the port of all schedulers. Jobs, nodes and reservations are read in one of three ways.
+"""Slurm behind the port of all schedulers. Jobs, nodes and reservations are read in one of four ways.
 
 * As text, which all versions of Slurm's commands print in the same way.
 * As the JSON of the same commands.
 * From slurmrestd, with a token from a file.
+* From pyslurm, if it is installed and made for this version of Slurm: pyslurm_child.py, a separate program, prints its
+  jobs and nodes.
 """
 
 import base64
 import json
 import re
 import secrets
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from offpeak.errors import BadSetting
+from offpeak.installation import install_hint
 from offpeak.machines.credentials import Secret, read_secret
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, Reservation
@@ -214,6 +219,74 @@ def token_user(token: Secret) -> str:
         return "root"
 
 
+CHILD = Path(__file__).with_name("pyslurm_child.py")
+
+TRES = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
+"""Fields that pyslurm lacks: its tres_per_node is None for a GRES, its tres_per_task an object."""
+TRES_ARGUMENTS = (
+    *("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all"),
+    "--Format=JobID:|," + ":|,".join(name.replace("_", "-") for name in TRES) + ":",
+)
+
+READ_TEXT_HINT = 'write read = "text" below [slurm]'
+
+FIRST_ON_INDEX = (25, 11)
+"""The oldest version of pyslurm on the package index."""
+
+_RELEASE = re.compile(r"(\d+)\.(\d+)")
+
+
+def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
+    """Return jobs and nodes from pyslurm, all else from squeue and scontrol. Raises CannotAskSlurm if it is unfit."""
+    check_pyslurm(timeout_s)
+    try:
+        # -P: the folder of the program is not searched for imports.
+        answer = ask(sys.executable, "-P", str(CHILD), timeout_s=timeout_s)
+    except CannotAskSlurm as problem:
+        # The kind of the error stays: pyslurm itself gives up after 10 s.
+        raise type(problem)(f"pyslurm: {str(problem).partition(': ')[2]}", hint=READ_TEXT_HINT) from None
+    tres = tres_of_text(ask("squeue", *TRES_ARGUMENTS, timeout_s=timeout_s))
+    reservations = ask("scontrol", *RESERVATIONS_ARGUMENTS, timeout_s=timeout_s)
+    return SlurmSnapshot(
+        jobs_of_json(with_tres(answer, tres), source="pyslurm"),
+        nodes_of_json(answer, source="pyslurm"),
+        reservations_of_text(reservations),
+    )
+
+
+def tres_of_text(text: bytes) -> dict[int, dict[str, str]]:
+    """Return each job's TRES per job, node, socket and task, as squeue prints them for TRES_ARGUMENTS."""
+    rows = (line.split("|") for line in text.decode(errors="replace").splitlines())
+    return {int(row[0]): dict(zip(TRES, row[1:], strict=True)) for row in rows if len(row) == 1 + len(TRES)}
+
+
+def with_tres(answer: bytes, tres: Mapping[int, Mapping[str, str]]) -> bytes:
+    """Return pyslurm's jobs with their TRES from squeue; a job that has ended since has none."""
+    jobs = json.loads(answer)["jobs"]
+    return json.dumps({"jobs": [job | tres.get(job["job_id"], {}) for job in jobs]}).encode()
+
+
+def check_pyslurm(timeout_s: float) -> None:
+    """Return if pyslurm is installed and of Slurm's own version, by year and month. Raises CannotAskSlurm if not."""
+    major, minor = slurm_version(timeout_s)
+    try:
+        installed = version("pyslurm")
+    except PackageNotFoundError:
+        hint = f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}"
+        raise CannotAskSlurm("pyslurm: is not installed", hint=hint) from None
+    match = _RELEASE.match(installed)
+    if not match or (int(match[1]), int(match[2])) != (major, minor):
+        message = f"pyslurm: {installed} is not made for Slurm {major}.{minor:02}"
+        raise CannotAskSlurm(message, hint=f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}")
+
+
+def _install_pyslurm_hint(major: int, minor: int) -> str:
+    if (major, minor) < FIRST_ON_INDEX:
+        return f"pyslurm for Slurm {major}.{minor:02} is not on the package index: build it from its source"
+    folders = "SLURM_INCLUDE_DIR=/usr/include SLURM_LIB_DIR=/usr/lib"
+    return install_hint("pyslurm", f"pyslurm=={major}.{minor}.*", environment=folders)
+
+
 class SlurmScheduler:
     """Slurm, read by the method of the settings and changed by scontrol; `clock` returns Unix seconds."""
 
@@ -308,5 +381,7 @@ def _reader(settings: SlurmSettings) -> Callable[[], SlurmSnapshot]:
             return lambda: read_json(timeout_s)
         case "rest":
             return SlurmRest(settings.rest_url, settings.rest_token, timeout_s=timeout_s).read
+        case "pyslurm":
+            return lambda: read_pyslurm(timeout_s)
         case _:
             return TextReader(timeout_s).read

@@ -34,6 +34,7 @@ installation.DEBIAN_PACKAGE = Path({debian!r})
 print(installation.installed_version())
 for extra in ("planner", "feeds-us"):
     print(installation.install_hint(extra))
+print(installation.install_hint("pyslurm", "pyslurm==25.11.*", environment="A=b"))
 """
 
 
@@ -61,7 +62,7 @@ class Installed:
         return info
 
     def hints(self, *, prefix: Path = Path("/opt/elsewhere"), debian: Path = Path("/nowhere")) -> list[str]:
-        """Return the hints for planner and feeds-us."""
+        """Return the hints for planner, feeds-us and pyslurm."""
         program = ASKED.format(prefix=str(prefix), debian=str(debian))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         done = subprocess.run(
@@ -89,6 +90,7 @@ def test_a_virtualenv_gets_what_the_extra_consists_of(installed: Installed) -> N
     assert installed.hints() == [
         f"{pip} 'ortools>=9.10'",
         f"{pip} 'gridstatus>=0.37'",
+        f"env A=b {pip} 'pyslurm==25.11.*'",
     ]
 
 
@@ -101,7 +103,7 @@ def test_a_virtualenv_without_pip_gets_it_first(installed: Installed) -> None:
 def test_deploy_install_takes_locked_versions_only(installed: Installed) -> None:
     clone = {"url": "file:///root/my%20offpeak", "dir_info": {}}
     (installed.packages / "offpeak_hpc-1.dist-info" / "direct_url.json").write_text(json.dumps(clone))
-    planner, us = installed.hints(prefix=installed.venv)
+    planner, us, _ = installed.hints(prefix=installed.venv)
     python = getattr(sys, "_base_executable", sys.executable)
     assert planner == f"cd '/root/my offpeak' && env EXTRAS=planner PYTHON={python} deploy/install"
     assert us == f"{installed.python} -m pip install 'gridstatus>=0.37'"
@@ -114,7 +116,7 @@ def test_a_package_is_built_again_with_all_its_extras(installed: Installed, tmp_
     debian = tmp_path / "offpeak.list"
     if kind == "deb":
         debian.touch()
-    planner, us = installed.hints(prefix=installed.venv, debian=debian)
+    planner, us, _ = installed.hints(prefix=installed.venv, debian=debian)
     command = {"deb": "dpkg --install dist/offpeak_*.deb", "rpm": "rpm --upgrade --replacepkgs dist/offpeak-*.rpm"}
     made = "in a clone of offpeak: EXTRAS=planner,postgresql make package"
     assert planner == f"{made} && {command[kind]}"
