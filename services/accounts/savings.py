@@ -118,6 +118,19 @@ def _find_rests_of_node(node: str, states: Sequence[NodeStateRecord], span: Time
             yield NodeRest(node, parts[0][2], parts[-1][3], seconds)
 
 
+def _pieces(rests: Iterable[NodeRest], states: Iterable[NodeStateRecord], span: TimeRange) -> Iterator[NodeRest]:
+    """Yield each rest state by state; each piece names the depth of its rest, also if no time of it is in that."""
+    by_node = _by_node(states)
+    for rest in rests:
+        depths = {state: 0.0 for state in rest.seconds if state in DEPTH_OF_STATE}
+        asleep_s = sum(rest.seconds[state] for state in depths)
+        for state, _, from_s, until_s in _stretches(by_node[rest.node], span):
+            if rest.from_unix_s <= from_s and until_s <= rest.until_unix_s:
+                length_s = until_s - from_s
+                beside_s = rest.beside_s * length_s / asleep_s if state in depths else 0.0
+                yield NodeRest(rest.node, from_s, until_s, {**depths, state: length_s}, beside_s)
+
+
 def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[tuple[NodeState, bool, float, float]]:
     """Yield each state, whether it was ours, and its start and end within the time."""
     ends = [*(record.at_unix_s for record in states[1:]), span.until_unix_s]
@@ -277,7 +290,10 @@ def book_savings(
         saved = sum_savings(span, uses)
         settled_s = (span.until_unix_s - (QUARTER_S if goes_on else 0)) // QUARTER_S * QUARTER_S
         settled = TimeRange(span.from_unix_s, settled_s)
-        of_demand = _book_demand(connection, settled, uses, tariff) if tariff and tariff.demand else ()
+        of_demand: Iterable[SavingRecord] = ()
+        if tariff and tariff.demand:
+            pieces = _rest_uses(connection, _pieces(rests, states, span), class_of, idle)
+            of_demand = _book_demand(connection, settled, tuple(pieces), tariff)
         return (*([saved] if saved else []), *of_demand)
 
 
@@ -286,8 +302,8 @@ def _book_demand(
 ) -> Iterator[SavingRecord]:
     """Yield for each demand charge the highest quarter-hour as metered, and with all nodes on, as energies.
 
-    The cost is that of the charge's whole period if no other day is higher. A rest saves the same power at all times;
-    nodes without meters have no part.
+    The cost is that of the charge's whole period if no other day is higher. A use saves the same power at all times: it
+    is that of one state, because a node that boots may draw more than an idle one. Nodes without meters have no part.
     """
     load = quarter_load(connection, span)
     saved_w, silent_s = np.zeros(len(load.start_s)), np.zeros(len(load.start_s))

@@ -127,6 +127,25 @@ def test_the_saving_of_a_month_is_the_difference_of_two_peaks(booked: Callable[.
     assert [lever.lever for lever in levers] == ["sleep"], "it is not added to the savings of days"
 
 
+@pytest.mark.parametrize("boot_w", [130.0, 100.0])
+def test_a_boot_saves_nothing_of_a_peak(tmp_path: Path, boot_w: float) -> None:
+    """At the peak n2 boots after two hours of sleep: with all nodes on, it would draw its 100 W there."""
+    url, day = f"sqlite:///{tmp_path / 'boot.sqlite'}", days()[11]
+    ledger, awake_s = Ledger(LedgerSettings(url=url)), PEAK_S + 7200
+    for at in range(int(day.from_unix_s), int(day.until_unix_s), 900):
+        draw_w = 10.0 if PEAK_S <= at < awake_s else boot_w if at == awake_s else 100.0
+        ledger.write_readings([reading("n1", at, 1500.0 if at == awake_s else 1000.0), reading("n2", at, draw_w)])
+    states = ((day.from_unix_s, "on"), (PEAK_S, "off"), (awake_s, "booting"), (awake_s + 900, "on"))
+    ledger.write_states([NodeStateRecord("n2", at, state, state, "offpeak") for at, state in states])
+    ledger.write_states([NodeStateRecord("n1", day.from_unix_s, "on", "on", "scheduler")])
+    assert ledger.settle(60)
+    assert ledger.close() == 0
+    rows = book_savings(url, day, ["n1", "n2"], {"n1": SERVER, "n2": SERVER}.get, {}, parse_source(MONTHLY, BERLIN))
+    (of_demand,) = [row for row in rows if row.lever == "demand"]
+    assert of_demand.energy_j == pytest.approx((1500 + boot_w) * 900)
+    assert of_demand.baseline_energy_j == pytest.approx((1500 + 100) * 900)
+
+
 def test_report_ledger_and_verify_show_the_same_figure(booked: Callable[..., str], tmp_path: Path) -> None:
     url = booked()
     found, tariff = demand_of(url), parse_source(MONTHLY, BERLIN)
