@@ -84,6 +84,9 @@ def _postgresql(url: URL, patience_s: float, *, name: str) -> Engine:
         " -c synchronous_commit=on"
         " -c tcp_keepalives_idle=20 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=4",
         "tcp_user_timeout": round(patience_s * 5000),
+        # A server that is fenced after it has received a query would be waited for for two hours.
+        **{"keepalives_idle": max(1, round(patience_s)), "keepalives_interval": max(1, round(patience_s))},
+        "keepalives_count": 3,
         "application_name": name,
     }
     return create_engine(url.set(drivername="postgresql+psycopg"), connect_args=arguments, pool_size=2)

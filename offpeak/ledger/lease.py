@@ -108,14 +108,16 @@ class Lease:
     def close(self) -> None:
         """Release the lease."""
         with self._turn:
-            if self._is_held and self._lock_file.exists():
-                self._lock_file.write_text("")
+            # On a disk that has become read-only the text stays, and the lock ends with the process.
+            with suppress(OSError):
+                if self._is_held and self._lock_file.exists():
+                    self._lock_file.write_text("")
             self._held.close()
             self._is_held = False
 
 
 def _refuse_other_host(lock: Path) -> None:
-    with suppress(OSError):
+    with suppress(OSError, UnicodeDecodeError):
         process, _, host = lock.read_text().strip().partition(" ")
         here, kind = socket.gethostname(), file_system_of(lock, Path("/proc/self/mountinfo").read_text().splitlines())
         if host and host != here and kind.startswith(NETWORK_FILE_SYSTEMS):
@@ -285,6 +287,10 @@ class DatabaseLease(Lease):
                     pause_s = self._lease_s / POLLS
                 except OffpeakError as problem:
                     self._problem, pause_s = str(problem), self._lease_s / POLLS
+                except Exception as problem:
+                    # A row that a restore of the database brings back soon must find this thread alive.
+                    self._let_go()
+                    self._problem, pause_s = f"{type(problem).__name__}: {problem}", self._lease_s / POLLS
 
     def _renew(self) -> None:
         row = self._read()

@@ -1,5 +1,6 @@
 """Only one agent acts with a ledger: a locked file on one machine, a lease in PostgreSQL for a pair of head nodes."""
 
+import errno
 import os
 import signal
 import socket
@@ -183,6 +184,20 @@ def test_a_folder_that_is_not_there_is_tried_again(tmp_path: Path, opened: Open)
         opened(ledger.settings.url).claim()
 
 
+def test_a_disk_that_becomes_read_only_keeps_no_agent_from_its_end(
+    tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = opened(f"sqlite:///{tmp_path}/ledger.sqlite")
+    ledger.claim()
+
+    def write_text(*_: object) -> int:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    assert ledger.close() == 0
+    opened(ledger.settings.url).claim()
+
+
 MOUNTS = """\
 22 1 254:1 / / rw - ext4 /dev/vda1 rw
 40 22 0:50 / {shared} rw,relatime shared:1 - nfs4 files:/home rw,local_lock=all
@@ -292,6 +307,29 @@ def test_a_lost_connection_loses_no_lease(url: str, pair: Callable[[], Ledger]) 
     assert (row(url).token, first.may_act()) == (token, True)
     with pytest.raises(AlreadyRunning):
         pair().claim()
+
+
+@POSTGRESQL
+def test_a_row_that_a_restore_brings_back_is_renewed_again(url: str, pair: Callable[[], Ledger]) -> None:
+    first = pair()
+    first.claim()
+    execute(url, "CREATE TABLE saved AS SELECT * FROM lease")
+    execute(url, "DELETE FROM lease")
+    wait_until(lambda: not first.may_act(), what="the end of the lease", seconds=2 * LEASE_S)
+    assert "No row was found" in first.lease.state().text
+    execute(url, "INSERT INTO lease SELECT * FROM saved")
+    wait_until(first.may_act, what="a renewal", seconds=LEASE_S)
+
+
+@POSTGRESQL
+def test_a_server_that_vanishes_under_a_query_is_noticed_within_a_lease(url: str) -> None:
+    engine = claiming_engine(url, "test", patience_s=1.5)
+    with engine.connect() as connection:
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        given = driver.info.get_parameters()
+    engine.dispose()
+    assert int(given["keepalives_idle"]) + 3 * int(given["keepalives_interval"]) <= 15
 
 
 @POSTGRESQL
