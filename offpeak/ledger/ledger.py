@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from offpeak.door.effect import US, Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.ledger import journal, marks, seals, submissions
-from offpeak.ledger.backlog import LedgerProblem, RowKind
+from offpeak.ledger.backlog import WRITES, LedgerProblem, RowKind, SeriesNumbers
 from offpeak.ledger.database import PATIENCE_S, sqlite_file
 from offpeak.ledger.lease import DatabaseLease, Lease
 from offpeak.ledger.marks import read_memories, read_memory
@@ -215,6 +215,11 @@ class Ledger:
     def remember(self, name: str, text: str) -> None:
         """Store a text for a later start under a name; the last one stays. It is written as rows are."""
         self._writer.add(RowKind.MEMORY, [MemoryRecord(name, text, self._clock())])
+
+    def keep(self, name: str, text: str) -> None:
+        """Store such a text on the disk before it returns, with the lease only. Raises CannotWrite if that fails."""
+        row = MemoryRecord(name, text, self._clock())
+        self._ask_to_act(lambda connection: WRITES[RowKind.MEMORY](connection, [row], SeriesNumbers()))
 
     def remembered(self, name: str) -> str | None:
         """Return the last text under that name, None if there is none."""

@@ -81,7 +81,7 @@ from services.agent.wait_forecast import WaitForecast, WaitHistory
 
 LOG_OUT_S = 5.0
 LIFT_S = 20.0
-OPENADR_EVENTS_FILE, ORDERED_EVENT_FILE = "openadr-events.json", "ordered-event.json"
+OPENADR_EVENTS_FILE = "openadr-events.json"
 
 
 class SiteAgent:
@@ -393,8 +393,7 @@ class SiteAgent:
     def _cap_section(self) -> CapSection:
         settings = self.site.settings
         memory = settings.agent.state_folder / OPENADR_EVENTS_FILE
-        ordered = settings.agent.state_folder / ORDERED_EVENT_FILE
-        return CapSection(settings.plan, self.site.zone, settings.feeds.timeout_s, memory, ordered)
+        return CapSection(settings.plan, self.site.zone, settings.feeds.timeout_s, memory, self.ledger)
 
     def _weather_section(self) -> WeatherSection:
         settings = self.site.settings

@@ -52,6 +52,8 @@ from services.agent.observer import SLOW_S
 FILE_EVERY_S = 10.0
 SERVER_EVERY_S = 30.0
 """A cap may be ordered at short notice."""
+ORDERED_EVENT = "ordered event"
+"""The name in the ledger of the event that an operator has ordered."""
 FIRST_READING_S = 20.0
 """The longest time for which a decision waits for the first reading of the sources."""
 
@@ -60,15 +62,15 @@ FIRST_READING_S = 20.0
 class CapSection:
     """The sources of caps, the clock of the file, and the time limit of the server.
 
-    `memory` is the file that keeps the events of the server over a restart, `ordered` that of an operator's event; None
-    for none.
+    `memory` is the file that keeps the events of the server over a restart, `ordered` the ledger that keeps an
+    operator's event, also for the agent of another head node; None for none.
     """
 
     plan: PlanSettings
     zone: tzinfo
     timeout_s: float
     memory: Path | None = None
-    ordered: Path | None = None
+    ordered: Ledger | None = None
 
 
 class OrderedCaps:
@@ -108,17 +110,19 @@ class OrderedCaps:
             self._ordered = events
             self._tell_changes()
         if section.ordered is not None:
-            await asyncio.to_thread(write_events, section.ordered, KeptEvents("", events))
+            kept = KEPT_EVENTS.dump_json(KeptEvents("", events)).decode()
+            await asyncio.to_thread(section.ordered.keep, ORDERED_EVENT, kept)
         self._ordered = events
         self._tell_changes()
 
     async def load_ordered(self) -> None:
         """Load the event that an operator has ordered from an agent before this one."""
         if self._ordered is None:
-            kept = await asyncio.to_thread(read_kept_events, self.section().ordered)
+            ledger = self.section().ordered
+            kept = await asyncio.to_thread(ledger.remembered, ORDERED_EVENT) if ledger else None
             if self._ordered is None:
                 # An operator may have ordered another one meanwhile.
-                self._ordered = kept.events if kept else ()
+                self._ordered = KEPT_EVENTS.validate_json(kept).events if kept else ()
 
     def ahead(self) -> tuple[PowerCap, ...]:
         """Return the caps that are not over, the first to begin first."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from types import SimpleNamespace
@@ -124,6 +123,8 @@ class Ladder:
         node_class: Any = SimpleNamespace(running_w=lambda _: 400.0, asleep_w=10.0)
         observer: Any = SimpleNamespace(latest=SimpleNamespace(jobs=jobs))
         self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{folder / 'ledger.sqlite'}"))
+        # Its tables are made before those of the next test.
+        self.ledger.ready()
         self.loop = GridEventLoop(
             section=lambda: EventSection(FlexibilityRules(UTC), None, lambda _: node_class, dict),
             caps=caps,
@@ -198,12 +199,33 @@ def test_a_job_that_no_event_may_stop_is_not_counted_on(tmp_path: Path, comment:
     assert len(ladder.rungs()) == len(stopped)
 
 
-def test_an_ordered_event_ends_though_the_disk_is_full(tmp_path: Path) -> None:
-    section = CapSection(PlanSettings(), UTC, 1.0, ordered=tmp_path / "event.json")
-    caps, event = OrderedCaps(lambda: section, ProblemLog(), lambda: 1500.0), PowerCap(1000, 2000, 300, "", "admin")
+def caps_of(ledger: Ledger) -> OrderedCaps:
+    return OrderedCaps(lambda: CapSection(PlanSettings(), UTC, 1.0, ordered=ledger), ProblemLog(), lambda: 1500.0)
+
+
+def test_an_ordered_event_is_that_of_the_next_agent_too(tmp_path: Path) -> None:
+    """The agent of the other head node has another state folder, and the same ledger."""
+    settings = LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger.sqlite'}")
+    before, event = Ledger(settings), PowerCap(1000, 2000, 300, "", "admin")
+    asyncio.run(caps_of(before).order(event))
+    next_ledger = Ledger(settings)
+    after = caps_of(next_ledger)
+    asyncio.run(after.load_ordered())
+    assert after.in_force() == (event,)
+    asyncio.run(after.order(None))
+    again = caps_of(before)
+    asyncio.run(again.load_ordered())
+    assert again.in_force() == ()
+    before.close()
+    next_ledger.close()
+
+
+def test_an_ordered_event_ends_though_the_ledger_cannot_be_written(tmp_path: Path) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger.sqlite'}"))
+    caps, event = caps_of(ledger), PowerCap(1000, 2000, 300, "", "admin")
     asyncio.run(caps.order(event))
     assert caps.in_force() == (event,)
-    section = replace(section, ordered=tmp_path / "no folder" / "event.json")
+    ledger.close()
     with pytest.raises(CannotWrite):
         asyncio.run(caps.order(None))
     assert caps.in_force() == ()
