@@ -108,6 +108,7 @@ SAME_S = 60
 LEAST_SAVING = 0.03
 """The share that a delay, or another begin time, must save. Forecasts move by as much."""
 KEPT_BACK, LET_GO = "kept back", "let go"
+NO_CAP = "the cap on power that kept it back no longer does"
 NOW = 0
 """The begin time by which Scheduler.defer releases a job."""
 
@@ -171,8 +172,12 @@ class BeginTimePlanner:
             cap_until_s, is_stopped = (marks[BY_CAP].to, bool(marks[BY_CAP].was)) if BY_CAP in marks else (0, False)
             if constraint is None and cap_until_s > now_s:
                 return self._lift(job, hints, after_s=job.begin_s - cap_until_s, is_stopped=is_stopped)
+            if constraint is None and is_stopped:
+                # A release that the scheduler did not carry out is ordered again.
+                to = marks[BEGIN].to
+                return BeginChoice(to if to > now_s else NOW, LET_GO, NO_CAP) if to < job.begin_s else None
             if constraint is None:
-                return None if is_stopped else self._revise_delay(job, hints, job.begin_s)
+                return self._revise_delay(job, hints, job.begin_s)
             # A job that an event has stopped begins some time after it, as the ramp allows.
             is_later = now_s < cap_until_s < job.begin_s and constraint.begin_s <= job.begin_s
             is_same = is_later or abs(constraint.begin_s - job.begin_s) <= SAME_S
@@ -192,7 +197,7 @@ class BeginTimePlanner:
         """Return the begin time of a job that no cap keeps back: `after_s` from now, or one that is cheaper."""
         choice = None if is_stopped or self._gains_nothing(job) else self._choose_delay(job, hints)
         begin_s = self.facts.now_s + after_s if after_s and not hints.now else NOW
-        return choice or BeginChoice(begin_s, LET_GO, "the cap on power that kept it back no longer does")
+        return choice or BeginChoice(begin_s, LET_GO, NO_CAP)
 
     def _gains_nothing(self, job: Job) -> bool:
         return self.facts.planned is not None and job.job_id in self.facts.planned.not_held

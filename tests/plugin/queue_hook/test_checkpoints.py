@@ -194,6 +194,9 @@ def test_a_job_that_an_event_has_stopped_begins_after_it_or_when_it_is_withdrawn
         assert at_once.begin_s == {"1": 0}, "its owner allows no delay any more"
         after = site.apply(withdrawn, now_s=NOW_S + HOUR_S)
         assert after.plan(now_s=NOW_S + HOUR_S + 30).begin_s == {}
+        refused = site.remember(withdrawn).plan(now_s=NOW_S + HOUR_S + 30)
+        assert refused.begin_s == withdrawn.begin_s, "the scheduler did not answer"
+        assert site.remember(at_once).plan(now_s=NOW_S + HOUR_S + 30).begin_s == at_once.begin_s
         assert site.plan(now_s=until_s + 1).begin_s == {}, "the event has ended as ordered"
 
 
