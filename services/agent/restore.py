@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from offpeak.door.effect import ADMIN, US, Hold, Mode
 from offpeak.door.journal import Intent
-from offpeak.errors import BadInventory, SchedulerError
+from offpeak.errors import BadInventory, CannotWrite, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
 from offpeak.model.orders import NodeChange, NodeState, PowerState
@@ -141,8 +141,11 @@ async def give_back(
     The orders are allowed by the modes in which the agent has `acted`; partitions that `stays` keeps active are
     left alone, except for nodes that `leaves` names: the agent switches them no longer. A node with a recent order
     to sleep stays closed unless it was seen to come up again. Return why nodes are still closed. Raises
-    SchedulerError if the scheduler cannot be read.
+    SchedulerError if the scheduler cannot be read, CannotWrite without the lease.
     """
+    if not agent.ledger.may_act():
+        # The door would refuse each order, and what is left would not be tried again.
+        raise CannotWrite("the lease of the ledger is not valid", hint="`offpeak status` says which agent acts")
     view, traits = await agent.observer.view(at_most_s=0.0), agent.observer.traits
     if view is None or traits is None:
         raise SchedulerError("the scheduler does not answer", hint="`offpeak check` says why")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from planned_site import HOUR_S
 
+from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.request import Chunk
 from offpeak.settings.agent import AgentSettings
@@ -230,6 +231,20 @@ def test_an_agent_that_ends_in_the_middle_of_a_cap_lets_the_jobs_go(start):
     stage.order(hours=(0, 5), cap_w=200)
     stage.rounds()
     assert None not in stage.begins().values()
+    asyncio.run(give_back(stage.agent, stage.agent.modes, NO_MODES))
+    assert stage.begins() == FREE
+
+
+def test_an_agent_without_its_lease_has_not_let_the_jobs_go(start, monkeypatch):
+    stage = start(queue="greedy")
+    stage.order(hours=(0, 5), cap_w=200)
+    stage.rounds()
+    held = stage.begins()
+    with monkeypatch.context() as lost:
+        lost.setattr(stage.ledger, "may_act", lambda: False)
+        with pytest.raises(CannotWrite, match="the lease of the ledger is not valid"):
+            asyncio.run(give_back(stage.agent, stage.agent.modes, NO_MODES))
+    assert stage.begins() == held
     asyncio.run(give_back(stage.agent, stage.agent.modes, NO_MODES))
     assert stage.begins() == FREE
 
