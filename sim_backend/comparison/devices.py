@@ -45,13 +45,14 @@ def bill_with_devices(
     """Return the bills of the load at these prices of a MWh, with the demand charges of the tariff.
 
     Exports earn the tariff's price for them, at the prices of the `market` if it follows these, else nothing. Slots are
-    cut at each price, each PV value, each midnight, and each full hour, for demand charges each quarter; power is its
-    mean over a slot. Raises BadInput if the PV power is not known.
+    cut at each price, each PV value, each midnight, and each full hour, for demand charges each quarter, and then not
+    at PV values: the peak is that of whole quarter-hours. Power is its mean over a slot. Raises BadInput if the PV power is not known.
     """
     begin_s, until_s = int(load.edges_s[0]), int(load.edges_s[-1])
     midnights_s = to_unix_s(local_days(begin_s, until_s, load.zone) * DAY_S, load.zone)[0]
     grid_s = QUARTER_S if tariff and tariff.demand else HOUR_S
-    instants = [each.start_s for each in (prices, devices.pv) if each is not None]
+    finer = (prices,) if tariff and tariff.demand else (prices, devices.pv)
+    instants = [each.start_s for each in finer if each is not None]
     if tariff and tariff.export:
         instants.append(tariff.calendar.edges_s(tariff.export.table, begin_s, until_s))
     grid = np.arange(begin_s // grid_s * grid_s, until_s, grid_s)
@@ -60,6 +61,8 @@ def bill_with_devices(
     start_s, length_s = edges_s[:-1], np.diff(edges_s)
     billed = TimeRange(float(begin_s), float(until_s))
     charges = list(demand_periods(tariff, start_s, billed)) if tariff else []
+    quarter_s = start_s // QUARTER_S * QUARTER_S
+    is_whole = (quarter_s >= begin_s) & (quarter_s + QUARTER_S <= until_s)
     taxed = 1 + tariff.vat_percent / 100 if tariff else 1.0
     problem = DispatchProblem(
         hours=length_s / HOUR_S,
@@ -68,7 +71,7 @@ def bill_with_devices(
         import_per_kwh=value_at(prices, start_s) / 1000,
         export_per_kwh=_export_price(tariff, market, start_s) * taxed / 1000,
         battery=devices.battery,
-        demand=np.array([mask for _, _, mask, _ in charges], np.bool_).reshape(-1, len(start_s)),
+        demand=np.array([mask & is_whole for _, _, mask, _ in charges], np.bool_).reshape(-1, len(start_s)),
         peak_per_kw=np.array([charge.per_kw * share * taxed for charge, _, _, share in charges]),
         peak_so_far_kw=np.zeros(len(charges)),
     )

@@ -77,6 +77,19 @@ def test_prices_after_the_day_that_begins_are_not_known() -> None:
     assert bill_with_devices(load, prices, devices).planned != bill_with_devices(load, other, devices).planned
 
 
+def test_a_peak_is_that_of_whole_quarter_hours() -> None:
+    """PV values of five minutes cut no quarter-hour, and the first minutes of a load are none."""
+    minutes = np.arange(0, 2 * 1440, 5)
+    load_kw = np.where(minutes % 15 == 0, 90.0, 30.0)
+    load = SiteLoad(BEGIN_S + 600 + 300 * np.arange(len(minutes) + 1), load_kw, BERLIN)
+    prices = series(np.full(24 * DAYS, 100.0), "EUR/MWh")
+    dark = series(np.zeros(12 * 24 * DAYS), "kW", 300)
+    bill = bill_with_devices(load, prices, SiteDevices(NO_BATTERY, dark), tariff=CONTRACT, market=prices)
+    energy = 50.0 * 48 * 0.1
+    share = 48 / (31 * 24 - 1)
+    assert bill.without == pytest.approx(energy + 8.0 * 50.0 * share)
+
+
 def test_a_load_without_devices_costs_its_energy() -> None:
     load, prices, _ = site(3, price_step_s=900)
     bill = bill_with_devices(load, prices, SiteDevices(NO_BATTERY, None))
