@@ -101,9 +101,13 @@ class GpuUse:
 
 
 def gpu_uses(connection: Connection, span: TimeRange) -> list[GpuUse]:
-    """Return a row for each account, user and currency, the one that left most GPUs idle first."""
+    """Return a row for each account, user and currency, the one that left most GPUs idle first.
+
+    Jobs whose idle GPUs have no cost have a row of their own: that of the others is of all their energy.
+    """
     of = job_gpus.c
-    groups = (jobs.c.account, jobs.c.user, of.currency)
+    lacks_cost = of.idle_cost.is_(None) & (of.idle_j > 0)
+    groups = (jobs.c.account, jobs.c.user, case((lacks_cost, ""), else_=of.currency))
     values = (of.allocated_s, of.idle_s, of.busy_s, of.idle_j, of.idle_cost)
     sums = [func.count(), *map(func.sum, values)]
     same = and_(of.job == jobs.c.job, of.started_unix_s == jobs.c.started_unix_s)

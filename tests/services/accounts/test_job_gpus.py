@@ -155,3 +155,16 @@ def test_who_leaves_most_gpus_idle_comes_first(ledger: Ledger) -> None:
         ("bob", 1, 100.0, 70.0, 5.0, None),
         ("ann", 2, 200.0, 30.0, 10.0, None),
     ]
+
+
+def test_energy_without_a_price_is_not_beside_the_cost_of_the_rest(ledger: Ledger) -> None:
+    for name, idle_j, cost in (("1", 9e9, None), ("2", 1e6, 0.5)):
+        ledger.write_jobs([JobUse(name, 0.0, 100.0, "ann", "physics", "gpu", "n1", 1.0, None, "")])
+        ledger.write_job_gpus([JobGpus(name, 0.0, 100.0, 100.0, 50.0, 5.0, idle_j, cost, "EUR")])
+    assert ledger.settle(60)
+    with open_ledger(ledger.settings.url) as connection:
+        found = gpu_uses(connection, TimeRange(0.0, 1000.0))
+    assert {(use.currency, use.jobs, use.idle_j, use.idle_cost) for use in found} == {
+        ("", 1, 9e9, None),
+        ("EUR", 1, 1e6, 0.5),
+    }
