@@ -30,7 +30,7 @@ from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, powered_pool
 from sim_backend.case.site_jobs import round_memory
 from sim_backend.comparison.compare import usage_of
 from sim_backend.comparison.outcome import HOURS_OF_YEAR, PolicyOutcome, saving_pct
-from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_each, spreads_of
+from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_each, spreads_of, without_demand
 from sim_backend.estimate import YEAR_S, Bounds, CapabilitySaving, SavingsEstimate, saving_of
 from sim_backend.nodes.power_curve import power_curve
 from sim_backend.replay.policy import Policy
@@ -193,6 +193,10 @@ class LeverMeasurement:
             jobs, rounded, classes = round_memory(case.jobs, case.requests, case.cluster)
             case = replace(case, jobs=jobs, requests=rounded, classes=classes)
             self._rounding = f"; memory rounded, so {len(rounded):,} requests differ, not {requests:,}"
+        tariff = case.prices.tariff
+        self._says_no_peak = bool(self._first and tariff and any(each.is_yearly for each in tariff.demand))
+        if self._says_no_peak:
+            self._rounding += "; these days do not have the highest quarter-hour of a year: no saving of its charge"
         self._awake = case
         self._case, self._note = add_sleeping_nodes(case, prepared.units_per_node)
         capacity = self.settings.capacity
@@ -303,6 +307,8 @@ class LeverMeasurement:
     def _saving_of(self, spread: ReplicationSpread, lever: str) -> CapabilitySaving:
         submit_s, used = self._awake.jobs.submit_s, self.estimate.used
         period_s = min(max(int(submit_s[-1] - submit_s[0]), DAY_S), used.until_s - used.begin_s)
+        if self._says_no_peak:
+            spread = without_demand(spread)
         return saving_of(spread, used, lever, period_s=period_s)
 
     def _peak_lever(self, replays: int, *, is_quick: bool) -> Lever:

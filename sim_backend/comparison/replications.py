@@ -108,6 +108,13 @@ class ReplicationSpread:
         return self.differences[figure].has_either_sign
 
 
+def without_demand(spread: ReplicationSpread) -> ReplicationSpread:
+    """Return the spread without the figures of demand charges: savings are those of energy."""
+    kept = [name for name in spread.figures if name not in ("peak_kw", "bill", "bill_saving_pct")]
+    figures, differences = ({name: each[name] for name in kept} for each in (spread.figures, spread.differences))
+    return replace(spread, figures=figures, differences=differences)
+
+
 def spreads_of(
     outcomes: Sequence[Sequence[PolicyOutcome]], weeks: AlignmentWeeks | None = None
 ) -> tuple[ReplicationSpread, ...]:

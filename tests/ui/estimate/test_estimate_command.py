@@ -185,6 +185,24 @@ def test_a_demand_charge_is_in_the_bill_and_gives_a_row_of_peak_shaving(
     assert re.search("^would have saved|^in the replay .* kW ", printed, re.MULTILINE)
 
 
+@pytest.mark.parametrize(("per", "is_known"), [("year", False), ("month", True)])
+def test_the_last_days_of_a_log_claim_nothing_of_a_yearly_charge(
+    offpeak: Offpeak, tmp_path: Path, per: str, is_known: bool
+) -> None:
+    """All nodes are busy once, before the days that the levers replay: no sleep lowers the peak of the year."""
+    times = [(n, 6 if n == 5 else 2, MONDAY + timedelta(hours=8 * n)) for n in range(100)]
+    jobs = [job(n, start=start, hours=5, nodes=nodes, watts=250.0) for n, nodes, start in times]
+    (tmp_path / "log.txt").write_text("\n".join([COLUMNS, *jobs, ""]))
+    (tmp_path / "t.toml").write_text(TARIFF.replace("year", per))
+    options = ("--time-zone", "UTC", "--nodes", "6", "--tariff", "t.toml", "--json")
+    document = json.loads(offpeak("estimate", "log.txt", *options).stdout)
+    levers = levers_by_name(document)
+    assert document["used"]["demand"]["peak_kw"] == pytest.approx(1.5)
+    for name in ("sleep", "tiers"):
+        assert (levers[name]["saving"]["peak_kw"] is not None) == is_known
+        assert ("no saving of its charge" in levers[name]["note"]) != is_known
+
+
 def test_levers_that_cannot_be_computed_have_a_line_with_the_reason(
     offpeak: Offpeak, sacct: Path, tmp_path: Path
 ) -> None:
