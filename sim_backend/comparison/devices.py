@@ -46,7 +46,8 @@ def bill_with_devices(
 
     Exports earn the tariff's price for them, at the prices of the `market` if it follows these, else nothing. Slots are
     cut at each price, each PV value, each midnight, and each full hour, for demand charges each quarter, and then not
-    at PV values: the peak is that of whole quarter-hours. Power is its mean over a slot. Raises BadInput if the PV power is not known.
+    at PV values: the peak is that of whole quarter-hours. Power is its mean over a slot. Raises BadInput if the PV
+    power is not known.
     """
     begin_s, until_s = int(load.edges_s[0]), int(load.edges_s[-1])
     midnights_s = to_unix_s(local_days(begin_s, until_s, load.zone) * DAY_S, load.zone)[0]

@@ -137,6 +137,7 @@ def test_figures_without_a_value_have_no_interval() -> None:
     first, _ = spreads_of(outcomes([1.0, 2.0], [1.0, 2.0]))
     without = {"co2_kg", "idle_saved_pct", "captured_pct", "asleep_share", "cycles_per_node_day", "delayed_share"}
     without |= {"mean_sleep_delay_s", "above_sla_share", "cooling_kwh", "cooling_cost", "pue", "cooled_saving_pct"}
+    without |= {"peak_kw", "bill", "bill_saving_pct", "held_wait_s"}
     assert set(first.figures) == set(FIGURES) - without
 
 
