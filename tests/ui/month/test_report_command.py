@@ -212,7 +212,7 @@ def test_the_demand_charge_of_the_month_is_a_line_of_its_own(url: str, offpeak: 
 
 
 def test_report_bill_and_ledger_show_one_demand_charge(url: str, offpeak: Offpeak, tmp_path: Path) -> None:
-    """What was saved of it was never booked, and is not known in all of them."""
+    """What was saved of it is not known in all of them, for the same reason."""
     (tmp_path / "tariff.toml").write_text(TARIFF.replace("19", "0"))
     (tmp_path / "offpeak.toml").write_text('[prices]\ntariff = "tariff.toml"\n')
     config = ("--ledger", url, "--config", "offpeak.toml")
@@ -220,7 +220,7 @@ def test_report_bill_and_ledger_show_one_demand_charge(url: str, offpeak: Offpea
     with (tmp_path / "out.csv").open() as file:
         charge, saved = [row for row in csv.DictReader(file) if "demand 2023-05" in row["name"]]
     assert (charge["kind"], saved["kind"], saved["cost"]) == ("demand", "saved", "")
-    assert saved["basis"].startswith("not known: the queue was put in another order from 2023-05-01 00:00")
+    assert saved["basis"].startswith("not known: no node was measured at 2023-05-03 00:00")
     cost = f"{float(charge['cost']):,.2f} EUR"
     bill = offpeak("report", "--bill", "2023-05", *config).stdout
     ledger = offpeak("ledger", "savings", "-S", "2023-05-01", "-E", "2023-06-01", *config).stdout
