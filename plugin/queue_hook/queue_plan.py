@@ -15,6 +15,7 @@ from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
 from offpeak.prices.peak import Peak
+from plugin.queue_hook.checkpoints import REQUEUED
 from plugin.queue_hook.facts import OFF, PLAN, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
     BEFORE,
@@ -73,11 +74,14 @@ class QueuePlan:
 def plan_queue(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
     """Return the changes of the queue; none where the queue is as desired."""
     marks = marks_by_job(facts.marks, facts.jobs)
-    begins = plan_begin_times([job for job in facts.pending if job.plain], marks, facts=facts, rules=rules)
+    # A job that was just requeued gets its begin time from `plan_returns`.
+    returns = {mark.job for mark in facts.marks if mark.kind == REQUEUED}
+    plain = [job for job in facts.pending if job.plain and job.job_id not in returns]
+    begins = plan_begin_times(plain, marks, facts=facts, rules=rules)
     released = {job_id for job_id, begin_s in begins.begin_s.items() if begin_s == NOW}
     startable = [job._replace(begin_s=None) if job.job_id in released else job for job in facts.pending]
     positions = queue_positions(startable, marks, facts)
-    ranks = _plan_ranks(positions, marks, begins.delayed, facts=facts, rules=rules)
+    ranks = _plan_ranks(positions, marks, begins.delayed | returns, facts=facts, rules=rules)
     return QueuePlan(
         rank=ranks.rank,
         begin_s=begins.begin_s,

@@ -182,11 +182,13 @@ def test_a_job_that_an_event_has_stopped_begins_after_it_or_when_it_is_withdrawn
     waits = a_job(1, comment=HINT, submit_s=NOW_S + 5, begin_s=until_s + ramp_s)
     flat = {"prices": prices(50.0, from_s=NOW_S - HOUR_S, step_s=100 * HOUR_S)}
     cheap_later = {"prices": prices(*[50.0] * 6, *[5.0] * 40, from_s=NOW_S - HOUR_S)}
+    by_cap = {"constraints": {"1": StartConstraint(until_s, "the cap lasts")}}
     for known in (flat, cheap_later, {}):
+        requeued = Site((waits._replace(begin_s=None),), marks=(mark,), facts=known)
+        assert (requeued.plan(**by_cap).begin_s, requeued.plan().begin_s) == ({}, {}), "it gets that of the event"
         site = Site(
             (waits,), marks=tuple(plan_returns(facts_of(waits, now_s=NOW_S + 60, marks=(mark,)))[1]), facts=known
         )
-        by_cap = {"constraints": {"1": StartConstraint(until_s, "the cap lasts")}}
         assert site.plan(now_s=NOW_S + 90, **by_cap).begin_s == {}, "it comes back by the ramp"
         withdrawn = site.plan(now_s=NOW_S + HOUR_S)
         assert withdrawn.begin_s == {"1": NOW_S + HOUR_S + ramp_s}
