@@ -38,7 +38,7 @@ def _load_since(connection: Connection, span: TimeRange, tariff: Tariff) -> Quar
 
 def months_of(span: TimeRange, zone: tzinfo) -> TimeRange:
     """Return the whole months of a clock that the time is in; months of two clocks begin within half a day."""
-    middle_s = span.from_unix_s + HALF_DAY_S
+    middle_s = min(span.from_unix_s + HALF_DAY_S, (span.from_unix_s + span.until_unix_s) / 2)
     edges = (datetime.fromtimestamp(at, zone) for at in (middle_s, max(middle_s, span.until_unix_s - HALF_DAY_S)))
     first, last = (datetime(edge.year, edge.month, 1, tzinfo=zone) for edge in edges)
     return TimeRange(first.timestamp(), (last + timedelta(days=32)).replace(day=1).timestamp())

@@ -24,7 +24,7 @@ from offpeak.settings.ledger import LedgerSettings
 from services.accounts.account_of_savings import DemandSaving, account_of
 from services.accounts.evidence import Examination, examine_bundle, make_bundle, pack
 from services.accounts.month_account import make_month_account
-from services.accounts.power_bill import make_metered_bill, read_demand
+from services.accounts.power_bill import make_metered_bill, months_of, read_demand
 from services.accounts.savings import book_savings
 from ui.month.subject import lines_of
 
@@ -44,6 +44,14 @@ def unix_s(day: str) -> int:
 
 
 OCTOBER = TimeRange(unix_s("2026-10-01"), unix_s("2026-11-01"))
+
+
+@pytest.mark.parametrize(("first_h", "last_h"), [(-6, -1), (-1, 0), (-744, 0), (-24, 0)])
+def test_the_last_hours_of_a_month_are_in_it(first_h: int, last_h: int) -> None:
+    end_s = OCTOBER.until_unix_s
+    assert months_of(TimeRange(end_s + 3600 * first_h, end_s + 3600 * last_h), BERLIN) == OCTOBER
+
+
 """Its last Sunday has 25 hours."""
 PEAK_S = unix_s("2026-10-12T10:00")
 
