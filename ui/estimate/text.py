@@ -191,8 +191,9 @@ def folded_lines(answer: LeversAnswer) -> list[str]:
 
 
 def unmeasured_lines(levers: Sequence[Lever]) -> list[str]:
-    """Return a line for each lever without a saving, which says why."""
-    return list(dict.fromkeys(f"{lever.name}: {lever.note}" for lever in levers if lever.saving is None))
+    """Return lines that say why a lever has no saving; the last two levers share one."""
+    lines = list(dict.fromkeys(f"{lever.name}: {lever.note}" for lever in levers if lever.saving is None))
+    return [*lines[:-2], "; ".join(lines[-2:])]
 
 
 KILOWATTS = "kW: fall of the highest quarter-hour that a demand charge counts; -: not known, or none of the days counts"

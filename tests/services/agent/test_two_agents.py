@@ -98,7 +98,7 @@ def test_with_postgresql_the_second_agent_stands_by_and_takes_over(
         wait_until(
             lambda: f"(process {second.pid}) stands by" in output(zygote, one, "status"), what="the first to see"
         )
-        hold = ("node", "n1", "hold", "--reason", "new DIMM")
+        hold = ("nodes", "n1", "hold", "--reason", "new DIMM")
         for order in (("shed", "30%", "--for", "2h"), ("cap", "n1", "350W", "--for", "2h"), hold):
             assert f"{line}\n" in output(zygote, other, *order), order
         with pytest.raises(OffpeakError, match="stands by"):

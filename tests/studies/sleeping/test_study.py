@@ -96,5 +96,5 @@ def test_the_command(finished: Finished, tmp_path: Path, capfd: pytest.CaptureFi
     assert errors == ""
     assert "At equal energy" in printed
     assert {path.name for path in out.iterdir()} == {
-        "study.md", "results.jsonl", "front.svg", "policies.csv", "equal-energy.csv"
+        "study.html", "study.md", "results.jsonl", "front.svg", "policies.csv", "equal-energy.csv"
     }  # fmt: skip

@@ -33,11 +33,11 @@ def test_prints_tables_and_writes_them(site: Path, capfd: pytest.CaptureFixture[
     assert run(["study", "dynamic-pricing", "--logs", "logs", "--replays", "1", "--processes", "1"]) == 0
     printed, errors = capfd.readouterr()
     assert errors == ""
-    assert printed.splitlines()[-1].startswith("written to dynamic-pricing: study.md")
+    assert printed.splitlines()[-1].startswith("written to dynamic-pricing: study.html, study.md")
     assert "Cumulative changes: SDSC-BLUE" in printed
     assert "The paper has 4.33 and 3.16 on SDSC-Blue." in printed
     written = {path.name for path in (site / "dynamic-pricing").iterdir()}
-    assert {"study.md", "ladder.svg", "results.jsonl", "paper.csv", "logs.csv"} <= written
+    assert {"study.html", "study.md", "ladder.svg", "results.jsonl", "paper.csv", "logs.csv"} <= written
 
 
 @pytest.mark.parametrize(("how", "processes"), [(signal.SIGINT, "2"), (signal.SIGKILL, "1")])
@@ -53,10 +53,10 @@ def test_goes_on_where_it_was_stopped(
     os.killpg(study.pid, how)
     errors = study.communicate()[1].decode()
     assert (study.returncode, errors) == ((130, "offpeak: interrupted\n") if how == signal.SIGINT else (-how, ""))
-    kept = journal.read_text().splitlines()[:20]
+    kept = set(journal.read_text().splitlines()[:20])
     assert run([*ARGUMENTS, "--replays", "1", "--processes", "1"]) == 0
     assert "Cumulative changes" in capfd.readouterr().out
-    assert journal.read_text().splitlines()[:20] == kept
+    assert kept <= set(journal.read_text().splitlines())
 
 
 def lines_of(path: Path) -> int:
