@@ -28,7 +28,7 @@ from plugin.capacity.peak_shaving import PeakTarget
 from power.capacity.registry import expand_front, with_capacity
 from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, powered_pools
 from sim_backend.case.site_jobs import round_memory
-from sim_backend.comparison.compare import demand_of, usage_of
+from sim_backend.comparison.compare import usage_of
 from sim_backend.comparison.outcome import HOURS_OF_YEAR, PolicyOutcome, saving_pct
 from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_each, spreads_of, without_demand
 from sim_backend.estimate import YEAR_S, Bounds, CapabilitySaving, SavingsEstimate, saving_of
@@ -321,8 +321,7 @@ class LeverMeasurement:
             return Lever(name, None, "not in every replay does a quarter-hour count for a demand charge")
         if is_quick:
             return Lever(name, None, "replayed next, on the whole log")
-        highest_kw = self._own_peak_kw() if prepared.case.room else highest.middle
-        target_w = plan.peak_target_w or float(f"{1000 * PEAK_TARGET * (highest_kw or highest.middle):.3g}")
+        target_w = plan.peak_target_w or float(f"{1000 * PEAK_TARGET * highest.middle:.3g}")
         peak = PeakTarget(target_w, plan.peak_wait_s)
         case = add_sleeping_nodes(prepared.case, prepared.units_per_node)[0]
         baseline, settings = self.policies[0], self._capacity
@@ -337,13 +336,6 @@ class LeverMeasurement:
         saving = replace(saving_of(spread, self.estimate.used, name), policy=f"peak_target {target_w / 1000:g}kW")
         note = f"a job waits for it up to {plan.peak_wait_s / HOUR_S:g} h (peak_wait); of the whole log, all nodes on"
         return Lever(name, saving, note, replays)
-
-    def _own_peak_kw(self) -> float | None:
-        """Return the highest quarter-hour without cooling: a target is that of the nodes alone."""
-        comparison = self.estimate.comparison
-        run, case = comparison.runs[0], replace(comparison.case, room=None)
-        demand = demand_of(case, usage_of(case, run.schedule, comparison.begin_s, comparison.until_s), run.sleep)
-        return demand.peak_kw if demand else None
 
     def _tier_levers(self, replays: int) -> list[Lever]:
         """Return a row for each tier of jobs that may wait: as the site declares them, else drawn in each replay."""

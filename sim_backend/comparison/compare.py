@@ -171,14 +171,18 @@ def site_load(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> Sit
 
 
 def demand_of(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> Demand | None:
-    """Return what the demand charges of the tariff cost by the whole quarter-hours of a run; None without charges."""
+    """Return what the demand charges of the tariff cost by the whole quarter-hours of a run; None without charges.
+
+    They are of the power of the nodes, as the energy of the bill is: cooling has figures of its own.
+    """
     tariff = case.prices.tariff
     if tariff is None or not tariff.demand:
         return None
-    load = site_load(case, usage, sleep)
-    first_s, last_s = int(load.edges_s[0]), int(load.edges_s[-1])
+    curve = curve_of_run(case, usage, sleep)
+    at_s = curve.edges_s + case.prices.laid.offset_s
+    first_s, last_s = int(at_s[0]), int(at_s[-1])
     edges_s = np.arange(-(-first_s // QUARTER_S) * QUARTER_S, last_s + 1, QUARTER_S)
-    power_w = 1000 * integral_between(load.edges_s, load.load_kw, edges_s) / QUARTER_S
+    power_w = integral_between(at_s, curve.total_w, edges_s) / QUARTER_S
     peaks = demand_peaks(tariff, edges_s[:-1], power_w, span=TimeRange(first_s, last_s))
     return Demand(max((each.power_kw for each in peaks), default=None), sum(each.cost_with_tax for each in peaks))
 
