@@ -8,11 +8,10 @@ each partition may have a mode of its own.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
-from itertools import islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 
 import numpy as np
 
@@ -135,6 +134,10 @@ def add_wait_allowances(
     return replace(facts, wait_allowances=allowances)
 
 
+Change = tuple[str, str]
+"""The kind of a change and its job; each change is a request to the scheduler."""
+
+
 @dataclass(frozen=True)
 class QueueGroup:
     """The part of a QueuePlan that concerns jobs in these partitions.
@@ -154,16 +157,17 @@ class QueueGroup:
         return ",".join(self.partitions)
 
     @property
-    def changes(self) -> int:
-        """The number of changes, each a request to the scheduler."""
-        return len(self.begin_s) + len(self.rank) + len(self.tell)
+    def changes(self) -> tuple[Change, ...]:
+        """The changes, most urgent first: begin times, the ranks of the first jobs, and notices in this order."""
+        ranked = sorted(self.rank, key=self.rank.__getitem__, reverse=True)
+        kinds: tuple[tuple[str, Iterable[str]], ...] = ("begin_s", self.begin_s), ("rank", ranked), ("tell", self.tell)
+        return tuple((kind, job) for kind, jobs in kinds for job in jobs)
 
-    def first(self, most: int) -> "QueueGroup":
-        """Return the most urgent changes: begin times, the ranks of the first jobs, and notices in this order."""
-        begin_s = dict(islice(self.begin_s.items(), max(most, 0)))
-        ranked = sorted(self.rank.items(), key=itemgetter(1), reverse=True)
-        rank = dict(ranked[: max(most - len(begin_s), 0)])
-        tell = dict(islice(self.tell.items(), max(most - len(begin_s) - len(rank), 0)))
+    def only(self, changes: Container[Change]) -> "QueueGroup":
+        """Return the group with these changes alone."""
+        begin_s = {job: begin_s for job, begin_s in self.begin_s.items() if ("begin_s", job) in changes}
+        rank = {job: rank for job, rank in self.rank.items() if ("rank", job) in changes}
+        tell = {job: text for job, text in self.tell.items() if ("tell", job) in changes}
         return replace(self, begin_s=begin_s, rank=rank, tell=tell)
 
 
@@ -215,6 +219,7 @@ class QueueController:
         self._ledger, self._problem_log, self._by = ledger, problem_log, by
         self._marks: tuple[JobMark, ...] | None = None
         self._requested: dict[tuple[Mode, bool], QueueGroup] = {}
+        self._tries: dict[Change, int] = {}
         self.comments: dict[str, str] = {}
         self.changed = DecisionFilter()
 
@@ -235,7 +240,8 @@ class QueueController:
     ) -> QueuePlan:
         """Decide, and carry the plan out as far as the modes allow. CannotWrite: no job is changed.
 
-        With `most_changes` the later cycles make the rest of the changes.
+        With `most_changes` the later cycles make the rest of the changes. Those that were tried and are still wanted,
+        because the scheduler rejects them, come after all others, so that they hold up nothing else.
         """
         plan = await asyncio.to_thread(plan_queue, facts, rules)
         self._problem_log.report("queue policy", plan.problem or None)
@@ -248,16 +254,22 @@ class QueueController:
                 await self._carry_out(group, plan, orders, Mode.SHADOW, is_only_order=True)
             permitted = plan.without_order
         # One order for all partitions of a mode: a large site has dozens of them, and each order takes its time.
-        wanted = made = 0
+        wanted: list[Change] = []
+        made: list[Change] = []
         for group in group_plan(permitted, jobs, modes.of):
             mode = modes.of(group.partitions)
             if mode is Mode.ACTIVE:
                 wanted += group.changes
-                group = group if most_changes is None else group.first(most_changes - made)
+                if most_changes is not None:
+                    first = sorted(group.changes, key=lambda change: self._tries.get(change, 0))
+                    group = group.only(frozenset(first[: max(most_changes - len(made), 0)]))
                 made += group.changes
             await self._carry_out(group, permitted, orders, mode)
-        rest = f"the scheduler limits requests: {made} of {wanted} changes now, the rest in later cycles"
-        self._problem_log.report("changes of jobs", rest if made < wanted else None)
+        self._tries = {change: self._tries[change] for change in wanted if change in self._tries}
+        self._tries |= {change: self._tries.get(change, 0) + 1 for change in made}
+        counts = f"{len(made)} of {len(wanted)}"
+        rest = f"the scheduler limits requests: {counts} changes now, the rest in later cycles"
+        self._problem_log.report("changes of jobs", rest if len(made) < len(wanted) else None)
         await self.forget(plan.forget)
         return plan
 

@@ -47,7 +47,9 @@ class Room:
         self.orders, self.problems = SchedulerOrders(door, self.scheduler), ProblemLog()
         self.controller = QueueController(self.ledger, self.problems)
 
-    def round(self, jobs: tuple[object, ...] = JOBS, rules: QueueRules = RULES) -> None:
+    def round(
+        self, jobs: tuple[object, ...] = JOBS, rules: QueueRules = RULES, *, most_changes: int | None = None
+    ) -> None:
         async def once() -> None:
             facts = QueueFacts(
                 NOW_S,
@@ -59,7 +61,7 @@ class Room:
                 marks=await self.controller.marks(),
                 notices=self.controller.comments,
             )
-            await self.controller.run_cycle(facts, rules, self.orders, self.modes)
+            await self.controller.run_cycle(facts, rules, self.orders, self.modes, most_changes=most_changes)
 
         asyncio.run(once())
 
@@ -132,6 +134,29 @@ def test_the_order_of_an_own_policy_is_only_recorded_until_it_is_allowed(tmp_pat
         (refused,) = latest_actions(connection, most=10)
     assert (refused["subject"], refused["order"]) == ("queue of batch", "rank")
     assert "own policy is only recorded" in str(refused)
+
+
+def test_rejected_changes_starve_no_others_of_a_user_with_few_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = tuple(a_job(at) for at in range(70))
+    begin_s = {str(at): NOW_S + 3600 for at in range(60)}
+    plan = QueuePlan({str(at): at for at in range(60, 70)}, begin_s, {"60": "waits"})
+    room = Room(tmp_path, Mode.ACTIVE)
+    room.scheduler.refuses = dict.fromkeys(begin_s, "Access/permission denied")
+    monkeypatch.setattr("services.agent.queue_loop.plan_queue", lambda *_: plan)
+    for _ in range(5):
+        room.round(jobs, most_changes=30)
+    sent = [(what, len(its)) for what, its in room.scheduler.reported]
+    assert sent == [
+        *[("defer", 30), ("defer", 30)],
+        *[("rank", 10), ("defer", 19), ("notify", 1)],
+        # All have been tried, and what is still wanted is tried in turn.
+        ("defer", 30),
+        *[("rank", 10), ("defer", 19), ("notify", 1)],
+    ]
+    assert {job for what, its in room.scheduler.reported[2:] if what == "defer" for job in its} == begin_s.keys()
+    room.ledger.close()
 
 
 def test_an_own_policy_that_fails_is_one_problem_and_changes_nothing(tmp_path: Path) -> None:
