@@ -1,7 +1,7 @@
 # make install   the offpeak command in .venv
 # make demo      a demo of one minute: virtual nodes, a simulated scheduler, the agent, and its page in your browser
 # make demo-slurm  a demo of two minutes on a real Slurm of this machine, whose nodes sleep and wake
-# make check     style, types, layers, content of the wheel
+# make check     style, types, layers, content of the wheel, sentences of the guides
 # make test      the quick tests: units, laws, one scene per scheduler, the README's commands
 # make test-rest  the tests that make test leaves out
 # make test-all  all tests, the laws with more examples
@@ -82,7 +82,7 @@ check: dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/test_wheel.py
+	$(BIN)/pytest tests/test_wheel.py tests/test_sentences.py
 
 bench: dev
 	@$(BIN)/python -m benchmarks

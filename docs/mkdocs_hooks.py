@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: the order of pages is that of the index, and files outside the documentation come along.
+"""Hooks of mkdocs: the order of pages is that of docs/contents.md, and files outside the documentation come along.
 
 Run by `make docs`.
 """
@@ -15,12 +15,14 @@ SECTION = re.compile(r"^## (.+?)(?::.*)?$")
 PAGE = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\)")
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 OUTSIDE = "repository"
+ABOUT = {name: f"about/{name.lower()}" for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")}
+"""Files of the repository that are pages of the site."""
 
 
 def on_config(config: Any) -> Any:
-    """Return the settings with the sections and pages of docs/README.md as navigation."""
-    nav: list[dict[str, Any]] = [{"offpeak": ["README.md"]}]
-    for line in (ROOT / "docs" / "README.md").read_text(encoding="utf-8").splitlines():
+    """Return the settings with the sections and pages of docs/contents.md as navigation."""
+    nav: list[dict[str, Any]] = [{"offpeak": ["README.md", *ABOUT.values(), {"All pages": "contents.md"}]}]
+    for line in (ROOT / "docs" / "contents.md").read_text(encoding="utf-8").splitlines():
         if section := SECTION.match(line):
             nav.append({section[1]: []})
         elif page := PAGE.match(line):
@@ -30,13 +32,16 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Return the files of the site with those outside docs/ that pages link to."""
+    """Return the files of the site with those outside docs/ that are pages of it, or that pages link to."""
+    for name, page in ABOUT.items():
+        text = LINK.sub(lambda found: relpath(found[1], "docs/about"), (ROOT / name).read_text(encoding="utf-8"))
+        files.append(File.generated(config, page, content=text))
     for page in files.documentation_pages():
         for target in LINK.findall(page.content_string):
             path = _outside(page.src_uri, target)
-            if path and (ROOT / path).is_file() and not files.get_file_from_path(f"{OUTSIDE}/{path}"):
-                content = (ROOT / path).read_text(encoding="utf-8")
-                files.append(File.generated(config, f"{OUTSIDE}/{path}{_as_text(path)}", content=content))
+            copy = f"{OUTSIDE}/{path}{_as_text(path)}"
+            if path and path not in ABOUT and (ROOT / path).is_file() and not files.get_file_from_path(copy):
+                files.append(File.generated(config, copy, content=(ROOT / path).read_text(encoding="utf-8")))
     return files
 
 
@@ -47,7 +52,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         path = _outside(page.file.src_uri, found[1])
         if not path:
             return found[1]
-        return relpath(f"{OUTSIDE}/{path}{_as_text(path)}", dirname(page.file.src_uri) or ".")
+        copy = ABOUT.get(path) or f"{OUTSIDE}/{path}{_as_text(path)}"
+        return relpath(copy, dirname(page.file.src_uri) or ".")
 
     return LINK.sub(link, markdown)
 

@@ -22,12 +22,12 @@ def site(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_page_is_there_and_the_index_leads_to_it(repository: Path, site: Path) -> None:
-    index = (site / "index.html").read_text()
+def test_every_page_is_there_and_the_contents_lead_to_it(repository: Path, site: Path) -> None:
+    index = (site / "contents.html").read_text()
     pages = [page.relative_to(repository / "docs") for page in (repository / "docs").rglob("*.md")]
     assert len(pages) > 80
     for page in pages:
-        if page.name != "README.md":
+        if page.as_posix() != "README.md":
             assert (site / page.with_suffix(".html")).is_file(), page
             assert page.with_suffix(".html").as_posix() in index, page
 
@@ -42,3 +42,10 @@ def test_what_lies_outside_comes_along(site: Path) -> None:
 def test_it_loads_nothing_from_elsewhere(site: Path) -> None:
     page = (site / "index.html").read_text()
     assert re.findall(r'(?:src|href)="(https?://[^"]+\.(?:js|css)[^"]*)"', page) == []
+
+
+def test_the_changelog_is_a_page_whose_links_work(site: Path) -> None:
+    changelog = (site / "about" / "changelog.html").read_text()
+    targets = re.findall(r'href="(\.\./how-to/[^"#]+)', changelog)
+    assert "../how-to/slurm.html" in targets
+    assert all((site / "about" / target).is_file() for target in targets)
