@@ -1,66 +1,51 @@
-"""Solves a question by CP-SAT in a process of its own.
+"""Solves by CP-SAT which of some jobs start when, while all other jobs of a plan stay.
 
-The process may be killed or take too long; the present plan then remains. Question and answer are columns that can be
-sent to another process. The model has intervals on cumulative resources, and earnings linear in each start.
+The model has intervals on cumulative resources, and earnings linear in each start.
 
 Source: "Optimizing profit and cooling costs in HPC cluster scheduling", section 5. The nodes are one resource here,
 because equal nodes multiply equal solutions; only a small question has separate nodes.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.errors import OffpeakError
 from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.constants import J_PER_KWH
+from offpeak.model.facility import STEP_W
+from plugin.planner.capacity import watts
+from plugin.planner.problem import (
+    NO_LIMIT,
+    Plan,
+    Problem,
+    may_use,
+    net_per_s,
+    overlap_s,
+    pue_under,
+    resource_columns,
+)
 
-
-@dataclass(frozen=True, eq=False)
-class ResourceUse:
-    """The use of each resource by jobs outside the question from `at_s[i]` on; int64[steps, resources]."""
-
-    at_s: Int64
-    used: Int64
-
-
-@dataclass(frozen=True, eq=False)
-class NodeAssignment:
-    """Jobs, by their place in the question, that keep a node, and the cores that each has there of its `capacity`."""
-
-    job: Int64
-    cores: Int64
-    capacity: int
-
-
-@dataclass(frozen=True, eq=False)
-class SingleNodes:
-    """The nodes one by one, for a small question: its answer has the nodes of each job.
-
-    Each of a job's `units` needs its own node of those that the job `may_use`, bool[jobs, nodes], with `asks`,
-    int64[jobs, 3], of the resources that each node `has`, int64[nodes, 3]. `taken` is the use of each node by others;
-    `hint` are the nodes of a job in the incumbent, bool[jobs, nodes].
-    """
-
-    units: Int64
-    asks: Int64
-    has: Int64
-    may_use: NDArray[np.bool_]
-    taken: tuple[ResourceUse, ...]
-    hint: NDArray[np.bool_] | None
+EXACT_PAIRS = 400
+"""The most pairs of a job and a node for which a question has single nodes; larger ones are rarely answered in time."""
+EXACT_BANDS = 400
+"""The most bands of power, over all steps, for which the PUE of a question depends on the load."""
+SAME_COST = 1e-12
+"""Costs of energy that differ by less than this share are equal."""
+FINENESS = 1e6
+"""The largest earning per second becomes this integer."""
+MJ_PER_J = 1000
 
 
 @dataclass(frozen=True)
 class EnergyBand:
-    """A range of a step's energy [mJ], both ends included, and the cost of all its energy and cooling [currency/J]."""
+    """A range of a step's energy [mJ], both ends included, and the cost of all its energy and cooling [currency/J].
+
+    PUE is that of a step's mean power, rounded to 500 W, so the cost is linear within a band.
+    """
 
     from_mj: int
     until_mj: int
@@ -68,64 +53,56 @@ class EnergyBand:
 
 
 @dataclass(frozen=True, eq=False)
-class EnergyCost:
-    """What energy and cooling cost in each step, by the energy that all jobs use in it.
-
-    PUE is that of a step's mean power, rounded to 500 W, so the cost is linear within a band. `other_j` is what jobs
-    outside the question use.
-    """
-
-    power_w: Float64
-    revenue_per_s: Float64
-    other_j: Float64
-    bands: tuple[tuple[EnergyBand, ...], ...]
-
-
-@dataclass(frozen=True, eq=False)
 class CpQuestion:
-    """Which of these jobs starts when?
+    """Which of the jobs `which` starts when, while all others stay as the incumbent has them?
 
-    `asks` are the whole jobs' cores, MB, GPUs, units that exclude a second one of their kind on a node, watts, and what
-    they take of limits, against what the machine `has`; int64[jobs, 5 + limits]. `per_s` is the earning of a job per
-    second in each step between `edge_s`; the last edge is the horizon, and a job that starts there does not start in
-    this plan. So does a job that cannot start between `earliest_s` and `latest_s`. `hint_s` is the incumbent's start,
-    the horizon for none.
-
-    With `nodes` and `energy` the answer is exact. Without `nodes` all nodes together are one resource, and without
-    `energy` a second earns `per_s` whatever the load is.
+    `hinted`: the solver begins with the incumbent. With `single_nodes` and `bands`, the energy bands of each step, the
+    answer is exact. Without `single_nodes` all nodes together are one resource, on which jobs of several units may
+    `keep_nodes`; without `bands` a second earns the same whatever the load is, at the PUE of the incumbent.
     """
 
-    asks: Int64
-    has: Int64
-    duration_s: Int64
-    earliest_s: Int64
-    latest_s: Int64
-    hint_s: Int64 | None
-    edge_s: Int64
-    per_s: Float64
-    taken: ResourceUse
-    on_nodes: tuple[NodeAssignment, ...] = ()
-    nodes: SingleNodes | None = None
-    energy: EnergyCost | None = None
+    problem: Problem
+    incumbent: Plan
+    which: Int64
+    hinted: bool
+    keep_nodes: bool
+    single_nodes: bool
+    bands: tuple[tuple[EnergyBand, ...], ...] | None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a best answer is a best plan."""
+        return self.single_nodes and self.bands is not None
+
+    @property
+    def fixed(self) -> NDArray[np.bool_]:
+        """Which jobs stay as the incumbent has them."""
+        fixed = self.incumbent.placed.copy()
+        fixed[self.which] = False
+        return fixed
 
 
 @dataclass(frozen=True, eq=False)
 class CpAnswer:
-    """Each job's start, the horizon for none, its nodes if asked, bool[jobs, nodes]; `is_best` if none is better."""
+    """Each job's start, the horizon for none, its nodes if single, bool[jobs, nodes]; `is_best` if none is better."""
 
     start_s: Int64
     nodes: NDArray[np.bool_] | None
     is_best: bool
 
 
-FINENESS = 1e6
-"""The largest earning per second becomes this integer."""
-MJ_PER_J = 1000
+def build_cp_question(
+    problem: Problem, incumbent: Plan, which: Int64, *, hinted: bool, keep_nodes: bool = False
+) -> CpQuestion:
+    """Return the question, exact if it is small."""
+    is_small = len(which) * len(problem.machine) <= EXACT_PAIRS
+    question = CpQuestion(problem, incumbent, which, hinted, keep_nodes and not is_small, is_small, None)
+    return replace(question, bands=_bands_of_steps(question)) if is_small else question
 
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """The model and a variable of each job: its start, whether it starts, and its interval."""
+    """The model and variables of each job: its start, the horizon for none, whether it starts, and its interval."""
 
     cp: Any
     model: Any
@@ -142,9 +119,10 @@ class _Model:
         return ran
 
 
-def warm_up() -> None:
-    """Load the solver."""
-    import ortools.sat.python.cp_model  # noqa: F401
+def require_or_tools() -> None:
+    """Raise BadInput without OR-tools: a search must not return its start as its answer."""
+    if find_spec("ortools") is None:
+        raise missing_extra("a search by constraint programming", "planner", "OR-tools")
 
 
 def solve(question: CpQuestion, seconds: float, seed: int) -> CpAnswer | None:
@@ -153,12 +131,9 @@ def solve(question: CpQuestion, seconds: float, seed: int) -> CpAnswer | None:
     from ortools.sat.python import cp_model
 
     built = _build_model(question, cp_model)
-    _resources(built, question)
-    on_node = _single_nodes(built, question, question.nodes) if question.nodes else None
-    if question.energy is None:
-        built.model.maximize(_earned(built, question))
-    else:
-        built.model.maximize(_profit(built, question, question.energy))
+    _keep_machine(built, question)
+    on_node = _single_nodes(built, question) if question.single_nodes else None
+    built.model.maximize(_earned(built, question) if question.bands is None else _profit(built, question))
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = 1
@@ -173,55 +148,60 @@ def solve(question: CpQuestion, seconds: float, seed: int) -> CpAnswer | None:
 
 def _build_model(question: CpQuestion, cp_model: Any) -> _Model:
     """Return the model with all jobs, without any resource and without an aim."""
-    model, horizon_s = cp_model.CpModel(), int(question.edge_s[-1])
-    built = _Model(cp_model, model, [], [], [])
-    for job in range(len(question.duration_s)):
-        duration_s, earliest_s = int(question.duration_s[job]), int(question.earliest_s[job])
-        latest_s = min(int(question.latest_s[job]), horizon_s - 1)
-        spans = [[earliest_s, latest_s], [horizon_s, horizon_s]] if earliest_s <= latest_s else [[horizon_s, horizon_s]]
-        start = model.new_int_var_from_domain(cp_model.Domain.from_intervals(spans), f"s{job}")
+    work, incumbent, horizon_s = question.problem.work, question.incumbent, question.problem.rates.horizon_s
+    built = _Model(cp_model, cp_model.CpModel(), [], [], [])
+    model, hint_s = built.model, np.where(incumbent.placed, incumbent.start_s, horizon_s)
+    latest_s = np.minimum(work.latest_end_s - work.duration_s, horizon_s - 1)
+    for number, job in enumerate(question.which.tolist()):
+        never, release_s = [horizon_s, horizon_s], int(work.release_s[job])
+        spans = [[release_s, int(latest_s[job])], never] if release_s <= latest_s[job] else [never]
+        start = model.new_int_var_from_domain(cp_model.Domain.from_intervals(spans), f"s{number}")
         present = model.new_bool_var("")
         model.add(start < horizon_s).only_enforce_if(present)
         model.add(start == horizon_s).only_enforce_if(~present)
         built.start.append(start)
         built.present.append(present)
+        duration_s = int(work.duration_s[job])
         built.interval.append(model.new_optional_fixed_size_interval_var(start, duration_s, present, ""))
-        if question.hint_s is not None:
-            model.add_hint(start, int(question.hint_s[job]))
+        if question.hinted:
+            model.add_hint(start, int(hint_s[job]))
     return built
 
 
 def _earned(built: _Model, question: CpQuestion) -> Any:
-    """Return what all jobs earn at the rates of the question."""
-    scale = FINENESS / max(float(np.abs(question.per_s).max(initial=0)), 1e-12)
-    rates = np.rint(question.per_s * scale).astype(np.int64)
+    """Return what all jobs earn at the PUE of the incumbent."""
+    problem, which = question.problem, question.which
+    per_s = net_per_s(problem, pue_under(problem, question.incumbent))[which]
+    rates = np.rint(per_s * (FINENESS / max(float(np.abs(per_s).max(initial=0)), 1e-12))).astype(np.int64)
     after = np.concatenate([rates[:, 1:], np.zeros((len(rates), 1), np.int64)], axis=1)
     terms = [
-        change * built.ran_s(job, int(question.duration_s[job]), edge_s)
-        for job, changes in enumerate((rates - after).tolist())
-        for change, edge_s in zip(changes, question.edge_s[1:].tolist(), strict=True)
+        change * built.ran_s(number, int(problem.work.duration_s[job]), edge_s)
+        for number, (job, changes) in enumerate(zip(which.tolist(), (rates - after).tolist(), strict=True))
+        for change, edge_s in zip(changes, problem.rates.edge_s[1:].tolist(), strict=True)
         if change
     ]
     return sum(terms)
 
 
-def _profit(built: _Model, question: CpQuestion, energy: EnergyCost) -> Any:
+def _profit(built: _Model, question: CpQuestion) -> Any:
     """Return revenue less energy and cooling of all jobs, with the PUE of the energy that all use together."""
-    highest_cost = max((abs(band.cost_per_j) for bands in energy.bands for band in bands), default=0.0)
-    most = max(float(energy.revenue_per_s.max(initial=0)), highest_cost * float(energy.power_w.max(initial=0)), 1e-12)
-    scale = min(1e9, 1e15 / max(float(question.duration_s.sum()), 1.0)) / most
-    power_mw = np.rint(energy.power_w * MJ_PER_J).astype(np.int64).tolist()
-    revenue_per_s = np.rint(energy.revenue_per_s * scale).astype(np.int64).tolist()
+    work, all_bands = question.problem.work.take(question.which), question.bands or ()
+    power_w, revenue, duration_s = work.power_w, work.revenue_per_s, work.duration_s
+    highest_cost = max((abs(band.cost_per_j) for bands in all_bands for band in bands), default=0.0)
+    most = max(float(revenue.max(initial=0)), highest_cost * float(power_w.max(initial=0)), 1e-12)
+    scale = min(1e9, 1e15 / max(float(duration_s.sum()), 1.0)) / most
     ran_s = [
-        [built.ran_s(job, duration_s, edge_s) for edge_s in question.edge_s[1:].tolist()]
-        for job, duration_s in enumerate(question.duration_s.tolist())
+        [built.ran_s(job, each_s, edge_s) for edge_s in question.problem.rates.edge_s[1:].tolist()]
+        for job, each_s in enumerate(duration_s.tolist())
     ]
-    profit = sum(each * ran[-1] for each, ran in zip(revenue_per_s, ran_s, strict=True))
-    for step, bands in enumerate(energy.bands):
+    profit = _weighted(scale * revenue, [ran[-1] for ran in ran_s])
+    for step, (bands, other_j) in enumerate(zip(all_bands, _fixed_energy_j(question).tolist(), strict=True)):
         inside_s = [ran[step] - (ran[step - 1] if step else 0) for ran in ran_s]
-        used_mj = sum(power * each for power, each in zip(power_mw, inside_s, strict=True))
-        used_mj += round(float(energy.other_j[step]) * MJ_PER_J)
-        costs = [_cost_in(band.cost_per_j * scale, energy, step, inside_s) for band in bands]
+        used_mj = _weighted(MJ_PER_J * power_w, inside_s) + round(other_j * MJ_PER_J)
+        costs = [
+            _weighted(power_w * (band.cost_per_j * scale), inside_s) + round(band.cost_per_j * scale * other_j)
+            for band in bands
+        ]
         if len(bands) == 1:
             profit -= costs[0]
             continue
@@ -237,127 +217,161 @@ def _profit(built: _Model, question: CpQuestion, energy: EnergyCost) -> Any:
     return profit
 
 
-def _cost_in(cost_per_j: float, energy: EnergyCost, step: int, inside_s: list[Any]) -> Any:
-    """Return the cost of all energy of a step at that cost per joule."""
-    each = np.rint(cost_per_j * energy.power_w).astype(np.int64).tolist()
-    other = round(cost_per_j * float(energy.other_j[step]))
-    return other + sum(cost * inside for cost, inside in zip(each, inside_s, strict=True))
+def _weighted(weights: Float64, terms: list[Any]) -> Any:
+    """Return the sum of the terms, each times its weight rounded to an integer."""
+    return sum(weight * term for weight, term in zip(np.rint(weights).astype(np.int64).tolist(), terms, strict=True))
 
 
-def _resources(built: _Model, question: CpQuestion) -> None:
+def _fixed_energy_j(question: CpQuestion) -> Float64:
+    """Return the energy that running jobs and the incumbent's other jobs use in each step."""
+    problem, fixed = question.problem, question.fixed
+    work, running, rates = problem.work, problem.running, problem.rates
+    start_s = question.incumbent.start_s[fixed]
+    other_j = work.power_w[fixed] @ overlap_s(rates, start_s, start_s + work.duration_s[fixed])
+    return np.asarray(other_j + running.power_w @ overlap_s(rates, np.zeros_like(running.until_s), running.until_s))
+
+
+def _bands_of_steps(question: CpQuestion) -> tuple[tuple[EnergyBand, ...], ...] | None:
+    """Return the bands of each step; None if PUE changes so often with the load that the question is large."""
+    length_s, other_j = np.diff(question.problem.rates.edge_s), _fixed_energy_j(question)
+    least_w = other_j / length_s
+    most_w = least_w + question.problem.work.power_w[question.which].sum()
+    bands = tuple(
+        _bands(question.problem, step, low_w, high_w)
+        for step, (low_w, high_w) in enumerate(zip(least_w.tolist(), most_w.tolist(), strict=True))
+    )
+    return bands if sum(map(len, bands)) <= EXACT_BANDS else None
+
+
+def _bands(problem: Problem, step: int, least_w: float, most_w: float) -> tuple[EnergyBand, ...]:
+    """Return the bands of equal PUE of the step between these loads; half a band is rounded to the even one."""
+    rates = problem.rates
+    half_mj = round(1000 * STEP_W / 2) * int(rates.edge_s[step + 1] - rates.edge_s[step])
+    numbers = np.arange(max(round(least_w / STEP_W) - 1, 0), round(most_w / STEP_W) + 2)
+    temperature_c = np.full(len(numbers), rates.temperature_c[step])
+    pue = problem.facility.pue_at(np.asarray(numbers * STEP_W, np.float64), temperature_c)
+    bands: list[EnergyBand] = []
+    for number, each in zip(numbers.tolist(), (pue * rates.price_per_kwh[step] / J_PER_KWH).tolist(), strict=True):
+        is_odd = number % 2
+        from_mj, until_mj = (2 * number - 1) * half_mj + is_odd, (2 * number + 1) * half_mj - is_odd
+        if bands and abs(bands[-1].cost_per_j - each) <= SAME_COST * abs(each):
+            bands[-1] = EnergyBand(bands[-1].from_mj, until_mj, each)
+        else:
+            bands.append(EnergyBand(from_mj, until_mj, each))
+    return tuple(bands)
+
+
+POWER = 4
+"""The column of watts; limits follow."""
+
+
+def _keep_machine(built: _Model, question: CpQuestion) -> None:
     """Keep the machine as a whole from being overfull, below its cap on power, and within the limits."""
-    others = _others(built.model, question.taken)
-    for resource, has in enumerate(question.has.tolist()):
-        demands = question.asks[:, resource].tolist() + question.taken.used[:, resource].tolist()
-        if sum(demands) > has:
-            built.model.add_cumulative([*built.interval, *others], demands, has)
-    for node in question.on_nodes:
-        if int(node.cores.sum()) > node.capacity:
-            intervals = [built.interval[job] for job in node.job]
-            built.model.add_cumulative(intervals, node.cores.tolist(), node.capacity)
+    problem, which = question.problem, question.which
+    work, machine = problem.work, problem.machine
+    cap_w = int(min(problem.rates.cap_w.max(), NO_LIMIT // 4))
+    limits = np.unique(problem.limits.rows_of(work.demand[which])[1])
+    whole = np.array([machine.cores.sum(), machine.memory_mb.sum(), machine.gpus.sum(), len(machine), cap_w], np.int64)
+    has = np.concatenate([whole, problem.limits.most[limits]])
+    asks = _requested_resources(problem, limits)[which]
+    _keep_within(built.model, built.interval, asks, _used_resources(question, limits, cap_w), has)
+    if not question.keep_nodes:
+        return
+    # Jobs of several units keep the nodes that the incumbent has for them.
+    job = np.repeat(np.arange(len(work)), work.units)
+    wide = (work.units[job] > 1) & question.incumbent.placed[job]
+    for node, capacity in enumerate(machine.cores.tolist()):
+        there = job[wide & (question.incumbent.node == node)]
+        if len(there) > 1 and int(work.cores[there].sum()) > capacity:
+            built.model.add_cumulative([built.interval[at] for at in there], work.cores[there].tolist(), capacity)
 
 
-def _others(model: Any, taken: ResourceUse) -> list[Any]:
-    """Return the intervals of what jobs outside the question use."""
-    ends_s = np.append(taken.at_s[1:], taken.at_s[-1:] + 1)
-    return [
-        model.new_fixed_size_interval_var(int(at_s), int(end_s - at_s), "")
-        for at_s, end_s in zip(taken.at_s, ends_s, strict=True)
+def _keep_within(model: Any, intervals: list[Any], asks: Int64, taken: tuple[Int64, Int64], has: Int64) -> None:
+    """Keep jobs with these requests, and what others take from each instant on, within what there is."""
+    at_s, used = taken
+    others = [
+        model.new_fixed_size_interval_var(from_s, until_s - from_s, "")
+        for from_s, until_s in zip(at_s.tolist(), [*at_s[1:].tolist(), int(at_s[-1]) + 1], strict=True)
     ]
+    for resource, most in enumerate(has.tolist()):
+        demands = asks[:, resource].tolist() + used[:, resource].tolist()
+        if sum(demands) > most:
+            model.add_cumulative([*intervals, *others], demands, most)
 
 
-def _single_nodes(built: _Model, question: CpQuestion, nodes: SingleNodes) -> list[list[Any]]:
+def _requested_resources(problem: Problem, limits: Int64) -> Int64:
+    """Return the whole jobs' cores, MB, GPUs, units that share no node, watts, and amounts of the limits."""
+    work = problem.work
+    each = (work.cores, work.memory_mb, work.gpus, _alone(problem, work.cores))
+    columns = [*(work.units * requested for requested in each), watts(work.power_w)]
+    return np.concatenate([np.stack(columns, axis=1), problem.limits.amounts_of(work.demand)[:, limits]], axis=1)
+
+
+def _alone(problem: Problem, cores: Int64) -> Int64:
+    """Return 1 for units that request more than half of a node's cores, so that no node holds two, 0 for others."""
+    return np.asarray(2 * cores > problem.machine.cores.max(), np.int64)
+
+
+def _used_resources(question: CpQuestion, limits: Int64, cap_w: int) -> tuple[Int64, Int64]:
+    """Return the resources that running jobs and the incumbent's other jobs use; a lower cap counts as used power.
+
+    Running jobs may exceed a limit: then all of it counts as used.
+    """
+    problem, fixed = question.problem, question.fixed
+    running, rates, others = problem.running, problem.rates, problem.limits.taken
+    start_s = question.incumbent.start_s[fixed]
+    alone = _alone(problem, running.cores)
+    ran = np.column_stack([resource_columns(running), alone, watts(running.power_w)])
+    limited = others.amount[:, None] * (others.limit[:, None] == limits)
+    asks = np.concatenate(
+        [
+            np.pad(ran, ((0, 0), (0, len(limits)))),
+            np.pad(limited, ((0, 0), (POWER + 1, 0))),
+            _requested_resources(problem, limits)[fixed],
+        ]
+    )
+    from_s = np.concatenate([np.zeros(len(running), np.int64), others.from_s, start_s])
+    until_s = np.concatenate([running.until_s, others.until_s, start_s + problem.work.duration_s[fixed]])
+    at_s, used = _over_time(from_s, until_s, asks, np.append(rates.edge_s, 0))
+    step = np.clip(np.searchsorted(rates.edge_s, at_s, side="right") - 1, 0, len(rates.cap_w) - 1)
+    missing_w = np.where(at_s < rates.horizon_s, cap_w - np.minimum(rates.cap_w[step], cap_w), 0)
+    used[:, POWER] = np.minimum(used[:, POWER] + missing_w, cap_w)
+    used[:, POWER + 1 :] = np.minimum(used[:, POWER + 1 :], problem.limits.most[limits])
+    return at_s, used
+
+
+def _over_time(from_s: Int64, until_s: Int64, asks: Int64, at_s: Int64) -> tuple[Int64, Int64]:
+    """Return instants, `at_s` among them, and the sum of the requests from each on; int64[instants, resources]."""
+    at_s = np.unique(np.concatenate([from_s, until_s, at_s]))
+    change = np.zeros((len(at_s), asks.shape[1]), np.int64)
+    np.add.at(change, np.searchsorted(at_s, from_s), asks)
+    np.subtract.at(change, np.searchsorted(at_s, until_s), asks)
+    return at_s, np.cumsum(change, axis=0)
+
+
+def _single_nodes(built: _Model, question: CpQuestion) -> list[list[Any]]:
     """Give each unit of a job a node of its own that has what it asks for; return whether job i has node n."""
-    model = built.model
-    on_node = [[model.new_bool_var("") for _ in nodes.has] for _ in built.start]
-    for job, (start, present, has) in enumerate(zip(built.start, built.present, on_node, strict=True)):
-        model.add(sum(has) == int(nodes.units[job]) * present)
-        for node, is_there in enumerate(has):
-            if (nodes.asks[job] > nodes.has[node]).any() or not nodes.may_use[job, node]:
+    problem, which, incumbent, model = question.problem, question.which, question.incumbent, built.model
+    work, running = problem.work, problem.running
+    asks, ran, has = resource_columns(work), resource_columns(running), resource_columns(problem.machine)
+    may = may_use(problem, which[:, None], np.arange(len(has))) & (asks[which][:, None] <= has).all(axis=2)
+    unit_of = np.repeat(np.arange(len(work)), work.units)
+    on_node = [[model.new_bool_var("") for _ in has] for _ in built.start]
+    intervals = []
+    for job, at, start, present, on in zip(which.tolist(), may, built.start, built.present, on_node, strict=True):
+        model.add(sum(on) == int(work.units[job]) * present)
+        for node, is_there in enumerate(on):
+            if not at[node]:
                 model.add(is_there == 0)
-            if nodes.hint is not None:
-                model.add_hint(is_there, bool(nodes.hint[job, node]))
-        duration_s = int(question.duration_s[job])
-        has_interval = [model.new_optional_fixed_size_interval_var(start, duration_s, each, "") for each in has]
-        on_node[job] = list(zip(has, has_interval, strict=True))
-    for node, capacity in enumerate(nodes.has.tolist()):
-        others = _others(model, nodes.taken[node])
-        intervals = [row[node][1] for row in on_node]
-        for resource, most in enumerate(capacity):
-            demands = nodes.asks[:, resource].tolist() + nodes.taken[node].used[:, resource].tolist()
-            if sum(demands) > most:
-                model.add_cumulative([*intervals, *others], demands, most)
-    return [[is_there for is_there, _ in row] for row in on_node]
-
-
-GRACE_S = 1.0
-"""The time by which the solver may exceed its limit before its process is killed."""
-
-
-class SolverGone(OffpeakError):
-    """The solver's process was killed or ended; earlier results hold."""
-
-
-@dataclass(frozen=True)
-class CpProcess:
-    """A solver process, which answers through a pipe."""
-
-    process: BaseProcess
-    pipe: Connection
-
-    def answer(self, question: CpQuestion, seconds: float, seed: int) -> CpAnswer | None:
-        """Return the best answer that was found in time, None if there was none. Raises SolverGone."""
-        try:
-            self.pipe.send((question, seconds, seed))
-            if not self.pipe.poll(seconds + GRACE_S):
-                raise SolverGone(f"the solver did not answer within {seconds:.1f} s", hint="give it more time")
-            answer: CpAnswer | None = self.pipe.recv()
-        except (EOFError, OSError):
-            hint = "look for the out-of-memory killer in the kernel's log"
-            raise SolverGone("the solver's process has ended", hint=hint) from None
-        return answer
-
-
-def require_or_tools() -> None:
-    """Raise BadInput without OR-tools: a search must not return its start as its answer."""
-    if find_spec("ortools") is None:
-        raise missing_extra("a search by constraint programming", "planner", "OR-tools")
-
-
-@contextmanager
-def cp_process(start_s: float) -> Iterator[CpProcess]:
-    """Run the solver's process. Raises SolverGone if it is not ready in so many seconds, BadInput without OR-tools."""
-    require_or_tools()
-    # A fresh process: one that is forked may inherit a lock of numba's threads.
-    context = get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs,), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        if not ours.poll(start_s):
-            raise SolverGone(f"the solver was not ready within {start_s:.1f} s", hint="give it more time")
-        _read_ready(ours)
-        yield CpProcess(process, ours)
-    finally:
-        ours.close()
-        process.kill()
-        process.join()
-
-
-def _read_ready(pipe: Connection) -> None:
-    try:
-        pipe.recv()
-    except (EOFError, OSError):
-        raise SolverGone("the solver's process did not start", hint="try `python -c 'import ortools'`") from None
-
-
-def _serve(pipe: Connection) -> None:
-    warm_up()
-    pipe.send(None)
-    while True:
-        try:
-            request = pipe.recv()
-        except (EOFError, OSError):
-            return
-        pipe.send(solve(*request))
+            if question.hinted:
+                model.add_hint(is_there, bool((incumbent.node[unit_of == job] == node).any()))
+        duration_s = int(work.duration_s[job])
+        intervals.append([model.new_optional_fixed_size_interval_var(start, duration_s, each, "") for each in on])
+    fixed = question.fixed[unit_of]
+    for node, capacity in enumerate(has):
+        here, there = unit_of[fixed & (incumbent.node == node)], running.node == node
+        from_s = np.concatenate([np.zeros(int(there.sum()), np.int64), incumbent.start_s[here]])
+        until_s = np.concatenate([running.until_s[there], incumbent.start_s[here] + work.duration_s[here]])
+        taken = _over_time(from_s, until_s, np.concatenate([ran[there], asks[here]]), np.zeros(1, np.int64))
+        _keep_within(model, [row[node] for row in intervals], asks[which], taken, capacity)
+    return on_node

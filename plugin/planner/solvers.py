@@ -1,19 +1,160 @@
-"""All solvers behind one port: they take a problem and a budget and return the best plan found."""
+"""All solvers behind one port: they take a problem and a budget and return the best plan found.
+
+The searches by constraint programming make a plan of a solver's answer: from nothing, from an incumbent, and
+neighbourhood by neighbourhood. Source: "Optimizing profit and cooling costs in HPC cluster scheduling", sections 4 to
+7.2. The neighbourhoods are offpeak's own: all jobs that start within some hours, and some waiting jobs, are free; the
+others are fixed.
+"""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from numpy.random import Generator
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.text import did_you_mean
-from plugin.planner.cp_searches import default_search, neighbourhood_search, relaxation_search
-from plugin.planner.placement import place_one_by_one
-from plugin.planner.problem import Plan, Problem, Work
-from plugin.planner.rule_based import rule_based
-from plugin.planner.searches import Budget, delay_search, leave_out_losses, multi_search, power_per_revenue
+from plugin.planner.cp_solver import CpAnswer, build_cp_question, require_or_tools, solve
+from plugin.planner.placement import place_one_by_one, rule_based
+from plugin.planner.problem import Plan, Problem, Work, compute_profit, first_unit
+from plugin.planner.searches import (
+    Budget,
+    better_plan,
+    delay_search,
+    leave_out_jobs,
+    leave_out_losses,
+    multi_search,
+    power_per_revenue,
+)
+
+LATER = np.iinfo(np.int64).max
+
+
+def plan_from_answer(problem: Problem, incumbent: Plan, which: Int64, answer: CpAnswer, solver: str) -> Plan:
+    """Return the best plan that follows the answer: on its own nodes, or packed onto single nodes one by one.
+
+    Where the answer's jobs fit the machine as a whole but not its nodes, some start later than in the answer. Jobs
+    that the answer leaves for tomorrow are placed behind all others if that pays.
+    """
+    horizon_s = problem.rates.horizon_s
+    start_s = np.where(incumbent.placed, incumbent.start_s, LATER)
+    start_s[which] = np.where(answer.start_s < horizon_s, answer.start_s, LATER)
+    held_s = np.where(start_s < LATER, start_s, 0)
+    order = np.argsort(start_s, kind="stable")
+    chosen = order[start_s[order] < LATER]
+    kept = leave_out_jobs(problem, incumbent, which)
+    free = chosen[~kept.placed[chosen]]
+    plans = [
+        place_one_by_one(problem, free, solver, kept=kept),
+        place_one_by_one(problem, free, solver, kept=kept, not_before_s=held_s),
+        place_one_by_one(problem, chosen, solver),
+    ]
+    if len(chosen) < len(order):
+        plans.append(place_one_by_one(problem, order, solver))
+    if answer.nodes is not None:
+        plans.insert(0, _on_nodes(problem, kept, which, answer, solver))
+    best = max(
+        (leave_out_losses(problem, plan) for plan in plans), key=lambda plan: compute_profit(problem, plan).total
+    )
+    left = np.flatnonzero(~best.placed)
+    return (
+        better_plan(problem, best, leave_out_losses(problem, place_one_by_one(problem, left, solver, kept=best)))
+        if len(left)
+        else best
+    )
+
+
+def _on_nodes(problem: Problem, kept: Plan, which: Int64, answer: CpAnswer, solver: str) -> Plan:
+    """Return the kept plan with these jobs as the answer has them."""
+    start_s, node, first = kept.start_s.copy(), kept.node.copy(), first_unit(problem.work)
+    assert answer.nodes is not None
+    for job, at_s, on_node in zip(which.tolist(), answer.start_s.tolist(), answer.nodes, strict=True):
+        if at_s < problem.rates.horizon_s:
+            start_s[job] = at_s
+            node[first[job] : first[job + 1]] = np.flatnonzero(on_node)
+    return Plan(start_s, node, solver)
+
+
+LEAST_S = 1.5
+"""With less time the solver is not started: a plan is made of its answer in this time."""
+JOBS_PER_S = 400
+"""The number of jobs for which CP-SAT builds and presolves a model in a second."""
+TOO_LITTLE_TIME = "there is too little time to ask the solver about so many jobs"
+FREE_JOBS, WAITING_JOBS = 40, 20
+ROUND_S = 1.0
+SPANS = (1 / 24, 1 / 6, 1 / 2, 2)
+"""Lengths of neighbourhoods over the horizon."""
+
+
+def default_search(problem: Problem, fallback: Plan, budget: Budget) -> Plan:
+    """Return what CP-SAT finds from nothing within the budget; the fallback, with a note, if that is no better."""
+    return _whole(problem, fallback, budget, name="default search", hinted=False)
+
+
+def relaxation_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
+    """Return a better plan, in which jobs of several units keep nodes, else the incumbent, noted if unanswered."""
+    return _whole(problem, incumbent, budget, name="relaxation search", hinted=True)
+
+
+def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hinted: bool) -> Plan:
+    require_or_tools()
+    which = np.arange(len(problem.work))
+    if budget.left_s < LEAST_S + len(which) / JOBS_PER_S:
+        return _add_note(incumbent, name, TOO_LITTLE_TIME)
+    question = build_cp_question(problem, incumbent, which, hinted=hinted, keep_nodes=hinted)
+    answer = solve(question, max(budget.left_s - LEAST_S, 0.1), budget.seed)
+    if answer is None:
+        return _add_note(incumbent, name, "the solver has found no plan in time")
+    return better_plan(problem, incumbent, plan_from_answer(problem, incumbent, which, answer, name))
+
+
+def _add_note(plan: Plan, name: str, why: str) -> Plan:
+    """Return the plan with the reason why the search did not find it, after its earlier note."""
+    earlier = f"{plan.note}; " if plan.note else ""
+    return replace(plan, note=f"{earlier}{name}: {why}")
+
+
+def neighbourhood_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
+    """Return the best plan found within the budget, else the incumbent; with a note if there is too little time."""
+    require_or_tools()
+    name = "neighbourhood search"
+    if not len(problem.work):
+        return incumbent
+    if budget.left_s < LEAST_S:
+        return _add_note(incumbent, name, TOO_LITTLE_TIME)
+    rng = np.random.default_rng(budget.seed)
+    best, done = incumbent, False
+    while budget.left_s > 0 and not done:
+        which = _neighbourhood(problem, best, rng)
+        question = build_cp_question(problem, best, which, hinted=True)
+        answer = solve(question, min(ROUND_S, max(budget.left_s, 0.05)), budget.seed)
+        if answer is None:
+            continue
+        # An equal plan may have better neighbours.
+        best = better_plan(problem, plan_from_answer(problem, best, which, answer, name), best)
+        done = question.is_exact and len(which) == len(problem.work) and answer.is_best
+    return best
+
+
+def _neighbourhood(problem: Problem, plan: Plan, rng: Generator) -> Int64:
+    """Return the jobs that start within some hours of a random one, and some of those that wait."""
+    placed, waiting = np.flatnonzero(plan.placed), np.flatnonzero(~plan.placed)
+    centre_s = plan.start_s[rng.choice(placed)] if len(placed) else 0
+    reach_s = rng.choice(SPANS) * problem.rates.horizon_s / 2
+    near = placed[np.abs(plan.start_s[placed] - centre_s) <= reach_s]
+    size = problem.work.units * problem.work.cores * problem.work.duration_s
+    some = _some(near, size, FREE_JOBS, rng)
+    return np.concatenate([some, _some(waiting, size, WAITING_JOBS, rng)])
+
+
+def _some(jobs: Int64, size: Int64, count: int, rng: Generator) -> Int64:
+    """Return `count` random jobs; larger jobs are likelier."""
+    if len(jobs) <= count:
+        return jobs
+    return np.asarray(rng.choice(jobs, count, replace=False, p=size[jobs] / size[jobs].sum()))
+
 
 Solver = Callable[[Problem, Budget], Plan]
 """Returns when the budget is used up, or earlier, but always after at least one attempt."""

@@ -18,13 +18,12 @@ ALLOWED = {
     "power/door/cap_orders.py": {"set_cap", "restore_cap"},
     # The soak orders virtual nodes of its own about.
     "benchmarks/soak/orders.py": {"send"},
-    # Another thing of this name: a pipe to a solver, to the process of an own policy, and to virtual BMCs.
+    # Another thing of this name: a pipe to the process of an own policy, and to virtual BMCs.
     "benchmarks/caps.py": {"send"},
     # Signals to processes, and the agent that stands by in the row of the lease.
     "benchmarks/failover.py": {"send"},
     "benchmarks/local_slurm/pair.py": {"send"},
     "offpeak/ledger/lease.py": {"standby"},
-    "plugin/planner/cp_solver.py": {"send"},
     "plugin/window_policy.py": {"send"},
 }
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from planner_brute_force import HORIZON_S, Best, best_by_trying, profit_by_second, steep_facility, tiny_problem
 
-from plugin.planner.cp_searches import build_cp_question, plan_from_answer
-from plugin.planner.cp_solver import solve
+from plugin.planner.cp_solver import build_cp_question, solve
 from plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
@@ -21,7 +20,7 @@ from plugin.planner.problem import (
     empty_plan,
 )
 from plugin.planner.searches import budget_of, multi_search
-from plugin.planner.solvers import SOLVERS
+from plugin.planner.solvers import SOLVERS, plan_from_answer
 from plugin.planner.verify import upper_bound, verify_plan
 
 SAME = 1e-6
@@ -69,7 +68,7 @@ def test_the_best_of_all_plans_is_found(seed: int, mixed: bool, cap: bool, limit
     found = plan_from_answer(problem, empty_plan(problem.work, "nothing"), which, answer, "exact")
     assert check(problem, found, best) == pytest.approx(best.profit, abs=SAME)
     # A large question has all nodes as one and the load of the plan so far: no rule is broken, and nothing is promised.
-    whole = solve(replace(question, nodes=None, energy=None), 60.0, 1)
+    whole = solve(replace(question, single_nodes=False, bands=None), 60.0, 1)
     assert whole is not None
     assert all(can_start(problem, job) for job in np.flatnonzero(whole.start_s < HORIZON_S))
     check(problem, plan_from_answer(problem, heuristic, which, whole, "whole"), best)
@@ -113,7 +112,7 @@ def test_a_job_that_cannot_meet_its_latest_end_displaces_no_other(exact: bool) -
     problem = one_node_problem([3, NO_LIMIT, NO_LIMIT], [100.0, 1.0, 1.0])
     which = np.arange(3)
     question = build_cp_question(problem, empty_plan(problem.work, ""), which, hinted=False)
-    answer = solve(question if exact else replace(question, nodes=None, energy=None), 60.0, 1)
+    answer = solve(question if exact else replace(question, single_nodes=False, bands=None), 60.0, 1)
     assert answer is not None
     assert answer.start_s[0] == HORIZON_S
     assert sorted(answer.start_s[1:].tolist()) == [0, 4] or sorted(answer.start_s[1:].tolist()) == [0, 5]

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planner_brute_force import exceeded_limits, with_random_limits
 
-from plugin.planner.placement import keep_what_fits, place_one_by_one
+from plugin.planner.placement import keep_what_fits, place_one_by_one, rule_based
 from plugin.planner.problem import TOMORROW, Demands, LimitUse, Plan, PlanLimits, Problem, compute_profit
-from plugin.planner.rule_based import rule_based
 from plugin.planner.searches import budget_of
 from plugin.planner.solvers import SOLVERS
 from plugin.planner.verify import upper_bound, verify_plan

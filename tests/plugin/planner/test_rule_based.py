@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from plugin.planner.placement import rule_based
 from plugin.planner.problem import compute_profit
-from plugin.planner.rule_based import rule_based
 from plugin.planner.verify import verify_plan
 
 

@@ -10,8 +10,7 @@ from pydantic import TypeAdapter
 
 from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
-from plugin.planner.cp_searches import TOO_LITTLE_TIME
-from plugin.planner.solvers import RULE_BASED
+from plugin.planner.solvers import RULE_BASED, TOO_LITTLE_TIME
 from sim_backend.workloads.generate import lublin_jobs
 from studies.harness import StudyOrder
 from studies.profit_cooling.run import (
