@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -31,7 +32,16 @@ START = Annotated[
     ),
 ]
 END = Annotated[str | None, typer.Option("-E", "--endtime", help="End, exclusive. [default: now]", show_default=False)]
-
+JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+LENIENT = Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")]
+MONTH = Annotated[
+    str | None,
+    typer.Option("--month", help="Month, such as 2026-11. [default: the last complete one]", show_default=False),
+]
+NODES = Annotated[
+    str | None,
+    typer.Argument(metavar="[NODES]", help="Node set, such as n[001-064]. [default: all]", show_default=False),
+]
 KNOWN_PRICES = (
     *("feeds.zone", "feeds.prices", "feeds.currency", "feeds.key_file", "feeds.cache", "feeds.timeout"),
     *("prices.file", "prices.layout", "prices.tariff"),
@@ -45,8 +55,69 @@ ON = Annotated[
         show_default=False,
     ),
 ]
+ESTIMATE_DAYS = 30
+"""The days of a live cluster's accounting that an estimate reads."""
 FEWEST_REPLAYS = 10
 """Fewer replays give no meaningful range."""
+
+
+@dataclass(frozen=True)
+class CommandSettings:
+    """The settings of a command: their file, and by name the options of the command line, None if not given."""
+
+    config: Path | None
+    options: Mapping[str, object]
+    find_file: Callable[[Path | None, Mapping[str, str]], Path | None] = settings_path
+
+    @property
+    def file(self) -> Path | None:
+        """The settings file, None if there is none."""
+        return self.find_file(self.config, os.environ)
+
+    def values(self) -> dict[str, SettingValue]:
+        """Return a value for each setting; raise BadInput for --prices and a rule."""
+        given = self.options.get("prices.tariff")
+        by_tariff = given is not None and not str(given).endswith(".toml")
+        if by_tariff and self.options.get("prices.file") is not None:
+            raise BadInput("--prices and --tariff exclude each other", hint="give the one that your contract uses")
+        values = read_values(self.file, options=self.options)
+        if by_tariff:
+            values["prices.file"] = SettingValue(None, None, "--tariff")
+        return values
+
+    def read(self) -> Settings:
+        """Return the settings; read again, they are those of a file that was changed."""
+        return Settings.of(self.values())
+
+
+def settings_options(
+    *names: str, find_file: Callable[..., Path | None] = settings_path
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that adds the options of these settings and --config to a command, behind its own.
+
+    The first parameter of the command receives them as CommandSettings; lists are joined by commas.
+    """
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        of_setting = {name.replace(".", "_"): name for name in names}
+        hints = get_type_hints(command, include_extras=True)
+        _, *own = inspect.signature(command).parameters.values()
+        shown = [each.replace(annotation=hints[each.name], kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        for parameter, name in of_setting.items():
+            typed: Any = BY_NAME[name].kind.typed
+            shown.append(_parameter(parameter, Annotated[typed | None, option(name)]))
+        shown.append(_parameter("config", CONFIG))
+
+        @wraps(command)
+        def called(*, config: Path | None, **given: Any) -> None:
+            options = {name: _joined(given.pop(parameter)) for parameter, name in of_setting.items()}
+            command(CommandSettings(config, options, find_file), **given)
+
+        called.__dict__["__signature__"] = inspect.Signature(shown)
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+        return called
+
+    return decorated
 
 
 def option(name: str) -> Any:
@@ -56,56 +127,12 @@ def option(name: str) -> Any:
     return typer.Option(flag, help=help_text(setting), show_default=False)
 
 
-def settings_options(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that replaces the parameter `options` of a command by the options of these settings.
-
-    The command receives a mapping by setting name, None if an option is not given; lists are joined by commas.
-    """
-
-    def decorated(command: Callable[..., None]) -> Callable[..., None]:
-        of_setting = {name.replace(".", "_"): name for name in names}
-        hints = get_type_hints(command, include_extras=True)
-        shown: dict[str, inspect.Parameter] = {}
-        for parameter in inspect.signature(command).parameters.values():
-            own = parameter.replace(annotation=hints[parameter.name], kind=inspect.Parameter.KEYWORD_ONLY)
-            shown |= (
-                {each: _parameter(each, of_setting[each]) for each in of_setting}
-                if own.name == "options"
-                else {own.name: own}
-            )
-
-        @wraps(command)
-        def called(**given: Any) -> None:
-            options = {name: _joined(given.pop(parameter)) for parameter, name in of_setting.items()}
-            command(**given, options=options)
-
-        called.__dict__["__signature__"] = inspect.Signature(list(shown.values()))
-        called.__annotations__ = {name: parameter.annotation for name, parameter in shown.items()}
-        return called
-
-    return decorated
-
-
-def _parameter(parameter: str, setting: str) -> inspect.Parameter:
-    typed: Any = BY_NAME[setting].kind.typed
-    annotation: Any = Annotated[typed | None, option(setting)]
-    return inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _joined(given: object) -> object:
     return (",".join(given) or None) if isinstance(given, list | tuple) else given
-
-
-def chosen_settings(file: Path | None, *, options: Mapping[str, object]) -> Settings:
-    """Return the settings of the file with the given options; raise BadInput for --prices and a rule."""
-    given = options["prices.tariff"]
-    by_tariff = given is not None and not str(given).endswith(".toml")
-    if by_tariff and options["prices.file"] is not None:
-        raise BadInput("--prices and --tariff exclude each other", hint="give the one that your contract uses")
-    values = read_values(file, options=options)
-    if by_tariff:
-        values["prices.file"] = SettingValue(None, None, "--tariff")
-    return Settings.of(values)
 
 
 def show_config(

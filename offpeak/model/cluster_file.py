@@ -11,6 +11,8 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any, TypeVar
 
+import tomlkit
+
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.machines.node_sets import MOST_NODES, expand, fold
@@ -478,18 +480,10 @@ def _assignments(values: Mapping[str, object]) -> list[str]:
 
 
 def _key(name: str) -> str:
-    is_bare = name.isascii() and bool(name) and name.replace("-", "").replace("_", "").isalnum()
-    return name if is_bare else _toml(name)
+    return tomlkit.key(name).as_string()
 
 
 def _toml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return str(value)
     if isinstance(value, dict):
         return "{ " + ", ".join(_assignments(value)) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped) + '"'
+    return tomlkit.item(value).as_string()

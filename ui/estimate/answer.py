@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
 
@@ -48,11 +48,25 @@ from ui.estimate.text import (
     use_lines,
     verdict,
 )
+from ui.options import ESTIMATE_DAYS
 from ui.progress import repeat_progress, say_written, task_progress
 from ui.replay.comparison import basis_json, machine_text, one_user_remark, prices_text, remarks, unlike_remark
 from ui.replay.likeness import difference_lines, likeness_json
 from ui.report.page import HtmlCell, bullets, definitions, paragraph, section, still_page, table
-from ui.requests import ESTIMATE_DAYS, EstimateRequest
+
+
+@dataclass(frozen=True)
+class EstimateRequest:
+    """What is asked for besides the settings."""
+
+    log: str | None
+    days: int | None
+    replays: int | None
+    lenient: bool
+    as_json: bool
+    report: Path | None = None
+    write_cluster: Path | None = None
+    on: str | None = None
 
 
 def estimate_json(answer: LeversAnswer) -> str:

@@ -1,45 +1,26 @@
 """`offpeak estimate`: what pays on a cluster, by its own log: all levers, their harm, and what is recommended."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offpeak.settings.file import settings_path
-from ui.options import CONFIG, FEWEST_REPLAYS, ON, chosen_settings, settings_options
-from ui.requests import ESTIMATE_DAYS, EstimateRequest
+from ui.options import ESTIMATE_DAYS, FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSettings, settings_options
 
-ESTIMATE_SETTINGS = (
-    "prices.file",
-    "prices.layout",
-    "prices.tariff",
-    "prices.peak_rule",
-    "prices.decide_by",
-    "prices.fill_gaps",
-    "carbon.source",
-    "plan.devices",
-    "plan.peak_target",
-    "plan.peak_wait",
-    "flexibility.qos",
-    "flexibility.partitions",
-    "hardware.inventory",
-    "scheduling.policies",
-    "machine.nodes",
-    "machine.processors_per_node",
-    "machine.cluster",
-    "power.job",
-    "power.node_class",
-    "power.idle",
-    "power.seed",
-    "log.time_zone",
-    "log.anonymise",
+
+@settings_options(
+    *("prices.file", "prices.layout", "prices.tariff", "prices.peak_rule", "prices.decide_by", "prices.fill_gaps"),
+    *("carbon.source",),
+    *("plan.devices", "plan.peak_target", "plan.peak_wait"),
+    *("flexibility.qos", "flexibility.partitions"),
+    *("hardware.inventory",),
+    *("scheduling.policies",),
+    *("machine.nodes", "machine.processors_per_node", "machine.cluster"),
+    *("power.job", "power.node_class", "power.idle", "power.seed"),
+    *("log.time_zone", "log.anonymise"),
 )
-
-
-@settings_options(*ESTIMATE_SETTINGS)
 def estimate(
-    *,
+    chosen: CommandSettings,
     log: Annotated[
         str | None,
         typer.Argument(
@@ -52,7 +33,6 @@ def estimate(
         int | None,
         typer.Option(min=1, help=f"The last DAYS only. [default: {ESTIMATE_DAYS} of a live cluster, all of a file]"),
     ] = None,
-    options: dict[str, object],
     replays: Annotated[
         int | None,
         typer.Option(
@@ -72,26 +52,22 @@ def estimate(
             " machine.",
         ),
     ] = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    lenient: LENIENT = False,
+    as_json: JSON = False,
     on: ON = None,
-    config: CONFIG = None,
 ) -> None:
     """Estimate what would have saved most on this cluster, and at what harm: sleep, order, delay, caps."""
-    settings = chosen_settings(settings_path(config, os.environ), options=options)
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
-    from ui.estimate.answer import answer
+    from ui.estimate.answer import EstimateRequest, answer
 
-    answer(
-        settings,
-        EstimateRequest(
-            log=log,
-            days=days,
-            replays=replays,
-            lenient=lenient,
-            as_json=as_json,
-            report=report,
-            write_cluster=write_cluster,
-            on=on,
-        ),
+    request = EstimateRequest(
+        log=log,
+        days=days,
+        replays=replays,
+        lenient=lenient,
+        as_json=as_json,
+        report=report,
+        write_cluster=write_cluster,
+        on=on,
     )
+    answer(chosen.read(), request)

@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
-from ui.agent.command import JSON, SOCKET, settings_of
-from ui.options import CONFIG, option, settings_options
+from ui.options import JSON, CommandSettings, settings_options
 
 SCRIPT = Annotated[Path | None, typer.Argument(metavar="JOB.sh", help="The job's script, as for sbatch or qsub.")]
 ARGUMENTS = Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="Arguments of the script.")]
@@ -27,12 +26,11 @@ LATEST = Annotated[
 CORES = Annotated[int | None, typer.Option(min=1, help="Cores, if the script does not request any.")]
 TIME = Annotated[str | None, typer.Option("--time", help="Time limit, such as 2h.")]
 APPLICATION = Annotated[str | None, typer.Option(help="Name of the application, if sites rank it.")]
-SITES = Annotated[str | None, option("broker.sites")]
 
 
 @settings_options("broker.mode", "broker.policy", "broker.sites", "agent.socket", "ledger.url")
 def submit(
-    *,
+    chosen: CommandSettings,
     script: SCRIPT = None,
     arguments: ARGUMENTS = None,
     goal: GOAL = None,
@@ -50,14 +48,12 @@ def submit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the best site, the reason, and the second best; submit nothing.")
     ] = False,
-    options: dict[str, object],
     as_json: JSON = False,
-    config: CONFIG = None,
 ) -> None:
     """Choose a site for a job and submit it there, once; or show or cancel a submitted job."""
     if sum(each is not None for each in (script, status, cancel)) != 1:
         raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
-    settings = settings_of(config, options)
+    settings = chosen.read()
     from ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
 
     of_job = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
@@ -77,16 +73,16 @@ def submit(
         answer.print_cancelled(settings, str(cancel), as_json=as_json)
 
 
-def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
+@settings_options("agent.socket")
+def snapshot(chosen: CommandSettings) -> None:
     """Print the report of this site's agent to brokers as JSON: free resources, expected waits, prices and CO2."""
-    settings = settings_of(config, {"agent.socket": socket})
     # Brokers run this over ssh every few seconds, so that it imports little, and only here.
     import asyncio
 
     from services.agent.status import AgentSilent
     from services.broker.agent_snapshot import read_agent_snapshot
 
-    agent_socket = settings.agent.socket
+    agent_socket = chosen.read().agent.socket
     try:
         typer.echo(asyncio.run(read_agent_snapshot(agent_socket)).decode())
     except OSError as problem:
@@ -94,23 +90,17 @@ def snapshot(socket: SOCKET = None, config: CONFIG = None) -> None:
         raise AgentSilent(f"no agent answers at {agent_socket}: {problem.strerror}", hint=hint) from None
 
 
-BROKER_SETTINGS = (
+@settings_options(
     *("broker.mode", "broker.policy", "broker.sites", "broker.poll", "broker.token_file", "broker.secret_file"),
     *("agent.socket", "agent.state_folder", "ledger.url"),
 )
-
-
-@settings_options(*BROKER_SETTINGS)
 def broker(
-    *,
+    chosen: CommandSettings,
     context: typer.Context,
     listen: Annotated[str, typer.Option(help="Address and port, without TLS.")] = "127.0.0.1:8450",
-    options: dict[str, object],
-    config: CONFIG = None,
 ) -> None:
     """Poll the sites, and choose and submit for portals that present the token."""
-    settings = settings_of(config, options)
     # What answers loads numpy, pydantic and SQLAlchemy, which `offpeak --version` must not wait for.
     from services.broker.servers import run_broker
 
-    context.exit(run_broker(settings, listen))
+    context.exit(run_broker(chosen.read(), listen))

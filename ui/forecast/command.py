@@ -1,18 +1,14 @@
 """`offpeak forecast`: prices, the wait, run time and power of one job, and the errors of each predictor."""
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from offpeak.settings.file import settings_path
-from offpeak.settings.table import Settings
-from ui.options import CONFIG, KNOWN_PRICES, chosen_settings, option, settings_options
+from ui.options import JSON, KNOWN_PRICES, LENIENT, CommandSettings, settings_options
 from ui.parameters import PlainCommand, PlainGroup
-from ui.requests import ForecastJob, JobForecastRequest, PriceForecastRequest
 
 forecast = typer.Typer(
     cls=PlainGroup,
@@ -47,38 +43,33 @@ MODELS = Annotated[
     Path | None,
     typer.Option("--models", help="Folder of learned models: the next run learns only new jobs.", show_default=False),
 ]
-JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")]
-LENIENT = Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")]
-NODES = Annotated[int | None, option("machine.nodes")]
-TIME_ZONE = Annotated[str | None, option("log.time_zone")]
 
 
 @forecast.command("price", cls=PlainCommand)
 @settings_options(*KNOWN_PRICES, "feeds.inputs", "feeds.place")
 def price(
-    *,
-    options: dict[str, object],
+    chosen: CommandSettings,
     hours: Annotated[int, typer.Option(min=1, max=168, help="Number of hours to forecast.")] = 36,
     from_: Annotated[
         str | None,
         typer.Option("--from", help="First date, or date and time. [default: this hour]", show_default=False),
     ] = None,
     as_json: JSON = False,
-    config: CONFIG = None,
 ) -> None:
     """Show future electricity prices: published, else forecast with a range, else from the tariff."""
-    settings = chosen_settings(settings_path(config, os.environ), options=options)
     # What answers loads requests and numba, which `offpeak --version` must not wait for.
     from ui.forecast.price_answer import answer
 
-    answer(settings, PriceForecastRequest(from_, hours, as_json))
+    answer(chosen.read(), from_, hours, as_json=as_json)
 
 
 def _about_a_job(quantity: str, meaning: str) -> None:
     """Add the command that forecasts this quantity of a job from its request alone."""
 
     @forecast.command(quantity, help=meaning, cls=PlainCommand)
-    def ask(
+    @settings_options("machine.nodes", "log.time_zone")
+    def predict(
+        chosen: CommandSettings,
         size: SIZE,
         estimate: ESTIMATE,
         log: LOG = None,
@@ -88,27 +79,18 @@ def _about_a_job(quantity: str, meaning: str) -> None:
         name: NAME = None,
         days: DAYS = None,
         models: MODELS = None,
-        nodes: NODES = None,
-        time_zone: TIME_ZONE = None,
         lenient: LENIENT = False,
         as_json: JSON = False,
-        config: CONFIG = None,
     ) -> None:
-        job = ForecastJob(size, estimate, user, group, queue, name)
-        settings = _settings(nodes, time_zone, config)
-        from ui.forecast.job_answer import BY_COMMAND
+        from ui.forecast.job_answer import BY_COMMAND, ForecastJob, JobForecastRequest
 
-        BY_COMMAND[quantity](settings, JobForecastRequest(job, log, days, models, lenient, as_json))
+        job = ForecastJob(size, estimate, user, group, queue, name)
+        BY_COMMAND[quantity](chosen.read(), JobForecastRequest(job, log, days, models, lenient, as_json))
 
 
 _about_a_job("runtime", "Forecast the run time of a job from similar jobs.")
 _about_a_job("power", "Forecast the power of a job from similar jobs.")
 _about_a_job("wait", "Forecast how long a job would wait if it were submitted now.")
-
-
-def _settings(nodes: int | None, time_zone: str | None, config: Path | None) -> Settings:
-    options = {"machine.nodes": nodes, "log.time_zone": time_zone, "prices.file": None, "prices.tariff": None}
-    return chosen_settings(settings_path(config, os.environ), options=options)
 
 
 @forecast.command("score", cls=PlainCommand)
@@ -128,7 +110,7 @@ def score(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes to run in [default: one a processor].")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: JSON = False,
 ) -> None:
     """Measure the error of each predictor on past data, replayed in time order so that none can look ahead."""
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.

@@ -45,9 +45,32 @@ from studies.scores.log_scores import (
 from ui.estimate.accounting_source import accounting_of
 from ui.ledger.text import text_table
 from ui.progress import say_written, task_progress
-from ui.requests import ForecastJob, JobForecastRequest
 
 NOT_EVALUATED = ModelOrigin(0, 0, 0, float("nan"))
+
+
+@dataclass(frozen=True)
+class ForecastJob:
+    """The job to forecast; None if an attribute is not given."""
+
+    size: int
+    estimate: str
+    user: str | None
+    group: str | None
+    queue: str | None
+    name: str | None
+
+
+@dataclass(frozen=True)
+class JobForecastRequest:
+    """The job to forecast, and the log to learn from."""
+
+    job: ForecastJob
+    log: str | None
+    days: int | None
+    models: Path | None
+    lenient: bool
+    as_json: bool
 
 
 @dataclass(frozen=True)

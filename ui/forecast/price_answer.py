@@ -21,21 +21,20 @@ from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
 from ui.ledger.text import text_table
 from ui.prices.answer import instant_of, sparkline
-from ui.requests import PriceForecastRequest
 
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
 
 
-def answer(settings: Settings, request: PriceForecastRequest) -> None:
-    """Print the prices of the requested hours."""
+def answer(settings: Settings, from_text: str | None, hours: int, *, as_json: bool) -> None:
+    """Print the prices of so many hours, from now on if no time is given."""
     check_libraries(settings.feeds)
     source, zone = build_price_source(settings.feeds, settings.prices)
     now_s = int(time.time())
-    from_s = (instant_of(request.from_text, zone) if request.from_text else now_s) // HOUR_S * HOUR_S
+    from_s = (instant_of(from_text, zone) if from_text else now_s) // HOUR_S * HOUR_S
     if source.is_tariff and settings.prices.tariff is None:
         raise BadPrices("no prices are set, so there is nothing to forecast", hint=HINT)
-    forecast = forecast_prices(source, Window(from_s, from_s + request.hours * HOUR_S), now_s)
-    if request.as_json:
+    forecast = forecast_prices(source, Window(from_s, from_s + hours * HOUR_S), now_s)
+    if as_json:
         typer.echo(forecast_json(forecast, settings.feeds))
     else:
         print_forecast(forecast, settings.feeds, zone, tariff=source.tariff, is_alone=source.is_tariff)

@@ -1,6 +1,5 @@
 """The commands for devices: `offpeak power`, `offpeak enroll`, `offpeak check` and `offpeak virtual`."""
 
-import os
 import shlex
 from enum import StrEnum
 from functools import partial
@@ -9,44 +8,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from offpeak.settings.file import read_values, settings_path
-from offpeak.settings.table import Settings
 from power.check.as_agent import run_as_agent
-from ui.options import CONFIG, option
+from ui.options import JSON, NODES, CommandSettings, settings_options
 
 if TYPE_CHECKING:
     from sim_backend.virtual.room_plan import RoomPlan
 
-NODES = Annotated[
-    str | None,
-    typer.Argument(metavar="[NODES]", help="Node set, such as n[001-064]. [default: all]", show_default=False),
-]
-INVENTORY = Annotated[str | None, option("hardware.inventory")]
-TIMEOUT = Annotated[str | None, option("hardware.timeout")]
+of_devices = settings_options("hardware.inventory", "hardware.timeout")
 
 
-def power(
-    nodes: NODES = None,
-    inventory: INVENTORY = None,
-    timeout: TIMEOUT = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every reading as JSON.")] = False,
-    config: CONFIG = None,
-) -> None:
+@of_devices
+def power(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -> None:
     """Show the current power of nodes and PDUs, the meter, and the age of each figure. Read-only."""
-    settings = hardware_settings(config, inventory, timeout)
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.power_answer import print_readings
 
-    print_readings(settings, nodes, as_json=as_json)
+    print_readings(chosen.read(), nodes, as_json=as_json)
 
 
-def hardware_settings(config: Path | None, inventory: str | None, timeout: str | None) -> Settings:
-    """Return the settings, with these two command line options."""
-    options = {"hardware.inventory": inventory, "hardware.timeout": timeout}
-    return Settings.of(read_values(settings_path(config, os.environ), options=options))
-
-
+@of_devices
 def enroll(
+    chosen: CommandSettings,
     nodes: NODES = None,
     replace: Annotated[bool, typer.Option("--replace", help="Accept a BMC whose identity has changed.")] = False,
     standby_test: Annotated[
@@ -62,39 +44,30 @@ def enroll(
     from_netbox: Annotated[
         Path | None, typer.Option(help="First add nodes from NetBox: its devices as CSV or JSON.", show_default=False)
     ] = None,
-    inventory: INVENTORY = None,
-    timeout: TIMEOUT = None,
-    config: CONFIG = None,
 ) -> None:
     """Record the identity and capabilities of each BMC in the inventory. No node is switched off."""
-    settings = hardware_settings(config, inventory, timeout)
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
 
-    enroll_nodes(settings, EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox))
+    enroll_nodes(chosen.read(), EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox))
 
 
-def check(
-    nodes: NODES = None,
-    inventory: INVENTORY = None,
-    timeout: TIMEOUT = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
-    config: CONFIG = None,
-) -> None:
+@of_devices
+def check(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -> None:
     """Query each BMC, PDU, node, feed and the scheduler once, and print problems with hints. Exit 1 if any failed.
 
     If root runs it, the command runs as the agent does: as the agent's user, in the sandbox of its unit.
     """
-    if inventory is None and config is None:
-        options = [*([nodes] if nodes else []), *(["--device-timeout", timeout] if timeout else [])]
+    if chosen.options["hardware.inventory"] is None and chosen.config is None:
+        timeout = chosen.options["hardware.timeout"]
+        options = [*([nodes] if nodes else []), *(["--device-timeout", str(timeout)] if timeout else [])]
         code = run_as_agent(["check", *options, *(["--json"] if as_json else [])], remark=_remark)
         if code is not None:
             raise typer.Exit(code)
-    settings = hardware_settings(config, inventory, timeout)
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.check_answer import print_site_check
 
-    print_site_check(settings, nodes, as_json=as_json)
+    print_site_check(chosen.read(), nodes, as_json=as_json)
 
 
 def _remark(text: str) -> None:

@@ -39,29 +39,30 @@ from ui.ledger.text import (
     used_table,
     with_times,
 )
-from ui.requests import LedgerQuery
 
+Times = tuple[str | None, str | None]
+"""Start and end of a time as text."""
 QUESTIONS = {"decisions": decisions_in, "actions": actions_in, "states": states_in}
 
 
-def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Settings) -> None:
-    """Print decisions, actions, states or savings of a time."""
+def print_records(kind: str, nodes: str | None, times: Times, settings: Settings, form: str) -> None:
+    """Print decisions, actions, states or savings of a time as "text", "json" or "csv"."""
     zone = site_zone(settings.feeds.zone) if kind in ("savings", "credits") else machine_zone()
-    span, share, sums = _span(query, zone), 0.0, list[str]()
+    span, share, sums = _span(times, zone), 0.0, list[str]()
     with open_ledger(settings.ledger.url) as connection:
         if kind == "savings":
             found = savings_in(connection, span)
             share = assumed_share(connection, span)
             sums = account_lines(account_of(connection, span), account_of(connection, span, is_shadow=True))
-            tariff = site_tariff(settings.prices.tariff if query.form == "text" else None, zone)
+            tariff = site_tariff(settings.prices.tariff if form == "text" else None, zone)
             sums += [each.text(zone) for each in read_demand(connection, span, tariff)]
         elif kind == "credits":
             found = credits_by_account(connection, span)
         else:
             found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
         latest_unix_s = None if found else last_written_unix_s(connection)
-    if query.form != "text":
-        _write(query.form, [with_times(record, zone) for record in found])
+    if form != "text":
+        _write(form, [with_times(record, zone) for record in found])
     elif found:
         print_table(records_table(kind, found, zone))
         for line in sums:
@@ -71,19 +72,19 @@ def print_records(kind: str, nodes: str | None, query: LedgerQuery, settings: Se
         print_nothing(span, zone, latest_unix_s)
 
 
-def print_used(kind: str, by: str, query: LedgerQuery, settings: Settings) -> None:
+def print_used(kind: str, by: str, times: Times, settings: Settings, form: str) -> None:
     """Print the energy or cost of a time range by groups; raise BadInput for groups that cannot be combined."""
     groups = tuple(name.strip() for name in by.split(",") if name.strip())
     check_groups(groups)
     zone = site_zone(settings.feeds.zone)
-    span = _span(query, zone)
+    span = _span(times, zone)
     with open_ledger(settings.ledger.url) as connection:
         question = job_costs if groups_jobs(groups) else node_energy
         found = question(connection, span, groups, zone)
         latest_unix_s = None if found else last_written_unix_s(connection)
         share = assumed_share(connection, span) if kind == "cost" else 0.0
-    if query.form != "text":
-        _write(query.form, [used_row(groups, use) for use in found])
+    if form != "text":
+        _write(form, [used_row(groups, use) for use in found])
     elif found:
         print_table(used_table(kind, groups, found))
         _print_notes(assumed_prices(share, zone))
@@ -91,8 +92,8 @@ def print_used(kind: str, by: str, query: LedgerQuery, settings: Settings) -> No
         print_nothing(span, zone, latest_unix_s)
 
 
-def _span(query: LedgerQuery, zone: tzinfo) -> TimeRange:
-    return parse_range(query.start, query.end, now_unix_s=time.time(), zone=zone)
+def _span(times: Times, zone: tzinfo) -> TimeRange:
+    return parse_range(*times, now_unix_s=time.time(), zone=zone)
 
 
 def _print_notes(lines: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from ui.ledger.text import print_nothing, print_table, rows_csv, text_table
 from ui.month.page import month_page
 from ui.month.subject import (
     GPU_COLUMNS,
+    MonthRequest,
     MonthSubject,
     answer_text,
     footnotes,
@@ -26,7 +27,6 @@ from ui.month.subject import (
     used_cells,
 )
 from ui.progress import write_files
-from ui.requests import MonthRequest
 
 USED = ("account", "jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg")
 SAVED = ("saved by", "energy kWh", "money", "19 of 20 cases", "CO2 kg", "basis")

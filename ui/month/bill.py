@@ -17,10 +17,9 @@ from offpeak.text import printable
 from predictors.feeds.markets import site_zone
 from services.accounts.power_bill import make_metered_bill
 from ui.ledger.text import print_table, rows_csv, text_table
-from ui.month.subject import period_of
+from ui.month.subject import MonthRequest, period_of
 from ui.progress import write_files
 from ui.report.page import HtmlCell, bullets, definitions, paragraph, section, still_page, table
-from ui.requests import MonthRequest
 
 COLUMNS = ("position", "quantity", "", "cost", "highest quarter-hour")
 SCOPE = "This is the bill of the nodes with meters: cooling, network and other loads of the site are not in it."

@@ -1,6 +1,5 @@
 """`offpeak report`: energy use, cost and savings of a month by account, or the sheet of a data centre of a year."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,17 +7,13 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.files import check_writable
-from offpeak.settings.file import read_values, settings_path
-from offpeak.settings.table import Settings
-from ui.options import CONFIG, option
-from ui.requests import MonthRequest
+from ui.options import MONTH, CommandSettings, settings_options
 
 
+@settings_options("prices.tariff", "ledger.url")
 def report(
-    month: Annotated[
-        str | None,
-        typer.Option("--month", help="Month, such as 2026-11. [default: the last complete one]", show_default=False),
-    ] = None,
+    chosen: CommandSettings,
+    month: MONTH = None,
     year: Annotated[
         str | None,
         typer.Option(
@@ -36,9 +31,6 @@ def report(
         ),
     ] = None,
     xlsx: Annotated[Path | None, typer.Option("--xlsx", help="Write the sheet of the year as a workbook.")] = None,
-    tariff: Annotated[str | None, option("prices.tariff")] = None,
-    url: Annotated[str | None, option("ledger.url")] = None,
-    config: CONFIG = None,
 ) -> None:
     """Report energy use, cost and savings of a month by account, a power bill (--bill), or a yearly sheet (--year).
 
@@ -51,13 +43,11 @@ def report(
     for path, example in ((html, "report.html"), (csv, "report.csv"), (xlsx, "report.xlsx")):
         if path:
             check_writable(path, example=example)
-    options = {"ledger.url": url, "prices.tariff": tariff}
-    settings = Settings.of(read_values(settings_path(config, os.environ), options=options))
     # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.month.answer import answer
     from ui.month.bill import answer_bill
+    from ui.month.subject import MonthRequest
     from ui.month.year import answer_year
 
-    (answer_bill if bill else answer_year if year else answer)(
-        settings, MonthRequest(month, html, csv, year, xlsx, bill)
-    )
+    request = MonthRequest(month, html, csv, year, xlsx, bill)
+    (answer_bill if bill else answer_year if year else answer)(chosen.read(), request)

@@ -7,6 +7,7 @@ has its basis. The method describes how the figures were computed, for auditors.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
 
 from offpeak.display import (
     NOT_KNOWN,
@@ -212,6 +213,18 @@ def _basis(parts: Iterable[float]) -> str:
 
 def _kg(grams: float | None) -> float | None:
     return None if grams is None else grams / 1000
+
+
+@dataclass(frozen=True)
+class MonthRequest:
+    """The month, the year, or the period of a bill as text, and the files to write."""
+
+    month: str | None
+    html: Path | None
+    csv: Path | None
+    year: str | None = None
+    xlsx: Path | None = None
+    bill: str | None = None
 
 
 @dataclass(frozen=True)

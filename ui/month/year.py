@@ -30,9 +30,9 @@ from services.accounts.data_centre_year import (
     read_year_use,
 )
 from ui.ledger.text import print_table, rows_csv, text_table
+from ui.month.subject import MonthRequest
 from ui.progress import write_files
 from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
-from ui.requests import MonthRequest
 
 COLUMNS = ("part", "of", "name", "symbol", "value", "unit", "origin", "basis", "rule")
 PARTS = {

@@ -7,8 +7,7 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.model.orders import NodeOrder
-from ui.hardware.command import INVENTORY, NODES, TIMEOUT, hardware_settings
-from ui.options import CONFIG
+from ui.options import JSON, NODES, CommandSettings, settings_options
 
 
 class NodeAction(StrEnum):
@@ -32,7 +31,9 @@ ACTIONS_OF_OPTION = {
 }
 
 
+@settings_options("hardware.inventory", "hardware.timeout")
 def nodes(
+    chosen: CommandSettings,
     nodes: NODES = None,
     action: Annotated[
         NodeAction, typer.Argument(help="The action: list takes a node set, all others one node.")
@@ -48,10 +49,7 @@ def nodes(
     reason: Annotated[str | None, typer.Option(help="Reason, recorded in the ledger.")] = None,
     until: Annotated[str | None, typer.Option(help="End of a hold: 8h, 2d, 18:00 or 2026-12-01T08:00.")] = None,
     take_over: Annotated[bool, typer.Option("--take-over", help="Release a node that another admin holds.")] = False,
-    inventory: INVENTORY = None,
-    timeout: TIMEOUT = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every node, or the one shown, as JSON.")] = False,
-    config: CONFIG = None,
+    as_json: JSON = False,
 ) -> None:
     """Show the state and power of each node as its BMC reports them, its desired state, and the reason; or show one
     node, wake it or send it to sleep, subject to all safety rules, hold it or release it.
@@ -63,7 +61,7 @@ def nodes(
             raise BadInput(
                 f"{flag} does not apply to {action}", hint=f"use it with {', '.join(ACTIONS_OF_OPTION[flag])}"
             )
-    settings, name = hardware_settings(config, inventory, timeout), nodes or ""
+    settings, name = chosen.read(), nodes or ""
     # What answers loads pyghmi, which `offpeak --version` must not wait for.
     from ui.nodes import node_answer
     from ui.nodes.nodes_answer import NodeChoice, print_nodes
@@ -83,19 +81,20 @@ def nodes(
             node_answer.release(settings, name, take_over=take_over)
 
 
+@settings_options()
 def cap(
+    chosen: CommandSettings,
     nodes: Annotated[str | None, typer.Argument(metavar="[NODES]", help="Node set. [default: show all caps]")] = None,
     limit: Annotated[str | None, typer.Argument(metavar="[WATTS|off]", help="Cap of each node, such as 350W.")] = None,
     duration: Annotated[str, typer.Option("--for", help="The agent ends the cap after this time.")] = "1h",
     reason: Annotated[str, typer.Option(help="Reason, recorded in the ledger.")] = "by hand",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the caps in force as JSON.")] = False,
-    config: CONFIG = None,
+    as_json: JSON = False,
 ) -> None:
     """Limit the power of running nodes through the agent, bring back their former limits, or show the caps in force.
 
     The inventory says what is capped: the node by its BMC, its processors, or its GPUs.
     """
-    settings = hardware_settings(config, None, None)
+    settings = chosen.read()
     from ui.nodes import node_answer
 
     if nodes is None:

@@ -30,7 +30,6 @@ from ui.progress import say_written
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
 from ui.report.page import HtmlCell, bullets, definitions, figure_section, html_page, section, table
 from ui.report.write import check_report_path
-from ui.requests import PlanRequest
 
 RUNS = Key("runs", "var(--idle)", is_area=True)
 PLANNED = Key("planned", "var(--policy-1)", is_area=True)
@@ -41,6 +40,17 @@ CAP = Key("cap on power", "var(--policy-7)", "8 4")
 PRICE, OUTSIDE = Key("price", "var(--price)"), Key("outside temperature", "var(--policy-4)", "2 3")
 ROW_PX, LEAST_PX, MOST_PX, REST_PX = 18, 180, 900, 460
 NAMED_NODES = 60
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """The options of `offpeak plan`; `is_as_set` is true if no option overrides a setting."""
+
+    day: str | None
+    report: Path | None
+    apply: bool
+    as_json: bool
+    is_as_set: bool
 
 
 @dataclass(frozen=True)

@@ -1,48 +1,39 @@
 """`offpeak plan`: a start time for each pending job, the cost, and the reasons."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.settings.file import settings_path
 from offpeak.text import did_you_mean
-from ui.options import CONFIG, chosen_settings, settings_options
-from ui.requests import PlanRequest
+from ui.options import JSON, CommandSettings, settings_options
 
 DAYS = ("today", "tomorrow")
 
 
-PLAN_SETTINGS = (
+@settings_options(
     *("agent.scheduler", "agent.mode", "scheduling.window", "prices.file", "prices.tariff", "plan.devices"),
     *("plan.facility", "plan.outside_c", "plan.revenue_per_core_h", "plan.revenues", "plan.events"),
     *("plan.openadr",),
 )
-
-
-@settings_options(*PLAN_SETTINGS)
 def plan(
-    *,
+    chosen: CommandSettings,
     day: Annotated[
         str | None,
         typer.Option(help="Starts of today or tomorrow only. [default: all that is planned]", show_default=False),
     ] = None,
-    options: dict[str, object],
     report: Annotated[Path | None, typer.Option(help="Write a report with figures: one HTML file.")] = None,
     apply: Annotated[
         bool, typer.Option("--apply", help="Carry it out once: the order of the queue, and begin times.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
-    config: CONFIG = None,
+    as_json: JSON = False,
 ) -> None:
     """Plan the start of each pending job by price, cooling and power caps; --apply carries the plan out."""
     if day is not None and day not in DAYS:
         raise BadInput(f"--day {day}: is neither today nor tomorrow", hint=did_you_mean(day, DAYS))
-    settings = chosen_settings(settings_path(config, os.environ), options=options)
-    is_as_set = all(value is None for value in options.values())
+    is_as_set = all(value is None for value in chosen.options.values())
     # The planner loads numba, which `offpeak --version` must not wait for.
-    from ui.plan.answer import answer
+    from ui.plan.answer import PlanRequest, answer
 
-    answer(settings, PlanRequest(day, report, apply, as_json, is_as_set))
+    answer(chosen.read(), PlanRequest(day, report, apply, as_json, is_as_set))

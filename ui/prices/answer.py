@@ -27,7 +27,6 @@ from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
 from predictors.feeds.port import INCOMPLETE, KnownSeries, Window
 from predictors.site_sources import build_price_feed, check_libraries
-from ui.requests import PricesRequest
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"
@@ -134,12 +133,12 @@ def prices_json(prices: KnownPrices) -> str:
 SHOWN_DAYS = 2
 
 
-def answer(settings: Settings, request: PricesRequest) -> None:
+def answer(settings: Settings, from_text: str | None, to_text: str | None, *, as_json: bool) -> None:
     """Print the known prices; raise BadPrices if there is none in that time."""
     check_libraries(settings.feeds)
     feed = build_price_feed(settings.feeds, settings.prices)
     zone = site_zone(settings.feeds.zone)
-    window = window_of(request, int(time.time()), zone)
+    window = window_of(from_text, to_text, int(time.time()), zone)
     known = feed.known(window, int(time.time()))
     if known.series is None:
         reasons = "; ".join(str(problem) for problem in known.problems)
@@ -149,16 +148,16 @@ def answer(settings: Settings, request: PricesRequest) -> None:
     tariff = site_tariff(settings.prices.tariff, feed.clock)
     paid = charge_market(tariff, known.series) if tariff.follows_market else known.series
     prices = KnownPrices(settings.feeds.zone, window, zone, known, paid, tariff)
-    if request.as_json:
+    if as_json:
         typer.echo(prices_json(prices))
     else:
         print_prices(prices)
 
 
-def window_of(request: PricesRequest, now_s: int, zone: tzinfo) -> Window:
+def window_of(from_text: str | None, to_text: str | None, now_s: int, zone: tzinfo) -> Window:
     """Return the requested time window; raise BadInput if it is invalid."""
-    from_s = instant_of(request.from_text, zone) if request.from_text else _midnight_s(now_s, zone)
-    until_s = instant_of(request.to_text, zone) if request.to_text else _midnight_s(from_s, zone, SHOWN_DAYS)
+    from_s = instant_of(from_text, zone) if from_text else _midnight_s(now_s, zone)
+    until_s = instant_of(to_text, zone) if to_text else _midnight_s(from_s, zone, SHOWN_DAYS)
     if until_s <= from_s:
         raise BadInput("--to is not after --from", hint="--to 2026-01-03 is the end of 2 January")
     return Window(from_s, until_s)

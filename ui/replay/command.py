@@ -1,6 +1,5 @@
 """`offpeak simulate`, `study` and `generate`: replay a log or a published experiment, generate synthetic logs."""
 
-import os
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -9,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from offpeak.errors import BadInput
-from offpeak.settings.file import settings_path
 from offpeak.text import did_you_mean
-from ui.options import CONFIG, FEWEST_REPLAYS, ON, chosen_settings, settings_options
-from ui.requests import SimulateRequest
+from ui.options import FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSettings, settings_options
 
 if TYPE_CHECKING:
     from offpeak.model.jobs import Jobs
@@ -22,55 +19,23 @@ if TYPE_CHECKING:
 KINDS = ("class", "user", "partition", "day")
 
 
-SIMULATE_SETTINGS = (
-    "prices.file",
-    "prices.layout",
-    "prices.tariff",
-    "prices.peak_rule",
-    "prices.decide_by",
-    "prices.fill_gaps",
-    "carbon.source",
-    "plan.devices",
-    "plan.peak_target",
-    "plan.peak_wait",
-    "plan.facility",
-    "plan.outside_c",
-    "scheduling.policies",
-    "scheduling.window",
-    "scheduling.period",
-    "scheduling.max_postponement",
-    "scheduling.estimates",
-    "scheduling.kill_at_estimate",
-    "scheduling.passes",
-    "capacity.policies",
-    "capacity.sla",
-    "power.node_class",
-    "capacity.depths",
-    "capacity.keep_hot",
-    "capacity.wake_ahead",
-    "capacity.min_awake",
-    "capacity.min_asleep",
-    "capacity.cycles_per_day",
-    "capacity.order",
-    "capacity.sleeps_per_min",
-    "capacity.wakes_per_min",
-    "capacity.sleep_ramp",
-    "capacity.wake_ramp",
-    "capacity.cycle_cost",
-    "machine.nodes",
-    "machine.processors_per_node",
-    "machine.cluster",
-    "power.job",
-    "power.idle",
-    "power.seed",
-    "log.time_zone",
-    "log.anonymise",
+@settings_options(
+    *("prices.file", "prices.layout", "prices.tariff", "prices.peak_rule", "prices.decide_by", "prices.fill_gaps"),
+    *("carbon.source",),
+    *("plan.devices", "plan.peak_target", "plan.peak_wait", "plan.facility", "plan.outside_c"),
+    *("scheduling.policies", "scheduling.window", "scheduling.period", "scheduling.max_postponement"),
+    *("scheduling.estimates", "scheduling.kill_at_estimate", "scheduling.passes"),
+    *("capacity.policies", "capacity.sla"),
+    *("power.node_class",),
+    *("capacity.depths", "capacity.keep_hot", "capacity.wake_ahead", "capacity.min_awake", "capacity.min_asleep"),
+    *("capacity.cycles_per_day", "capacity.order", "capacity.sleeps_per_min", "capacity.wakes_per_min"),
+    *("capacity.sleep_ramp", "capacity.wake_ramp", "capacity.cycle_cost"),
+    *("machine.nodes", "machine.processors_per_node", "machine.cluster"),
+    *("power.job", "power.idle", "power.seed"),
+    *("log.time_zone", "log.anonymise"),
 )
-
-
-@settings_options(*SIMULATE_SETTINGS)
 def simulate(
-    *,
+    chosen: CommandSettings,
     trace: Annotated[
         str,
         typer.Argument(
@@ -78,7 +43,6 @@ def simulate(
             " - reads stdin."
         ),
     ],
-    options: dict[str, object],
     replays: Annotated[
         int | None,
         typer.Option(
@@ -88,7 +52,7 @@ def simulate(
     start: Annotated[
         str | None, typer.Option(help="Date of the prices to which the log's start is mapped: 2023-01-09.")
     ] = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")] = False,
+    lenient: LENIENT = False,
     by: Annotated[
         str | None, typer.Option(help="Break each policy's cost down: class, user, partition, day, or several.")
     ] = None,
@@ -96,15 +60,12 @@ def simulate(
         Path | None, typer.Option(help="Write job_id,start_s,end_s in trace seconds, one file per policy.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report with figures: one HTML file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
+    as_json: JSON = False,
     on: ON = None,
-    config: CONFIG = None,
 ) -> None:
     """Replay a job log under several policies and compare their costs."""
-    settings_file = settings_path(config, os.environ)
-    settings = chosen_settings(settings_file, options=options)
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
-    from ui.replay.simulate_answer import answer
+    from ui.replay.simulate_answer import SimulateRequest, answer
 
     request = SimulateRequest(
         start=start,
@@ -114,10 +75,10 @@ def simulate(
         schedule=schedule,
         report=report,
         as_json=as_json,
-        settings_file=settings_file,
+        settings_file=chosen.file,
         on=on,
     )
-    answer(trace, settings, request)
+    answer(trace, chosen.read(), request)
 
 
 def _kinds(by: str | None) -> tuple[str, ...]:

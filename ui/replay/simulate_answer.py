@@ -7,7 +7,7 @@ import gzip
 import re
 import shlex
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -34,7 +34,21 @@ from ui.progress import repeat_progress, replay_progress, say_written
 from ui.replay.comparison import comparison_json, print_comparison
 from ui.report.tables import ReportOrigin
 from ui.report.write import check_report_path, write_report
-from ui.requests import SimulateRequest
+
+
+@dataclass(frozen=True)
+class SimulateRequest:
+    """What is asked for besides the settings."""
+
+    start: str | None
+    lenient: bool
+    replays: int | None
+    kinds: tuple[str, ...]
+    schedule: Path | None
+    report: Path | None
+    as_json: bool
+    settings_file: Path | None
+    on: str | None = None
 
 
 def answer(source: str, settings: Settings, request: SimulateRequest) -> None:

@@ -12,8 +12,7 @@ from predictors.port import Prediction
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.states import FEATURES
 from studies.scores.log_scores import WAIT
-from ui.forecast.job_answer import JobForecast, PredictorAnswer, _table, forecast_json
-from ui.requests import ForecastJob
+from ui.forecast.job_answer import ForecastJob, JobForecast, PredictorAnswer, _table, forecast_json
 
 HOUR_S = 3600
 seconds = st.floats(0, 10**6)
