@@ -26,7 +26,8 @@ from services.agent.status import (
     fetch_status,
     status_json,
 )
-from ui.ledger.text import print_table, rows_json, text_table, with_times
+from ui.ledger.text import rows_json, with_times
+from ui.terminal import print_table, text_table
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 SCHEDULER_PATIENCE_S = 180.0

@@ -19,7 +19,8 @@ from offpeak.text import counted, printable
 from predictors.feeds.markets import site_zone
 from services.accounts.job_bills import MOST_JOBS, BillQuery, JobBill, read_job_bills
 from services.agent.status import AgentSilent, fetch_bills
-from ui.ledger.text import print_nothing, print_table, rows_json, text_table, with_times
+from ui.ledger.text import print_nothing, rows_json, with_times
+from ui.terminal import print_table, text_table
 
 COLUMNS = (
     *("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost"),

@@ -27,7 +27,8 @@ from offpeak.model.time_range import parse_range
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import counted, printable
 from services.accounts.trials import find_blocks, trial_results
-from ui.ledger.text import print_nothing, print_table, rows_json, with_times
+from ui.ledger.text import print_nothing, rows_json, with_times
+from ui.terminal import print_table
 
 MAX_DECISIONS = 20
 

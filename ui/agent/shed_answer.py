@@ -8,8 +8,6 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from offpeak.display import duration_text, percent_text, power_text
 from offpeak.door.effect import Mode
@@ -21,6 +19,7 @@ from offpeak.settings.table import Settings
 from services.agent.grid_event import Delivery, deliveries
 from services.agent.requests import SHED
 from services.agent.status import AgentSilent, exchange
+from ui.terminal import print_table, text_table
 
 PATIENCE_S = 30.0
 SHOWN_EVENTS = 5
@@ -77,10 +76,8 @@ def print_events(settings: Settings, *, as_json: bool) -> None:
     if not found:
         typer.echo("no grid event is recorded")
         return
-    zone, table = machine_zone(), Table(*COLUMNS, box=None, pad_edge=False, header_style="bold")
-    for each in found:
-        table.add_row(*_row(each, zone))
-    Console(highlight=False, width=200).print(table)
+    zone = machine_zone()
+    print_table(text_table(COLUMNS, (_row(each, zone) for each in found), texts=range(len(COLUMNS))))
     for each in found:
         for rung in each.rungs:
             typer.echo(f"{_clock(each.cap.from_s, zone)}: {rung}")

@@ -17,7 +17,6 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from offpeak.display import NOT_WRAPPED
 from offpeak.errors import BadInput
 from offpeak.executor import HERE, executor_on
 from offpeak.files import check_writable, replacing
@@ -49,10 +48,10 @@ from ui.estimate.text import (
     verdict,
 )
 from ui.options import ESTIMATE_DAYS
-from ui.progress import repeat_progress, say_written, task_progress
 from ui.replay.comparison import basis_json, machine_text, one_user_remark, prices_text, remarks, unlike_remark
 from ui.replay.likeness import difference_lines, likeness_json
-from ui.report.page import HtmlCell, bullets, definitions, paragraph, section, still_page, table
+from ui.report.page import bullets, definitions, paragraph, section, still_page, table
+from ui.terminal import plain_console, repeat_progress, say_written, task_progress
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     if _reads_site_cluster(request, settings, policies):
         accounting = with_site_cluster(accounting, settings)
     settings = with_nodes(settings, accounting)
-    console = _console()
+    console = plain_console()
     is_watched = console.is_terminal and not request.as_json and request.replays is None
     with executor_on(request.on, HERE) as executor:
         with repeat_progress(request.replays or MOST_REPLAYS) as progress:
@@ -151,14 +150,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
 
 def print_answer(answer: LeversAnswer) -> None:
     """Print the answer as text, not wrapped unless on a terminal."""
-    _console().print(answer_view(answer))
-
-
-def _console() -> Console:
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
-    return console
+    plain_console().print(answer_view(answer))
 
 
 def _measured(
@@ -229,10 +221,7 @@ def estimate_page(answer: LeversAnswer) -> str:
     """Return the page as HTML."""
     estimate = answer.estimate
     basis = estimate.prepared.basis
-    rows = [
-        [HtmlCell(f"{saving.capability}: {saving.policy}"), *map(HtmlCell, lever_cells(saving, estimate.used))]
-        for saving in answer.savings
-    ]
+    rows = [(f"{saving.capability}: {saving.policy}", *lever_cells(saving, estimate.used)) for saving in answer.savings]
     facts = (("log", headline(estimate)), ("prices", prices_text(basis)), ("machine", machine_text(basis)))
     head = "\n".join(
         [

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, percent_text, unit_of
@@ -29,6 +28,7 @@ from sim_backend.estimate import (
 from ui.replay.comparison import basis_lines, one_user_remark, remarks, unlike_remark
 from ui.replay.likeness import NOT_CLAIMED, UNKNOWN, difference_lines, order_text, partition_table, replayed_waits
 from ui.replay.tables import NOISE, quoted_text
+from ui.terminal import text_table
 
 NO_SLEEP = "always-on"
 
@@ -149,13 +149,9 @@ def savings_table(answer: LeversAnswer) -> list[RenderableType]:
     savings = [saving for saving in answer.savings if not saving.is_noise]
     if not savings:
         return []
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("in the replay" if _is_far(answer.estimate) else "would have saved")
-    for header in lever_headers(answer.estimate.used):
-        table.add_column(header, justify="right")
-    for saving in savings:
-        table.add_row(f"{saving.capability}: {saving.policy}", *lever_cells(saving, answer.estimate.used))
-    return [table]
+    used, first = answer.estimate.used, "in the replay" if _is_far(answer.estimate) else "would have saved"
+    rows = ((f"{saving.capability}: {saving.policy}", *lever_cells(saving, used)) for saving in savings)
+    return [text_table((first, *lever_headers(used)), rows)]
 
 
 def lever_headers(used: LoggedUse) -> tuple[str, ...]:

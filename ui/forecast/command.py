@@ -116,8 +116,8 @@ def score(
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.executor import local_processes
     from studies.scores.scoring import ScoredFiles, scores
-    from ui.progress import task_progress
     from ui.replay.tables import print_report
+    from ui.terminal import task_progress
 
     with task_progress("scoring (the first run compiles the kernels)") as progress:
         report = scores(ScoredFiles(tuple(paths or ()), start), local_processes(processes), progress)

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import NOT_WRAPPED, clock_text, watts_text
+from offpeak.display import clock_text, watts_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
@@ -43,8 +42,7 @@ from studies.scores.log_scores import (
     without_trees,
 )
 from ui.estimate.accounting_source import accounting_of
-from ui.ledger.text import text_table
-from ui.progress import say_written, task_progress
+from ui.terminal import plain_console, say_written, task_progress, text_table
 
 NOT_EVALUATED = ModelOrigin(0, 0, 0, float("nan"))
 
@@ -103,9 +101,7 @@ def print_job_forecast(forecast: JobForecast, *, as_json: bool) -> None:
     if as_json:
         typer.echo(forecast_json(forecast))
         return
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
+    console = plain_console()
     job, log = forecast.job, forecast.log
     who = f" of {job.user}" if job.user else ""
     console.print(f"{forecast.quantity} of a job{who} on {job.size:,} for {job.estimate}; learned from {log.name}")

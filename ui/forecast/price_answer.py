@@ -6,10 +6,9 @@ from datetime import UTC, datetime, tzinfo
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import NOT_WRAPPED, figure
+from offpeak.display import figure
 from offpeak.errors import BadPrices
 from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import date_text, zone_text
@@ -19,8 +18,8 @@ from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
-from ui.ledger.text import text_table
 from ui.prices.answer import instant_of, sparkline
+from ui.terminal import plain_console, text_table
 
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
 
@@ -51,9 +50,7 @@ def print_forecast(
 
     `tariff` holds where no price is known; where it `is_alone`, everything is known and nothing forecast.
     """
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
+    console = plain_console()
     clock = zone_text(zone) or "this machine"
     bases = set(forecast.prediction.basis)
     range_ = "known and not forecast, by the tariff" if is_alone else "four of five within the range"

@@ -9,10 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from offpeak.display import NOT_WRAPPED
 from offpeak.errors import BadInventory, OffpeakError
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
@@ -28,6 +25,7 @@ from power.drivers.transport import Transport
 from power.meters.registry import pdus_feeding
 from predictors.feeds.registry import carbon_feed, input_feeds, price_feed, temperature_feed
 from services.agent.status import fetch_status
+from ui.terminal import plain_console, text_table
 
 PART_ORDER = ("scheduler", "lease", "qos", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
@@ -115,17 +113,12 @@ def check_own_policy(settings: AgentSettings) -> Iterator[Finding]:
 
 def print_check(found: Sequence[Finding]) -> None:
     """Print one row for equal findings, with the hint below it, and the counts of verdicts."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in ("", "what", "which", "says"):
-        table.add_column(header)
+    console, rows = plain_console(), list[tuple[str, ...]]()
     for finding in group_findings(found):
-        table.add_row(finding.verdict, finding.part, subjects_text(finding), finding.message)
+        rows.append((finding.verdict, finding.part, subjects_text(finding), finding.message))
         if finding.hint:
-            table.add_row("", "", "", f"-> {finding.hint}")
-    console.print(table)
+            rows.append(("", "", "", f"-> {finding.hint}"))
+    console.print(text_table(("", "what", "which", "says"), rows, texts=range(4)))
     console.print()
     console.print(check_summary(found))
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import NOT_WRAPPED, energy_text, percent_text, power_text
+from offpeak.display import energy_text, percent_text, power_text
 from offpeak.errors import BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
@@ -22,6 +21,7 @@ from power.drivers.transport import Transport
 from power.meters.kernel import HeadNodeLoad, read_head_node_load
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 from power.meters.registry import site_meters
+from ui.terminal import plain_console, text_table
 
 
 def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:
@@ -40,14 +40,10 @@ OUTLETS, BY_BMC = "at its outlets", "by its BMC"
 COLUMN_OF_WAY = {"snmp": OUTLETS, "dcmi": BY_BMC, "redfish": BY_BMC, "rapl": "its processors", "slurm": "by Slurm"}
 """The column of each way of reading nodes. Single sensors of a node are left out, because they do not add up."""
 
-RIGHT_ALIGNED = ("draws", "counter", "age", *COLUMN_OF_WAY.values())
-
 
 def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_unix_s: float) -> None:
     """Print the power of each PDU and node with its age, and the problems, equal ones in one line."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
+    console = plain_console()
     readings = [reading for result in taken for reading in result.readings]
     for table in (pdu_table(readings, now_unix_s), node_table(readings, now_unix_s)):
         if table.row_count:
@@ -59,36 +55,28 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
 
 def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
     """Return a table of the parts of PDUs that are not the outlet of a node."""
-    table = _table("PDU", "part", "draws", "counter", "age", "")
+    rows = []
     for reading in readings:
         if reading.way == "snmp" and reading.node is None and not reading.part.startswith("outlet"):
             counter = "" if reading.energy_j is None else energy_text(reading.energy_j / J_PER_KWH)
-            table.add_row(
-                reading.meter,
-                reading.part,
-                power_text(reading.power_w),
-                counter,
-                _age(reading, now_unix_s),
-                reading.why,
-            )
-    return table
+            drawn, age = power_text(reading.power_w), _age(reading, now_unix_s)
+            rows.append((reading.meter, reading.part, drawn, counter, age, reading.why))
+    return text_table(("PDU", "part", "draws", "counter", "age", ""), rows, texts=(0, 1, 5))
 
 
 def node_table(readings: Sequence[Reading], now_unix_s: float) -> Table:
     """Return a table with a row for each node and a column for each kind of meter."""
-    by_node = node_readings(readings)
+    by_node, rows = node_readings(readings), []
     columns = list(dict.fromkeys(COLUMN_OF_WAY[way] for ways in by_node.values() for way in ways))
-    table = _table("node", *columns, "age", "")
     for node, ways in by_node.items():
         drawn = dict.fromkeys(columns, "")
         for way, parts in ways.items():
             drawn[COLUMN_OF_WAY[way]] = power_text(total_w(parts))
         every = [part for parts in ways.values() for part in parts]
         notes = dict.fromkeys(reading.why for reading in every if reading.why)
-        table.add_row(
-            node, *drawn.values(), max((_age(reading, now_unix_s) for reading in every), key=len), "; ".join(notes)
-        )
-    return table
+        age = max((_age(reading, now_unix_s) for reading in every), key=len)
+        rows.append((node, *drawn.values(), age, "; ".join(notes)))
+    return text_table(("node", *columns, "age", ""), rows, texts=(0, len(columns) + 2))
 
 
 def node_readings(readings: Iterable[Reading]) -> Mapping[str, Mapping[str, Sequence[Reading]]]:
@@ -141,13 +129,6 @@ def problem_lines(taken: Iterable[MeterResult]) -> list[str]:
 
 def _age(reading: Reading, now_unix_s: float) -> str:
     return f"{max(0.0, now_unix_s - reading.at_unix_s):.0f} s"
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in headers:
-        table.add_column(header, justify="right" if header in RIGHT_ALIGNED else "left")
-    return table
 
 
 COUNTER_WAYS = ("rapl", "ssh")

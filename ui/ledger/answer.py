@@ -31,7 +31,6 @@ from ui.ledger.text import (
     account_lines,
     assumed_prices,
     print_nothing,
-    print_table,
     records_table,
     rows_csv,
     rows_json,
@@ -39,6 +38,7 @@ from ui.ledger.text import (
     used_table,
     with_times,
 )
+from ui.terminal import print_table
 
 Times = tuple[str | None, str | None]
 """Start and end of a time as text."""

@@ -24,9 +24,8 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted
 from predictors.feeds.markets import site_zone
 from services.accounts.evidence import IN_ALL, Examination, Figures, changes_in, examine_bundle, make_bundle
-from ui.ledger.text import print_table, text_table
 from ui.month.subject import month_of
-from ui.progress import say_written
+from ui.terminal import print_table, say_written, text_table
 
 SHOWN = 12
 """Changes and different figures that are listed, so that the answer fits a screen."""

@@ -8,15 +8,12 @@ import csv
 import io
 import json
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from offpeak.display import amount_text, iso_text, money_text, percent_text, power_text, range_text, second_text
 from offpeak.ledger.backlog import QUARTER_S
@@ -24,8 +21,8 @@ from offpeak.ledger.energy_use import EnergyUse
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import site_tariff
-from offpeak.text import printable
 from services.accounts.account_of_savings import DEMAND, SavingsAccount, saving_text, shadow_text
+from ui.terminal import text_table
 
 LedgerRow = dict[str, object]
 
@@ -74,45 +71,7 @@ def _csv_cell(value: object) -> object:
     return json.dumps(value) if isinstance(value, list | dict) else value
 
 
-MANY = 200
-"""Rows of a table that a terminal shows without wrapping its cells: laying them out would take seconds."""
-
 Record = Mapping[str, Any]
-
-
-def text_table(headers: Iterable[str], rows: Iterable[Iterable[str]], *, texts: Collection[int] = (0,)) -> Table:
-    """Return a table of printable texts; the columns of these numbers are texts, all others figures."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, header in enumerate(headers):
-        table.add_column(header, justify="left" if number in texts else "right")
-    for row in rows:
-        table.add_row(*map(printable, row))
-    return table
-
-
-def print_table(table: Table) -> None:
-    """Print a table of texts; with lines of any length if it is long or goes into a pipe."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    header, *lines = table_lines(table)
-    if console.is_terminal and len(lines) <= MANY:
-        console.print(table)
-        return
-    console.print(Text(header, style=str(table.header_style) if console.is_terminal else ""), soft_wrap=True)
-    console.file.write("".join(f"{line}\n" for line in lines))
-
-
-def table_lines(table: Table) -> list[str]:
-    """Return the table as lines, the header first: columns as wide as their widest cell, two spaces apart."""
-    columns = []
-    for column in table.columns:
-        cells = [str(column.header), *map(str, column.cells)]
-        lengths = [len(cell) if cell.isascii() else cell_len(cell) for cell in cells]
-        width, right = max(lengths), column.justify == "right"
-        fill = [" " * (width - length) for length in lengths]
-        columns.append(
-            [f"{space}{cell}" if right else f"{cell}{space}" for space, cell in zip(fill, cells, strict=True)]
-        )
-    return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
 
 
 def print_nothing(span: TimeRange, zone: tzinfo, latest_unix_s: float | None = None) -> None:

@@ -9,7 +9,7 @@ from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
 from services.accounts.month_account import make_month_account
-from ui.ledger.text import print_nothing, print_table, rows_csv, text_table
+from ui.ledger.text import print_nothing, rows_csv
 from ui.month.page import month_page
 from ui.month.subject import (
     GPU_COLUMNS,
@@ -26,7 +26,7 @@ from ui.month.subject import (
     saved_cells,
     used_cells,
 )
-from ui.progress import write_files
+from ui.terminal import print_table, text_table, write_files
 
 USED = ("account", "jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg")
 SAVED = ("saved by", "energy kWh", "money", "19 of 20 cases", "CO2 kg", "basis")

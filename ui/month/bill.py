@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from html import escape
 
 import typer
 
@@ -16,10 +15,10 @@ from offpeak.settings.table import Settings
 from offpeak.text import printable
 from predictors.feeds.markets import site_zone
 from services.accounts.power_bill import make_metered_bill
-from ui.ledger.text import print_table, rows_csv, text_table
+from ui.ledger.text import rows_csv
 from ui.month.subject import MonthRequest, period_of
-from ui.progress import write_files
-from ui.report.page import HtmlCell, bullets, definitions, paragraph, section, still_page, table
+from ui.report.page import bullets, page_head, section, still_page, table
+from ui.terminal import print_table, text_table, write_files
 
 COLUMNS = ("position", "quantity", "", "cost", "highest quarter-hour")
 SCOPE = "This is the bill of the nodes with meters: cooling, network and other loads of the site are not in it."
@@ -66,8 +65,6 @@ def bill_cells(bill: Bill, tariff: Tariff) -> list[tuple[str, ...]]:
 def bill_page(headline: str, cells: Sequence[Sequence[str]], notes: Sequence[str]) -> str:
     """Return the page."""
     title, _, period = headline.partition(": ")
-    answer = paragraph(f"The metered nodes cost {cells[-1][3]}.", css_class="answer")
-    header = f"<header>\n<h1>{escape(title)}</h1>\n{answer}\n{definitions((('period', period),))}\n</header>"
-    rows = [[HtmlCell(each) for each in row] for row in cells]
-    positions = section("Positions", table("Quantity and cost of each position", COLUMNS, rows))
-    return still_page(title, header, [positions, section("What to know", bullets(notes))])
+    head = page_head(title, f"The metered nodes cost {cells[-1][3]}.", [("period", period)])
+    positions = section("Positions", table("Quantity and cost of each position", COLUMNS, cells))
+    return still_page(title, head, [positions, section("What to know", bullets(notes))])

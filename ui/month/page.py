@@ -23,7 +23,7 @@ from ui.month.subject import (
     used_cells,
 )
 from ui.replay.tables import NOISE
-from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
+from ui.report.page import HtmlCell, page_head, paragraph, section, still_page, table
 
 WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
 TICKS = 4
@@ -109,16 +109,12 @@ def month_page(subject: MonthSubject) -> str:
 
 
 def _head(subject: MonthSubject) -> str:
-    facts = (("period", headline(subject).partition(": ")[2]),)
-    title = escape(f"{subject.month.name}{', so far' if subject.month.goes_on else ''}")
-    return (
-        f"<header>\n<h1>{title}</h1>\n{paragraph(answer_text(subject), css_class='answer')}\n"
-        f"{definitions(facts)}\n</header>"
-    )
+    title = f"{subject.month.name}{', so far' if subject.month.goes_on else ''}"
+    return page_head(title, answer_text(subject), [("period", headline(subject).partition(": ")[2])])
 
 
 def _used(subject: MonthSubject) -> str:
-    rows = [[HtmlCell(text) for text in texts] for texts in used_cells(subject)]
+    rows = used_cells(subject)
     if not rows:
         return section("Who used what", paragraph("The ledger has no job and no reading of that time."))
     caption = "Energy, money and CO2 of the jobs that ended, by account; and what meters say of the nodes"
@@ -126,7 +122,7 @@ def _used(subject: MonthSubject) -> str:
 
 
 def _gpus(subject: MonthSubject) -> list[str]:
-    rows = [[HtmlCell(text) for text in texts] for texts in gpu_cells(subject)]
+    rows = gpu_cells(subject)
     caption = "GPU-hours of the jobs that ended, those that were idle, and their energy and cost, by account and user"
     return [section("Who left GPUs idle", table(caption, GPU_COLUMNS, rows))] if rows else []
 
@@ -134,9 +130,7 @@ def _gpus(subject: MonthSubject) -> list[str]:
 def _saved(subject: MonthSubject) -> str:
     rows = [
         (
-            *map(HtmlCell, (name, energy)),
-            HtmlCell(money, interval, NOISE if CHANCE in basis else ""),
-            HtmlCell(co2),
+            *(name, energy, HtmlCell(money, interval, NOISE if CHANCE in basis else ""), co2),
             HtmlCell("", mark=basis.partition(":")[0]),
         )
         for name, energy, money, interval, co2, basis in saved_cells(subject)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
-from html import escape
 from importlib.util import find_spec
 from io import BytesIO
 from itertools import pairwise
@@ -29,10 +28,10 @@ from services.accounts.data_centre_year import (
     make_sheet,
     read_year_use,
 )
-from ui.ledger.text import print_table, rows_csv, text_table
+from ui.ledger.text import rows_csv
 from ui.month.subject import MonthRequest
-from ui.progress import write_files
-from ui.report.page import HtmlCell, definitions, paragraph, section, still_page, table
+from ui.report.page import HtmlCell, page_head, section, still_page, table
+from ui.terminal import print_table, text_table, write_files
 
 COLUMNS = ("part", "of", "name", "symbol", "value", "unit", "origin", "basis", "rule")
 PARTS = {
@@ -120,20 +119,18 @@ def year_page(headline: str, values: Sequence[SheetValue], notes: Sequence[str])
     of_all = _of_part(values, DATA_CENTRE)
     known = f"{sum(value.value is not None for value in of_all)} of {counted(len(of_all), 'value')}"
     answer = " ".join(notes) or "Meters and carbon intensity cover the whole time."
-    facts = definitions((("period", period), ("known", known)))
-    header = f"<header>\n<h1>{escape(title)}</h1>\n{paragraph(answer, css_class='answer')}\n{facts}\n</header>"
-    rows = [
-        [HtmlCell(value.name), HtmlCell(value.symbol), HtmlCell(value.basis, value.rule), _html(value)]
-        for value in of_all
+    head = page_head(title, answer, [("period", period), ("known", known)])
+    rows: list[list[HtmlCell | str]] = [
+        [value.name, value.symbol, HtmlCell(value.basis, value.rule), _html(value)] for value in of_all
     ]
     headers = ("indicator", "symbol", "basis", "value")
     sections = [section(PARTS[DATA_CENTRE][0], table(PARTS[DATA_CENTRE][1], headers, rows, texts=3))]
     for part in (CUSTOMER, MONTH):
         columns, named = _by_name(values, part)
-        rows = [[HtmlCell(name), *map(_html, row)] for name, row in named.items()]
+        rows = [[name, *map(_html, row)] for name, row in named.items()]
         if rows:
             sections.append(section(PARTS[part][0], table(PARTS[part][1], [part, *columns], rows)))
-    return still_page(title, header, sections)
+    return still_page(title, head, sections)
 
 
 def _html(value: SheetValue | None) -> HtmlCell:

@@ -14,8 +14,6 @@ from functools import partial
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from offpeak.display import power_text
 from offpeak.door.effect import ADMIN, Hold
@@ -41,6 +39,7 @@ from services.agent.requests import CAP, END_HOLD, HOLD, format_hold, format_ord
 from services.agent.status import AgentSilent, exchange, fetch_clock, send_node_request
 from ui.node_ledger import open_ledger_to_write
 from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
+from ui.terminal import print_table, text_table
 
 
 def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> list[str]:
@@ -186,13 +185,12 @@ def print_caps(settings: Settings, *, as_json: bool) -> None:
     if not caps:
         typer.echo("no node is capped")
         return
-    table = Table(*SHOWN, box=None, pad_edge=False, header_style="bold")
+    rows = []
     for each in caps:
         read = [power_text(each[key]) if each[key] is not None else "-" for key in ("limit_w", "draw_w")]
         end = until_text(each["until_unix_s"]).removeprefix("until ") if each["until_unix_s"] else "now"
-        row = (each["node"], each["device"], power_text(each["cap_w"]), *read, end, each["by"], each["reason"])
-        table.add_row(*row)
-    Console(highlight=False, width=200).print(table)
+        rows.append((each["node"], each["device"], power_text(each["cap_w"]), *read, end, each["by"], each["reason"]))
+    print_table(text_table(SHOWN, rows, texts=range(len(SHOWN))))
 
 
 def _exchange_caps(settings: Settings, nodes: str, fields: dict[str, Any]) -> dict[str, Any]:

@@ -7,15 +7,14 @@ the scheduler itself. Nodes of several types get a table of types first.
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import NOT_WRAPPED, clock_text, power_text
+from offpeak.display import clock_text, power_text
 from offpeak.door.effect import Hold
 from offpeak.errors import BadInput, BadInventory, OffpeakError
 from offpeak.ledger.rows import NodeStateRecord
@@ -34,6 +33,7 @@ from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter
 from services.agent.status import fetch_clock, fetch_snapshot
 from ui.node_ledger import read_latest_states
+from ui.terminal import plain_console, text_table
 
 COLUMNS = ("nodes", "type", "partitions", "state", "wanted", "draws", "since", "by", "why")
 FROM_SCHEDULER = COLUMNS[1:3]
@@ -80,9 +80,7 @@ class NodeGroup:
 
 def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> None:
     """Print the table of types if there are several, the table of nodes, and the number of nodes by state."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
+    console = plain_console()
     by_type = _rows_by_type(rows)
     if len(by_type) > 1:
         console.print(_types_table(by_type))
@@ -104,31 +102,23 @@ def _rows_by_type(rows: Iterable[NodeRow]) -> dict[str, list[NodeRow]]:
 def _types_table(by_type: Mapping[str, Sequence[NodeRow]]) -> Table:
     counts = {kind: Counter(row.state for row in members) for kind, members in by_type.items()}
     states = [str(state) for state in NodeState if any(count[state] for count in counts.values())]
-    table = _table(("type", "partitions", "nodes", *states), right={"nodes", *states})
+    rows = []
     for kind, members in by_type.items():
         partitions = fold_names(name for row in members for name in row.partitions.split(",") if name)
         by_state = (f"{counts[kind][state]:,}" if counts[kind][state] else "" for state in states)
-        table.add_row(kind or "unknown", partitions, f"{len(members):,}", *by_state)
-    return table
+        rows.append((kind or "unknown", partitions, f"{len(members):,}", *by_state))
+    return text_table(("type", "partitions", "nodes", *states), rows, texts=(0, 1))
 
 
 def _nodes_table(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> Table:
     left_out = set() if any(row.node_type or row.partitions for row in rows) else set(FROM_SCHEDULER)
-    table = _table([header for header in COLUMNS if header not in left_out], right=NUMBERS)
+    headers, lines = [header for header in COLUMNS if header not in left_out], []
     for group in [NodeGroup((row.node,), (row,)) for row in rows] if each else group_nodes(rows):
         first = group.rows[0]
         place = () if left_out else (first.node_type, fold_names(filter(None, first.partitions.split(","))))
         drawn, since = power_text(group.watts), since_text(group.rows, now_unix_s)
-        observed = (first.state, first.desired, drawn, since, first.by, first.why)
-        table.add_row(fold(group.nodes), *place, *observed)
-    return table
-
-
-def _table(headers: Iterable[str], *, right: Collection[str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in headers:
-        table.add_column(header, justify="right" if header in right else "left")
-    return table
+        lines.append((fold(group.nodes), *place, first.state, first.desired, drawn, since, first.by, first.why))
+    return text_table(headers, lines, texts=[at for at, header in enumerate(headers) if header not in NUMBERS])
 
 
 def group_nodes(rows: Iterable[NodeRow]) -> tuple[NodeGroup, ...]:

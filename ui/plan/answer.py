@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import typer
 
-from offpeak.display import power_text, watts_text
+from offpeak.display import watts_text
 from offpeak.errors import BadInput, BadSetting
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
@@ -25,11 +25,11 @@ from predictors.demand_response import OrderedEvents, read_file_events, read_ser
 from services.agent.plan_once import AppliedPlan, apply_once, plan_once
 from services.agent.status import AgentSilent, fetch_plan
 from ui.agent.answer import LocalClock
-from ui.plan.text import HEADERS, jobs_of, plan_json, print_plan, sums
-from ui.progress import say_written
+from ui.plan.text import HEADERS, job_cells, jobs_of, plan_json, print_plan, sums
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
-from ui.report.page import HtmlCell, bullets, definitions, figure_section, html_page, section, table
+from ui.report.page import bullets, definitions, figure_section, html_page, section, table
 from ui.report.write import check_report_path
+from ui.terminal import say_written
 
 RUNS = Key("runs", "var(--idle)", is_area=True)
 PLANNED = Key("planned", "var(--policy-1)", is_area=True)
@@ -200,16 +200,8 @@ def _head(plan: DayPlan, clock: LocalClock) -> str:
 
 
 def _jobs(plan: DayPlan, clock: LocalClock) -> str:
-    rows = [_job_row(job, clock) for job in jobs_of(plan, clock.zone, None)]
+    rows = [job_cells(job, clock) for job in jobs_of(plan, clock.zone, None)]
     return section("Each job", table("starts as planned now", HEADERS, rows, texts=TEXTS))
-
-
-def _job_row(job: PlannedJob, clock: LocalClock) -> list[HtmlCell]:
-    ends_s = None if job.start_s is None else job.start_s + job.run_s
-    times = [clock.text(at_s) if at_s else "" for at_s in (job.start_s, ends_s, job.latest_start_s)]
-    power = power_text(job.power_w)
-    cells = (job.job_id, job.user, ",".join(job.partitions), str(job.nodes), power, *times, job.why)
-    return [HtmlCell(text) for text in cells]
 
 
 def answer(settings: Settings, request: PlanRequest) -> None:

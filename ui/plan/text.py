@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from offpeak.display import energy_text, money_text, power_text
 from offpeak.model.constants import HOUR_S
@@ -16,7 +15,7 @@ from offpeak.text import counted, printable
 from plugin.day_plan.day_plan import DayPlan, DeviceSchedule, PlannedJob
 from plugin.planner.dispatch import NOTHING_KW
 from ui.agent.answer import LocalClock
-from ui.ledger.text import print_table, text_table
+from ui.terminal import print_table, text_table
 
 HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "latest", "why not before")
 RIGHT = ("nodes", "power", "starts", "ends", "latest")
@@ -27,7 +26,8 @@ def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, problems: Sequen
     clock = LocalClock(float(plan.at_s), zone)
     jobs = jobs_of(plan, zone, day)
     if jobs:
-        print_table(plan_table(jobs, clock))
+        texts = [at for at, header in enumerate(HEADERS) if header not in RIGHT]
+        print_table(text_table(HEADERS, (job_cells(job, clock) for job in jobs), texts=texts))
     else:
         typer.echo(f"no job is to start {day}" if day else "no job waits that can be planned")
     typer.echo("")
@@ -46,15 +46,11 @@ def jobs_of(plan: DayPlan, zone: tzinfo, day: str | None) -> list[PlannedJob]:
     return [job for job in started if datetime.fromtimestamp(job.start_s or 0, zone).date() == date]
 
 
-def plan_table(jobs: Sequence[PlannedJob], clock: LocalClock) -> Table:
-    """Return a table with a row for each job, in the given order."""
-    rows = []
-    for job in jobs:
-        times = (job.start_s, None if job.start_s is None else job.start_s + job.run_s, job.latest_start_s)
-        shown = [clock.text(at_s) if at_s else "" for at_s in times]
-        names = (job.job_id, job.user, ",".join(job.partitions), str(job.nodes))
-        rows.append((*names, power_text(job.power_w), *shown, job.why))
-    return text_table(HEADERS, rows, texts=[at for at, header in enumerate(HEADERS) if header not in RIGHT])
+def job_cells(job: PlannedJob, clock: LocalClock) -> tuple[str, ...]:
+    """Return the cells of a job below HEADERS."""
+    times = (job.start_s, None if job.start_s is None else job.start_s + job.run_s, job.latest_start_s)
+    names = (job.job_id, job.user, ",".join(job.partitions), str(job.nodes))
+    return (*names, power_text(job.power_w), *(clock.text(at_s) if at_s else "" for at_s in times), job.why)
 
 
 def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:

@@ -11,10 +11,9 @@ from datetime import date, datetime, tzinfo
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from offpeak.display import NOT_WRAPPED, figure
+from offpeak.display import figure
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
@@ -27,6 +26,7 @@ from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
 from predictors.feeds.port import INCOMPLETE, KnownSeries, Window
 from predictors.site_sources import build_price_feed, check_libraries
+from ui.terminal import plain_console
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"
@@ -62,9 +62,7 @@ class KnownPrices:
 
 def print_prices(prices: KnownPrices) -> None:
     """Print one day per line, and the problems of the sources."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
+    console = plain_console()
     known = prices.known
     name = prices.zone or known.source
     source = prices.basis if prices.zone is None else f"{known.source}, {prices.basis}"

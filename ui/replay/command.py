@@ -130,9 +130,9 @@ def study(
     from studies.harness import StudyOrder
     from studies.registry import study_named
     from studies.report import write_report
-    from ui.progress import REPLAYING, task_progress
     from ui.replay.tables import print_report
     from ui.report.page import write_study_page
+    from ui.terminal import REPLAYING, task_progress
 
     if on and processes:
         raise BadInput("--processes is of this machine, --on of others", hint="leave one out; --on slurm:8 is 8 jobs")

@@ -36,6 +36,7 @@ from sim_backend.comparison.pools import PoolSleep
 from sim_backend.comparison.replications import ReplicationSpread
 from ui.replay.likeness import difference_lines, likeness_json, partition_table, replayed_waits
 from ui.replay.tables import (
+    DEMAND_REMARK,
     REMARK,
     cooling_table,
     demand_table,
@@ -48,6 +49,7 @@ from ui.replay.tables import (
     spread_remark,
     spread_table,
 )
+from ui.terminal import plain_console, text_table
 
 
 def basis_lines(basis: Basis) -> tuple[str, str]:
@@ -140,52 +142,38 @@ def print_comparison(
     groups: Mapping[str, Sequence[Sequence[BreakdownRow]]],
 ) -> None:
     """Print the comparison, what many replays make of it if there are any, and for each kind of group the rows."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = NOT_WRAPPED
+    console = plain_console()
     console.print(headline(trace, prepared, comparison))
     for line in basis_lines(prepared.basis):
         console.print(line)
     console.print()
-    console.print(fitting_table(console, comparison.outcomes))
-    console.print()
-    if prepared.case.sleepers is not None:
-        console.print(sleep_table(comparison.outcomes))
+    outcomes, case, bills = comparison.outcomes, prepared.case, comparison.device_bills
+    has_demand, uses = outcomes[0].bill is not None, partition_uses(comparison, trace.names, prepared.units_per_node)
+    tables = [
+        fitting_table(console, outcomes),
+        *([sleep_table(outcomes)] if case.sleepers is not None else []),
+        *([pool_table(comparison)] if case.pools is not None else []),
+        *([cooling_table(outcomes)] if case.room is not None else []),
+        *([demand_table(outcomes)] if has_demand else []),
+        *([device_table(comparison)] if bills else []),
+        *([spread_table(spreads)] if spreads else []),
+        *([partition_table(uses, replayed_waits(outcomes, spreads))] if len(uses) > 1 else []),
+    ]
+    for table in tables:
+        console.print(table)
         console.print()
-    if prepared.case.pools is not None:
-        console.print(pool_table(comparison))
-        console.print()
-    if prepared.case.room is not None:
-        console.print(cooling_table(comparison.outcomes))
-        console.print()
-    has_demand = comparison.outcomes[0].bill is not None
-    if has_demand:
-        console.print(demand_table(comparison.outcomes))
-        console.print()
-    if comparison.device_bills:
-        console.print(device_table(comparison))
-        console.print()
-    if spreads:
-        console.print(spread_table(spreads))
-        console.print()
-    uses = partition_uses(comparison, trace.names, prepared.units_per_node)
-    if len(uses) > 1:
-        console.print(partition_table(uses, replayed_waits(comparison.outcomes, spreads)))
-        console.print()
-    likeness = likeness_of(comparison, trace.names, prepared.units_per_node)
-    for line in (*unlike_remark(comparison), *difference_lines(likeness), *one_user_remark(trace)):
-        console.print(f"- {line}")
-    if spreads:
-        console.print(f"- {spread_remark(spreads)}")
-    if prepared.case.sleepers is not None:
-        console.print(f"- {sleep_remark(prepared.case.sla)}")
-    if prepared.case.room is not None:
-        console.print(f"- {REMARK}")
-    if has_demand:
-        console.print("- highest: of the quarter-hours that a demand charge counts; bill: energy and demand charges")
-    if comparison.device_bills:
-        console.print(f"- {device_remark(comparison.device_bills[0])}")
-    for line in remarks(trace, prepared, comparison):
+    lines = [
+        *unlike_remark(comparison),
+        *difference_lines(likeness_of(comparison, trace.names, prepared.units_per_node)),
+        *one_user_remark(trace),
+        *([spread_remark(spreads)] if spreads else []),
+        *([sleep_remark(case.sla)] if case.sleepers is not None else []),
+        *([REMARK] if case.room is not None else []),
+        *([DEMAND_REMARK] if has_demand else []),
+        *([device_remark(bills[0])] if bills else []),
+        *remarks(trace, prepared, comparison),
+    ]
+    for line in lines:
         console.print(f"- {line}")
     for kind, of_policies in groups.items():
         for outcome, rows in zip(comparison.outcomes, of_policies, strict=True):
@@ -315,15 +303,14 @@ def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequ
     """Print a policy's rows by class, user or day: days in order, the others by cost."""
     ordered = rows if kind == "day" else sorted(rows, key=lambda row: -row.cost)
     energy = unit_of(max((row.energy_kwh for row in rows), default=0.0), ENERGY_UNITS)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in (kind, "jobs", "mean wait", f"energy {energy.name}", f"cost {outcome.currency}"):
-        table.add_column(header, justify="left" if header == kind else "right")
-    for row in ordered[:SHOWN_ROWS]:
-        cells = (f"{row.jobs:,}", clock_text(row.mean_wait_s), energy.figure(row.energy_kwh), figure(row.cost))
-        table.add_row(row.group, *cells)
+    headers = (kind, "jobs", "mean wait", f"energy {energy.name}", f"cost {outcome.currency}")
+    rows_shown = [
+        (row.group, f"{row.jobs:,}", clock_text(row.mean_wait_s), energy.figure(row.energy_kwh), figure(row.cost))
+        for row in ordered[:SHOWN_ROWS]
+    ]
     console.print()
     console.print(f"{outcome.policy} by {kind}", style="bold")
-    console.print(table)
+    console.print(text_table(headers, rows_shown))
     if len(rows) > SHOWN_ROWS:
         console.print(f"... and {len(rows) - SHOWN_ROWS:,} more: --json has them all")
 

@@ -10,8 +10,8 @@ from offpeak.display import clock_text
 from sim_backend.comparison.likeness import Likeness, PartitionUse
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationSpread
-from ui.ledger.text import text_table
 from ui.replay.tables import NOISE
+from ui.terminal import text_table
 
 UNKNOWN = "-"
 MOST_ROWS = 40

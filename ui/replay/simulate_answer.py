@@ -30,10 +30,10 @@ from sim_backend.comparison.outcome import PolicyRun
 from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
 from sim_backend.replay.policy import parse_policy
 from ui.estimate.accounting_source import log_on_cluster
-from ui.progress import repeat_progress, replay_progress, say_written
 from ui.replay.comparison import comparison_json, print_comparison
 from ui.report.tables import ReportOrigin
 from ui.report.write import check_report_path, write_report
+from ui.terminal import repeat_progress, replay_progress, say_written
 
 
 @dataclass(frozen=True)

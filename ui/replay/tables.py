@@ -11,6 +11,7 @@ from sim_backend.comparison.outcome import DeviceBill, PolicyOutcome, PolicyRun
 from sim_backend.comparison.pools import PoolSleep, pool_sleeps
 from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
 from studies.report import Report, StudyTable, cell_text
+from ui.terminal import plain_console
 
 COOLING_HEADERS = (
     "policy",
@@ -21,6 +22,7 @@ COOLING_HEADERS = (
     "both\n{currency}",
     "saving\nof both",
 )
+DEMAND_REMARK = "highest: of the quarter-hours that a demand charge counts; bill: energy and demand charges"
 REMARK = "cost, energy and CO2 of the first table exclude cooling; PUE: energy of both divided by that of the computers"
 
 
@@ -252,14 +254,9 @@ def quoted_text(spread: ReplicationSpread) -> str:
     return f"medians of {spread.replays} replays over {spread.alignments} alignments with the prices"
 
 
-FILE_WIDTH = 400
-
-
 def print_report(report: Report) -> None:
     """Print title, notes and tables; into a pipe without breaking lines."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = FILE_WIDTH
+    console = plain_console()
     console.print(report.title, style="bold")
     for note in report.notes:
         console.print(note)

@@ -36,6 +36,13 @@ def paragraph(text: str, *, css_class: str = "") -> str:
     return f'<p class="{css_class}">{escape(text)}</p>' if css_class else f"<p>{escape(text)}</p>"
 
 
+def page_head(title: str, answer: str, facts: Iterable[tuple[str, str]]) -> str:
+    """Return the head of a page: title, answer and facts."""
+    return (
+        f"<header>\n<h1>{escape(title)}</h1>\n{paragraph(answer, css_class='answer')}\n{definitions(facts)}\n</header>"
+    )
+
+
 def section(heading: str, *parts: str) -> str:
     """Return a section under its heading."""
     return "\n".join(["<section>", f"<h2>{escape(heading)}</h2>", *parts, "</section>"])
@@ -51,7 +58,7 @@ def definitions(terms: Iterable[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<div><dt>{escape(t)}</dt><dd>{escape(d)}</dd></div>" for t, d in terms) + "</dl>"
 
 
-def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[HtmlCell]], *, texts: int = 1) -> str:
+def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[HtmlCell | str]], *, texts: int = 1) -> str:
     """Return a table that scrolls by itself: row names, then the first `texts` columns as text, others figures."""
     head = "".join(_header_cell(header, is_text=at < texts) for at, header in enumerate(headers))
     body = "".join(_row(row, texts) for row in rows)
@@ -66,7 +73,7 @@ def _header_cell(header: str, *, is_text: bool) -> str:
     return f'<th scope="col"{_text_class(is_text)}>{escape(header)}</th>'
 
 
-def _row(row: Sequence[HtmlCell], texts: int) -> str:
+def _row(row: Sequence[HtmlCell | str], texts: int) -> str:
     first, *others = row
     cells = "".join(f"<td{_text_class(at < texts)}>{_cell(cell)}</td>" for at, cell in enumerate(others, 1))
     return f'<tr><th scope="row" class="text">{_cell(first)}</th>{cells}</tr>'
@@ -76,7 +83,9 @@ def _text_class(is_text: bool) -> str:
     return ' class="text"' if is_text else ""
 
 
-def _cell(cell: HtmlCell) -> str:
+def _cell(cell: HtmlCell | str) -> str:
+    if isinstance(cell, str):
+        return escape(cell)
     interval = f" <small>({escape(cell.interval)})</small>" if cell.interval else ""
     mark = f" <em>{escape(cell.mark)}</em>" if cell.mark else ""
     return escape(cell.text) + interval + mark
@@ -227,7 +236,7 @@ def write_study_page(report: Report, path: Path) -> None:
 
 def _html_table(of: StudyTable) -> str:
     texts = sum(all(isinstance(row[at], str) for row in of.rows) for at in range(len(of.headers)))
-    return table(of.title, of.headers, [[HtmlCell(cell_text(cell)) for cell in row] for row in of.rows], texts=texts)
+    return table(of.title, of.headers, [[cell_text(cell) for cell in row] for row in of.rows], texts=texts)
 
 
 def figure_section(figure: Figure) -> str:
@@ -294,10 +303,7 @@ def _head(subject: ReportSubject) -> str:
         ("machine", machine_text(subject.prepared.basis)),
         ("policies", ", ".join(policy.name for policy in subject.policies)),
     )
-    return (
-        f"<header>\n<h1>{escape(subject.trace.name)}, replayed</h1>\n{paragraph(answer(subject), css_class='answer')}\n"
-        f"{definitions(facts)}\n</header>"
-    )
+    return page_head(f"{subject.trace.name}, replayed", answer(subject), facts)
 
 
 def _source(name: str) -> str:

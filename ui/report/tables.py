@@ -105,11 +105,11 @@ def _table(subject: ReportSubject, caption: str, headers: Sequence[str], fields:
 
 def _savings_row(
     subject: ReportSubject, outcome: PolicyOutcome, fields: Sequence[str], texts: Texts
-) -> tuple[HtmlCell, ...]:
+) -> Sequence[HtmlCell | str]:
     is_first = outcome is subject.comparison.outcomes[0]
     spread = next((spread for spread in subject.spreads if spread.policy == outcome.policy), None)
     if spread is None:
-        return tuple(HtmlCell(text) for text in texts(outcome, is_first))
+        return texts(outcome, is_first)
     columns = (texts(outcome_at(outcome, spread, which), is_first) for which in ("middle", "low", "high"))
     return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
 
@@ -178,11 +178,11 @@ def _policy_part(subject: ReportSubject, policy: ReportPolicy) -> str:
     return table(caption, headers, [_row(subject, policy, job) for job in jobs.tolist()], texts=2)
 
 
-def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[HtmlCell, ...]:
+def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[str, ...]:
     case, names, calendar = subject.comparison.case, subject.trace.names, subject.calendar
     start_s = int(policy.run.schedule.start_s[job])
     before_s = int(subject.policies[0].run.schedule.start_s[job])
-    texts = (
+    return (
         names.job_text(int(case.jobs.job_id[job])),
         names.user_text(int(case.jobs.user[job])),
         f"{case.jobs.size[job]:,}",
@@ -192,7 +192,6 @@ def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[HtmlCe
         calendar.minute_text(start_s),
         clock_text(start_s - before_s),
     )
-    return tuple(HtmlCell(text) for text in texts)
 
 
 DEFINITIONS = (

@@ -13,7 +13,7 @@ from rich.console import Console
 from services.accounts.account_of_savings import NO_SAVINGS, DemandSaving
 from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus, parse_status, status_json
 from ui.agent.answer import LocalClock, price_text, queue_table, status_lines, why_lines
-from ui.ledger.text import table_lines
+from ui.terminal import table_lines
 
 CLOCK = LocalClock(AT_S + 12, ZoneInfo("Europe/Berlin"))
 
