@@ -69,7 +69,7 @@ def figures(count: int, lease: str, seed: int) -> Iterator[Measured]:
         new_postgres() as server,
         server.up(),
         powered_cluster(PoweredPlan(nodes=4)) as cluster,
-        head_node_pair(cluster, server.create("pair").rpartition("/")[2], server.port, CHANGES, lease=lease) as pair,
+        head_node_pair(cluster, server.create("pair").rpartition("/")[2], [server.port], CHANGES, lease=lease) as pair,
     ):
         for node in pair.nodes:
             node.start()

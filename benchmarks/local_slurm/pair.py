@@ -1,7 +1,7 @@
 """Two head nodes on such a cluster: an agent each, with a host name of its own, and one ledger in PostgreSQL.
 
-Each agent reaches the database by a link that can be cut. A probe in each agent writes when it takes the lease, and
-every order directly before it is sent, on one clock that nobody can set.
+Each agent reaches each server of the database by a link that can be cut. A probe in each agent writes when it takes the
+lease, and every order directly before it is sent, on one clock that nobody can set.
 """
 
 import json
@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,9 +63,13 @@ class TraceEntry:
 
 
 class Link:
-    """Forwards connections to a port of this machine until it is cut; then nothing answers, as behind a dead switch."""
+    """Forwards connections to a port of this machine until it is cut; then nothing answers, as behind a dead switch.
+
+    `delay_s` is how long all that is sent takes.
+    """
 
     def __init__(self, to_port: int) -> None:
+        self.delay_s = 0.0
         self._to, self._cut, self._mended = to_port, False, threading.Event()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
@@ -75,9 +80,9 @@ class Link:
         self._mended.clear()
         self._cut = True
 
-    def mend(self, to_port: int | None = None) -> None:
-        """End connections that hang and forward new ones, to another server if one is named."""
-        self._to, self._cut = to_port or self._to, False
+    def mend(self) -> None:
+        """End connections that hang and forward new ones."""
+        self._cut = False
         self._mended.set()
 
     def _accept(self) -> None:
@@ -98,6 +103,7 @@ class Link:
                 if self._cut:
                     self._mended.wait()
                     break
+                time.sleep(self.delay_s)
                 target.sendall(data)
         for each in (source, target):
             with suppress(OSError):
@@ -106,14 +112,19 @@ class Link:
 
 @dataclass
 class HeadNode:
-    """One of the two: its settings, its link to the database, and its agent."""
+    """One of the two: its settings, its links to the servers of the database, and its agent."""
 
     name: str
     cluster: LocalCluster
     settings: Path
     socket: Path
-    link: Link
+    links: tuple[Link, ...]
     process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def link(self) -> Link:
+        """The link to the first server."""
+        return self.links[0]
 
     @property
     def log(self) -> Path:
@@ -188,6 +199,14 @@ class HeadNodePair:
         """Return the other head node."""
         return self.nodes[1 - self.nodes.index(node)]
 
+    def revive(self) -> None:
+        """Start an agent again that has lost its lease, as systemd does; RuntimeError if it ended in another way."""
+        for node in self.nodes:
+            if node.process is not None and node.process.poll() is not None:
+                if node.process.returncode != LEASE_IS_LOST:
+                    raise RuntimeError(f"{node.name}: the agent ended with {node.process.returncode}: see {node.log}")
+                node.start()
+
     def trace(self) -> list[TraceEntry]:
         """Return what both probes have written, by time."""
         return sorted((entry for node in self.nodes for entry in node.entries()), key=lambda entry: entry.at_s)
@@ -209,26 +228,38 @@ class HeadNodePair:
 
 @contextmanager
 def head_node_pair(
-    cluster: LocalCluster, database: str, port: int, changes: Mapping[str, Mapping[str, Any]], *, lease: str = "5s"
+    cluster: LocalCluster,
+    database: str,
+    ports: Sequence[int],
+    changes: Mapping[str, Mapping[str, Any]],
+    *,
+    lease: str = "5s",
 ) -> Iterator[HeadNodePair]:
-    """Write the settings of two agents of one cluster, and end the agents after the block. None is started."""
+    """Write the settings of two agents of one cluster, and end the agents after the block. None is started.
+
+    `ports` are those of the servers of the database: a primary server and its replicas.
+    """
     nodes = []
     for number, name in enumerate(("head1", "head2"), 1):
-        link, suffix = Link(port), "" if number == 1 else "2"
+        links, suffix = tuple(map(Link, ports)), "" if number == 1 else "2"
         state, own_socket = cluster.folder / f"agent{suffix}", cluster.folder / f"agent{suffix}.sock"
         state.mkdir(exist_ok=True)
-        ledger = {"url": f"postgresql://offpeak@127.0.0.1:{link.port}/{database}", "lease": lease}
+        hosts = "&".join(f"host=127.0.0.1:{link.port}" for link in links)
+        url = f"postgresql://offpeak@/{database}?{hosts}&target_session_attrs=read-write"
+        ledger = {"url": url, "lease": lease}
         own = {"state_folder": str(state), "socket": str(own_socket)}
         tables = {**changes, "agent": {**changes.get("agent", {}), **own}, "ledger": ledger}
         settings = write_site(cluster, tables).rename(cluster.folder / f"{name}.toml")
-        nodes.append(HeadNode(name, cluster, settings, own_socket, link))
+        nodes.append(HeadNode(name, cluster, settings, own_socket, links))
         nodes[-1].trace.unlink(missing_ok=True)
     made = HeadNodePair((nodes[0], nodes[1]))
     try:
         yield made
     finally:
         for node in made.nodes:
-            node.link.mend()
+            for link in node.links:
+                link.delay_s = 0.0
+                link.mend()
             if node.process is not None and node.process.poll() is None:
                 node.send(signal.SIGCONT)
                 node.process.terminate()

@@ -1,15 +1,19 @@
-"""A private PostgreSQL on loopback without passwords, run by an ordinary user, as it refuses root."""
+"""A private PostgreSQL on loopback without passwords, run by an ordinary user, as it refuses root.
+
+A replica follows it without waiting, as PostgreSQL does by default: a fail-over may lose the last transactions.
+"""
 
 import os
 import pwd
 import signal
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.local_slurm.processes import listens, reserved_ports, run_once, running
+from benchmarks.local_slurm.processes import listens, reserved_ports, run_once, running, wait_until
 
 PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
 
@@ -31,6 +35,37 @@ class PostgresServer:
         place = ("--host=127.0.0.1", f"--port={self.port}", "--username=offpeak")
         run_once(_program("createdb"), *place, name, log=self.folder / "createdb.log")
         return f"{self.url}/{name}"
+
+    def query(self, statement: str) -> str:
+        """Return what one statement prints, in the database of the server itself."""
+        place = ("--host=127.0.0.1", f"--port={self.port}", "--username=offpeak", "--dbname=postgres")
+        command = (str(_program("psql")), *place, "--tuples-only", "--no-align", f"--command={statement}")
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def new_replica(self, port: int) -> "PostgresServer":
+        """Copy the running server; the copy follows it once it is up."""
+        copy = PostgresServer(self.folder / "replica", port)
+        copy.folder.mkdir()
+        os.chown(copy.folder, _user().pw_uid, _user().pw_gid)
+        place = ("--host=127.0.0.1", f"--port={self.port}", "--username=offpeak", "--checkpoint=fast")
+        command = (*_as_user(), str(_program("pg_basebackup")), *place, "--write-recovery-conf")
+        run_once(*command, "-D", copy.folder / "data", log=self.folder / "basebackup.log")
+        return copy
+
+    def cut_off_from_primary(self) -> None:
+        """Let a replica receive nothing any more: what is committed from now on is lost in a fail-over to it."""
+        self.query("ALTER SYSTEM SET primary_conninfo = ''")
+        self.query("SELECT pg_reload_conf()")
+        state = "SELECT count(*) FROM pg_stat_wal_receiver"
+        wait_until(lambda: self.query(state) == "0", what="the replica to be cut off", every_s=0.1)
+
+    def kill(self) -> None:
+        """Kill the running server: its clients lose their connections at once."""
+        os.kill(int((self.folder / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+
+    def promote(self) -> None:
+        """Make a replica the primary server."""
+        self.query("SELECT pg_promote()")
 
     @contextmanager
     def up(self) -> Iterator[None]:

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import DBAPIError
@@ -33,7 +33,7 @@ def sqlite_file(url: str) -> Path | None:
 def ledger_address(url: str) -> str:
     """Return the file, or the URL without a password."""
     file = sqlite_file(url)
-    return str(file) if file else make_url(url).render_as_string()
+    return str(file) if file else unquote(make_url(url).render_as_string())
 
 
 def writing_engine(url: str, *, patience_s: float = PATIENCE_S, name: str = "offpeak") -> Engine:

@@ -11,7 +11,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
@@ -28,13 +28,13 @@ _NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
 _TIMELINE = "CAST(CAST('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8) AS bit(32)) AS bigint)"
 """PostgreSQL counts up its timeline at each promotion and each restore; a server in recovery raises an error."""
 READ = text(
-    "SELECT token, timeline, holder, until_unix_s - now AS left_s, standby, now - standby_unix_s AS standby_age_s, now,"
-    f" present FROM lease, (SELECT {_NOW} AS now, {_TIMELINE} AS present) AS server"
+    "SELECT token, timeline, holder, until_unix_s, until_unix_s - now AS left_s, now, present"
+    f" FROM lease, (SELECT {_NOW} AS now, {_TIMELINE} AS present) AS server"
 )
 # A new token changes the key of the row. That waits for the transactions that CHECK it; a renewal does not.
 TAKE = text(
     f"UPDATE lease SET token = greatest(token, {_TIMELINE} << 32) + 1, timeline = {_TIMELINE}, holder = :holder,"
-    f" until_unix_s = {_NOW} + :lease_s WHERE token = :token AND (until_unix_s < {_NOW} OR holder = :holder)"
+    f" until_unix_s = {_NOW} + :lease_s WHERE token = :token AND until_unix_s = :until_unix_s"
     " RETURNING token, timeline"
 )
 RENEW = text(
@@ -55,6 +55,8 @@ POLLS = 10
 """How often a lease is renewed in its length, and how often a standby agent polls it."""
 CLOCK_S = 30.0
 """A host whose clock differs more from the database's takes no lease: it would misjudge the age of orders."""
+LONGEST_S = 300.0
+"""The longest lease that can be set. A lease that is not renewed keeps no agent longer, by whatever clock."""
 LET_GO_S = 1.0
 """How long `close` waits for a query that hangs; the lease then ends by itself."""
 HINT = "one agent only acts by a ledger: url below [ledger] names another, or stop that agent"
@@ -157,6 +159,7 @@ class DatabaseLease(Lease):
         self._engine: Engine | None = None
         self._connection: Connection | None = None
         self._token, self._from_s, self._until_s = 0, 0.0, 0.0
+        self._timeline, self._seen, self._seen_until_s = 0, (0, 0.0), 0.0
         self._other = self._problem = self.lost_to = ""
         self._standby, self._standby_until_s = "", 0.0
 
@@ -233,18 +236,30 @@ class DatabaseLease(Lease):
         if self._connection is None:
             # A statement that waits longer than this would be of no use to a lease.
             self._engine = claiming_engine(self._url, self.holder, patience_s=self._lease_s / POLLS)
+            self._timeline = max(self._timeline, *timelines(self._engine))
             self._connection = self._engine.connect()
             if not inspect(self._connection).has_table("lease"):
                 engine = writing_engine(self._url)
                 prepare_schema(engine, self._url)
                 engine.dispose()
-        return self._connection.execute(READ).one()
+        row = self._connection.execute(READ).one()
+        if row.present < self._timeline:
+            # By its lease this agent could be the second one that acts.
+            self._let_go()
+            failed = f"a server that had failed accepts writes (timeline {row.present}, another has {self._timeline})"
+            self._other, self._problem = "", f"{ledger_address(self._url)}: {failed}"
+            raise CannotWrite(self._problem, hint="stop it, or make it a replica")
+        self._timeline = row.present
+        if self._seen != (row.token, row.until_unix_s):
+            self._seen, self._seen_until_s = (row.token, row.until_unix_s), boot_s() + min(row.left_s, LONGEST_S)
+        return row
 
     def _take(self, row: Any, *, stands_by: bool) -> None:
         connection = self._connection
         assert connection is not None
-        values = {"holder": self.holder, "token": row.token, "lease_s": self._lease_s}
-        if row.left_s > 0 and row.holder != self.holder:
+        values = {"holder": self.holder, "token": row.token, "lease_s": self._lease_s, "until_unix_s": row.until_unix_s}
+        # A clock of the database that goes back does not keep the lease of an agent that is dead.
+        if row.left_s > 0 and boot_s() < self._seen_until_s and row.holder != self.holder:
             self._other, self._problem = host_text(row.holder), ""
             if stands_by:
                 connection.execute(STAND_BY, values)
@@ -319,6 +334,26 @@ class DatabaseLease(Lease):
         if self._engine is not None:
             self._engine.dispose()
         self._connection = self._engine = None
+
+
+def timelines(engine: Engine) -> list[int]:
+    """Return the timeline of each server that accepts writes, [0] for an address with one server.
+
+    There are two if a replica was promoted, and the server that had failed was started again.
+    """
+    _, where = engine.dialect.create_connect_args(engine.url)
+    hosts, ports = (str(where.get(name) or "").split(",") for name in ("host", "port"))
+    found = [0]
+    for number, host in enumerate(hosts if len(hosts) > 1 else ()):
+        one = {"host": host, "port": ports[min(number, len(ports) - 1)], "connect_timeout": 2}
+        with (
+            suppress(engine.dialect.loaded_dbapi.Error),
+            closing(engine.dialect.connect(**{**where, **one})) as connection,
+            closing(connection.cursor()) as cursor,
+        ):
+            cursor.execute(f"SELECT {_TIMELINE}")
+            found += cursor.fetchone() or ()
+    return found
 
 
 def _message(url: str, problem: DBAPIError) -> str:

@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 
 import pytest
@@ -17,11 +17,15 @@ from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.pair import LEASE_IS_LOST, HeadNode, HeadNodePair, head_node_pair
 from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.local_slurm.postgres import PostgresServer
-from benchmarks.local_slurm.processes import wait_until
+from benchmarks.local_slurm.processes import reserved_ports, wait_until
 
 ALL = ("node1", "node2", "node3", "node4")
 LEASE_S = 5.0
 WHILE_S = 3.0
+AWAY_S = 60.0
+REFUSAL = "a server that had failed accepts writes (timeline 1, another has 2)"
+
+StartPair = Callable[..., HeadNodePair]
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 
@@ -40,13 +44,16 @@ def server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def start_pair(cluster: PoweredCluster, server: PostgresServer) -> Iterator[Callable[[], HeadNodePair]]:
-    """Starts both agents, the one of head1 first; at the end no order was sent without the lease."""
+def start_pair(cluster: PoweredCluster, server: PostgresServer) -> Iterator[StartPair]:
+    """Starts both agents, the one of head1 first; at the end no order was sent without the lease.
+
+    Its arguments are the ports of further servers of the database.
+    """
     with ExitStack() as made:
 
-        def start() -> HeadNodePair:
+        def start(*more_ports: int) -> HeadNodePair:
             database = server.create("pair").rpartition("/")[2]
-            pair = made.enter_context(head_node_pair(cluster, database, server.port, CHANGES))
+            pair = made.enter_context(head_node_pair(cluster, database, (server.port, *more_ports), CHANGES))
             for node in pair.nodes:
                 node.start()
                 wait_until(lambda node=node: node.acts or node.stands_by, what=node.name, log=node.log)
@@ -76,7 +83,7 @@ def orders(node: HeadNode) -> int:
 
 
 def test_fail_over_in_the_middle_of_a_wake_and_fail_back(
-    cluster: PoweredCluster, server: PostgresServer, start_pair: Callable[[], HeadNodePair]
+    cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair
 ) -> None:
     with server.up():
         pair = start_pair()
@@ -102,9 +109,7 @@ def test_fail_over_in_the_middle_of_a_wake_and_fail_back(
         run_job(cluster)
 
 
-def test_a_cap_of_a_dead_agent_ends(
-    cluster: PoweredCluster, server: PostgresServer, start_pair: Callable[[], HeadNodePair]
-) -> None:
+def test_a_cap_of_a_dead_agent_ends(cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair) -> None:
     with server.up():
         pair = start_pair()
         one, other = pair.nodes
@@ -124,7 +129,7 @@ def test_a_cap_of_a_dead_agent_ends(
 
 
 def test_split_brain_a_frozen_agent_and_one_that_is_cut_off_send_nothing(
-    cluster: PoweredCluster, server: PostgresServer, start_pair: Callable[[], HeadNodePair]
+    cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair
 ) -> None:
     with server.up():
         pair = start_pair()
@@ -152,19 +157,101 @@ def test_split_brain_a_frozen_agent_and_one_that_is_cut_off_send_nothing(
 
 
 def test_without_a_database_no_agent_acts_and_slurm_wakes_nodes(
-    cluster: PoweredCluster, server: PostgresServer, start_pair: Callable[[], HeadNodePair]
+    cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair
 ) -> None:
     with server.up():
         pair = start_pair()
         one, other = pair.nodes
         all_sleep(cluster)
+    gone_s = time.monotonic()
     cluster.wait(lambda: not one.acts, what="the end of the lease", seconds=2 * LEASE_S)
     before = orders(one), orders(other)
     # Slurm's own program wakes nodes for a job; nobody puts them to sleep again.
     run_job(cluster)
-    time.sleep(WHILE_S)
+    time.sleep(max(WHILE_S, gone_s + AWAY_S - time.monotonic()))
     assert (orders(one), orders(other)) == before
     assert len(sleeping(cluster)) == len(ALL) - 2
     with server.up():
         cluster.wait(lambda: pair.active is not None, what="an agent that acts")
         all_sleep(cluster)
+
+
+@contextmanager
+def replicated(server: PostgresServer) -> Iterator[tuple[ExitStack, PostgresServer]]:
+    """Run the server and a replica of it: the stack ends the server alone."""
+    with reserved_ports(1) as (port,), ExitStack() as primary:
+        primary.enter_context(server.up())
+        replica = server.new_replica(port)
+        with replica.up():
+            yield primary, replica
+
+
+def wait_for_a_holder(cluster: PoweredCluster, pair: HeadNodePair) -> HeadNode:
+    """Return the head node that acts, and whose other one stands by, with agents that systemd starts again."""
+
+    def is_whole() -> bool:
+        pair.revive()
+        return {(node.acts, node.stands_by) for node in pair.nodes} == {(True, False), (False, True)}
+
+    cluster.wait(is_whole, what="an agent that acts and one that stands by")
+    return pair.active
+
+
+def test_the_primary_server_is_killed_in_the_middle_of_a_wake(
+    cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair
+) -> None:
+    with replicated(server) as (primary, replica):
+        pair = start_pair(replica.port)
+        all_sleep(cluster)
+        (job,) = cluster.jobs.submit(nodes=3, seconds=1)
+        one = pair.nodes[0]
+        cluster.wait(lambda: any(e.text.startswith("on ") for e in one.entries()), what="a wake under way")
+        server.kill()
+        primary.close()
+        replica.promote()
+        wait_for_a_holder(cluster, pair)
+        cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job")
+        all_sleep(cluster)
+        run_job(cluster)
+        # The failed server is started again by somebody who does not know: it still accepts writes.
+        with server.up():
+            one, other = pair.nodes
+            for node in pair.nodes:
+                node.links[1].cut()
+            cluster.wait(lambda: not one.acts and not other.acts, what="the end of the lease")
+            for node in pair.nodes:
+                node.links[1].mend()
+            other.send(signal.SIGKILL)
+            other.wait()
+            other.start()
+            for node in pair.nodes:
+                cluster.wait(lambda node=node: REFUSAL in node.log.read_text(), what=f"the refusal of {node.name}")
+            before = orders(one), orders(other)
+            run_job(cluster)
+            pair.revive()
+            assert (orders(one), orders(other)) == before
+        wait_for_a_holder(cluster, pair)
+        all_sleep(cluster)
+
+
+def test_the_replica_has_not_received_the_last_take_over(
+    cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair
+) -> None:
+    with replicated(server) as (primary, replica):
+        pair = start_pair(replica.port)
+        one, other = pair.nodes
+        all_sleep(cluster)
+        replica.cut_off_from_primary()
+        one.link.cut()
+        cluster.wait(lambda: other.acts, what="the other agent", seconds=3 * LEASE_S)
+        (job,) = cluster.jobs.submit(nodes=3, seconds=1)
+        cluster.wait(lambda: any(e.text.startswith("on ") for e in other.entries()), what="a wake under way")
+        server.kill()
+        primary.close()
+        replica.promote()
+        # The replica knows only the first as the holder, and the first never knew that it was replaced.
+        one.link.mend()
+        wait_for_a_holder(cluster, pair)
+        cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job")
+        all_sleep(cluster)
+        run_job(cluster)

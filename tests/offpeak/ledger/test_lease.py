@@ -21,7 +21,7 @@ from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Effect
 from offpeak.errors import CannotWrite
 from offpeak.ledger.database import claiming_engine, writing_engine
-from offpeak.ledger.lease import DatabaseLease, boot_s, file_system_of
+from offpeak.ledger.lease import LONGEST_S, READ, DatabaseLease, boot_s, file_system_of
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
 from offpeak.model.orders import NodeOrder
@@ -342,6 +342,25 @@ def test_a_host_whose_clock_differs_takes_no_lease(url: str, pair: Callable[[], 
     assert "clock is 300 s ahead" in ahead.state().text
     pair().claim()
     ahead.close()
+
+
+@POSTGRESQL
+def test_a_clock_of_the_database_that_goes_back_keeps_no_dead_holder(
+    url: str, pair: Callable[[], Ledger], repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = pair()
+    with other_agent(url, repository):
+        token = row(url).token
+    assert not has_claimed(second)
+    second.lease._clock = lambda: time.time() - 3600
+    late = str(READ).replace("clock_timestamp()", "clock_timestamp() - INTERVAL '1 hour'")
+    monkeypatch.setattr("offpeak.ledger.lease.READ", text(late))
+    assert 1.0 < wait_for_claim(second) < 1.5 * LEASE_S
+    assert row(url).token == token + 1
+    # Who has not seen the lease before the clock went back waits as long as the longest one lasts.
+    third = pair()
+    assert not has_claimed(third)
+    assert third.lease._seen_until_s - boot_s() == pytest.approx(LONGEST_S, abs=LEASE_S)
 
 
 @POSTGRESQL
