@@ -14,15 +14,16 @@ import platform
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from concurrent.futures import CancelledError, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -229,6 +230,8 @@ class RemoteFunction:
 
 JOB_CLUSTERS = {"slurm": "SLURMCluster", "pbs": "PBSCluster"}
 """The class of dask-jobqueue for each scheduler whose jobs can be workers."""
+QUEUES = {"slurm": ("squeue", "--me", "--noheader", "--format=%i %T %r"), "pbs": ("qstat",)}
+"""What lists the jobs of the user, a line each that begins with the number."""
 MOST_JOBS = 4
 MOST_LOSSES = 2
 """So often Dask may give a task up: each time after it has lost four workers."""
@@ -237,6 +240,8 @@ PROBES, BATCH_S, BATCHES_A_THREAD = 8, 0.5, 8
 CONNECT_S = 10.0
 NO_RESULT_S = 10.0
 """After so long without a result the executor checks whether there is any worker."""
+GONE_S = 30.0
+"""So long all jobs must be gone: Dask itself forgets a worker that has ended within 15 s, and submits another job."""
 
 
 class DaskWorkers(AbstractContextManager["DaskWorkers"]):
@@ -260,6 +265,8 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         self._most_jobs = int(most or MOST_JOBS) if self._name in JOB_CLUSTERS else 0
         self._open = ExitStack()
         self._client: Any = None
+        self._jobs: Any = None
+        self._folder = Path()
         self._refusals: list[str] = []
 
     def __exit__(self, *_: object) -> None:
@@ -328,16 +335,28 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
 
     def _next(self, finished: "SimpleQueue[tuple[Sequence[int], Any]]", left: int) -> tuple[Sequence[int], Any]:
         """Return the next tasks that have finished, and say once if there is no worker for any."""
-        is_said = False
+        is_said, gone, since_s = False, frozenset[str](), 0.0
         while True:
             try:
                 return finished.get(timeout=NO_RESULT_S)
             except Empty:
+                hint = f"~/.config/dask/jobqueue.yaml sets queue, account, python and more below {self._name}:"
                 if self._refusals:
-                    hint = f"~/.config/dask/jobqueue.yaml sets queue, account and more below {self._name}:"
                     raise OffpeakError(f"{self.on}: no job can be submitted: {self._refusals[0]}", hint=hint) from None
-                if not is_said and not self._client.scheduler_info()["workers"]:
-                    sys.stderr.write(f"offpeak: {self.on} has no worker: {counted(left, 'task')} to do\n")
+                if self._client.scheduler_info()["workers"]:
+                    gone = frozenset()
+                    continue
+                workers = self._jobs.workers.values() if self._jobs else ()
+                jobs = frozenset(each.job_id for each in workers if each.job_id)
+                queued, before = _queued(self._name, jobs), gone
+                gone = jobs if queued == [] else frozenset()
+                since_s = since_s if gone == before else time.monotonic()
+                if gone and time.monotonic() - since_s >= GONE_S:
+                    message = f"{self.on}: {counted(len(gone), 'job')} ended without a worker"
+                    raise OffpeakError(f"{message}: {_last_line(self._folder, min(gone))}", hint=hint) from None
+                if not is_said:
+                    first = f"; job {queued[0]}" if queued else ""
+                    sys.stderr.write(f"offpeak: {self.on} has no worker: {counted(left, 'task')} to do{first}\n")
                     is_said = True
 
     def _packed(self, function: object) -> bytes:
@@ -351,7 +370,9 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         if self._client is None:
             distributed: Any = import_module("distributed")
             _silence_dask()
-            at = self._jobs() if self._most_jobs else self.on.replace("dask://", "tcp://")
+            if self._most_jobs:
+                self._jobs = self._job_cluster()
+            at = self._jobs or self.on.replace("dask://", "tcp://")
             try:
                 self._client = self._open.enter_context(distributed.Client(at, set_as_default=False, timeout=CONNECT_S))
             except (OSError, ValueError) as problem:
@@ -359,7 +380,7 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
                 raise OffpeakError(f"{self.on}: no Dask scheduler answers: {problem}", hint=hint) from problem
         return self._client
 
-    def _jobs(self) -> Any:
+    def _job_cluster(self) -> Any:
         """Return a cluster whose workers are jobs, as many as tasks need, as dask-jobqueue's own file configures them.
 
         Only workers with the certificate can connect, which a file of the user's keeps while the run lasts.
@@ -373,7 +394,7 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         async def start(job: Any) -> None:
             try:
                 await kind.job_cls.start(job)
-            except (OSError, RuntimeError) as problem:
+            except (OSError, RuntimeError, ValueError) as problem:
                 refusals.append(next(reversed(str(problem).split("stderr:")[-1].strip().splitlines()), "no reason"))
                 # The cluster closes in order only if each job has started.
                 await import_module("distributed").deploy.spec.ProcessInterface.start(job)
@@ -381,6 +402,7 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         folder = cache_base() / "workers"
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         configured = import_module("dask").config.get(f"jobqueue.{self._name}")
+        self._folder = Path(configured["log-directory"] or folder)
         cores = configured["cores"] or 1
         given = {"cores": cores, "processes": cores, "memory": f"{2 * cores}GiB", "log-directory": str(folder)}
         own = {name.replace("-", "_"): value for name, value in given.items() if configured[name] is None}
@@ -394,6 +416,28 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         self._open.enter_context(cluster)
         cluster.adapt(minimum_jobs=0, maximum_jobs=self._most_jobs)
         return cluster
+
+
+def _queued(name: str, jobs: Set[str]) -> list[str] | None:
+    """Return the lines of those jobs that wait or run, None if the scheduler does not answer."""
+    try:
+        done = subprocess.run(QUEUES[name], capture_output=True, text=True, timeout=NO_RESULT_S, check=True)
+    except (KeyError, OSError, subprocess.SubprocessError):
+        return None
+    lines = [line.split() for line in done.stdout.splitlines() if line.strip()]
+    # PBS lists a job that has ended for a while: the last field but one is its state.
+    ended = ("C", "F") if name == "pbs" else ()
+    return [" ".join(each) for each in lines if each[0].split(".")[0] in jobs and each[-2] not in ended]
+
+
+def _last_line(folder: Path, job: str) -> str:
+    """Return the last line that a job wrote into its files in the folder."""
+    with suppress(OSError):
+        for file in sorted(folder.glob("[!.]*")):
+            is_its = re.search(rf"(?<!\d){job}(?!\d)", file.name)
+            if is_its and (lines := file.read_text(errors="replace").strip().splitlines()):
+                return f"{lines[-1].strip()} ({file})"
+    return f"job {job} wrote nothing into {folder}"
 
 
 def executor_on(on: str | None, otherwise: Executor) -> AbstractContextManager[Executor]:
