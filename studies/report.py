@@ -21,9 +21,11 @@ from offpeak.installation import missing_extra
 from sim_backend.comparison.replications import STUDENT_95
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:
+    # matplotlib is loaded when a study draws, and not by those that import these names.
+    Axes = Figure = Any
 
 Result = TypeVar("Result")
 
@@ -199,7 +201,7 @@ def draw_figure(
     columns: int,
     *,
     height_in: float,
-    draw: Callable[["Figure", Sequence["Axes"]], None],
+    draw: Callable[[Figure, Sequence[Axes]], None],
     height_ratios: Sequence[float] | None = None,
     sharey: bool = False,
 ) -> str:
@@ -222,38 +224,38 @@ def draw_figure(
     return file.getvalue()
 
 
-def series_id(axes: "Axes", name: str) -> str:
+def series_id(axes: Axes, name: str) -> str:
     """Return the id of a series in a panel."""
     plain = re.sub(r"[^\w-]+", "-", name).strip("-")
     return f"{axes.get_gid()}-{plain}"
 
 
-def add_legend(figure: "Figure", axes: "Axes", columns: int, title: str | None = None) -> None:
+def add_legend(figure: Figure, axes: Axes, columns: int, title: str | None = None) -> None:
     """Put the legend of a panel's series above all panels, with a line of text over it."""
     handles, names = axes.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper left", ncols=columns, title=title, alignment="left")
 
 
-def plot_ranges(axes: "Axes", name: str, colour: str, rows: Sequence[float], ranges: Sequence[Range]) -> None:
+def plot_ranges(axes: Axes, name: str, colour: str, rows: Sequence[float], ranges: Sequence[Range]) -> None:
     """Plot the range of each row as a line, with a dot at its mean."""
     axes.hlines(rows, [bar.low for bar in ranges], [bar.high for bar in ranges], colors=colour)
     plot_dots(axes, name, colour, [bar.mean for bar in ranges], rows)
 
 
-def plot_dots(axes: "Axes", name: str, colour: str, x: Sequence[float], y: Sequence[float], marker: str = "o") -> None:
+def plot_dots(axes: Axes, name: str, colour: str, x: Sequence[float], y: Sequence[float], marker: str = "o") -> None:
     """Plot marks that no line connects."""
     axes.plot(x, y, marker, color=colour, label=name, clip_on=False, gid=series_id(axes, name))
 
 
 def plot_line(
-    axes: "Axes", name: str, colour: str, x: Sequence[float], y: Sequence[float | None], marker: str = ""
+    axes: Axes, name: str, colour: str, x: Sequence[float], y: Sequence[float | None], marker: str = ""
 ) -> None:
     """Plot a line, with marks if there is a marker. The line has a gap where `y` is None."""
     known = [float("nan") if value is None else value for value in y]
     axes.plot(x, known, marker=marker, color=colour, label=name, clip_on=not marker, gid=series_id(axes, name))
 
 
-def set_log_axis(axes: "Axes", bottom: float | None = None) -> None:
+def set_log_axis(axes: Axes, bottom: float | None = None) -> None:
     """Make the upright axis logarithmic, with ticks at powers of ten, and at 2 and 5 times these on a short axis."""
     from matplotlib.ticker import LogLocator, NullLocator
 
@@ -265,13 +267,13 @@ def set_log_axis(axes: "Axes", bottom: float | None = None) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
 
 
-def include_zero(axes: "Axes") -> None:
+def include_zero(axes: Axes) -> None:
     """Let both axes include 0."""
     axes.set_xlim(min(axes.get_xlim()[0], 0.0), max(axes.get_xlim()[1], 0.0))
     axes.set_ylim(min(axes.get_ylim()[0], 0.0), max(axes.get_ylim()[1], 0.0))
 
 
-def label_rows(axes: "Axes", labels: Sequence[str]) -> None:
+def label_rows(axes: Axes, labels: Sequence[str]) -> None:
     """Name the rows of a panel, the first one at the top, and draw grid lines for the values alone."""
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)

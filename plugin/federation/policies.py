@@ -7,6 +7,7 @@ count what the jobs of this cycle have used of the sites so far.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -84,32 +85,8 @@ class PlacementView(NamedTuple):
     turn: int
 
 
-def baseline(cycle: GridCycle) -> GridDecision:
-    """Every job stays at home."""
-    return _place_jobs(cycle, _stay)
-
-
-def round_robin(cycle: GridCycle) -> GridDecision:
-    """Each job goes to the next site in turn that can run it (section III-B.1)."""
-    return _place_jobs(cycle, _next_by_turns)
-
-
-def fastest_possible(cycle: GridCycle) -> GridDecision:
-    """A site with enough idle units and an empty queue, else the least estimated wait (section III-B.2)."""
-    return _place_jobs(cycle, _fastest)
-
-
-def eca_queue(cycle: GridCycle) -> GridDecision:
-    """The site with the lowest goal value among those whose queue is within the limit (section III-B.3)."""
-    return _place_jobs(cycle, _least_with_queue)
-
-
-def eca_sla(cycle: GridCycle) -> GridDecision:
-    """Jobs with a latest finish: the least of the goal among sites in time; others: fastest (sections III-B.3, VI)."""
-    return _place_jobs(cycle, _least_in_time)
-
-
-def _place_jobs(cycle: GridCycle, choose: Callable[[PlacementView, int], Placement]) -> GridDecision:
+def _place_jobs(cycle: GridCycle, *, choose: Callable[[PlacementView, int], Placement]) -> GridDecision:
+    """Place one job after the other."""
     model = CostModel(cycle)
     predicted = model.predict(cycle.wait_s)
     loads, turn, count = SiteLoads(cycle, predicted), cycle.turn, len(cycle.jobs)
@@ -129,6 +106,7 @@ def _place_jobs(cycle: GridCycle, choose: Callable[[PlacementView, int], Placeme
 
 
 def _stay(view: PlacementView, job: int) -> Placement:
+    """Every job stays at home."""
     home = int(view.cycle.jobs.home[job])
     score = np.full(len(view.open), np.inf)
     if not view.open[home]:
@@ -138,11 +116,13 @@ def _stay(view: PlacementView, job: int) -> Placement:
 
 
 def _next_by_turns(view: PlacementView, _job: int) -> Placement:
+    """Each job goes to the next site in turn that can run it (section III-B.1)."""
     turns = (np.arange(len(view.open)) - view.turn) % len(view.open)
     return _least(np.where(view.open, turns, np.inf), DecisionReason.TURN)
 
 
 def _fastest(view: PlacementView, job: int) -> Placement:
+    """A site with enough idle units and an empty queue, else the least estimated wait (section III-B.2)."""
     delay_s = np.where(view.open, view.loads.delay_s(job), np.inf)
     at_once = view.open & view.loads.starts_at_once(job)
     if at_once.any():
@@ -151,11 +131,13 @@ def _fastest(view: PlacementView, job: int) -> Placement:
 
 
 def _least_with_queue(view: PlacementView, job: int) -> Placement:
+    """The site with the lowest goal value among those whose queue is within the limit (section III-B.3)."""
     short = view.loads.queued <= view.cycle.rules.queue_limit
     return _least_among(view, job, short, DecisionReason.ALL_QUEUES_LONG)
 
 
 def _least_in_time(view: PlacementView, job: int) -> Placement:
+    """Jobs with a latest finish: the least of the goal among sites in time; others: fastest (III-B.3, VI)."""
     latest_s = int(view.cycle.jobs.latest_end_s[job])
     if latest_s == NEVER:
         return _fastest(view, job)
@@ -199,11 +181,21 @@ class GridPolicy:
 
 
 POLICIES = (
-    GridPolicy("baseline", baseline, "every job stays at home"),
-    GridPolicy("round-robin", round_robin, "the next site by turns"),
-    GridPolicy("fastest", fastest_possible, "idle units and no queue, else the least estimated wait"),
-    GridPolicy("eca-queue", eca_queue, "least CO2, energy or cost among sites with a short queue"),
-    GridPolicy("eca-sla", eca_sla, "least CO2, energy or cost among sites in time; without a latest finish, fastest"),
+    GridPolicy("baseline", partial(_place_jobs, choose=_stay), "every job stays at home"),
+    GridPolicy("round-robin", partial(_place_jobs, choose=_next_by_turns), "the next site by turns"),
+    GridPolicy(
+        "fastest", partial(_place_jobs, choose=_fastest), "idle units and no queue, else the least estimated wait"
+    ),
+    GridPolicy(
+        "eca-queue",
+        partial(_place_jobs, choose=_least_with_queue),
+        "least CO2, energy or cost among sites with a short queue",
+    ),
+    GridPolicy(
+        "eca-sla",
+        partial(_place_jobs, choose=_least_in_time),
+        "least CO2, energy or cost among sites in time; without a latest finish, fastest",
+    ),
     GridPolicy("mcmf", mcmf, "all jobs of a cycle at once: least weighted response time, cost, CO2 and energy"),
     GridPolicy("inst", inst, "as mcmf, as if no job ever waited"),
     GridPolicy("two-price", two_price, "as mcmf, with an expensive and a cheap half of the day"),

@@ -129,7 +129,7 @@ def leave_out_losses(problem: Problem, plan: Plan) -> Plan:
     best = _without_losses(problem, plan)
     if best is plan:
         return plan
-    order = np.argsort(np.where(best.placed, best.start_s, np.iinfo(np.int64).max), kind="stable")
+    order = _by_start(best)
     dropped = plan.placed & ~best.placed
     moved_up = place_one_by_one(problem, order[~dropped[order]], plan.solver)
     best = better_plan(problem, best, _without_losses(problem, moved_up))
@@ -146,7 +146,7 @@ def delay_for_price(problem: Problem, plan: Plan) -> Plan:
     held_s = _best_starts(problem, plan, jobs)
     if (held_s <= problem.work.release_s).all():
         return plan
-    order = np.argsort(np.where(plan.placed, plan.start_s, np.iinfo(np.int64).max), kind="stable")
+    order = _by_start(plan)
     held = leave_out_losses(problem, place_one_by_one(problem, order, plan.solver, not_before_s=held_s))
     return better_plan(problem, plan, held)
 

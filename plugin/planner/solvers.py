@@ -88,17 +88,11 @@ SPANS = (1 / 24, 1 / 6, 1 / 2, 2)
 """Lengths of neighbourhoods over the horizon."""
 
 
-def default_search(problem: Problem, fallback: Plan, budget: Budget) -> Plan:
-    """Return what CP-SAT finds from nothing within the budget; the fallback, with a note, if that is no better."""
-    return _whole(problem, fallback, budget, name="default search", hinted=False)
+def search_all_jobs(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hinted: bool) -> Plan:
+    """Return what CP-SAT finds within the budget; the incumbent, with a note if unanswered, if that is no better.
 
-
-def relaxation_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
-    """Return a better plan, in which jobs of several units keep nodes, else the incumbent, noted if unanswered."""
-    return _whole(problem, incumbent, budget, name="relaxation search", hinted=True)
-
-
-def _whole(problem: Problem, incumbent: Plan, budget: Budget, *, name: str, hinted: bool) -> Plan:
+    If `hinted` the search begins with the incumbent, in which jobs of several units keep their nodes.
+    """
     require_or_tools()
     which = np.arange(len(problem.work))
     if budget.left_s < LEAST_S + len(which) / JOBS_PER_S:
@@ -192,8 +186,8 @@ class Search:
 
 
 SEARCHES: Mapping[str, Search] = {
-    "default": Search(earliest_start, default_search),
-    "relaxation": Search(multi_search, relaxation_search),
+    "default": Search(earliest_start, partial(search_all_jobs, name="default search", hinted=False)),
+    "relaxation": Search(multi_search, partial(search_all_jobs, name="relaxation search", hinted=True)),
     "delay": Search(multi_search, delay_search),
     "neighbourhood": Search(multi_search, neighbourhood_search),
 }

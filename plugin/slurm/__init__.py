@@ -3,5 +3,5 @@
 scheduler.py is the entry, implements plugin.scheduler.port, and reads the jobs, nodes and reservations by Slurm's
 commands, slurmrestd or pyslurm; jobs.py and nodes.py parse the answers. changes.py orders changes by scontrol,
 and commands.py runs all programs. configuration.py reads the settings of slurm.conf and the rights of this user.
-accounting.py reads sacct, and batch.py has the commands by which the broker submits jobs.
+accounting.py reads sacct and the priorities, and batch.py has the commands by which the broker submits jobs.
 """

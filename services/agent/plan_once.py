@@ -15,8 +15,7 @@ from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
-from plugin.day_plan.devices import plan_beside_devices
-from plugin.day_plan.make import plan_day
+from plugin.day_plan.make import plan_beside_devices, plan_day
 from plugin.planner.searches import budget_of
 from plugin.queue_hook.facts import PLAN, QueueFacts
 from plugin.queue_hook.queue_plan import QueuePlan

@@ -42,9 +42,9 @@ from sim_backend.comparison.outcome import (
     sleep_delay_s,
     sum_of_charges,
 )
-from sim_backend.comparison.pools import PooledSchedule, joined_log, lowest_of_pool, pool_usages, pooled_schedule
+from sim_backend.comparison.pools import joined_log, lowest_of_pool, pool_usages, pooled_schedule
 from sim_backend.engine.state import NOT_YET, PeakTimes
-from sim_backend.mixed.powered import PoweredMixedReplay
+from sim_backend.mixed.powered import PoweredMixedReplay, PoweredMixedSchedule
 from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of
 from sim_backend.nodes.bounds import lowest_for_schedule
 from sim_backend.nodes.node_log import PoweredUsage, StateCounts, sleep_figures, sleep_figures_of_pools, state_times
@@ -123,7 +123,7 @@ def _held_wait_s(case: ReplayCase, policy: Policy, run: PolicyRun, baseline: Pol
 
 def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> PolicyRun:
     if case.pools is not None:
-        assert isinstance(schedule, PooledSchedule)
+        assert isinstance(schedule, PoweredMixedSchedule)
         return _run_on_pools(case, policy, schedule, usage, meters)
     if case.nodes is None:
         cooling = _cooling(case, usage, meters, None)
@@ -139,7 +139,7 @@ def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, met
 
 
 def _run_on_pools(
-    case: ReplayCase, policy: Policy, schedule: PooledSchedule, usage: Usage, meters: Meters
+    case: ReplayCase, policy: Policy, schedule: PoweredMixedSchedule, usage: Usage, meters: Meters
 ) -> PolicyRun:
     pools = pool_usages(case, schedule, usage.begin_s, usage.until_s)
     last_runs = replace(usage, start_s=schedule.start_s, end_s=schedule.end_s)
@@ -409,7 +409,7 @@ def charge_period(
     """Return what a schedule used in [begin_s, until_s), and for how many node-seconds nodes were not on then."""
     within = _within(schedule, begin_s, until_s)
     usage = usage_of(case, within, begin_s, until_s)
-    if case.pools is not None and isinstance(within, PooledSchedule):
+    if case.pools is not None and isinstance(within, PoweredMixedSchedule):
         powered = pool_usages(case, within, begin_s, until_s)
     elif case.nodes is not None:
         powered = (powered_usage(within, usage, case.nodes),)

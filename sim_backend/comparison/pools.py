@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.model.arrays import Float64, Int64
+from offpeak.model.arrays import Float64
 from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
@@ -22,33 +22,11 @@ from sim_backend.nodes.node_log import NodeLog, PoweredUsage, power_cycles, stat
 from sim_backend.replay.schedule import Schedule
 
 
-@dataclass(frozen=True)
-class PooledSchedule(MixedSchedule):
-    """A schedule with places, of nodes that sleep or do not.
-
-    `node_logs` are by pool, none where no node can sleep; `sleep_delay_s` is how long sleeping nodes delayed each job.
-    """
-
-    node_logs: tuple[NodeLog, ...]
-    sleep_delay_s: Int64
-
-
-def pooled_schedule(played: MixedSchedule) -> PooledSchedule:
-    """Return the schedule of a mixed replay."""
-    slept = played if isinstance(played, PoweredMixedSchedule) else None
-    return PooledSchedule(
-        start_s=played.start_s,
-        end_s=played.end_s,
-        simulate_s=played.simulate_s,
-        lost=played.lost,
-        placed_job=played.placed_job,
-        placed_pool=played.placed_pool,
-        placed_nodes=played.placed_nodes,
-        placed_run=played.placed_run,
-        cancelled=played.cancelled,
-        node_logs=slept.node_logs if slept else (),
-        sleep_delay_s=slept.sleep_delay_s if slept else np.zeros_like(played.start_s),
-    )
+def pooled_schedule(played: MixedSchedule) -> PoweredMixedSchedule:
+    """Return the schedule of a mixed replay, without node logs where no node can sleep."""
+    if isinstance(played, PoweredMixedSchedule):
+        return played
+    return PoweredMixedSchedule(**vars(played), node_logs=(), sleep_delay_s=np.zeros_like(played.start_s))
 
 
 def stopped_runs(schedule: Schedule) -> tuple[int, float]:
@@ -62,7 +40,9 @@ def stopped_runs(schedule: Schedule) -> tuple[int, float]:
     return len(stopped), float((schedule.placed_nodes[of_stopped] * run_s).sum()) / HOUR_S
 
 
-def pool_usages(case: ReplayCase, schedule: PooledSchedule, begin_s: int, until_s: int) -> tuple[PoweredUsage, ...]:
+def pool_usages(
+    case: ReplayCase, schedule: PoweredMixedSchedule, begin_s: int, until_s: int
+) -> tuple[PoweredUsage, ...]:
     """Return the usage of each pool over the period [begin_s, until_s), in allocation units of the case."""
     assert case.pools is not None
     nodes: Float64 = np.bincount(schedule.placed_run, schedule.placed_nodes).astype(np.float64)
@@ -78,7 +58,7 @@ def pool_usages(case: ReplayCase, schedule: PooledSchedule, begin_s: int, until_
 
 def _usage(
     case: ReplayCase,
-    schedule: PooledSchedule,
+    schedule: PoweredMixedSchedule,
     pool: int,
     node_class: NodeClass,
     nodes: Float64,
@@ -102,7 +82,7 @@ def _usage(
     )
 
 
-def _log(case: ReplayCase, schedule: PooledSchedule, pool: int) -> NodeLog:
+def _log(case: ReplayCase, schedule: PoweredMixedSchedule, pool: int) -> NodeLog:
     assert case.pools is not None
     if schedule.node_logs:
         enclosures = case.pools.enclosures[pool] if case.pools.enclosures else ()

@@ -3,12 +3,18 @@
 The order within a second: transitions end, jobs end, jobs are submitted, jobs whose nodes come up may move to others,
 an external decision is requested, nodes beyond the target leave, jobs start, and finally due nodes fall asleep and
 needed nodes are woken.
+
+Peak shaving: jobs that would draw a new highest quarter-hour wait, and the engine meters its draw. The rule is
+`plugin.capacity.peak_shaving`, which also makes the agent's cap. The draw is that of the jobs, at the power of their
+nodes from the moment they get them, of idle units, and of nodes asleep; powers are in mW.
 """
 
 from typing import NamedTuple
 
-from offpeak.compiled import in_place, part
-from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
+from offpeak.compiled import in_place, index, part
+from offpeak.model.node_states import ACTIVE
+from offpeak.prices.bill import QUARTER_S
+from plugin.capacity.peak_shaving import NO_CAP, NO_SHAVING, PeakRules, soft_cap
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.advance import (
@@ -23,7 +29,6 @@ from sim_backend.engine.advance import (
     want_pass,
 )
 from sim_backend.engine.backfill import open_backfill, open_promises
-from sim_backend.engine.peak_demand import is_held, look_again, meter_draw
 from sim_backend.engine.power import Power, log_is_full, refresh_free
 from sim_backend.engine.power_capacity import (
     expect_needs,
@@ -55,6 +60,84 @@ class PoweredRules(NamedTuple):
     depths: DepthTable
     machine_size: int
     peak: PeakRules = NO_SHAVING
+
+
+start_cap = part(soft_cap)
+"""The rule as a part of kernels, which Python cannot call."""
+
+
+@part
+def draw_mw(power: Power, peak: PeakRules) -> int:
+    """Return what the machine draws now."""
+    nodes = power.scalars[0]
+    total = nodes.jobs_mw + nodes.idle_units * peak.idle_mw
+    for state in range(len(peak.state_mw)):
+        if state != ACTIVE:
+            total += power.nodes_in[state] * peak.state_mw[state]
+    return int(total)
+
+
+@part
+def meter_draw(power: Power, peak: PeakRules, now_s: int) -> None:
+    """Add the draw since the last event to the quarter-hours, and keep the highest of those that count."""
+    if peak.longest_s == 0:
+        return
+    nodes = power.scalars[0]
+    drawn_mw = draw_mw(power, peak)
+    while nodes.metered_s < now_s:
+        follow_rules(power, peak, nodes.metered_s)
+        after_s = peak.at_s[0] + ((nodes.metered_s - peak.at_s[0]) // QUARTER_S + 1) * QUARTER_S
+        until_s = min(now_s, after_s)
+        nodes.quarter_mj += drawn_mw * (until_s - nodes.metered_s)
+        nodes.metered_s = until_s
+        if until_s == after_s:
+            for charge in range(len(peak.target_mw)):
+                if peak.target_mw[charge, index(nodes.peak_row)] != NO_CAP:
+                    power.peaks_mw[charge] = max(power.peaks_mw[charge], nodes.quarter_mj // QUARTER_S)
+            nodes.quarter_mj = 0
+    follow_rules(power, peak, now_s)
+
+
+@part
+def follow_rules(power: Power, peak: PeakRules, at_s: int) -> None:
+    """Move to the row of the rules that holds then; nothing is paid in a new period."""
+    nodes = power.scalars[0]
+    while nodes.peak_row + 1 < len(peak.at_s) and peak.at_s[index(nodes.peak_row + 1)] <= at_s:
+        nodes.peak_row += 1
+        for charge in range(len(peak.is_new)):
+            if peak.is_new[charge, index(nodes.peak_row)]:
+                power.peaks_mw[charge] = 0
+
+
+@part
+def is_held(workload: Workload, state: State, power: Power, peak: PeakRules, position: int) -> bool:
+    """Tell whether the job at queue `position` waits because it would draw a new peak; others may pass it."""
+    if peak.longest_s == 0:
+        return False
+    now = state.scalars[0]
+    nodes = power.scalars[0]
+    job = index(state.queue.job[index(position)])
+    size = state.queue.size[index(position)]
+    job_mw = int(1000 * workload.node_power_w[job] * size)
+    drawn_mw = draw_mw(power, peak) + job_mw - min(size, nodes.idle_units) * peak.idle_mw
+    waited_s = now.now_s - workload.submit_s[job]
+    cap_mw = NO_CAP
+    for charge in range(len(peak.target_mw)):
+        target_mw = peak.target_mw[charge, index(max(nodes.peak_row, 0))]
+        cap_mw = min(cap_mw, start_cap(target_mw, power.peaks_mw[charge], waited_s, peak.longest_s))
+    if drawn_mw <= cap_mw:
+        return False
+    nodes.held_until_s = min(nodes.held_until_s, now.now_s + peak.longest_s - waited_s)
+    return True
+
+
+@part
+def look_again(state: State, power: Power) -> None:
+    """End a pass: if it held a job, the next one looks at all jobs again, at the latest when that has waited enough."""
+    held_until_s = power.scalars[0].held_until_s
+    if held_until_s != NEVER:
+        state.scalars[0].ended = 1
+        state.scalars[0].wanted_pass_s = min(state.scalars[0].wanted_pass_s, held_until_s)
 
 
 @part

@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -41,6 +40,8 @@ from studies.report import (
     GREEN,
     GREY,
     ORANGE,
+    Axes,
+    Figure,
     Report,
     StudyTable,
     add_legend,
@@ -50,10 +51,6 @@ from studies.report import (
     plot_line,
     require_matplotlib,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RUN = "studies.day_ahead.run"
 
@@ -128,7 +125,7 @@ def trade_svg(results: DayAheadResults) -> str:
     """Return the figure: cost against response, MCMF as a line by w_t, the other strategies as dots."""
     results = results.shared((*by_weight(), *STRATEGIES.values()))
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         axes = panels[0]
         axes.set_xlabel("mean response [min]")
         axes.set_ylabel("cost of all jobs [USD]")
@@ -154,7 +151,7 @@ def hours_svg(results: DayAheadResults) -> str:
     cases = {"baseline": STRATEGIES["baseline"], "MCMF": by_weight()[2], "INST": INST, "TWOPRICE": TWO_PRICE}
     colours = {**COLOURS, "MCMF": BLUE}
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         for (column, site), axes in zip(PANELS, panels, strict=True):
             number, scale = results.sites.index(site), 1.0 if column == "load_h" else 1e-3
             axes.set_title(f"{site}: {'load [h]' if column == 'load_h' else 'power [kW]'}")

@@ -402,17 +402,11 @@ def sites_table(results: DayAheadResults) -> StudyTable:
         "jobs use the broker, and if half of them do. Utilization in per cent, from the first counted job to the last "
         "end.",
         (
-            "system",
-            "all brokered",
-            "half: brokered",
-            "half: local",
-            "jobs at home",
-            "jobs under MCMF",
-            "utilization at home",
-            "under MCMF",
+            "system", "all brokered", "half: brokered", "half: local", "jobs at home", "jobs under MCMF",
+            "utilization at home", "under MCMF",
         ),
         tuple((name, *cells) for name, *cells in zip(results.sites, *columns, strict=True)),
-    )
+    )  # fmt: skip
 
 
 def _percent(share: float | None) -> float | None:

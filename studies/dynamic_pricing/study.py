@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -42,6 +41,8 @@ from studies.logs import find_logs, generated_note, offered_load
 from studies.report import (
     BLUE,
     ORANGE,
+    Axes,
+    Figure,
     Range,
     Report,
     StudyTable,
@@ -54,11 +55,6 @@ from studies.report import (
     range_of,
     require_matplotlib,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 GREEDY, KNAPSACK = 1, 2
 """The positions of the policies in a setup, after the baseline."""
@@ -114,18 +110,11 @@ def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> S
         "off-peak hours keep their node-hours. Run: the mean run time of jobs by node-hours; it and the mean waits are "
         f"in hours. {RANGES}",
         (
-            "log",
-            "jobs",
-            "load",
-            "run",
-            "ceiling",
-            *POLICIES,
-            "knapsack to the letter",
-            "wait EASY",
+            "log", "jobs", "load", "run", "ceiling", *POLICIES, "knapsack to the letter", "wait EASY",
             *(f"wait {name}" for name in POLICIES),
         ),
         tuple(_log_row(results, subject) for subject in subjects),
-    )
+    )  # fmt: skip
 
 
 def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[TableCell, ...]:
@@ -269,19 +258,11 @@ def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject])
         "One pass in each period. Savings, and utilizations from the first submission to the last end, in per cent; "
         "mean wait in hours, and its change under the policies in seconds.",
         (
-            "log",
-            "period",
-            "greedy",
-            "paper",
-            "knapsack",
-            "paper",
-            "utilization EASY, greedy, knapsack",
-            "paper FCFS, greedy, knapsack",
-            "wait EASY",
-            "greedy, knapsack",
+            "log", "period", "greedy", "paper", "knapsack", "paper", "utilization EASY, greedy, knapsack",
+            "paper FCFS, greedy, knapsack", "wait EASY", "greedy, knapsack",
         ),
         tuple(_frequency_row(results, subject, period_s) for subject in subjects for period_s in PERIODS_S),
-    )
+    )  # fmt: skip
 
 
 def _frequency_row(results: PricingResults, subject: PricingSubject, period_s: int) -> tuple[TableCell, ...]:
@@ -315,17 +296,11 @@ def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) ->
         "Unlike the others, this policy leaves nodes idle. A job that was overtaken or held back for longer than the "
         "bound keeps its place. Savings and utilizations in per cent, mean waits in hours.",
         (
-            "log",
-            "bound",
-            "saved",
-            "if idle nodes draw nothing",
-            "utilization EASY",
-            "to the letter",
-            "wait EASY",
+            "log", "bound", "saved", "if idle nodes draw nothing", "utilization EASY", "to the letter", "wait EASY",
             "to the letter",
         ),
         tuple(_letter_row(results, subject, bound) for subject in subjects for bound in BOUNDS),
-    )
+    )  # fmt: skip
 
 
 def _letter_row(results: PricingResults, subject: PricingSubject, bound: str) -> tuple[TableCell, ...]:
@@ -392,7 +367,7 @@ COLOURS = {"greedy": ORANGE, "knapsack": BLUE}
 def ladder_svg(results: PricingResults, subjects: Sequence[PricingSubject]) -> str:
     """Return the figure: a panel for each log, a row for each rung of the ladder, and the paper's savings as lines."""
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         for subject, axes in zip(subjects, panels, strict=True):
             _plot_ladder(results, subject, axes)
         add_legend(figure, panels[0], len(POLICIES))
@@ -402,7 +377,7 @@ def ladder_svg(results: PricingResults, subjects: Sequence[PricingSubject]) -> s
     return draw_figure(len(subjects), 1, height_in=height_in, draw=draw, height_ratios=row_counts)
 
 
-def _plot_ladder(results: PricingResults, subject: PricingSubject, axes: "Axes") -> None:
+def _plot_ladder(results: PricingResults, subject: PricingSubject, axes: Axes) -> None:
     steps = [("starting point", subject.base)]
     steps += [(f"+ {change.what}: {change.how}", variant) for change, variant in ladder_of(subject)]
     label_rows(axes, [label for label, _ in steps])

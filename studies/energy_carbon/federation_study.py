@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -31,6 +30,8 @@ from studies.report import (
     BAND,
     BLUE,
     GREEN,
+    Axes,
+    Figure,
     Range,
     Report,
     StudyTable,
@@ -44,10 +45,6 @@ from studies.report import (
     plot_ranges,
     require_matplotlib,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 SELECTIONS = {"RR": "round-robin", "FP": "fastest", "ECA": "eca-queue"}
 LOADS = (0.9, 1.2)
@@ -266,7 +263,7 @@ def federation_svg(results: FederationResults) -> str:
     """Return the figure at the starting point's load: savings with their confidence intervals, on the paper's bands."""
     rows = [(shown, scheduler) for shown in SHOWN for scheduler in DISCIPLINES]
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         axes = panels[0]
         label_rows(
             axes,

@@ -5,7 +5,7 @@ The implied figures need no replay: what a testbed can save at most, and what it
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -44,6 +44,8 @@ from studies.report import (
     GREEN,
     LIGHT_ORANGE,
     ORANGE,
+    Axes,
+    Figure,
     Range,
     Report,
     StudyTable,
@@ -57,11 +59,6 @@ from studies.report import (
     range_of,
     require_matplotlib,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 DISCIPLINES = {"FIFO": "fcfs", "BFF": "first-fit", "BBF": "best-fit"}
 LOADS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)
@@ -207,20 +204,12 @@ def savings_table(results: SingleSiteResults, testbed: MeasuredCluster) -> Study
         "paper's saving. As measured: both runs last as long as the paper's, and the utilization is the energy-aware "
         f"run's. At 0 % both follow from the draws of the nodes, which are taken from that column. {WORKLOAD_RANGES}",
         (
-            "asleep by",
-            "load",
-            "saved",
-            "paper",
-            "within",
-            "power saved",
-            "paper",
-            "elapsed",
-            "paper",
+            "asleep by", "load", "saved", "paper", "within", "power saved", "paper", "elapsed", "paper",
             "saved, as measured",
         ),
         tuple(_empty_row(testbed, way) for way in testbed.rows)
         + tuple(_saved_row(results, testbed, case) for case in cells(testbed)),
-    )
+    )  # fmt: skip
 
 
 def _empty_row(testbed: MeasuredCluster, way: str) -> tuple[TableCell, ...]:
@@ -418,7 +407,7 @@ def testbeds_svg(results: SingleSiteResults) -> str:
     """Return the figure: the energy saved in each cell of the testbeds' tables, beside the paper's."""
     cases = [case for testbed in TESTBEDS.values() for case in cells(testbed)]
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         axes, rows = panels[0], range(len(cases))
         label_rows(axes, [f"{case.testbed}, {case.way}, {case.load_pct} %" for case in cases])
         axes.set_xlabel("energy saved [%]")
@@ -442,7 +431,7 @@ def clusters_svg(results: SingleSiteResults) -> str:
     low, high = FEDERATED_SAVED_PCT
     colours = dict(zip(DISCIPLINES, (BLUE, ORANGE, GREEN), strict=True))
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         for servers, axes in zip(SERVERS, panels, strict=True):
             axes.set_title(f"{servers} servers")
             axes.set_xlabel("load [%]")

@@ -1,7 +1,6 @@
 """The study as a whole: plans the experiments, runs those without a result, and builds the report and its figures."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -29,6 +28,8 @@ from studies.report import (
     GREY,
     LOG_COLOURS,
     ORANGE,
+    Axes,
+    Figure,
     Range,
     Report,
     StudyTable,
@@ -41,10 +42,6 @@ from studies.report import (
     require_matplotlib,
     set_log_axis,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 RUN = "studies.online_simulation.run"
 TITLE = "Nodes that sleep by online simulation: Lawson and Smirni, ICS 2005, re-run"
@@ -139,7 +136,7 @@ def ranges_svg(
 ) -> str:
     """Return a figure with a panel for each measure; `values` gives the ranges of a series by row."""
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         label_rows(panels[0], rows)
         for (name, measure), axes in zip(FIGURE_MEASURES.items(), panels, strict=True):
             axes.set_title(name)
@@ -191,7 +188,7 @@ def weeks_svg(
     The axis ends at the log's value of `tops`, if given. It is logarithmic from 1 on if `is_log`.
     """
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         for (log, series), axes in zip(by_log.items(), panels, strict=False):
             axes.set_title(log)
             for name, values in series.items():

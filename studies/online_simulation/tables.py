@@ -181,18 +181,11 @@ def knowledge_table(results: OnlineResults, subjects: Sequence[OnlineSubject]) -
         "The run times that the scheduler knows, and also OLS unless stated otherwise. Predicted: the mean of the "
         f"user's last two run times. {RANGES}",
         (
-            "log",
-            "known run times",
-            "slowdown of all",
-            "two-level",
-            "OLS weekly",
-            "OLS daily",
-            "inactive, weekly [%]",
-            "inactive, daily [%]",
-            "above 200, weekly [%]",
+            "log", "known run times", "slowdown of all", "two-level", "OLS weekly", "OLS daily",
+            "inactive, weekly [%]", "inactive, daily [%]", "above 200, weekly [%]",
         ),
         tuple(_knowledge_row(results, subject, known) for subject in subjects for known in KNOWLEDGE),
-    )
+    )  # fmt: skip
 
 
 def _knowledge_row(results: OnlineResults, subject: OnlineSubject, known: Knowledge) -> tuple[TableCell, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -35,6 +34,8 @@ from studies.price_capacity.run import (
 )
 from studies.report import (
     LOG_COLOURS,
+    Axes,
+    Figure,
     Range,
     Report,
     StudyTable,
@@ -47,10 +48,6 @@ from studies.report import (
     require_matplotlib,
     series_id,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 def experiments(log: str, setup: CapacitySetup, replays: Replays) -> list[CapacityExperiment]:
@@ -167,7 +164,7 @@ def trade_svg(results: CapacityResults, logs: Sequence[str]) -> str:
         ("saved of the machine's cost, sleeping nodes included [%]", CapacityResult.saved_pct),
     )
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         for (name, saving), axes in zip(measures, panels, strict=True):
             axes.set_title(name)
             axes.set_xlabel("mean wait longer by [h]")
@@ -179,7 +176,7 @@ def trade_svg(results: CapacityResults, logs: Sequence[str]) -> str:
     return draw_figure(len(measures), 1, height_in=8.0, draw=draw)
 
 
-def _plot_log(results: CapacityResults, log: str, saving: Saving, colour: str, axes: "Axes") -> None:
+def _plot_log(results: CapacityResults, log: str, saving: Saving, colour: str, axes: Axes) -> None:
     """Plot a log's policies: a line through those with an SLA, and marks beside it."""
     policies = (*map(profile, SLAS), BLIND, TIMEOUT)
     hours = [

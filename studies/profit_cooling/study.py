@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -37,6 +36,8 @@ from studies.report import (
     LIGHT_GREEN,
     ORANGE,
     VIOLET,
+    Axes,
+    Figure,
     Report,
     StudyTable,
     TableCell,
@@ -47,10 +48,6 @@ from studies.report import (
     require_matplotlib,
     series_id,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -253,7 +250,7 @@ def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
     """Return the figure: a panel for each scenario, a line for each solver, thousands of EUR over days."""
     solvers = dict(zip(COLOURS, (searches, ("default",), RULES, STRICT), strict=True))
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         for scenario, axes in zip(SCENARIOS, panels, strict=True):
             chosen = {kind: best(results, scenario, names) for kind, names in solvers.items()}
             axes.set_title(f"{scenario}: {', '.join(chosen.values())}")
@@ -282,7 +279,7 @@ def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
     low_pct = min(0.0, *(min(by_search) for by_search in gains.values()))
     high_pct = max(0.01, *(max(by_search) for by_search in gains.values()))
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         for scenario, axes in zip(SCENARIOS, panels, strict=True):
             paper = PAPER[scenario]
             axes.set_title(f"{scenario} (paper: {paper.best_search} {percent_text(paper.over_default_pct, 1)})")

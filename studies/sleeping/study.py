@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -19,6 +18,8 @@ from studies.report import (
     GREEN,
     ORANGE,
     VIOLET,
+    Axes,
+    Figure,
     Range,
     Report,
     StudyTable,
@@ -51,10 +52,6 @@ from studies.sleeping.run import (
     machine_of,
     run,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Measure = Callable[[SleepingResult], float]
 
@@ -135,19 +132,11 @@ def policies_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
         "and day. Longer: the increase of the mean wait over nodes that are always on, in the same replays; it is "
         f"significant if no replay of at least {FEWEST_REPLAYS} has another sign. {RANGES}",
         (
-            "log",
-            "policy",
-            "saved [%]",
-            "delay [s]",
-            "delayed [%]",
-            "cycles",
-            "mean wait [s]",
-            "longer [s]",
-            "significant",
-            "slowdown",
+            "log", "policy", "saved [%]", "delay [s]", "delayed [%]", "cycles", "mean wait [s]", "longer [s]",
+            "significant", "slowdown",
         ),
         tuple(_policy_row(results, log, policy) for log in logs for policy in POLICIES),
-    )
+    )  # fmt: skip
 
 
 def _policy_row(results: SleepingResults, log: str, policy: str) -> tuple[TableCell, ...]:
@@ -244,7 +233,7 @@ LEAST_DELAY_S = 1.0
 def front_svg(results: SleepingResults, logs: Sequence[str]) -> str:
     """Return the figure: for each log what a rule saves against a job's boot delay, and against a node's cycles."""
 
-    def draw(figure: "Figure", panels: Sequence["Axes"]) -> None:
+    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
         for log, delays, wear in zip(logs, panels[::2], panels[1::2], strict=True):
             _plot_rules(results, log, delays, delay_s)
             delays.set_title(f"{log}: mean boot delay of a job [s], logarithmic")
@@ -261,7 +250,7 @@ def front_svg(results: SleepingResults, logs: Sequence[str]) -> str:
     return draw_figure(len(logs), 2, height_in=1.3 + 3.2 * len(logs), draw=draw)
 
 
-def _plot_rules(results: SleepingResults, log: str, axes: "Axes", measure: Measure) -> None:
+def _plot_rules(results: SleepingResults, log: str, axes: Axes, measure: Measure) -> None:
     axes.axvline(results.equal_energy_pct(log), color="#999999", linewidth=1.2)
     axes.set_xlabel("idle energy saved [%]")
     for rule, style in STYLES.items():

@@ -16,9 +16,8 @@ from offpeak.settings.table import Settings
 from plugin.pbs.accounting import ACCOUNTING, accounting_text, openpbs_accounting_folder
 from plugin.scheduler.cluster_view import cluster_of, requested_features
 from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name, scheduler_of
-from plugin.slurm.accounting import read_qos, sacct_text
+from plugin.slurm.accounting import read_priority, read_qos, sacct_text
 from plugin.slurm.nodes import read_machine
-from plugin.slurm.priority import read_priority
 from sim_backend.traces.filters import anonymised, anonymised_cluster
 from sim_backend.traces.read import read_log, trace_of_text
 

@@ -28,19 +28,8 @@ RUNNING = frozenset(
 )
 ENDED = frozenset(
     (
-        "COMPLETED",
-        "FAILED",
-        "TIMEOUT",
-        "CANCELLED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "REQUEUED",
-        "DEADLINE",
-        "BOOT_FAIL",
-        "LAUNCH_FAILED",
-        "RECONFIG_FAIL",
-        "REVOKED",
+        *("COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REQUEUED"),
+        *("DEADLINE", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED"),
     )
 )
 KNOWN = WAITING | NEVER_STARTED | RUNNING | ENDED

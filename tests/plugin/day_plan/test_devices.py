@@ -12,9 +12,8 @@ from offpeak.errors import BadInput
 from offpeak.model.site_devices import NO_BATTERY, Battery, SiteDevices
 from offpeak.model.step_series import Series
 from plugin.day_plan.day_plan import DayPlan
-from plugin.day_plan.devices import plan_beside_devices
 from plugin.day_plan.inputs import PlanInputs
-from plugin.day_plan.make import plan_day
+from plugin.day_plan.make import plan_beside_devices, plan_day
 from plugin.planner.searches import budget_of
 
 BATTERY = Battery(4.0, 2.0, 2.0, 0.9, 2.0, 2.0)

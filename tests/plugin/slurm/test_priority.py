@@ -7,8 +7,8 @@ import pytest
 
 from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from plugin.slurm import priority
+from plugin.slurm.accounting import parse_priority, parse_shares, read_priority
 from plugin.slurm.commands import CannotAskSlurm, parse_config
-from plugin.slurm.priority import parse_priority, parse_shares, read_priority
 
 WEIGHTED = """\
 FairShareDampeningFactor = 3

@@ -16,7 +16,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.limits import PriorityOrder, PriorityWeights
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.agent import SlurmSettings
-from plugin.slurm.priority import read_priority
+from plugin.slurm.accounting import read_priority
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.priorities import ROOT, Priorities, classic_factors, fair_tree_factors
