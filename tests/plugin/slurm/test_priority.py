@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
-from plugin.slurm import priority
+from plugin.slurm import accounting
 from plugin.slurm.accounting import parse_priority, parse_shares, read_priority
 from plugin.slurm.commands import CannotAskSlurm, parse_config
 
@@ -106,7 +106,7 @@ def test_shares_of_accounts_and_users() -> None:
 
 
 def test_the_priority_of_a_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(priority, "ask", answers(scontrol=WEIGHTED, sshare=SHARES))
+    monkeypatch.setattr(accounting, "ask", answers(scontrol=WEIGHTED, sshare=SHARES))
     found = read_priority()
     assert (found.order, found.weights) == (PriorityOrder.MULTIFACTOR, WEIGHTS)
     assert [account.name for account in found.accounts] == ["root", "physics", "lasers", "chemistry"]
@@ -119,12 +119,12 @@ def test_the_priority_of_a_site(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_shares_no_fair_share_counts(
     monkeypatch: pytest.MonkeyPatch, shares: str | CannotAskSlurm, reason: str
 ) -> None:
-    monkeypatch.setattr(priority, "ask", answers(scontrol=WEIGHTED, sshare=shares))
+    monkeypatch.setattr(accounting, "ask", answers(scontrol=WEIGHTED, sshare=shares))
     found = read_priority()
     assert found.weights == WEIGHTS._replace(fair_share=0)
     assert (found.accounts, found.not_modelled[-1]) == ((), f"fair share ({reason})")
     only_shares = "PriorityType = priority/multifactor\nPriorityWeightFairShare = 10\n"
-    monkeypatch.setattr(priority, "ask", answers(scontrol=only_shares, sshare=shares))
+    monkeypatch.setattr(accounting, "ask", answers(scontrol=only_shares, sshare=shares))
     assert read_priority() == SitePriority(PriorityOrder.SUBMISSION, not_modelled=(f"fair share ({reason})",))
 
 
@@ -135,5 +135,5 @@ def test_without_shares_no_fair_share_counts(
 def test_without_settings_recorded_priorities_count(
     monkeypatch: pytest.MonkeyPatch, config: str | CannotAskSlurm, reason: str
 ) -> None:
-    monkeypatch.setattr(priority, "ask", answers(scontrol=config))
+    monkeypatch.setattr(accounting, "ask", answers(scontrol=config))
     assert read_priority() == SitePriority(PriorityOrder.RECORDED, not_modelled=(f"Slurm's weights ({reason})",))
