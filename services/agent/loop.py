@@ -101,6 +101,8 @@ class LoopRunner:
         self._under_way: asyncio.Task[None] | None = None
         self.turn = asyncio.Lock()
         self.ended_s, self.count = time.monotonic(), 0
+        # The loop itself reports problems under its name.
+        self._about = f"round of {loop.name}"
 
     @property
     def name(self) -> str:
@@ -156,12 +158,12 @@ class LoopRunner:
         try:
             await self.loop.round()
         except OffpeakError as problem:
-            self._problem_log.report(self.name, f"{problem}; {problem.hint}")
+            self._problem_log.report(self._about, f"{problem}; {problem.hint}")
         except Exception as problem:
             text = f"a fault in the program: {type(problem).__name__}: {problem}"
-            self._problem_log.report(self.name, text, fault=problem)
+            self._problem_log.report(self._about, text, fault=problem)
         else:
-            self._problem_log.report(self.name, None)
+            self._problem_log.report(self._about, None)
         self.ended_s = time.monotonic()
         self.count += 1
 

@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from offpeak.door.effect import Mode
 from offpeak.errors import CannotWrite, OffpeakError
@@ -352,19 +354,34 @@ class CallThreads(ThreadPoolExecutor):
         return not any(thread.is_alive() for thread in self._threads)
 
 
+class AgentEventLoop(asyncio.SelectorEventLoop):
+    """Looks up names in threads of their own: each may wait for a dead name server for half a minute, and hundreds of
+    BMCs and PDUs have names. Calls of the scheduler and the ledger do not queue behind them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lookups = CallThreads()
+
+    async def getaddrinfo(self, host: Any, port: Any, **options: int) -> Any:
+        """Return the addresses of a host."""
+        return await self.run_in_executor(self.lookups, partial(socket.getaddrinfo, host, port, **options))
+
+
 def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
     """Run the agent until a signal; return the exit code. Raises BadInput for unusable settings or inventory."""
     _log_to_stderr()
     with exclusive_lock(settings.agent.state_folder):
-        ledger, calls = Ledger(settings.ledger), CallThreads()
+        ledger, calls, event_loop = Ledger(settings.ledger), CallThreads(), AgentEventLoop()
         try:
-            lost = asyncio.run(_serve(settings, ledger, reread, calls))
+            with asyncio.Runner(loop_factory=lambda: event_loop) as runner:
+                lost = runner.run(_serve(settings, ledger, reread, calls))
         except OffpeakError:
             ledger.close()
             raise
         if lost:
             LOG.error("%s did not reach the ledger", counted(lost, "row"))
-        if not calls.are_done(LAST_CALLS_S):
+        event_loop.lookups.shutdown()
+        if not (calls.are_done(LAST_CALLS_S) and event_loop.lookups.are_done(LAST_CALLS_S)):
             LOG.warning("a call that hangs is abandoned")
             logging.shutdown()
             # A normal exit of Python would wait for its thread.

@@ -50,8 +50,8 @@ def test_a_round_that_fails_is_logged_and_the_next_one_runs(caplog: pytest.LogCa
     with caplog.at_level(logging.INFO, "offpeak"):
         asyncio.run(some())
     messages = [record.getMessage() for record in caplog.records]
-    assert messages[0] == "ledger: disk full; df -h"
-    assert messages[1] == "ledger: a fault in the program: ZeroDivisionError: of ours"
+    assert messages[0] == "round of ledger: disk full; df -h"
+    assert messages[1] == "round of ledger: a fault in the program: ZeroDivisionError: of ours"
     assert "well again" in messages[2]
     assert len(messages) == 3
     fault = caplog.records[1]
@@ -60,6 +60,18 @@ def test_a_round_that_fails_is_logged_and_the_next_one_runs(caplog: pytest.LogCa
     assert fault.exc_info[0] is ZeroDivisionError
     assert "Traceback" in caplog.text
     assert 'raise ZeroDivisionError("of ours")' in caplog.text
+
+
+def test_a_problem_that_a_loop_reports_under_its_own_name_stays(caplog: pytest.LogCaptureFixture) -> None:
+    log = ProblemLog()
+
+    async def round_() -> None:
+        log.report("prices", "no network")
+
+    with caplog.at_level(logging.INFO, "offpeak"):
+        asyncio.run(LoopRunner(Rounds("prices", round_, 0.0), log, Clock()).once())
+    assert log.problems == ("prices: no network",)
+    assert [record.getMessage() for record in caplog.records] == ["prices: no network"]
 
 
 def test_triggered_round_does_not_wait_for_the_next_cycle() -> None:

@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import sqlite3
 import threading
 import time
@@ -49,7 +50,7 @@ from services.agent.loop import ProblemLog
 from services.agent.node_memory import save_node_records
 from services.agent.requests import NodeRequest, format_order
 from services.agent.restore import RestoreResult, give_back, run_restore
-from services.agent.service import Service
+from services.agent.service import MOST_CALLS, AgentEventLoop, CallThreads, Service
 from services.agent.status import fetch_status
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
@@ -731,3 +732,28 @@ def test_ended_while_an_own_policy_thinks_the_queue_keeps_the_order_of_the_site(
     (line,) = [message for message in caplog.messages if "policy" in message]
     assert "the queue keeps the site's order: the window policy 'slow' did not answer within 2 s" in line
     assert not any("cut off" in message for message in caplog.messages)
+
+
+def test_calls_do_not_wait_for_a_name_server_that_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = threading.Event()
+
+    def resolve(*_: object, **__: object) -> list[object]:
+        answers.wait(60)
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+
+    async def call_behind_lookups() -> str:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(CallThreads())
+        lookups = [asyncio.ensure_future(loop.getaddrinfo(f"bmc{number}", 623)) for number in range(2 * MOST_CALLS)]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(50):
+            answer = await asyncio.to_thread(lambda: "scheduler")
+        answers.set()
+        failed = await asyncio.gather(*lookups, return_exceptions=True)
+        assert {type(each) for each in failed} == {socket.gaierror}
+        return answer
+
+    with asyncio.Runner(loop_factory=AgentEventLoop) as runner:
+        assert runner.run(call_behind_lookups()) == "scheduler"
