@@ -25,7 +25,7 @@ TASKS = {
         "jobs": "ui.agent.command",
         "nodes": "ui.nodes.command",
         "power": "ui.hardware.command",
-        "prices": "ui.prices.command",
+        "prices": "ui.forecast.command",
         "forecast": "ui.forecast.command",
         "history": "ui.agent.command",
         "ledger": "ui.ledger.command",

@@ -1,6 +1,7 @@
-"""The client of the broker on this machine, which requests the site for a job.
+"""The clients of the sockets on this machine: of the broker, for the site of a job, and of the agent, for its report.
 
-It imports little, not even asyncio, so that `offpeak submit --dry-run` answers at once.
+They import little: `offpeak submit --dry-run` answers at once, and brokers run `offpeak snapshot` over ssh every few
+seconds.
 """
 
 import json
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from offpeak.errors import BadInput
+from offpeak.errors import BadInput, NoAnswer
 
 SOCKET_NAME = "broker.sock"
 """The broker's socket in its state folder, beside the reports of the sites: users who may read these may query it."""
@@ -39,3 +40,25 @@ def _exchange(path: Path, line: bytes) -> bytes:
         connection.connect(os.fspath(path))
         connection.sendall(line)
         return b"".join(iter(lambda: connection.recv(65_536), b""))
+
+
+MOST_BYTES = 256 * 1024
+"""The largest report of a site."""
+
+
+async def read_agent_snapshot(path: Path) -> bytes:
+    """Return the report of the agent at that socket as JSON. Raises NoAnswer with the error of the agent."""
+    import asyncio
+
+    from services.agent.status import FOR_BROKERS
+
+    reader, writer = await asyncio.open_unix_connection(path, limit=MOST_BYTES)
+    try:
+        writer.write(json.dumps(FOR_BROKERS).encode() + b"\n")
+        line = await reader.readline()
+    finally:
+        writer.close()
+    answer = json.loads(line or b"{}")
+    if "snapshot" not in answer:
+        raise NoAnswer(str(answer.get("error", "it sent no reply")))
+    return json.dumps(answer["snapshot"]).encode()

@@ -17,7 +17,7 @@ from offpeak.model.units import parse_duration_s
 from offpeak.settings.broker import BrokerSettings
 from plugin.federation.job_script import MOST_BYTES
 from plugin.federation.sites import LOCAL
-from services.broker.agent_snapshot import read_agent_snapshot
+from services.broker.client import read_agent_snapshot
 from services.broker.federation import (
     BrokerJob,
     Federation,

@@ -20,7 +20,7 @@ from plugin.federation.live_cycle import SiteReply
 from plugin.federation.site_report import parse_report
 from plugin.federation.sites import SSH, Reach, Site
 from plugin.federation.sites_file import WatchedSites
-from services.broker.agent_snapshot import MOST_BYTES, read_agent_snapshot
+from services.broker.client import MOST_BYTES, read_agent_snapshot
 from services.broker.federation import Federation, FederationSnapshot, add_sent_jobs, make_federation, write_snapshots
 from services.broker.signatures import ANSWER, REQUEST, check_answer, check_stamp, new_stamp
 from services.broker.site_commands import reach_of, route_of

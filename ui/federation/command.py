@@ -80,7 +80,7 @@ def snapshot(chosen: CommandSettings) -> None:
     import asyncio
 
     from services.agent.status import AgentSilent
-    from services.broker.agent_snapshot import read_agent_snapshot
+    from services.broker.client import read_agent_snapshot
 
     agent_socket = chosen.read().agent.socket
     try:

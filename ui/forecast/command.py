@@ -1,4 +1,6 @@
-"""`offpeak forecast`: prices, the wait, run time and power of one job, and the errors of each predictor."""
+"""`offpeak prices` and `forecast`: known and future prices, the wait, run time and power of one job, and the errors
+of each predictor.
+"""
 
 import json
 from dataclasses import asdict
@@ -43,6 +45,24 @@ MODELS = Annotated[
     Path | None,
     typer.Option("--models", help="Folder of learned models: the next run learns only new jobs.", show_default=False),
 ]
+
+
+@settings_options(*KNOWN_PRICES)
+def prices(
+    chosen: CommandSettings,
+    from_: Annotated[
+        str | None, typer.Option("--from", help="First date, or date and time. [default: today]", show_default=False)
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(help="End: date, or date and time. [default: two days later]", show_default=False)
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Show the known prices, their source, and the errors of the queried sources."""
+    # What answers loads requests and pyarrow, which `offpeak --version` must not wait for.
+    from ui.forecast.known_prices import answer
+
+    answer(chosen.read(), from_, to, as_json=as_json)
 
 
 @forecast.command("price", cls=PlainCommand)

@@ -18,7 +18,7 @@ from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
-from ui.prices.answer import instant_of, sparkline
+from ui.forecast.known_prices import instant_of, sparkline
 from ui.terminal import plain_console, text_table
 
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"

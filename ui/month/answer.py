@@ -1,17 +1,25 @@
-"""Run `offpeak report`: read the ledger, print and write the account of the month."""
+"""Run `offpeak report`: print the account of a month, and write it as a page and as CSV.
+
+The cost of each day, and its cost without offpeak, is drawn as SVG, so the page needs no script.
+"""
 
 import time
+from collections.abc import Sequence
+from html import escape
 
+import numpy as np
 import typer
 
+from offpeak.display import amount_text, money_text
 from offpeak.ledger.database import open_ledger
+from offpeak.model.arrays import Float64
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
-from services.accounts.month_account import make_month_account
+from services.accounts.month_account import DayCost, make_month_account
 from ui.ledger.text import print_nothing, rows_csv
-from ui.month.page import month_page
 from ui.month.subject import (
+    CHANCE,
     GPU_COLUMNS,
     MonthRequest,
     MonthSubject,
@@ -26,7 +34,124 @@ from ui.month.subject import (
     saved_cells,
     used_cells,
 )
+from ui.replay.tables import NOISE
+from ui.report.page import HtmlCell, page_head, paragraph, section, still_page, table
 from ui.terminal import print_table, text_table, write_files
+
+WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
+TICKS = 4
+
+
+def days_section(days: Sequence[DayCost], currency: str) -> str:
+    """Return the section: what each day cost, and what it would have cost without what was saved."""
+    cost = np.array([day.cost for day in days])
+    without = np.array([day.cost + (day.saved or 0.0) for day in days])
+    texts = [
+        f"{day.name}: {money_text(day.cost, currency)}, {amount_text(other)} without offpeak"
+        for day, other in zip(days, without.tolist(), strict=True)
+    ]
+    drawn = _drawn(cost, without, [f"{int(day.name[-2:])}" for day in days], texts)
+    label = f"Cost of the metered nodes on each day, as it was and without what was saved [{currency}]"
+    return section(
+        "Day by day",
+        f'<figure><ul class="legend"><li>{_KEY_BAR}as it was</li><li>{_KEY_LINE}without offpeak</li></ul>'
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">{drawn}</svg>'
+        f"<figcaption>{escape(label)}.</figcaption></figure>",
+    )
+
+
+_KEY_BAR = (
+    '<svg width="18" height="12" aria-hidden="true"><rect width="18" height="12" rx="2" fill="var(--idle)"/></svg>'
+)
+_KEY_LINE = (
+    '<svg width="18" height="12" aria-hidden="true">'
+    '<line x2="18" y1="6" y2="6" stroke="var(--price)" stroke-width="3"/></svg>'
+)
+
+
+def _drawn(cost_of: Float64, without: Float64, names: list[str], texts: list[str]) -> str:
+    both = np.concatenate([cost_of, without, [0.0]])
+    step = tick_step(float(both.max() - both.min()))
+    low, high = np.floor(both.min() / step) * step, np.ceil(both.max() / step) * step
+
+    def y(value: float) -> float:
+        return round(ABOVE + float((high - value) / (high - low)) * (HEIGHT - ABOVE - BELOW), 1)
+
+    wide = (WIDTH - LEFT) / len(names)
+    parts = [_tick(value, y(value)) for value in np.arange(low, high + step / 2, step).tolist()]
+    every = max(1, len(names) // 16)
+    for at, (cost, other) in enumerate(zip(cost_of.tolist(), without.tolist(), strict=True)):
+        x = round(LEFT + at * wide, 1)
+        top, bottom = min(y(cost), y(0)), max(y(cost), y(0))
+        bar = f'x="{x + 0.12 * wide:.1f}" y="{top}" width="{0.76 * wide:.1f}" height="{bottom - top:.1f}"'
+        line = f'x1="{x + 0.05 * wide:.1f}" x2="{x + 0.95 * wide:.1f}" y1="{y(other)}" y2="{y(other)}"'
+        label = f'<text x="{x + wide / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{names[at]}</text>'
+        parts.append(
+            f'<g><title>{escape(texts[at])}</title><rect {bar} fill="var(--idle)"/>'
+            f'<line {line} stroke="var(--price)" stroke-width="3"/></g>{"" if at % every else label}'
+        )
+    return f'<g font-size="13" fill="var(--muted)">{"".join(parts)}</g>'
+
+
+def tick_step(span: float) -> float:
+    """Return a round step, 1, 2 or 5 times a power of ten, that divides the span into a few parts."""
+    raw_step = max(span, 1e-6) / TICKS
+    power = 10.0 ** np.floor(np.log10(raw_step))
+    return float(next(step * power for step in (1, 2, 5, 10) if step * power >= raw_step))
+
+
+def _tick(value: float, y: float) -> str:
+    return (
+        f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y}" y2="{y}" stroke="var(--grid)"/>'
+        f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{value:,.10g}</text>'
+    )
+
+
+PAGE_USED = ("account", "jobs", "energy [kWh]", "measured", "partly measured", "modelled", "cost", "CO2 [kg]")
+PAGE_SAVED = ("saved by", "energy [kWh]", "money", "CO2 [kg]", "basis")
+
+
+def month_page(subject: MonthSubject) -> str:
+    """Return the page."""
+    sections = [_used(subject), *_gpus(subject), _saved(subject)]
+    if len(subject.account.days) > 1:
+        sections.append(days_section(subject.account.days, subject.account.nodes[0].currency))
+    notes = "".join(f"<li>{escape(line)}</li>" for line in method(subject))
+    sections.append(section("How these figures came about", f"<ol>{notes}</ol>"))
+    return still_page(f"{subject.month.name}: energy and cost", _head(subject), sections)
+
+
+def _head(subject: MonthSubject) -> str:
+    title = f"{subject.month.name}{', so far' if subject.month.goes_on else ''}"
+    return page_head(title, answer_text(subject), [("period", headline(subject).partition(": ")[2])])
+
+
+def _used(subject: MonthSubject) -> str:
+    rows = used_cells(subject)
+    if not rows:
+        return section("Who used what", paragraph("The ledger has no job and no reading of that time."))
+    caption = "Energy, money and CO2 of the jobs that ended, by account; and what meters say of the nodes"
+    return section("Who used what", table(caption, PAGE_USED, rows))
+
+
+def _gpus(subject: MonthSubject) -> list[str]:
+    rows = gpu_cells(subject)
+    caption = "GPU-hours of the jobs that ended, those that were idle, and their energy and cost, by account and user"
+    return [section("Who left GPUs idle", table(caption, GPU_COLUMNS, rows))] if rows else []
+
+
+def _saved(subject: MonthSubject) -> str:
+    rows = [
+        (
+            *(name, energy, HtmlCell(money, interval, NOISE if CHANCE in basis else ""), co2),
+            HtmlCell("", mark=basis.partition(":")[0]),
+        )
+        for name, energy, money, interval, co2, basis in saved_cells(subject)
+    ]
+    if not rows:
+        return section("What was saved", paragraph("Nothing was booked."))
+    return section("What was saved", table("Against all nodes on, in the site's own order", PAGE_SAVED, rows))
+
 
 USED = ("account", "jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg")
 SAVED = ("saved by", "energy kWh", "money", "19 of 20 cases", "CO2 kg", "basis")

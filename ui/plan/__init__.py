@@ -1,4 +1,4 @@
 """`offpeak plan`: the planned start of each job in the queue.
 
-`command` parses, `answer` makes or requests the plan and applies it, `text` and `page` show it.
+`command` parses, `answer` makes or requests the plan, applies it and shows it.
 """
