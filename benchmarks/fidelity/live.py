@@ -31,7 +31,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from predictors.price_curve import PriceCurve
+from predictors.price_forecast import PriceCurve
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.site_context import make_site_context

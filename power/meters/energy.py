@@ -245,11 +245,6 @@ def find_contradictions(sums: Mapping[Part, Energy], counts: Mapping[Part, Count
     return {part: message for part, message in found.items() if message}
 
 
-def measured_nodes(sums: Mapping[Part, Energy]) -> tuple[str, ...]:
-    """Return the measured nodes, in the order of their first reading."""
-    return tuple(dict.fromkeys(node for _, _, _, node in sums if node is not None))
-
-
 def measuring_points_of(sums: Mapping[Part, Energy], node: str) -> tuple[MeasuringPoint, ...]:
     """Return the measuring points of a node from its outlets inwards, without those where a part has no value."""
     found = []
@@ -261,5 +256,6 @@ def measuring_points_of(sums: Mapping[Part, Energy], node: str) -> tuple[Measuri
 
 def compare_meters(sums: Mapping[Part, Energy]) -> dict[str, tuple[PowerDifference, ...]]:
     """Return the power between measuring points for every node that has at least two."""
-    compared = {node: compare_points(measuring_points_of(sums, node)) for node in measured_nodes(sums)}
+    nodes = dict.fromkeys(node for _, _, _, node in sums if node is not None)
+    compared = {node: compare_points(measuring_points_of(sums, node)) for node in nodes}
     return {node: found for node, found in compared.items() if found}

@@ -26,8 +26,7 @@ from plugin.scheduler.port import RequeuePermit, Scheduler, SchedulerTraits, Sch
 from predictors.feeds.feed import Feed, fetched
 from predictors.feeds.port import INCOMPLETE, FeedProblem, Window
 from predictors.feeds.registry import temperature_feed
-from predictors.price_curve import PriceCurve, price_curve, weigh_curve
-from predictors.price_forecast import PriceSource
+from predictors.price_forecast import PriceCurve, PriceSource, price_curve, weigh_curve
 from predictors.site_sources import carbon_series
 from services.agent.loop import Loop, ProblemLog
 from services.agent.pace import ReadingPace, after_failure, after_reading

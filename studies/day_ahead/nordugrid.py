@@ -144,15 +144,11 @@ def drawn_sites(rng: Generator) -> tuple[Site, ...]:
     """Draw the systems: sizes by rank, each with one of the processors."""
     share = 1 / np.arange(1, SYSTEMS + 1) ** STEEPNESS
     cores = rng.permutation(np.rint(CORES * share / share.sum()).astype(np.int64))
-    kind = rng.integers(0, len(PROCESSORS), SYSTEMS)
+    processors = (PROCESSORS[kind] for kind in rng.integers(0, len(PROCESSORS), SYSTEMS))
     return tuple(
-        _site(f"n{number + 1}", int(size), PROCESSORS[number_of_kind])
-        for number, (size, number_of_kind) in enumerate(zip(cores, kind, strict=True))
+        Site(f"n{number}", int(size), core.watts, core_gflops=core.gflops, zone=CLOCK, longest_job_s=LONGEST_S)
+        for number, (size, core) in enumerate(zip(cores, processors, strict=True), start=1)
     )
-
-
-def _site(name: str, cores: int, core: ProcessorCore) -> Site:
-    return Site(name, cores, core.watts, core_gflops=core.gflops, zone=CLOCK, longest_job_s=LONGEST_S)
 
 
 def log_of(sites: tuple[Site, ...], rng: Generator, jobs: int, history: int) -> GridLog:

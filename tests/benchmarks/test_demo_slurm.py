@@ -17,7 +17,7 @@ from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, parse_peak_rule
 from offpeak.settings.replay import FeedSettings, PriceSettings
-from predictors.price_curve import price_curve
+from predictors.price_forecast import price_curve
 from predictors.site_sources import build_price_source
 
 

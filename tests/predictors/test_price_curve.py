@@ -16,7 +16,7 @@ from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, classify, parse_peak_rule
 from offpeak.settings.replay import FeedSettings, PriceSettings
-from predictors.price_curve import PriceCurve, price_curve, weigh_curve
+from predictors.price_forecast import PriceCurve, price_curve, weigh_curve
 from predictors.site_sources import build_price_source
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -17,7 +17,7 @@ from offpeak.prices.peak import Peak
 from plugin.scheduler.node import SchedulerState
 from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, ObservedState
 from power.live.node_types import NodePlace
-from predictors.price_curve import PriceCurve
+from predictors.price_forecast import PriceCurve
 from services.agent.observer import price_slots
 from services.agent.reports import find_day_and_month, modelled_w, node_status
 from services.agent.status import NodeStatus, StatusSnapshot, parse_snapshot, snapshot_json
