@@ -197,29 +197,19 @@ KEPT_EVENTS = TypeAdapter(KeptEvents)
 
 def load_events(section: CapSection) -> OrderedEvents:
     """Return the events that an agent before this one had from the same server; none if it kept none."""
-    kept = read_kept_events(section.memory) if section.plan.openadr else None
+    try:
+        kept = KEPT_EVENTS.validate_json(section.memory.read_bytes()) if section.memory else None
+    except (OSError, ValueError):
+        kept = None
     return OrderedEvents(kept.events if kept and kept.url == section.plan.openadr else ())
 
 
 def save_events(section: CapSection, events: tuple[CapEvent, ...]) -> None:
     """Keep the events for the next start. A disk that cannot be written costs only that."""
     if section.memory is not None:
-        with suppress(CannotWrite):
-            write_events(section.memory, KeptEvents(section.plan.openadr or "", events))
-
-
-def read_kept_events(file: Path | None) -> KeptEvents | None:
-    """Return the events in a file, None without one that can be read."""
-    try:
-        return KEPT_EVENTS.validate_json(file.read_bytes()) if file else None
-    except (OSError, ValueError):
-        return None
-
-
-def write_events(file: Path, kept: KeptEvents) -> None:
-    """Replace the file in one step. Raises CannotWrite."""
-    with replacing(file) as written:
-        written.write(KEPT_EVENTS.dump_json(kept))
+        kept = KeptEvents(section.plan.openadr or "", events)
+        with suppress(CannotWrite), replacing(section.memory) as file:
+            file.write(KEPT_EVENTS.dump_json(kept))
 
 
 PEAKS_EVERY_S = 300.0

@@ -170,12 +170,6 @@ def make_preferences(
     )
 
 
-def typed_preferences(job: object) -> dict[str, Any]:
-    """Return the arguments of `make_preferences` from a job that has them as attributes."""
-    names = ("goal", "data", "data_at", "latest_end_s", "cores", "limit_s", "application")
-    return {name: getattr(job, name) for name in names}
-
-
 def job_json(job: BrokerJob) -> dict[str, Any]:
     """Return the job as JSON, from which `stored_job` makes it again."""
     return {

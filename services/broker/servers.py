@@ -39,7 +39,7 @@ from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
 from plugin.federation.metaschedule import need_or_tools
 from services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME
-from services.broker.federation import Federation, make_broker_job, make_choice, make_preferences, typed_preferences
+from services.broker.federation import Federation, make_broker_job, make_choice, make_preferences
 from services.broker.placement_cycle import PlacementCycle
 from services.broker.portal import BrokerPortal
 from services.broker.signatures import ANSWER, REQUEST, ReplayGuard, check_stamp
@@ -192,7 +192,9 @@ class _ChoiceHandler(PatientHandler):
         federation = self.server.federation()
         if not set(federation.grid.names) <= set(federation.replies):
             return {}
-        preferences = make_preferences(settings.policy, **typed_preferences(request))
+        of_request = ("sites", "stale_s", "script", "arguments")
+        options = {key: value for key, value in vars(request).items() if key not in of_request}
+        preferences = make_preferences(settings.policy, **options)
         job = make_broker_job(request.script, "", request.arguments, preferences=preferences, grid=federation.grid)
         return {"choice": make_choice(federation, job)}
 

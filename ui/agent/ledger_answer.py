@@ -14,7 +14,6 @@ from itertools import groupby
 from typing import Any
 
 import typer
-from rich.table import Table
 
 from offpeak.display import minute_text, second_text
 from offpeak.errors import BadInput
@@ -28,7 +27,7 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import counted, printable
 from services.accounts.trials import find_blocks, trial_results
 from ui.ledger.text import print_nothing, rows_json, with_times
-from ui.terminal import print_table
+from ui.terminal import print_table, text_table
 
 MAX_DECISIONS = 20
 
@@ -52,6 +51,7 @@ def read_last_record_unix_s(settings: LedgerSettings) -> float | None:
 
 
 OTHER_SUBJECTS = ("job ", "queue")
+HISTORY_KEYS = ("subject", "what", "by", "result", "why")
 HISTORY_COLUMNS = ("time", "about", "what", "by", "result", "why")
 
 HistoryRow = Mapping[str, Any]
@@ -72,11 +72,8 @@ def print_history(
     if as_json:
         typer.echo(rows_json([with_times(event, zone) for event in events]), nl=False)
     elif events:
-        table = Table(*HISTORY_COLUMNS, box=None, pad_edge=False, header_style="bold")
-        for event in events:
-            cells = (event[key] for key in ("subject", "what", "by", "result", "why"))
-            table.add_row(second_text(event["at_unix_s"], zone), *map(printable, cells))
-        print_table(table)
+        rows = ((second_text(event["at_unix_s"], zone), *(event[key] for key in HISTORY_KEYS)) for event in events)
+        print_table(text_table(HISTORY_COLUMNS, rows, texts=range(len(HISTORY_COLUMNS))))
     else:
         print_nothing(span, zone, latest_unix_s)
 
@@ -138,10 +135,9 @@ def print_trial(settings: LedgerSettings, *, as_json: bool) -> None:
         for why, count in result.excluded.items():
             typer.echo(f"- {counted(count, 'block')} left out: {why}")
     names = dict.fromkeys(printable(block.name) for block in blocks)
-    table = Table("from", *names, box=None, pad_edge=False, header_style="bold")
-    for begin_s, now in groupby(blocks, key=lambda block: block.from_unix_s):
-        table.add_row(minute_text(begin_s, zone), *(ON_OFF[block.is_on] for block in now))
-    print_table(table)
+    days = groupby(blocks, key=lambda block: block.from_unix_s)
+    rows_shown = ((minute_text(begin_s, zone), *(ON_OFF[block.is_on] for block in now)) for begin_s, now in days)
+    print_table(text_table(("from", *names), rows_shown, texts=range(len(names) + 1)))
 
 
 ON_OFF = {True: "on", False: "off"}

@@ -13,7 +13,6 @@ import typer
 from offpeak.display import co2_text, energy_text, money_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.model.time_range import parse_instant, parse_limit_s
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
 from plugin.federation.job_script import MOST_BYTES
@@ -22,24 +21,8 @@ from services.broker.client import fetch_choice
 
 @dataclass(frozen=True)
 class JobOptions:
-    """The options of the command line, as typed; None leaves the value to the script."""
+    """The options of the command line; None leaves the value to the script."""
 
-    goal: str | None
-    latest_finish: str | None
-    limit: str | None
-    cores: int | None
-    application: str | None
-    data: str | None
-    data_at: str | None
-
-
-@dataclass(frozen=True)
-class JobFile:
-    """A script with its `name` and arguments, and the options with parsed times."""
-
-    script: str
-    name: str
-    arguments: tuple[str, ...]
     goal: str | None
     latest_end_s: int | None
     cores: int | None
@@ -49,26 +32,22 @@ class JobFile:
     data_at: str | None
 
 
+@dataclass(frozen=True)
+class JobFile:
+    """A script with its `name` and arguments, and the options."""
+
+    script: str
+    name: str
+    arguments: tuple[str, ...]
+    options: JobOptions
+
+
 def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -> JobFile:
-    """Return the job of a file; raise BadInput if the file cannot be read or is too long, or a time is invalid."""
-    latest_end_s = None if options.latest_finish is None else int(parse_instant(options.latest_finish))
-    limit_s = None if options.limit is None else parse_limit_s(options.limit)
+    """Return the job of a file; raise BadInput if the file cannot be read or is too long."""
     text = read_bytes(path, BadInput)
     if len(text) > MOST_BYTES:
         raise BadInput(f"{path}: is longer than a mebibyte", hint="a script calls programs, it does not hold them")
-    script = text.decode(errors="surrogateescape")
-    return JobFile(
-        script=script,
-        name=path.name,
-        arguments=arguments,
-        goal=options.goal,
-        latest_end_s=latest_end_s,
-        cores=options.cores,
-        limit_s=limit_s,
-        application=options.application,
-        data=options.data,
-        data_at=options.data_at,
-    )
+    return JobFile(text.decode(errors="surrogateescape"), path.name, arguments, options)
 
 
 def ask_broker(settings: Settings, job: JobFile) -> dict[str, Any] | None:
@@ -104,5 +83,5 @@ def figures_text(expected: dict[str, Any]) -> str:
 
 def _broker_query(settings: BrokerSettings, job: JobFile) -> dict[str, Any]:
     """Return the request to a broker, which must use the same file of sites."""
-    wanted = {key: value for key, value in vars(job).items() if key != "name"}
+    wanted = {"script": job.script, "arguments": job.arguments, **vars(job.options)}
     return {"sites": str(settings.sites.resolve()), "stale_s": settings.stale_s, **wanted}

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
+from offpeak.model.time_range import parse_instant, parse_limit_s
 from ui.options import JSON, CommandSettings, settings_options
 
 SCRIPT = Annotated[Path | None, typer.Argument(metavar="JOB.sh", help="The job's script, as for sbatch or qsub.")]
@@ -56,8 +57,16 @@ def submit(
     settings = chosen.read()
     from ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
 
-    of_job = JobOptions(goal, latest_finish, time, cores, application, data=data, data_at=data_at)
-    job = None if script is None else read_job_file(script, tuple(arguments or ()), of_job)
+    options = JobOptions(
+        goal=goal,
+        latest_end_s=None if latest_finish is None else int(parse_instant(latest_finish)),
+        cores=cores,
+        limit_s=None if time is None else parse_limit_s(time),
+        application=application,
+        data=data,
+        data_at=data_at,
+    )
+    job = None if script is None else read_job_file(script, tuple(arguments or ()), options)
     choice = ask_broker(settings, job) if job and dry_run else None
     if choice is None:
         # Slow to import: numpy, pydantic, SQLAlchemy and the site selection.

@@ -36,7 +36,6 @@ from services.broker.federation import (
     make_federation,
     make_preferences,
     read_snapshots,
-    typed_preferences,
 )
 from services.broker.placement_cycle import check_daemon
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
@@ -68,7 +67,7 @@ def federation_of(settings: Settings) -> Federation:
 
 def job_request_in(job: JobFile, federation: Federation, policy: str) -> BrokerJob:
     """Return the job as the broker takes it; raise BadInput for an invalid one."""
-    preferences = make_preferences(policy, **typed_preferences(job))
+    preferences = make_preferences(policy, **vars(job.options))
     return make_broker_job(job.script, job.name, job.arguments, preferences=preferences, grid=federation.grid)
 
 
