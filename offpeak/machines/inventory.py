@@ -48,6 +48,8 @@ def is_standby_proof(capability: str) -> bool:
 class Hardware:
     """A kind of node: the driver and login of its BMC, and its sleep methods, shallow to deep.
 
+    `url` is the power-control service that has such nodes.
+
     `bmc_power` is "enclosure" if the BMC reports the power of the whole enclosure. `cap_by` is what caps the power of
     running nodes ("bmc", "cpu" or "gpu"), None for no caps; `cap_curve` names the curve that tells how much that slows
     their jobs down. A node is up once all its `gpus` answer; 0: they are not counted.
@@ -56,6 +58,7 @@ class Hardware:
     name: str
     driver: str | None = None
     credential: Credential | None = None
+    url: str | None = None
     port: int | None = None
     cipher_suite: int = 17
     privilege: str = "operator"
@@ -97,6 +100,11 @@ class InventoryNode:
     rack: str | None = None
     enclosure: str | None = None
     enrolled: Enrolment | None = None
+
+    @property
+    def is_unencrypted(self) -> bool:
+        """Whether a password or token travels to the node's BMC, or its service, by http."""
+        return (self.hardware.url or self.bmc or "").startswith("http://")
 
     def usable_method(self, order: NodeOrder) -> SleepMethod | None:
         """Return the sleep method of the order, None if the node has none, or has not proven that standby."""

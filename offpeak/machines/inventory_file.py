@@ -52,6 +52,7 @@ class HardwareTable(TomlTable):
 
     driver: Name | None = None
     credential: Name | None = None
+    url: Name | None = None
     port: Port | None = None
     cipher_suite: Annotated[int, Field(ge=1, le=17)] = 17
     privilege: Literal["user", "operator", "admin"] = "operator"
@@ -178,6 +179,7 @@ class _Reader:
             name=name,
             driver=table.driver,
             credential=self._login(table.credential, f"{place}.credential"),
+            url=table.url,
             port=table.port,
             cipher_suite=table.cipher_suite,
             privilege=table.privilege,

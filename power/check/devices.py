@@ -51,7 +51,8 @@ async def check_bmc(machine: InventoryNode, wire: Transport) -> list[Finding]:
     except OffpeakError as problem:
         return [failed_finding("bmc", machine.node, problem)]
     problems = [finding for finding in found if finding.verdict is not CheckVerdict.GOOD]
-    return problems or [Finding("bmc", machine.node, CheckVerdict.GOOD, f"{seen.state}, as enrolled, measures power")]
+    power = ", measures power" if bmc_meter(machine, wire) else ""
+    return problems or [Finding("bmc", machine.node, CheckVerdict.GOOD, f"{seen.state}, as enrolled{power}")]
 
 
 async def _check_enrolled_identity(machine: InventoryNode, driver: PowerDriver) -> Finding:
@@ -101,7 +102,7 @@ async def _check_restore_policy(machine: InventoryNode, wire: Transport) -> list
 def check_transport(machine: InventoryNode) -> list[Finding]:
     """Return the findings about an insecure path to the BMC, where anybody on the network can read the password."""
     message = hint = ""
-    if (machine.bmc or "").startswith("http://"):
+    if machine.is_unencrypted:
         message, hint = "is queried by http: its password travels unencrypted", "give its address as https://"
     elif machine.hardware.driver in IPMI_DRIVERS and (suite := machine.hardware.cipher_suite) != SAFE_SUITE:
         message = f"cipher_suite = {suite}, {WEAK_SUITES.get(suite, 'weaker than SHA-256')}"

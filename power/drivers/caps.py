@@ -1,4 +1,5 @@
-"""Drivers that cap the power of a running node: by its BMC (DCMI, Redfish), its processors (RAPL) or its GPUs.
+"""Drivers that cap the power of a running node: by its BMC (DCMI, Redfish, a power-control service), its processors
+(RAPL) or its GPUs.
 
 `cap_by` of the hardware in the inventory names the device: "bmc", "cpu" or "gpu". A cap is the most that the device may
 draw, in watts: the whole node by its BMC, all processors together, all GPUs together. A BMC keeps a cap until it is
@@ -16,6 +17,7 @@ from offpeak.errors import BadAnswer, BadInventory, DeviceError, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from power.drivers.ipmi.bmc import BmcRefusal, address_of
 from power.drivers.ipmi.requests import IpmiRequest, SendRequest
+from power.drivers.power_control import find_node_control, service_of
 from power.drivers.redfish import RedfishService, find_system, get_nested, parse_links
 from power.drivers.transport import Transport
 from power.meters.bmc import GROUP, POWER_READING, parse_chassis, watts
@@ -214,6 +216,36 @@ def _number(resource: Any, key: str) -> float | None:
     return float(number) if isinstance(number, int | float) and not isinstance(number, bool) and number > 0 else None
 
 
+class PowerControlCap:
+    """Caps a node through a power-control service, together with all nodes that are capped at the same moment."""
+
+    has_timer = False
+
+    def __init__(self, machine: InventoryNode, wire: Transport) -> None:
+        self._service, self._xname = service_of(machine, wire)
+        self._node = f"{machine.node} ({self._xname})"
+
+    async def read_cap(self, *, with_draw: bool = True) -> CapState:  # noqa: ARG002
+        """Return the limit; the service measures no power. Raises NotSupported without a control of the whole node."""
+        component = await self._service.limits.call(self._xname, None)
+        control = find_node_control(component.get("powerCapLimits"))
+        if control is None:
+            raise NotSupported(f"{self._node}: has no power limit", hint='cap its processors: cap_by = "cpu"')
+        limit_w, limits = _number(control, "currentValue"), component.get("limits")
+        least_w, most_w = _number(control, "minimumValue"), _number(control, "maximumValue")
+        settings = json.dumps({"name": control.get("name"), "value": int(limit_w or 0)})
+        least_w, most_w = least_w or _number(limits, "hostLimitMin"), most_w or _number(limits, "hostLimitMax")
+        return CapState(limit_w, least_w=least_w, most_w=most_w, settings=settings)
+
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
+        """Set the limit; the BMC keeps it until it is restored."""
+        await self._service.new_limits.call(self._xname, json.loads(was.settings) | {"value": cap_w})
+
+    async def restore_cap(self, was: CapState) -> None:
+        """Write back the limit of before; 0 is none."""
+        await self._service.new_limits.call(self._xname, json.loads(was.settings))
+
+
 class NodeDeviceCap:
     """Caps the processors or the GPUs of a node through its offpeak-node, which ends the cap by its own timer."""
 
@@ -256,7 +288,11 @@ def _sum(column: tuple[float | None, ...]) -> float | None:
     return sum(known) if len(known) == len(column) else None
 
 
-BY_BMC: Mapping[str, Callable[[InventoryNode, Transport], CapDriver]] = {"ipmi": DcmiCap, "redfish": RedfishCap}
+BY_BMC: Mapping[str, Callable[[InventoryNode, Transport], CapDriver]] = {
+    "ipmi": DcmiCap,
+    "redfish": RedfishCap,
+    "pcs": PowerControlCap,
+}
 
 
 def cap_driver_of(machine: InventoryNode, wire: Transport) -> CapDriver:
@@ -271,6 +307,6 @@ def cap_driver_of(machine: InventoryNode, wire: Transport) -> CapDriver:
         raise BadInventory(f"{machine.node}: its BMC would cap the whole enclosure", hint=hint)
     driver = machine.hardware.driver or ""
     if driver not in BY_BMC:
-        hint = f'a BMC is capped by driver = "ipmi" or "redfish"; or set cap_by = "cpu" below {place}'
+        hint = f'a BMC is capped by driver = "ipmi", "redfish" or "pcs"; or set cap_by = "cpu" below {place}'
         raise BadInventory(f"{machine.node}: no driver {driver!r} caps its BMC", hint=hint)
     return BY_BMC[driver](machine, wire)

@@ -21,7 +21,7 @@ from urllib3.exceptions import InsecureRequestWarning
 
 from offpeak.door.door import Confirm, Guard
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
-from offpeak.machines.credentials import Credential, Secret
+from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
 from offpeak.text import printable
@@ -48,14 +48,15 @@ def parse_links(value: Any) -> tuple[str, ...]:
 
 
 def parse_error_message(body: bytes) -> str:
-    """Return the message in the body of an error, "" if it has none."""
+    """Return the message in the body of an error, by Redfish or by RFC 7807; "" if it has none."""
     try:
-        reply = get_nested(json.loads(body), "error")
+        problem = json.loads(body)
     except (ValueError, RecursionError):
         return ""
+    reply = get_nested(problem, "error")
     details = get_nested(reply, "@Message.ExtendedInfo")
     message = get_nested(details[0], "Message") if isinstance(details, list) and details else None
-    return printable(str(message or get_nested(reply, "message") or ""))
+    return printable(str(message or get_nested(reply, "message") or get_nested(problem, "detail") or ""))
 
 
 ROOT = "/redfish/v1/"
@@ -64,85 +65,66 @@ ABSENT_STATUSES = (404, 405, 501)
 
 
 @dataclass(frozen=True)
-class _Response:
+class WebResponse:
+    """The status and the body of an answer."""
+
     status: int
     body: bytes
 
 
-class RedfishService:
-    """Sends every request with user and password, and stores neither.
+class DeviceWebApi:
+    """Exchanges JSON with one device or service, one request at a time, and stores no secret.
 
     A request is aborted after `timeout_s`, so a BMC that sends its answer byte by byte does not delay the next request.
+    `kind` is the table [hardware.KIND] that sets `verify`; `page` can be read without a login.
     """
 
-    def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float) -> None:
-        self._url = base_url(machine)
-        self.who = f"{machine.node}: BMC {self._url.partition('//')[2]}"
-        self._kind, self._verify = machine.hardware.name, machine.hardware.verify
-        self._credential = _credential_of(machine)
-        self._logins, self._timeout_s = logins, timeout_s
+    def __init__(
+        self,
+        url: str,
+        who: str,
+        *,
+        kind: str,
+        verify: bool | Path,
+        timeout_s: float,
+        page: str,
+        most_bytes: int = MAX_BODY_BYTES,
+    ) -> None:
+        self.url, self.who, self._timeout_s, self._most_bytes = url, who, timeout_s, most_bytes
+        self._kind, self._verify, self._page_url = kind, verify, url + page
         self._session: WebSession | None = None
         self._thread = ThreadPoolExecutor(1)
 
-    async def get(self, path: str) -> Resource:
-        """Return the resource. Raises NotSupported if it does not exist, and other DeviceErrors."""
-        answer = await self._ask("GET", path)
+    async def exchange(
+        self, method: str, path: str, body: Resource | None, authorization: str, guard: Guard | None = None
+    ) -> WebResponse:
+        """Return the answer. Raises DeviceErrors. `guard` is called directly before the request goes out."""
+        exchange = self._thread.submit(self._blocking, method, path, body, authorization, guard)
         try:
-            resource = json.loads(answer.body)
-        except (ValueError, RecursionError):
-            resource = None
-        if not isinstance(resource, dict):
-            raise BadAnswer(f"{self.who}: no JSON object at {path}", hint="is that the address of a Redfish service?")
-        return resource
-
-    async def post(self, path: str, body: Resource, guard: Guard) -> None:
-        """Send the body; errors as for `get`. `guard` is called directly before it goes out."""
-        await self._ask("POST", path, body, guard)
-
-    async def patch(self, path: str, body: Resource) -> None:
-        """Change the properties in the body; errors as for `get`."""
-        await self._ask("PATCH", path, body)
+            async with asyncio.timeout(self._timeout_s):
+                return await self._within_task(exchange)
+        except (TimeoutError, requests.Timeout):
+            hint = f"is it up? try: curl -k {self._page_url}"
+            raise NoAnswer(f"{self.who}: no answer within {self._timeout_s:g} s", hint=hint) from None
+        except requests.RequestException as problem:
+            raise self._device_error(problem) from None
 
     async def close(self) -> None:
-        """Close the connection. The service may be used again."""
+        """Close the connection. The device may be used again."""
         thread, self._thread = self._thread, ThreadPoolExecutor(1)
         session, self._session = self._session, None
         if session is not None:
             session.close()
         thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _ask(self, method: str, path: str, body: Resource | None = None, guard: Guard | None = None) -> _Response:
-        if not path.startswith("/") or path.startswith("//"):
-            # Do not follow redirects: the password must not go to another host.
-            raise BadAnswer(f"{self.who}: redirects us to {path[:80]!r}", hint="its firmware may need an update")
-        secret = self._credential.password()
+    def refusal(self, method: str, path: str, answer: WebResponse) -> DeviceError:
+        """Return the error of an answer without success."""
+        reason = parse_error_message(answer.body)
+        kind = NotSupported if answer.status in ABSENT_STATUSES else BadAnswer
+        message = f"{self.who}: HTTP {answer.status} to {method} {path}" + (f": {reason}" if reason else "")
+        return kind(message, hint=f"its own log may say more; try: curl -k {self._page_url}")
 
-        async def attempt() -> _Response:
-            answer = await self._exchange(method, path, body, secret, guard)
-            if answer.status in (401, 403):
-                hint = f"fix user and password_file below [credentials.{self._credential.name}], or the user's rights"
-                raise AccessRefused(f"{self.who}: refuses {method} {path} (HTTP {answer.status})", hint=hint)
-            return answer
-
-        answer = await self._logins.log_in(self._credential, self._url, attempt, secret=secret)
-        if not 200 <= answer.status < 300:
-            raise self._refusal(method, path, answer)
-        return answer
-
-    async def _exchange(
-        self, method: str, path: str, body: Resource | None, secret: Secret, guard: Guard | None
-    ) -> _Response:
-        exchange = self._thread.submit(self._blocking, method, path, body, secret, guard)
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return await self._within_task(exchange)
-        except (TimeoutError, requests.Timeout):
-            hint = f"is it up? try: curl -k {self._url}{ROOT}"
-            raise NoAnswer(f"{self.who}: no answer within {self._timeout_s:g} s", hint=hint) from None
-        except requests.RequestException as problem:
-            raise self._device_error(problem) from None
-
-    async def _within_task(self, exchange: "Future[_Response]") -> _Response:
+    async def _within_task(self, exchange: "Future[WebResponse]") -> WebResponse:
         try:
             return await asyncio.wrap_future(exchange)
         except asyncio.CancelledError:
@@ -155,24 +137,24 @@ class RedfishService:
             raise
 
     def _blocking(
-        self, method: str, path: str, body: Resource | None, secret: Secret, guard: Guard | None
-    ) -> _Response:
+        self, method: str, path: str, body: Resource | None, authorization: str, guard: Guard | None
+    ) -> WebResponse:
         session = self._session = self._session or self._new_session()
         if guard is not None:
             guard()
         with session.request(
             method,
-            self._url + path,
+            self.url + path,
             json=body,
-            headers={"Authorization": _basic_authorization(self._credential.user, secret)},
+            headers={"Authorization": authorization},
             timeout=self._timeout_s,
             allow_redirects=False,
             stream=True,
         ) as response:
-            content = read_body(response, most_bytes=MAX_BODY_BYTES)
+            content = read_body(response, most_bytes=self._most_bytes)
             if content is None:
                 raise requests.RequestException("endless")
-            return _Response(response.status_code, content)
+            return WebResponse(response.status_code, content)
 
     def _new_session(self) -> WebSession:
         if isinstance(self._verify, Path) and not self._verify.exists():
@@ -187,6 +169,7 @@ class RedfishService:
         return session
 
     def _device_error(self, problem: requests.RequestException) -> DeviceError:
+        hint = f"try: curl -k {self._page_url}"
         if "CERTIFICATE_VERIFY_FAILED" in str(problem):
             hint = (
                 f'below [hardware.{self._kind}] set verify = "/path/to/ca.pem", '
@@ -194,16 +177,70 @@ class RedfishService:
             )
             return WrongDevice(f"{self.who}: its certificate is not trusted", hint=hint)
         if isinstance(problem, requests.exceptions.SSLError):
-            return BadAnswer(f"{self.who}: the TLS handshake fails", hint=f"try: curl -vk {self._url}{ROOT}")
+            return BadAnswer(f"{self.who}: the TLS handshake fails", hint=hint.replace("-k", "-vk"))
         if isinstance(problem, requests.ConnectionError | requests.exceptions.ChunkedEncodingError):
-            return NoAnswer(f"{self.who}: cannot be reached", hint=f"try: curl -k {self._url}{ROOT}")
-        return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=f"try: curl -k {self._url}{ROOT}")
+            return NoAnswer(f"{self.who}: cannot be reached", hint=hint)
+        return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=hint)
 
-    def _refusal(self, method: str, path: str, answer: _Response) -> DeviceError:
-        reason = parse_error_message(answer.body)
-        kind = NotSupported if answer.status in ABSENT_STATUSES else BadAnswer
-        message = f"{self.who}: HTTP {answer.status} to {method} {path}" + (f": {reason}" if reason else "")
-        return kind(message, hint=f"its own log may say more; try: curl -k {self._url}{ROOT}")
+
+class RedfishService:
+    """Sends every request with user and password, and stores neither."""
+
+    def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float) -> None:
+        url = base_url(machine)
+        self.who = f"{machine.node}: BMC {url.partition('//')[2]}"
+        self._credential, self._logins = credential_of(machine), logins
+        kind, verify = machine.hardware.name, machine.hardware.verify
+        self._api = DeviceWebApi(url, self.who, kind=kind, verify=verify, timeout_s=timeout_s, page=ROOT)
+
+    async def get(self, path: str) -> Resource:
+        """Return the resource. Raises NotSupported if it does not exist, and other DeviceErrors."""
+        answer = await self._ask("GET", path)
+        return parse_resource(answer.body, f"{self.who}: no JSON object at {path}", "a Redfish service")
+
+    async def post(self, path: str, body: Resource, guard: Guard) -> None:
+        """Send the body; errors as for `get`. `guard` is called directly before it goes out."""
+        await self._ask("POST", path, body, guard)
+
+    async def patch(self, path: str, body: Resource) -> None:
+        """Change the properties in the body; errors as for `get`."""
+        await self._ask("PATCH", path, body)
+
+    async def close(self) -> None:
+        """Close the connection. The service may be used again."""
+        await self._api.close()
+
+    async def _ask(
+        self, method: str, path: str, body: Resource | None = None, guard: Guard | None = None
+    ) -> WebResponse:
+        if not path.startswith("/") or path.startswith("//"):
+            # Do not follow redirects: the password must not go to another host.
+            raise BadAnswer(f"{self.who}: redirects us to {path[:80]!r}", hint="its firmware may need an update")
+        secret = self._credential.password()
+        login = "Basic " + b64encode(self._credential.user.encode() + b":" + secret.value).decode()
+
+        async def attempt() -> WebResponse:
+            answer = await self._api.exchange(method, path, body, login, guard)
+            if answer.status in (401, 403):
+                hint = f"fix user and password_file below [credentials.{self._credential.name}], or the user's rights"
+                raise AccessRefused(f"{self.who}: refuses {method} {path} (HTTP {answer.status})", hint=hint)
+            return answer
+
+        answer = await self._logins.log_in(self._credential, self._api.url, attempt, secret=secret)
+        if not 200 <= answer.status < 300:
+            raise self._api.refusal(method, path, answer)
+        return answer
+
+
+def parse_resource(body: bytes, problem: str, of: str) -> Resource:
+    """Return the JSON object of an answer. Raises BadAnswer with the text of the problem if it is none."""
+    try:
+        resource = json.loads(body)
+    except (ValueError, RecursionError):
+        resource = None
+    if not isinstance(resource, dict):
+        raise BadAnswer(problem, hint=f"is that the address of {of}?")
+    return resource
 
 
 def base_url(machine: InventoryNode) -> str:
@@ -217,11 +254,8 @@ def base_url(machine: InventoryNode) -> str:
     return f"https://{host}" + (f":{port}" if port else "")
 
 
-def _basic_authorization(user: str, secret: Secret) -> str:
-    return "Basic " + b64encode(user.encode() + b":" + secret.value).decode()
-
-
-def _credential_of(machine: InventoryNode) -> Credential:
+def credential_of(machine: InventoryNode) -> Credential:
+    """Return the login to the machine's BMC. Raises BadInventory if there is none."""
     if machine.hardware.credential is None:
         kind = machine.hardware.name
         hint = f"set credential = ... below [hardware.{kind}]"

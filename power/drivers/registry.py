@@ -34,12 +34,19 @@ def _pbsnodes(machine: InventoryNode, wire: Transport) -> PowerDriver:
     return PbsnodesDriver(machine, timeout_s=wire.timeout_s, now=wire.clock)
 
 
+def _power_control(machine: InventoryNode, wire: Transport) -> PowerDriver:
+    from power.drivers.power_control import PowerControlDriver
+
+    return PowerControlDriver(machine, wire)
+
+
 DRIVERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = {
     "ipmi": ipmi_driver,
     "ipmitool": ipmitool_driver,
     "ipmipower": ipmipower_driver,
     "redfish": _redfish,
     "pbsnodes": _pbsnodes,
+    "pcs": _power_control,
 }
 """The drivers that switch a node, mostly through its BMC, by the value of `driver` in [hardware]."""
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from power.drivers.logins import Logins
 
@@ -19,6 +19,13 @@ MAX_SEARCHES = 256
 """
 MAX_FORKS = 16
 """The number of programs that run at the same time; more are no faster on two processors."""
+
+
+class NodeService(Protocol):
+    """A service that switches many nodes."""
+
+    async def close(self) -> None:
+        """Log out. The service may be used again afterwards."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,14 @@ class Transport:
 
         return SnmpEngines()
 
+    @cached_property
+    def services(self) -> "dict[object, NodeService]":
+        """Services that switch many nodes, each shared by its nodes."""
+        return {}
+
     async def close(self) -> None:
         """Log out of all sessions. The transport may be used again afterwards."""
         if "sessions" in vars(self):
             await self.sessions.close_all()
+        for service in self.services.values():
+            await service.close()

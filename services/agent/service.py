@@ -326,7 +326,7 @@ def _fixed_changes(old: Settings, new: Settings) -> list[str]:
 
 
 def _log_http_bmcs(site: SiteContext) -> None:
-    nodes = [name for name, machine in site.by_name.items() if (machine.bmc or "").startswith("http://")]
+    nodes = [name for name, machine in site.by_name.items() if machine.is_unencrypted]
     if nodes:
         LOG.warning("%s: their BMCs are reached over http, passwords travel unencrypted", fold(nodes))
 
