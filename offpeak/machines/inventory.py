@@ -58,7 +58,6 @@ class Hardware:
     name: str
     driver: str | None = None
     credential: Credential | None = None
-    url: str | None = None
     port: int | None = None
     cipher_suite: int = 17
     privilege: str = "operator"
@@ -72,6 +71,7 @@ class Hardware:
     cap_by: str | None = None
     cap_curve: str | None = None
     gpus: int = 0
+    url: str | None = None
 
     def sleep_method(self, order: NodeOrder) -> SleepMethod | None:
         """Return the sleep method of the order, None if such nodes have none."""
