@@ -138,6 +138,8 @@ def solve(question: CpQuestion, seconds: float, seed: int) -> CpAnswer | None:
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = seed
+    # Ctrl-C ends the program, and not just this search.
+    solver.parameters.catch_sigint_signal = False
     status = solver.solve(built.model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return None
