@@ -7,6 +7,7 @@ from pathlib import Path
 from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
+from offpeak.machines.node_sets import fold
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.settings.agent import AgentSettings
@@ -29,13 +30,14 @@ def power_loop_benchmarks() -> Iterator[Measured]:
     """Measure the first cycle, in which OLS decides, and a time-out."""
     data = f"{NODES:,} nodes, {RUNNING + PENDING:,} jobs, no scheduler"
     for policy in ("ols:1h", "timeout:10min"):
-        site, snapshot = _site(policy), snapshot_of(NOW_S)
+        site, snapshot = make_site(policy), snapshot_of(NOW_S)
         took_s = best_s(partial(plan_power, snapshot, site=site, memory=PowerMemory()), ROUNDS)
         yield Measured(f"a cycle of the power loop, {policy}", took_s, "s", 1.0, False, data)
 
 
-def _site(policy: str) -> PowerSite:
-    settings = AgentSettings(capacity=policy, nodes=f"n[0000-{NODES - 1:04}]")
+def make_site(policy: str) -> PowerSite:
+    """Return the site, with that capacity policy."""
+    settings = AgentSettings(capacity=policy, nodes=fold(NAMES))
     inventory = Inventory(Path("inventory.toml"), tuple(InventoryNode(name, KIND) for name in NAMES))
     return PowerSite(inventory, settings, CapacitySettings(), {KIND.name: bundled_node_class("server")})
 
