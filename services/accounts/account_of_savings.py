@@ -14,7 +14,7 @@ from math import hypot
 from typing import TYPE_CHECKING, Any
 
 from offpeak.display import energy_text, minute_text, money_text, percent_text, range_text
-from offpeak.model.constants import J_PER_KWH
+from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
 
@@ -75,7 +75,8 @@ class SavingsAccount:
 
     The money is that of the levers and days that have a price. `bill` is the cost of the metered nodes, from the first
     to the last of the days, None unless meters cover nine tenths of that time. `is_shadow`: shadow mode would have
-    saved it. Of the `unknown` levers no row has a figure.
+    saved it. Of the `unknown` levers no row has a figure. `length_s` is the time of the days,
+    `priced_s` that of days with a price.
     """
 
     levers: tuple[LeverSaving, ...] = ()
@@ -89,6 +90,13 @@ class SavingsAccount:
     days: int = 0
     unknown: tuple[str, ...] = ()
     is_shadow: bool = False
+    length_s: float = 0.0
+    priced_s: float = 0.0
+
+    @property
+    def cost_per_year(self) -> float | None:
+        """The saving of a year at this rate, None for less than a day."""
+        return None if self.cost is None or self.priced_s < DAY_S else self.cost * 365.25 * DAY_S / self.priced_s
 
     @property
     def share(self) -> float | None:
@@ -156,6 +164,18 @@ def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = F
     return sum_account(rows, bill, is_shadow=is_shadow)
 
 
+def daily_accounts(
+    connection: "Connection", span: TimeRange, *, is_shadow: bool = False
+) -> dict[float, SavingsAccount]:
+    """Return the account of each day that begins in a time, by its begin, without its bill."""
+    from offpeak.ledger.records import savings_in
+
+    days: dict[float, list[Mapping[str, Any]]] = {}
+    for row in savings_in(connection, span):
+        days.setdefault(row["from_unix_s"], []).append(row)
+    return {day: sum_account(rows, None, is_shadow=is_shadow) for day, rows in days.items()}
+
+
 def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_shadow: bool = False) -> SavingsAccount:
     """Return the sum of rows of the ledger; of two rows of one day and lever the one that ends later.
 
@@ -188,7 +208,15 @@ def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_sha
         days=len({start for _, start in latest}),
         unknown=unknown,
         is_shadow=is_shadow,
+        length_s=_length_s(latest.values()),
+        priced_s=_length_s(row for row in latest.values() if _cost_of(row) is not None),
     )
+
+
+def _length_s(rows: Iterable[Mapping[str, Any]]) -> float:
+    """Return the time of the days of the rows; a running day has lasted to its latest booking."""
+    days = {row["from_unix_s"]: row["as_of_unix_s"] or row["until_unix_s"] for row in rows}
+    return float(sum(until_s - from_s for from_s, until_s in days.items()))
 
 
 def _sum_lever(lever: str, days: Sequence[Mapping[str, Any]]) -> LeverSaving:

@@ -145,7 +145,7 @@ class PriceLoop(Loop):
     @property
     def slots(self) -> tuple[PriceSlot, ...]:
         """The curve interval by interval."""
-        return price_slots(self.curve) if self.curve else ()
+        return price_slots(self.curve, self.carbon) if self.curve else ()
 
     @property
     def forecasts(self) -> tuple[ForecastStatus, ...]:
@@ -156,16 +156,15 @@ class PriceLoop(Loop):
         return (ForecastStatus("price", curve.series.unit, **vars(curve.errors)),)
 
 
-def price_slots(curve: PriceCurve) -> tuple[PriceSlot, ...]:
-    """Return the prices interval by interval, each with the class of its begin."""
-    low, high = curve.range_80
-    columns = (curve.series.start_s, curve.series.value, low, high)
-    rows = zip(*(column.tolist() for column in columns), curve.basis, strict=True)
+def price_slots(curve: PriceCurve, carbon: Series | None = None) -> tuple[PriceSlot, ...]:
+    """Return the prices interval by interval, each with the class of its begin and the carbon at its middle."""
+    (low, high), series = curve.range_80, curve.series
+    carbon_g = value_at(carbon, series.start_s + series.length_s // 2) if carbon else np.full(len(series), np.nan)
+    columns = (map(_finite, column.tolist()) for column in (series.value, low, high, carbon_g))
+    rows = zip(series.start_s.tolist(), *columns, curve.basis, strict=True)
     return tuple(
-        PriceSlot(
-            from_s, _finite(price), _finite(below), _finite(above), _is_on_peak(curve.decisions.peak_at(from_s)), basis
-        )
-        for from_s, price, below, above, basis in rows
+        PriceSlot(at_s, price, below, above, _is_on_peak(curve.decisions.peak_at(at_s)), basis, gram)
+        for at_s, price, below, above, gram, basis in rows
     )
 
 

@@ -5,7 +5,7 @@ status of a job has its place in the queue, why it waits, its likely start, and 
 brokers is made in a thread, once for each reading of the scheduler.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
@@ -99,6 +99,7 @@ def _job_status(
     planned_s = job.start_s if waits and job.start_s and job.start_s > facts.now_s else None
     if planned_s is None and waits and facts.planned is not None:
         planned_s = facts.planned.start_s.get(job.job_id)
+    start_s, run_s = planned_s if waits else job.start_s, facts.expected_run_s.get(job.job_id, job.limit_s)
     return JobStatus(
         job_id=job.job_id,
         user=job.user,
@@ -115,6 +116,7 @@ def _job_status(
         currency=facts.prices.currency if facts.prices else "",
         opted_out=flexibility.now,
         tier="" if flexibility.is_rigid else flexibility.text(job.submit_s),
+        ends_unix_s=start_s + run_s if start_s and run_s else None,
     )
 
 
@@ -198,6 +200,7 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
     counts = Counter(str(job.state) for job in facts.jobs) if facts else Counter[str]()
     watts, view = agent.meters.node_watts, agent.observer.latest
     places = find_node_places(view.nodes) if view else {}
+    racks = defaultdict(str, {name: each.rack or each.enclosure or "" for name, each in agent.site.by_name.items()})
     return StatusSnapshot(
         published=status,
         zone=str(zone),
@@ -207,7 +210,7 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
         slots=agent.prices.slots,
         prices_until_unix_s=curve.series.end_s if curve else None,
         nodes=tuple(
-            node_status(record, now, watts, agent.site.node_class(node), places.get(node, UNKNOWN_PLACE))
+            node_status(record, now, watts, agent.site.node_class(node), places.get(node, UNKNOWN_PLACE), racks[node])
             for node, record in agent.power.records.nodes.items()
         ),
         jobs_left_out=seen,
@@ -220,6 +223,7 @@ def node_status(
     watts: Mapping[str, float],
     node_class: NodeClass | None,
     place: NodePlace = UNKNOWN_PLACE,
+    rack: str = "",
 ) -> NodeStatus:
     """Return the status of a node."""
     row, observed = make_state_row(record, now), record.observed
@@ -237,6 +241,7 @@ def node_status(
         why="; ".join(filter(None, (observed.problem, row.why))),
         held=record.hold is not None and record.hold.lasts(now.unix_s),
         **place._asdict(),
+        rack=rack,
     )
 
 

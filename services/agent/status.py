@@ -65,6 +65,7 @@ class JobStatus:
 
     `state` is the scheduler's name of it. `latest_start_unix_s` bounds the begin time that the agent sets, not the
     start. `moved` is "up 3", "down 2", or "" if the agent did not move it. `expected_saving` is of the whole job.
+    `ends_unix_s` is expected by its predicted run time or its limit, if it runs or its start is known.
     """
 
     job_id: str
@@ -83,6 +84,7 @@ class JobStatus:
     moved: str = ""
     opted_out: bool = False
     tier: str = ""
+    ends_unix_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +192,7 @@ class NodeStatus(NamedTuple):
 
     `watts` is its power, `measured` or by its class; `idle_watts` is the power of its class when it is on and idle.
     `node_type` is its equipment in words, `partitions` are joined by commas; "" if the scheduler does not tell them.
+    `rack` is that of the inventory, else its enclosure there, "" for neither.
     Fields with defaults came later: agents of older versions do not send them.
     """
 
@@ -206,10 +209,11 @@ class NodeStatus(NamedTuple):
     held: bool
     node_type: str = ""
     partitions: str = ""
+    rack: str = ""
 
 
 class PriceSlot(NamedTuple):
-    """The price of an interval; four of five outcomes are between `low` and `high`."""
+    """The price of an interval; four of five outcomes are between `low` and `high`. `carbon` is in g/kWh."""
 
     from_unix_s: int
     price: float | None
@@ -217,6 +221,7 @@ class PriceSlot(NamedTuple):
     high: float | None
     on_peak: bool | None
     basis: str
+    carbon: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The stream of events for browsers: each follower of the page gets the changes in agent and ledger, and the power of
 the last day.
 
-The content is split into sections of JSON. One section has the account of savings of today and of this month.
+The content is split into sections of JSON. One section has the account of savings of today, a week and this month.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from offpeak.errors import BadLedger, OffpeakError
+from offpeak.errors import BadInput, BadLedger, OffpeakError
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.node_energy import NodeMean, node_means
 from offpeak.ledger.records import Record, latest_actions, latest_decisions, states_in
-from offpeak.model.constants import HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
-from services.accounts.account_of_savings import SavingsAccount, account_of
+from services.accounts.account_of_savings import SavingsAccount, account_of, daily_accounts
 from services.accounts.ended_jobs import JobSpan, find_node_runs
 from services.agent.status import StatusSnapshot, fetch_snapshot, snapshot_json
 
@@ -36,13 +36,8 @@ AWAKE = (BUSY, ON, "unknown")
 """States in which a node draws the same power as without offpeak; BUSY is on, with a job."""
 
 
-@dataclass(frozen=True)
-class PowerSlot:
-    """A quarter-hour: power by state [W], power without offpeak, and the number of measured nodes."""
-
-    by_state: Mapping[str, float]
-    without_w: float
-    nodes: int
+PowerSlot = tuple[Mapping[str, float], float]
+"""Of a quarter-hour the power by state [W], and that without offpeak."""
 
 
 @dataclass
@@ -56,12 +51,8 @@ class NodePowerHistory:
         """Read the ledger; `idle_w` is the power of each node when it is on and idle."""
         first = (now_unix_s - SHOWN_S) // QUARTER_S * QUARTER_S
         span = TimeRange(max(first, self._settled_unix_s), now_unix_s)
-        means, states, runs = (
-            node_means(connection, span),
-            states_in(connection, span),
-            find_node_runs(connection, span),
-        )
-        new = make_power_slots(means, states, runs, idle_w)
+        states, runs = states_in(connection, span), find_node_runs(connection, span)
+        new = make_power_slots(node_means(connection, span), states, runs, idle_w)
         self.slots = {at: slot for at, slot in (self.slots | new).items() if at >= first}
         self._settled_unix_s = (now_unix_s - STILL_CHANGES_S) // QUARTER_S * QUARTER_S
 
@@ -80,7 +71,6 @@ def make_power_slots(
         observed.append(record["observed"])
     watts: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     without: dict[int, float] = defaultdict(float)
-    nodes: dict[int, int] = defaultdict(int)
     for at, node, power_w in means:
         middle_s = at + QUARTER_S / 2
         state = _state_at(changes.get(node), middle_s)
@@ -88,8 +78,7 @@ def make_power_slots(
             state = BUSY
         watts[at][state] += power_w
         without[at] += power_w if state in AWAKE else max(power_w, idle_w.get(node, power_w))
-        nodes[at] += 1
-    return {at: PowerSlot(dict(by_state), without[at], nodes[at]) for at, by_state in watts.items()}
+    return {at: (dict(by_state), without[at]) for at, by_state in watts.items()}
 
 
 def _state_at(changes: tuple[list[float], list[str]] | None, unix_s: float) -> str:
@@ -102,10 +91,13 @@ def _state_at(changes: tuple[list[float], list[str]] | None, unix_s: float) -> s
 def savings_json(account: SavingsAccount) -> dict[str, Any]:
     """Return the account for the page: its sum, its share, and how it is known."""
     levers = [{**asdict(lever), "name": lever.name, "known": lever.known} for lever in account.levers]
-    return {**asdict(account), "levers": levers, "share": account.share, "known": account.known}
+    properties = {"share": account.share, "known": account.known, "cost_per_year": account.cost_per_year}
+    return {**asdict(account), "levers": levers, **properties}
 
 
-EVENTS = 60
+EVENTS_READ, EVENTS_SENT = 1000, 120
+WEEK_S = 6.5 * DAY_S
+"""A week begins so long before midnight, wherever a clock was changed in it: its first day begins half a day later."""
 POWER_EVERY_S = 60.0
 """The period of reading the past, on the agent's clock."""
 CHANGING_FIELDS = {"jobs", "now_unix_s", "first_round_until_unix_s", "last_round_unix_s"}
@@ -127,7 +119,7 @@ class PageReader:
     _power_unix_s: float = 0.0
     _today: dict[str, Any] = field(default_factory=dict)
     _summed_today: dict[str, Any] | None = None
-    _month_unix_s: float | None = None
+    _since_unix_s: dict[str, float] = field(default_factory=dict)
 
     def read(self) -> Sections:
         """Return the sections that may have changed, by name. It waits for agent and disk, and never raises."""
@@ -137,9 +129,10 @@ class PageReader:
             silent = {"silent": str(problem), "hint": problem.hint}
             return {"status": _text(silent), **self._of_ledger(time.time())}
         self._idle_w = {node.node: node.idle_watts for node in snapshot.nodes if node.idle_watts is not None}
-        self._month_unix_s, self._today = snapshot.month_unix_s, savings_json(snapshot.published.saved_today)
-        now_unix_s = snapshot.published.now_unix_s
-        of_ledger = self._of_ledger(snapshot.published.at_unix_s if now_unix_s is None else now_unix_s)
+        published = snapshot.published
+        self._today = {"day": [savings_json(each) for each in (published.saved_today, published.shadow_today)]}
+        self._since_unix_s = {"week": snapshot.day_unix_s - WEEK_S, "month": snapshot.month_unix_s}
+        of_ledger = self._of_ledger(published.at_unix_s if published.now_unix_s is None else published.now_unix_s)
         return {**self._of_agent(snapshot), **of_ledger}
 
     def _of_agent(self, snapshot: StatusSnapshot) -> Sections:
@@ -168,31 +161,46 @@ class PageReader:
         if abs(now_unix_s - self._power_unix_s) >= POWER_EVERY_S:
             self._power_unix_s = now_unix_s
             self._history.read(connection, now_unix_s, self._idle_w)
-            slots = [
-                [at, slot.by_state, slot.without_w, slot.nodes] for at, slot in sorted(self._history.slots.items())
-            ]
-            sections["power"] = _text(slots)
-        if self._month_unix_s is not None and self._today != self._summed_today:
+            sections["power"] = _text([[at, *slot] for at, slot in sorted(self._history.slots.items())])
+        if self._since_unix_s and self._today != self._summed_today:
             # The bill of a month reads all its quarter-hours; it changes when the agent books.
             self._summed_today = self._today
-            span = TimeRange(self._month_unix_s, max(now_unix_s, self._month_unix_s + 1.0))
-            month, shadow = (account_of(connection, span, is_shadow=is_shadow) for is_shadow in (False, True))
-            accounts = {"today": self._today, "month": savings_json(month), "shadow": savings_json(shadow)}
-            sections["saved"] = _text(accounts)
+            try:
+                sections["saved"] = _text(self._today | self._savings(connection, now_unix_s))
+            except BadInput as problem:
+                sections["saved"] = _text(self._today | {"trouble": str(problem)})
         return sections
+
+    def _savings(self, connection: Connection, now_unix_s: float) -> dict[str, Any]:
+        """Return the accounts of week, month and each day, real and in shadow. Raises BadInput for two currencies."""
+        accounts: dict[str, Any] = {"days": [], "since": self._since_unix_s}
+        for is_shadow in (False, True):
+            for name, since_s in self._since_unix_s.items():
+                span = TimeRange(since_s, max(now_unix_s, since_s + 1.0))
+                accounts.setdefault(name, []).append(savings_json(account_of(connection, span, is_shadow=is_shadow)))
+            span = TimeRange(min(self._since_unix_s.values()), now_unix_s)
+            days = daily_accounts(connection, span, is_shadow=is_shadow)
+            accounts["days"] += [{**savings_json(each), "from_unix_s": day} for day, each in days.items()]
+        return accounts
 
 
 def _events(connection: Connection) -> list[list[Any]]:
-    """Return the latest decisions and actions, newest first: time, subject, order, result, user and reason."""
-    decided = [
-        [row["at_unix_s"], row["subject"], row["decided"], "decided", "offpeak", row["reason"]]
-        for row in latest_decisions(connection, most=EVENTS)
+    """Return what was decided and done of late, newest first, one line for all subjects of a quarter-hour.
+
+    A line has its latest time, order, result, user, reason and subjects. A decision that led to an action is left out.
+    """
+    actions = latest_actions(connection, most=EVENTS_READ)
+    acted_s = {row["subject"]: row["at_unix_s"] for row in reversed(actions)}
+    rows = [
+        (row["at_unix_s"], row["decided"], "decided", "offpeak", row["reason"], row["subject"])
+        for row in latest_decisions(connection, most=EVENTS_READ)
+        if row["at_unix_s"] > acted_s.get(row["subject"], 0.0)
     ]
-    done = [
-        [row["at_unix_s"], row["subject"], row["order"], _result(row), row["by"], _why(row)]
-        for row in latest_actions(connection, most=EVENTS)
-    ]
-    return sorted(decided + done, key=lambda event: float(event[0]), reverse=True)[:EVENTS]
+    rows += [(row["at_unix_s"], row["order"], _result(row), row["by"], _why(row), row["subject"]) for row in actions]
+    lines: dict[tuple[Any, ...], list[Any]] = {}
+    for at_s, what, result, by, why, subject in sorted(rows, reverse=True):
+        lines.setdefault((at_s // QUARTER_S, what, result, by), [at_s, what, result, by, why, []])[-1].append(subject)
+    return list(lines.values())[:EVENTS_SENT]
 
 
 def _result(action: Mapping[str, Any]) -> str:
@@ -216,10 +224,6 @@ MOST_FOLLOWERS = 32
 ALIVE = ": alive\n\n"
 
 
-class TooManyFollowers(Exception):
-    """There is no room for another follower."""
-
-
 class Followers:
     """Gives followers all sections once, then those that change, by one function from `make` for all."""
 
@@ -235,9 +239,7 @@ class Followers:
         return len(self._queues)
 
     async def follow(self) -> AsyncIterator[str]:
-        """Give server-sent events until the follower disconnects. TooManyFollowers."""
-        if self.count >= MOST_FOLLOWERS:
-            raise TooManyFollowers
+        """Give server-sent events until the follower disconnects."""
         queue: asyncio.Queue[Sections] = asyncio.Queue(MOST_WAITING)
         self._queues.add(queue)
         if self._latest:

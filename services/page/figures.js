@@ -1,16 +1,17 @@
-// The two figures: the price curve, and power by node state. Drawn in the page's colours, and again when these change.
-import { clock, element, figure, local, number } from "./text.js";
+// The two figures: what was saved in the chosen time, and what the next 24 hours bring. Drawn in the page's colours, and
+// again when these change.
+import { clock, counted, day, element, figure, kilowatts, local, number } from "./text.js";
 
-const BEFORE_S = 12 * 3600, AFTER_S = 36 * 3600;
+const HOUR_S = 3600, DAY_S = 24 * HOUR_S, CHEAPEST_S = 4 * HOUR_S, OVERDUE_S = 900;
 const BANDS = [
   ["with jobs", ["busy"], "--busy"], ["idle", ["on"], "--on"], ["booting or going down", ["booting", "going down"], "--booting"], ["standby", ["standby"], "--standby"],
   ["off", ["off"], "--off"], ["unknown", ["unknown"], "--unknown"],
 ];
-const pricePlot = document.querySelector("#prices .plot");
-const powerPlot = document.querySelector("#power .plot");
+const past = document.querySelector("#saved .plot"), ahead = document.querySelector("#ahead .plot");
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
-const MARGIN = { l: 42, r: 10, t: 8, b: 24 };
-let prices = null, power = null, nowS = 0;
+const MARGIN = { l: 44, r: 12, t: 8, b: 24 };
+const of = { prices: null, jobs: [], nodes: [], power: null, days: [], range: "month", by: "money", nowS: 0 };
+let isWaiting = false;
 const loaded = new Promise((resolve) => {
   // After the first paint: it is by far the largest part of the page.
   requestAnimationFrame(() => setTimeout(() => {
@@ -27,120 +28,236 @@ const loaded = new Promise((resolve) => {
   }));
 });
 
-export async function showPrices(said) {
-  prices = said;
+/** Takes new values of any of `of`, and draws both figures once for all that come together. */
+export async function draw(values = {}) {
+  Object.assign(of, values);
   await loaded;
-  drawPrices();
-}
-
-export async function showPowerSlots(slots) {
-  power = slots;
-  await loaded;
-  drawPower();
+  if (isWaiting) return;
+  isWaiting = true;
+  await new Promise((resolve) => requestAnimationFrame(resolve));
+  isWaiting = false;
+  if (of.prices || of.jobs.length) drawAhead();
+  if (of.power || of.days.length) drawPast();
 }
 
 export function setNow(atS) {
-  const moved = Math.abs(atS - nowS) >= 60;
-  nowS = atS;
-  if (moved && prices && window.Plotly) drawPrices();
-}
-
-export function redraw() {
-  if (!window.Plotly) return;
-  if (prices) drawPrices();
-  if (power) drawPower();
+  if (Math.abs(atS - of.nowS) >= 60) draw({ nowS: atS });
 }
 
 function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-function layout(own, plot) {
-  const axis = { gridcolor: colour("--grid"), linecolor: colour("--axis"), tickcolor: colour("--axis"), zeroline: false, fixedrange: true };
-  const { xaxis, yaxis, ...rest } = own;
+function axis(own = {}) {
+  return { gridcolor: colour("--grid"), linecolor: colour("--axis"), tickcolor: colour("--axis"), zeroline: false, fixedrange: true, nticks: 5, rangemode: "tozero", ...own };
+}
+
+function layout(plot, { xaxis, ...rest }) {
   return {
     width: plot.clientWidth, height: plot.clientHeight, margin: MARGIN, showlegend: false,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "x unified",
     font: { family: "system-ui, sans-serif", size: 12, color: colour("--muted") },
     hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--axis"), font: { color: colour("--text") } },
-    xaxis: { ...axis, type: "date", showgrid: false, showline: true, tickformat: "%H:%M", tickangle: 0, nticks: plot.clientWidth < 450 ? 5 : 9, ...xaxis },
-    yaxis: { ...axis, nticks: 5, ...yaxis }, ...rest,
+    xaxis: axis({ type: "date", showgrid: false, showline: true, tickformat: "%H:%M", hoverformat: "%-d %b %H:%M", tickangle: 0, nticks: plot.clientWidth < 450 ? 5 : 9, ...xaxis }),
+    yaxis: axis(), ...rest,
   };
+}
+
+function plotInto(plot, traces, shape, label) {
+  if (!plot.classList.contains("js-plotly-plot")) plot.replaceChildren();
+  Plotly.react(plot, traces, layout(plot, shape), CONFIG);
+  plot.ariaLabel = label;
 }
 
 function empty(plot, text) {
   Plotly.purge(plot);
   plot.replaceChildren(element("p", { className: "empty" }, text));
   plot.ariaLabel = text;
+  plot.parentElement.querySelector(".legend").replaceChildren();
 }
 
-function ready(plot) {
-  if (!plot.classList.contains("js-plotly-plot")) plot.replaceChildren();
+/** A legend of what is drawn: [name, class or colour]. */
+function legend(plot, keys) {
+  plot.parentElement.querySelector(".legend").replaceChildren(...keys.map(([name, key]) => {
+    if (!key.startsWith("--")) return element("li", { className: key }, name);
+    const swatch = element("i");
+    swatch.style.background = `var(${key})`;
+    return element("li", {}, swatch, name);
+  }));
 }
 
-/** The curve as steps, from the slots that are shown; each slot ends where the next one begins. */
-function drawPrices() {
-  const of = Object.fromEntries(prices.slot_fields.map((field, at) => [field, at]));
-  const from = nowS - BEFORE_S, until = nowS + AFTER_S;
-  const slots = prices.slots.map((slot, at) => [...slot, prices.slots[at + 1]?.[of.from_unix_s] ?? prices.prices_until_unix_s]);
-  const shown = slots.filter((slot) => slot.at(-1) > from && slot[of.from_unix_s] < until);
-  if (!shown.length) return empty(pricePlot, "no price is known");
-  ready(pricePlot);
-  const steps = (field, picked) => {
+function rowTitle(text, y) {
+  return { text, x: 0, xref: "paper", xanchor: "left", y, yref: "paper", yanchor: "bottom", showarrow: false, font: { size: 12, color: colour("--muted") } };
+}
+
+/** The slots of the next day as rows with their end, of the price or of the CO2. */
+function slotsAhead() {
+  if (!of.prices) return [];
+  const { slot_fields: fields, slots, prices_until_unix_s: untilS } = of.prices;
+  const rows = slots.map((slot, at) => ({ ...Object.fromEntries(fields.map((field, each) => [field, slot[each]])), until: slots[at + 1]?.[0] ?? untilS }));
+  return rows.filter((slot) => slot.until > of.nowS && slot.from_unix_s < of.nowS + DAY_S).map((slot) => ({
+    ...slot, from: Math.max(slot.from_unix_s, of.nowS), until: Math.min(slot.until, of.nowS + DAY_S),
+    value: of.by === "carbon" ? slot.carbon ?? null : slot.price,
+    guessed: of.by === "money" && (slot.basis.startsWith("forecast") || slot.basis.startsWith("arbiter") || slot.low !== slot.high),
+  }));
+}
+
+/** The cheapest or cleanest hours: a quarter of the known time, at most CHEAPEST_S; none where all cost the same. */
+function cheapest(slots) {
+  const known = slots.filter((slot) => slot.value !== null).sort((one, other) => one.value - other.value || one.from - other.from);
+  if (!known.length || known[0].value === known.at(-1).value) return [];
+  const mostS = Math.min(CHEAPEST_S, known.reduce((sum, slot) => sum + slot.until - slot.from, 0) / 4);
+  const chosen = [];
+  for (let sumS = 0, at = 0; sumS < mostS && at < known.length; at += 1) {
+    chosen.push(known[at]);
+    sumS += known[at].until - known[at].from;
+  }
+  return chosen;
+}
+
+/** What is expected of the jobs that run or whose start is known: nodes and power over time, and the starts by hour. */
+function jobsAhead() {
+  const endS = of.nowS + DAY_S, changes = new Map([[of.nowS, [0, 0]], [endS, [0, 0]]]), starts = new Map();
+  const add = (at, nodes, watts) => {
+    const before = changes.get(at) ?? [0, 0];
+    changes.set(at, [before[0] + nodes, before[1] + watts]);
+  };
+  let unknownStarts = 0, unknownPowers = 0;
+  for (const job of of.jobs) {
+    const start = job.would_start_unix_s, runs = start === null && job.ends_unix_s;
+    if (!runs && start === null) {
+      unknownStarts += job.place !== null;
+      continue;
+    }
+    const from = runs ? of.nowS : Math.max(start, of.nowS), until = job.ends_unix_s ? Math.max(job.ends_unix_s, from + OVERDUE_S) : endS;
+    if (from >= endS) continue;
+    unknownPowers += job.watts_per_node === null;
+    const watts = job.nodes * (job.watts_per_node ?? 0);
+    add(from, job.nodes, watts);
+    if (until < endS) add(until, -job.nodes, -watts);
+    if (!runs) {
+      const hour = Math.floor(from / HOUR_S) * HOUR_S;
+      starts.set(hour, [...(starts.get(hour) ?? []), job]);
+    }
+  }
+  let nodes = 0, watts = 0;
+  const steps = [...changes].sort(([one], [other]) => one - other).map(([at, [more, moreW]]) => {
+    nodes += more;
+    watts += moreW;
+    return { at, nodes, watts: Math.max(0, watts) };
+  });
+  return { steps, starts: [...starts].sort(([one], [other]) => one - other), unknownStarts, unknownPowers };
+}
+
+function drawAhead() {
+  const slots = slotsAhead(), known = slots.filter((slot) => slot.value !== null), { steps, starts, unknownStarts, unknownPowers } = jobsAhead();
+  const carbon = of.by === "carbon", unit = carbon ? "g CO2/kWh" : of.unit ?? "";
+  const from = local(of.nowS), until = local(of.nowS + DAY_S), best = cheapest(slots);
+  const curve = (field, picked) => {
     const x = [], y = [];
-    shown.forEach((slot) => {
-      const value = picked(slot) ? slot[of[field]] : null;
-      x.push(local(slot[of.from_unix_s]), local(slot.at(-1)));
+    slots.forEach((slot) => {
+      const value = picked(slot) ? slot[field] : null;
+      x.push(local(slot.from), local(slot.until));
       y.push(value, value);
     });
     return { x, y };
   };
-  const guessed = (slot) => slot[of.basis].startsWith("forecast") || slot[of.basis].startsWith("arbiter") || slot[of.low] !== slot[of.high];
-  const line = { mode: "lines", line: { color: colour("--accent"), width: 2 }, connectgaps: false, hovertemplate: "%{y:.1f}<extra></extra>" };
+  const line = { mode: "lines", line: { color: colour("--accent"), width: 2.5 }, connectgaps: false, hovertemplate: `%{y:.1f} ${unit}<extra></extra>` };
   const band = { mode: "lines", line: { width: 0 }, hoverinfo: "skip", connectgaps: false };
-  const traces = [
-    { ...band, ...steps("low", guessed) },
-    { ...band, ...steps("high", guessed), fill: "tonexty", fillcolor: colour("--accent-soft") },
-    { ...line, ...steps("price", (slot) => !guessed(slot)) },
-    { ...line, ...steps("price", guessed), line: { ...line.line, dash: "dot" } },
+  const guessed = known.some((slot) => slot.guessed), traces = [];
+  if (guessed) {
+    traces.push({ ...band, ...curve("low", (slot) => slot.guessed) }, { ...band, ...curve("high", (slot) => slot.guessed), fill: "tonexty", fillcolor: colour("--accent-soft") });
+    traces.push({ ...line, ...curve("value", (slot) => slot.guessed), line: { ...line.line, dash: "dot" } });
+  }
+  traces.push({ ...line, ...curve("value", (slot) => !slot.guessed) });
+  const x = steps.map(({ at }) => local(at)), all = of.nodes.filter((node) => node.state !== "unknown").length;
+  const free = steps.map(({ nodes }) => Math.max(0, all - nodes));
+  const area = { mode: "lines", fill: "tozeroy", x };
+  traces.push({ ...area, yaxis: "y2", y: steps.map(({ watts }) => watts / 1000), line: { color: colour("--busy"), width: 1.5, shape: "hv" }, fillcolor: colour("--busy-soft"), hovertemplate: "%{y:.2f} kW of jobs<extra></extra>" });
+  traces.push({ ...area, yaxis: "y3", y: free, line: { color: colour("--standby"), width: 1.5, shape: "hv" }, fillcolor: colour("--standby-soft"), hovertemplate: "%{y} nodes free to sleep<extra></extra>" });
+  traces.push({
+    type: "bar", yaxis: "y4", x: starts.map(([hour]) => local(hour + HOUR_S / 2)), y: starts.map(([, jobs]) => jobs.length), width: 0.8 * HOUR_S * 1000, marker: { color: colour("--accent") },
+    customdata: starts.map(([, jobs]) => `${counted(jobs.length, "job")} on ${counted(jobs.reduce((sum, job) => sum + job.nodes, 0), "node")}`), hovertemplate: "%{customdata} to start<extra></extra>",
+  });
+  const shade = (slot, yref, more) => ({ type: "rect", layer: "below", xref: "x", yref, y0: 0, y1: 1, line: { width: 0 }, x0: local(slot.from), x1: local(slot.until), ...more });
+  const peaks = carbon ? [] : slots.filter((slot) => slot.on_peak);
+  const shapes = [
+    ...best.map((slot) => shade(slot, "paper", { fillcolor: colour("--cheap") })),
+    ...best.map((slot) => shade(slot, "paper", { y0: 1.005, y1: 1.02, fillcolor: colour("--saved") })),
+    ...peaks.map((slot) => shade(slot, "y domain", { fillcolor: colour("--peak") })),
   ];
-  const shapes = shown.filter((slot) => slot[of.on_peak]).map((slot) => ({
-    type: "rect", layer: "below", yref: "paper", y0: 0, y1: 1, line: { width: 0 }, fillcolor: colour("--peak"),
-    x0: local(slot[of.from_unix_s]), x1: local(slot.at(-1)),
-  }));
-  shapes.push({ type: "line", yref: "paper", y0: 0, y1: 1, x0: local(nowS), x1: local(nowS), line: { color: colour("--text"), width: 1 } });
-  const annotations = [{ x: local(nowS), y: 1, yref: "paper", yanchor: "bottom", xanchor: "center", showarrow: false, text: "now", font: { color: colour("--text"), size: 11 } }];
-  Plotly.react(pricePlot, traces, layout({ shapes, annotations, margin: { ...MARGIN, t: 18 }, xaxis: { range: [local(from), local(Math.min(until, slots.at(-1).at(-1)))] }, yaxis: { rangemode: "tozero" } }, pricePlot), CONFIG);
-  const at = shown.find((slot) => slot.at(-1) > nowS) ?? shown[0];
-  const values = shown.map((slot) => slot[of.price]).filter((value) => value !== null);
-  pricePlot.ariaLabel = `price of electricity: ${at[of.price] === null ? "not known" : figure(at[of.price])} now, from ${figure(Math.min(...values))} to ${figure(Math.max(...values))} between ${clock(from, nowS)} and ${clock(until, nowS)}`;
+  const name = carbon ? "CO2" : "price";
+  const titles = [rowTitle(`${name}${known.length ? `, ${unit}` : carbon ? ": no CO2 intensity is known" : ": no price is known"}`, 1.02), rowTitle("power of jobs, kW", 0.515), rowTitle("nodes without a job", 0.3), rowTitle("jobs that start", 0.1)];
+  const domains = { yaxis: [0.58, 1], yaxis2: [0.36, 0.51], yaxis3: [0.16, 0.295], yaxis4: [0, 0.095] };
+  const axes = Object.fromEntries(Object.entries(domains).map(([each, domain]) => [each, axis({ domain, nticks: each === "yaxis" ? 6 : 3, ...(each === "yaxis4" ? { tickformat: "d", nticks: 2 } : {}) })]));
+  const least = known.length ? Math.min(...known.map((slot) => slot.value)) : 0, most = known.length ? Math.max(...known.map((slot) => slot.value)) : 0;
+  const now = known.find((slot) => slot.from <= of.nowS);
+  const label = [
+    known.length ? `${name}: ${now ? figure(now.value) : "not known"} now, from ${figure(least)} to ${figure(most)} ${unit} until ${clock(of.nowS + DAY_S, of.nowS)}` : `${name}: not known`,
+    best.length ? `${carbon ? "cleanest" : "cheapest"}: ${spans(best).map(([one, other]) => `${clock(one, of.nowS)} to ${clock(other, of.nowS)}`).join(", ")}` : "",
+    `power of jobs ${kilowatts(steps[0].watts)} now, ${kilowatts(steps.at(-1).watts)} at the end`, `${free[0]} to ${free.at(-1)} of ${all} nodes without a job`,
+    `${counted(starts.reduce((sum, [, jobs]) => sum + jobs.length, 0), "job")} to start`,
+  ].filter(Boolean).join("; ");
+  plotInto(ahead, traces, { shapes, annotations: titles, hoversubplots: "axis", margin: { ...MARGIN, t: 24 }, xaxis: { range: [from, until], anchor: "y4" }, ...axes }, label);
+  legend(ahead, [
+    ...(known.some((slot) => !slot.guessed) ? [[carbon ? "CO2 intensity" : "published price", "key-known"]] : []), ...(guessed ? [["forecast, 80 % range", "key-forecast"]] : []),
+    ...(best.length ? [[`${carbon ? "cleanest" : "cheapest"} ${number(best.reduce((sum, slot) => sum + slot.until - slot.from, 0) / HOUR_S)} h`, "key-cheap"]] : []),
+    ...(peaks.length ? [["on-peak", "key-peak"]] : []),
+  ]);
+  document.getElementById("ahead-note").textContent = [
+    "Of jobs that run, to their expected end, and of those whose start is known.",
+    unknownStarts ? `${counted(unknownStarts, "waiting job")} without a known start ${unknownStarts === 1 ? "is" : "are"} not drawn.` : "",
+    unknownPowers ? `The power of ${counted(unknownPowers, "job")} is not known.` : "",
+  ].filter(Boolean).join(" ");
 }
 
-function drawPower() {
-  if (!power.length) return empty(powerPlot, "nothing was measured in the last 24 hours");
-  ready(powerPlot);
-  const x = power.map(([at]) => local(at));
-  const bands = BANDS.map(([name, states, colourName]) => ({
-    name, colourName, y: power.map(([, byState]) => states.reduce((sum, state) => sum + (byState[state] ?? 0), 0) / 1000),
+/** The times of slots, neighbours joined. */
+function spans(slots) {
+  const joined = [];
+  for (const slot of [...slots].sort((one, other) => one.from - other.from)) {
+    if (joined.length && joined.at(-1)[1] === slot.from) joined.at(-1)[1] = slot.until;
+    else joined.push([slot.from, slot.until]);
+  }
+  return joined;
+}
+
+function drawPast() {
+  document.getElementById("past-title").textContent = of.range === "day" ? "Power by node state, kW, last 24 h" : "Mean power saved, kW, by day";
+  if (of.range === "day") drawDay();
+  else drawDays();
+}
+
+function drawDay() {
+  if (!of.power?.length) return empty(past, "nothing was measured in the last 24 hours");
+  const power = of.power, x = power.map(([at]) => local(at));
+  const bands = BANDS.map(([name, states, key]) => ({
+    name, key, y: power.map(([, byState]) => states.reduce((sum, state) => sum + (byState[state] ?? 0), 0) / 1000),
   })).filter(({ y }) => y.some((value) => value > 0));
-  const stacked = bands.map(({ name, colourName, y }) => ({
-    x, y, name, stackgroup: "nodes", mode: "lines", line: { width: 0, shape: "hv" }, fillcolor: colour(colourName), hovertemplate: `%{y:.2f} kW ${name}<extra></extra>`,
+  const edge = { width: 1, color: colour("--card"), shape: "hv" };
+  const stacked = bands.map(({ name, key, y }) => ({
+    x, y, name, stackgroup: "nodes", mode: "lines", line: edge, fillcolor: colour(key), hovertemplate: `%{y:.2f} kW ${name}<extra></extra>`,
   }));
   const total = x.map((_, at) => bands.reduce((sum, { y }) => sum + y[at], 0));
-  const withoutKw = power.map(([, , watts]) => watts / 1000);
-  const saved = { x, y: withoutKw.map((each, at) => Math.max(0, each - total[at])), stackgroup: "nodes", mode: "lines", line: { width: 0, shape: "hv" }, fillcolor: colour("--saved"), hoverinfo: "skip" };
-  const without = { x, y: withoutKw, mode: "lines", line: { color: colour("--text"), width: 1.5, shape: "hv" }, hovertemplate: "%{y:.2f} kW without offpeak<extra></extra>" };
-  Plotly.react(powerPlot, [...stacked, saved, without], layout({ yaxis: { rangemode: "tozero" } }, powerPlot), CONFIG);
-  const keys = bands.map(({ name, colourName }) => {
-    const swatch = element("i");
-    swatch.style.background = `var(${colourName})`;
-    return element("li", {}, swatch, name);
-  });
-  document.querySelector("#power .legend").replaceChildren(...keys, element("li", { className: "key-without" }, "without offpeak"));
-  const [, byState, watts] = power.at(-1);
-  const drawn = Object.values(byState).reduce((sum, each) => sum + each, 0);
-  powerPlot.ariaLabel = `power by node state: ${number(drawn / 1000, 1)} kW at last, ${number(watts / 1000, 1)} kW without offpeak`;
+  const without = power.map(([, , watts]) => watts / 1000), saved = without.map((each, at) => Math.max(0, each - total[at]));
+  if (saved.some((each) => each > 0)) {
+    stacked.push({ x, y: saved, name: "saved", stackgroup: "nodes", mode: "lines", line: { ...edge, width: 2 }, fillcolor: colour("--saved"), hovertemplate: "%{y:.2f} kW saved<extra></extra>" });
+  }
+  stacked.push({ x, y: without, mode: "lines", line: { color: colour("--text"), width: 1.5, shape: "hv" }, hovertemplate: "%{y:.2f} kW without offpeak<extra></extra>" });
+  plotInto(past, stacked, {}, `power by node state: ${number(total.at(-1), 1)} kW at last, ${number(without.at(-1), 1)} kW without offpeak`);
+  legend(past, [...bands.map(({ name, key }) => [name, key]), ...(saved.some((each) => each > 0) ? [["saved", "--saved"]] : []), ["without offpeak", "key-without"]]);
 }
 
-addEventListener("resize", () => requestAnimationFrame(redraw));
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+function drawDays() {
+  const known = of.days.filter((each) => each.energy_j !== null && each.priced_s !== undefined);
+  if (!known.length) return empty(past, `no saving is booked this ${of.range}`);
+  const hours = (each) => Math.max(1, each.length_s ?? DAY_S) / HOUR_S;
+  const kw = known.map((each) => each.energy_j / 3.6e6 / hours(each));
+  const texts = known.map((each) => [`${number(each.energy_j / 3.6e6, 1)} kWh`, each.cost === null ? "no price is known" : `${number(each.cost, 2)} ${each.currency}`, each.known, each.is_shadow ? "would have been saved" : "saved"].filter(Boolean).join(", "));
+  const x = known.map((each) => day(each.from_unix_s)), shadow = known.some((each) => each.is_shadow);
+  const bars = { type: "bar", x, y: kw, customdata: texts, marker: { color: colour("--saved") }, hovertemplate: "%{y:.2f} kW: %{customdata}<extra></extra>" };
+  plotInto(past, [bars], { bargap: 0.08, xaxis: { type: "category", tickmode: "array", tickvals: x.filter((_, at) => (x.length - 1 - at) % Math.ceil((x.length * 55) / past.clientWidth) === 0), tickformat: "", hoverformat: "" } }, `saved by day: ${known.map((_, at) => `${x[at]} ${number(kw[at], 2)} kW, ${texts[at]}`).join("; ")}`);
+  legend(past, [[shadow ? "would have been saved" : "saved", "--saved"]]);
+}
+
+addEventListener("resize", () => draw());
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());

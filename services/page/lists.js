@@ -1,7 +1,7 @@
 // The queue, what was decided and done, and which forecasts are used.
-import { clock, counted, element, figure, number, say } from "./text.js";
+import { clock, counted, element, figure, kilowatts, number, say } from "./text.js";
 
-const SHOWN = 100;
+const SHOWN = 100, LINES = 60;
 const find = document.getElementById("find");
 let jobs = [], nowS = 0;
 
@@ -12,9 +12,11 @@ export function showJobs(all, atS) {
 }
 
 function fill() {
+  const focused = document.activeElement?.dataset.job;
   const words = find.value.trim().toLowerCase();
   const found = words ? jobs.filter((job) => `${job.job_id} ${job.user} ${job.partition} ${job.state} ${job.why}`.toLowerCase().includes(words)) : jobs;
-  document.querySelector("#queue tbody").replaceChildren(...found.slice(0, SHOWN).map(row));
+  document.querySelector("#queue tbody").replaceChildren(...found.slice(0, SHOWN).flatMap(row));
+  if (focused) document.querySelector(`#queue button[data-job="${CSS.escape(focused)}"]`)?.focus();
   const waiting = jobs.filter((job) => job.place !== null).length;
   say(document.getElementById("queue-count"), `${number(waiting)} in line, in the order in which they are to start; ${counted(jobs.length - waiting, "other")}`);
   const rest = found.length - SHOWN;
@@ -25,25 +27,92 @@ function row(job) {
   const place = job.place === null ? job.state.toLowerCase() : String(job.place);
   const moved = job.moved ? element("span", { className: "moved" }, ` ${job.moved.replace("up ", "▲").replace("down ", "▼")}`) : "";
   const cell = (text, className = "") => element("td", { className }, text);
-  return element("tr", {},
-    element("td", {}, place, moved), cell(job.job_id), cell(job.user), cell(number(job.nodes), "number"),
-    cell(job.watts_per_node === null ? "" : number(job.watts_per_node), "number"),
+  const button = element("button", { type: "button", className: "link", ariaExpanded: String(open === job.job_id) }, job.job_id);
+  button.dataset.job = job.job_id;
+  const line = element("tr", {},
+    element("td", {}, place, moved), element("td", {}, button), cell(job.user), cell(number(job.nodes), "number"),
+    cell(job.watts_per_node === null ? "" : kilowatts(job.watts_per_node).replace(" kW", ""), "number"),
     cell(clock(job.would_start_unix_s, nowS)), cell(clock(job.latest_start_unix_s, nowS)), cell(job.why, "why"));
+  return open === job.job_id ? [line, element("tr", { className: "details" }, element("td", { colSpan: 8 }, details(job)))] : [line];
 }
 
-export function showEvents({ trouble, rows }, atS) {
+/** All that is known of a job, as `offpeak why` says it. */
+function details(job) {
+  const facts = [
+    ["state", job.state.toLowerCase()], ["partition", job.partition],
+    ["place", job.place === null ? "" : `${job.place} of ${job.of}${job.moved ? `, moved ${job.moved}` : ""}`],
+    ["why", job.why || "no reason is recorded"],
+    ["power", job.watts_per_node === null ? "not known" : `${kilowatts(job.watts_per_node)} a node, ${kilowatts(job.nodes * job.watts_per_node)} in all`],
+    ["starts", job.place === null ? "" : clock(job.would_start_unix_s, nowS) || "not known"], ["latest start", clock(job.latest_start_unix_s, nowS)],
+    ["ends", clock(job.ends_unix_s, nowS) && `${clock(job.ends_unix_s, nowS)}, expected`],
+    ["saving", job.expected_saving === null ? "" : `${number(job.expected_saving, 2)} ${job.currency}, expected`],
+    ["flexibility", job.tier], ["opted out", job.opted_out ? "its owner allows no delay" : ""],
+  ];
+  return element("dl", { className: "facts" }, ...facts.filter(([, text]) => text).map(([name, text]) => element("div", {}, element("dt", {}, name), element("dd", {}, text))));
+}
+
+document.querySelector("#queue tbody").addEventListener("click", ({ target }) => {
+  const job = target.dataset.job;
+  if (!job) return;
+  open = open === job ? null : job;
+  target.focus();
+  fill();
+});
+
+/** What changes nothing, or only tells the scheduler of a change that another line names: not shown if it succeeded. */
+const ROUTINE = ["left alone", "is left alone", "keeps its place", "keep on", "is open to jobs", "is counted as powered down", "wakes", "open", "close", "power_down", "power_up"];
+const ASLEEP = ["off", "standby"];
+/** What was done to nodes and jobs, and what was not: "4 nodes put to sleep". */
+const DONE = {
+  soft_off: "put to sleep", hard_off: "put to sleep, power cut", standby: "put to standby", on: "woken", sleeps: "to be put to sleep",
+  "is put to sleep": "to be put to sleep", "is woken": "to be woken", "is tried again": "to be tried again", resume: "tried again",
+  withdraw: "withdrawn from jobs", "is withdrawn from jobs": "to be withdrawn from jobs", "moved back": "moved back", "moved forward": "moved forward",
+};
+let byName = new Map(), open = null;
+
+export function eventsOf(rows) {
+  byName = new Map(rows.map((node) => [node.node, node]));
+}
+
+/** How much less the nodes of a line draw now than idle; "" unless all still sleep, and both powers are known. */
+function savedBy(what, result, subjects) {
+  if (result !== "done" || !["soft_off", "hard_off", "standby"].includes(what)) return "";
+  let watts = 0;
+  for (const name of subjects) {
+    const node = byName.get(name);
+    if (!node || !ASLEEP.includes(node.state) || node.watts === null || node.idle_watts === null) return "";
+    watts += node.idle_watts - node.watts;
+  }
+  return watts > 0 ? `, saves ${kilowatts(watts)}` : "";
+}
+
+function subjectText(subjects) {
+  const jobs = subjects.filter((each) => each.startsWith("job ")).length, nodes = subjects.filter((each) => byName.has(each)).length;
+  if (subjects.length === 1) return subjects[0];
+  if (jobs === subjects.length) return counted(jobs, "job");
+  return nodes === subjects.length ? counted(nodes, "node") : `${subjects[0]} and ${subjects.length - 1} more`;
+}
+
+export function showEvents({ trouble, rows: all }, atS) {
+  const rows = all.filter(([, what, result]) => !ROUTINE.includes(what) || !["decided", "done"].includes(result)).slice(0, LINES);
   const list = document.querySelector("#events ol");
   if (trouble || !rows.length) {
     list.replaceChildren(element("li", {}, trouble || "nothing was decided yet"));
     return;
   }
-  list.replaceChildren(...rows.map(([at, subject, what, result, by, why]) => {
+  const shown = new Set([...list.querySelectorAll("details[open]")].map((each) => each.parentElement.dataset.key));
+  list.replaceChildren(...rows.map(([at, what, result, by, why, of]) => {
+    const subjects = [...new Set(of)], done = DONE[what] ?? what.replaceAll("_", " ");
     const outcome = result === "decided" || result === "done" ? "" : ` · ${result}`;
+    const names = subjects.slice(0, SHOWN).map((each) => each.replace(/^job /, "")).join(", ") + (subjects.length > SHOWN ? ` and ${number(subjects.length - SHOWN)} more` : "");
     const line = element("li", {},
       element("time", { dateTime: new Date(1000 * at).toISOString() }, clock(at, atS || at)),
-      element("p", {}, element("b", {}, subject), ` ${what.replaceAll("_", " ")}${outcome}${by === "offpeak" ? "" : ` · ${by}`}`),
-      element("p", { title: why }, why));
+      element("p", {}, element("b", {}, subjectText(subjects)), ` ${outcome ? "not " : ""}${done}${savedBy(what, result, subjects)}${outcome}${by === "offpeak" ? "" : ` · ${by}`}`),
+      element("p", {}, why),
+      ...(subjects.length > 1 ? [element("details", {}, element("summary", {}, "which"), element("p", {}, names))] : []));
     line.dataset.result = result.split(" ")[0];
+    line.dataset.key = `${Math.floor(at / 900)} ${what} ${result} ${by}`;
+    if (shown.has(line.dataset.key)) line.querySelector("details")?.setAttribute("open", "");
     return line;
   }));
 }

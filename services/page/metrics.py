@@ -6,7 +6,7 @@ Names and units follow the conventions of Prometheus: base units at the end of t
 import threading
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
@@ -20,7 +20,7 @@ from services.agent.status import ForecastStatus, PriceStatus, SchedulerUse, Sta
 MODES = ("shadow", "advise", "active")
 
 
-class Metrics:
+class Metrics(Collector):
     """Gives the metrics as text, and remembers which jobs it has, so that the agent sends them once."""
 
     def __init__(self, settings: Settings) -> None:
@@ -32,11 +32,10 @@ class Metrics:
     def text(self) -> tuple[bytes, str]:
         """Return the metrics and their content type. It waits for agent and disk, and never raises."""
         with self._turn:
-            registry = CollectorRegistry()
-            registry.register(_LatestFamilies(tuple(self._families())))
-            return generate_latest(registry), CONTENT_TYPE_LATEST
+            return generate_latest(self), CONTENT_TYPE_LATEST
 
-    def _families(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Metric]:
+        """As a collector of prometheus_client."""
         snapshot = self._fetch()
         yield _gauge("offpeak_agent_up", "Whether the agent answers.", float(snapshot is not None))
         if snapshot is not None:
@@ -63,14 +62,6 @@ class Metrics:
         for (order, result), count in sorted(found.items()):
             family.add_metric((order, result), count)
         yield family
-
-
-class _LatestFamilies(Collector):
-    def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
 
 
 def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:

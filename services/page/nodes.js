@@ -1,13 +1,14 @@
-// The node grid: a square a node, by its state; pointing at one, or moving there by keys, says all of it. Above it stands
-// a row for each node type, whose button shows only the nodes of that type, and a choice of the partition.
-import { ago, clock, counted, element, number, power, say } from "./text.js";
+// The nodes by rack: a square a node, by its state; pointing at one, or moving there by keys, says all of it. Above them
+// stands a row for each node type, whose button shows only the nodes of that type, and a choice of the partition.
+import { ago, clock, counted, element, kilowatts, number, say } from "./text.js";
 
 const KINDS = ["busy", "on", "booting", "going down", "standby", "off", "unknown"];
 const NAMES = { on: "idle" };
-const MOST_DRAWN = 2000, MOST_NAMED = 4;
+const MOST_DRAWN = 1000, MOST_NAMED = 4, HUNDRED = 100;
 const grid = document.getElementById("grid"), told = document.getElementById("node");
 const partition = document.getElementById("partition"), types = document.querySelector("#types tbody");
-let all = [], nodes = [], chosen = -1, type = null, nowS = 0;
+const racks = document.getElementById("racks"), back = document.getElementById("racks-back");
+let all = [], nodes = [], cells = [], chosen = -1, type = null, rack = null, nowS = 0;
 
 export function nodeRows({ fields, rows }) {
   return rows.map((row) => Object.fromEntries(fields.map((field, at) => [field, row[at]])));
@@ -29,43 +30,104 @@ export function showNodes(now, atS) {
   show();
 }
 
-/** Shows the nodes of the chosen type and partition; of very many the first ones. */
+/** Shows the nodes of the chosen type and partition by rack; of very many the racks, and the nodes of a chosen one. */
 function show() {
   showPartitions();
   const some = partition.value ? all.filter((node) => node.partitions.split(",").includes(partition.value)) : all;
   showTypes(some);
-  const found = type === null ? some : some.filter((node) => node.node_type === type);
-  nodes = found.slice(0, MOST_DRAWN);
-  while (grid.children.length > nodes.length) grid.lastChild.remove();
-  while (grid.children.length < nodes.length) {
-    grid.append(element("div", { className: "node", role: "option", id: `node-${grid.children.length}` }));
-  }
-  const size = nodes.length <= 100 ? 28 : nodes.length <= 250 ? 22 : nodes.length <= 500 ? 17 : 13;
+  const found = type === null ? some : some.filter((node) => node.node_type === type), groups = groupsOf(found);
+  if (!groups.has(rack)) rack = null;
+  const isLarge = found.length > MOST_DRAWN;
+  showRacks(isLarge && rack === null ? groups : new Map());
+  back.hidden = !isLarge || rack === null;
+  grid.hidden = isLarge && rack === null;
+  const drawn = !isLarge ? groups : new Map(rack === null ? [] : [[rack, groups.get(rack)]]);
+  nodes = [...drawn.values()].flat();
+  showGroups(drawn);
+  const size = nodes.length <= 100 ? 28 : nodes.length <= 250 ? 24 : 17;
   grid.style.setProperty("--size", `${size}px`);
   nodes.forEach((node, at) => {
-    const cell = grid.children[at], is = kind(node);
+    const cell = cells[at], is = kind(node);
     if (cell.dataset.kind !== is) cell.dataset.kind = is;
     cell.toggleAttribute("data-held", node.held);
-    const label = `${node.node}: ${NAMES[is] ?? is}`;
+    const label = `${node.node}: ${NAMES[is] ?? is}${node.held ? ", held" : ""}`;
     if (cell.ariaLabel !== label) cell.ariaLabel = label;
   });
   document.querySelector("#nodes > .legend").replaceChildren(...counts(found, (count, name) => `${count} ${name}`));
   const of = found.length < all.length ? `${number(found.length)} of ` : "";
   say(document.getElementById("nodes-count"), all.length ? of + counted(all.length, "node") : "none may be switched: see nodes below [agent]");
-  const left = found.length - nodes.length;
-  say(document.getElementById("nodes-more"), left ? `${counted(left, "more node")}: choose a type or a partition` : "");
   if (chosen >= nodes.length) chosen = -1;
   if (chosen >= 0) tell(chosen);
+  else if (!grid.contains(document.activeElement)) say(told, grid.hidden ? "Choose a rack to see its nodes." : "Point at a node, or move with the arrow keys.");
+}
+
+/** The nodes by rack, by the inventory; of many nodes without racks a hundred each, in the order of their names. */
+function groupsOf(some) {
+  const sorted = [...some].sort((one, other) => one.node.localeCompare(other.node, "en", { numeric: true })), groups = new Map();
+  const isRacked = some.some((node) => node.rack);
+  sorted.forEach((node, at) => {
+    const name = isRacked ? node.rack || "no rack" : some.length > MOST_DRAWN ? `${sorted[at - at % HUNDRED].node} to ${sorted[Math.min(sorted.length, at - at % HUNDRED + HUNDRED) - 1].node}` : "";
+    groups.get(name)?.push(node) ?? groups.set(name, [node]);
+  });
+  return new Map([...groups].sort(([one], [other]) => (one === "no rack") - (other === "no rack") || one.localeCompare(other, "en", { numeric: true })));
+}
+
+/** A button for each rack: its name, its nodes, and a bar of their states. */
+function showRacks(groups) {
+  racks.hidden = !groups.size;
+  const known = new Map([...racks.children].map((button) => [button.dataset.rack, button]));
+  if ([...known.keys()].join("\n") !== [...groups.keys()].join("\n")) {
+    racks.replaceChildren(...[...groups.keys()].map((name) => known.get(name) ?? rackButton(name)));
+  }
+  for (const button of racks.children) {
+    const some = groups.get(button.dataset.rack), by = kindCounts(some), awake = some.length - (by.get("off") ?? 0) - (by.get("standby") ?? 0);
+    say(button.querySelector("small"), `${awake} of ${some.length} awake`);
+    button.querySelector(".states").replaceChildren(...[...by].map(([each, count]) => {
+      const part = element("i", { className: "node", title: `${number(count)} ${NAMES[each] ?? each}` });
+      part.dataset.kind = each;
+      part.style.flexGrow = count;
+      return part;
+    }));
+  }
+}
+
+function rackButton(name) {
+  const button = element("button", { type: "button", className: "rack-button" }, element("span", {}, name), element("small"), element("span", { className: "states" }));
+  button.dataset.rack = name;
+  button.addEventListener("click", () => {
+    choose(() => { rack = name; });
+    back.focus();
+  });
+  return button;
+}
+
+/** Makes the cells of the racks; those of racks that have as many nodes as before stay. */
+function showGroups(groups) {
+  const shape = [...groups].map(([name, some]) => `${name}\t${some.length}`).join("\n");
+  if (grid.dataset.shape === shape) return;
+  grid.dataset.shape = shape;
+  cells = [];
+  grid.replaceChildren(...[...groups].map(([name, some]) => {
+    const box = element("div", { className: "cells" }, ...some.map(() => {
+      cells.push(element("div", { className: "node", role: "option", id: `node-${cells.length}`, ariaSelected: "false" }));
+      return cells.at(-1);
+    }));
+    return name ? element("div", { className: "rack", role: "group", ariaLabel: name }, element("span", { className: "rack-name", ariaHidden: "true" }, name), box) : box;
+  }));
+}
+
+function kindCounts(some) {
+  const by = new Map();
+  for (const node of some) by.set(kind(node), (by.get(kind(node)) ?? 0) + 1);
+  return new Map(KINDS.filter((each) => by.has(each)).map((each) => [each, by.get(each)]));
 }
 
 /** A swatch and a text for each state that nodes have. */
 function counts(some, text) {
-  const by = new Map();
-  for (const node of some) by.set(kind(node), (by.get(kind(node)) ?? 0) + 1);
-  return KINDS.filter((each) => by.has(each)).map((each) => {
+  return [...kindCounts(some)].map(([each, count]) => {
     const swatch = element("i", { className: "node", title: NAMES[each] ?? each });
     swatch.dataset.kind = each;
-    return element("li", {}, swatch, text(number(by.get(each)), NAMES[each] ?? each));
+    return element("li", {}, swatch, text(number(count), NAMES[each] ?? each));
   });
 }
 
@@ -115,40 +177,51 @@ function choose(change) {
 
 function tell(at) {
   const node = nodes[at], is = kind(node);
-  const [value, unit] = power(node.watts);
-  const drawn = node.watts === null ? "draw not known" : `${value} ${unit}${node.measured ? "" : " modelled"}`;
+  const drawn = node.watts === null ? "power not known" : `${kilowatts(node.watts)}${node.measured ? "" : " modelled"}`;
   const since = node.since_unix_s ? ` for ${ago(nowS - node.since_unix_s)}, since ${clock(node.since_unix_s, nowS)}, by ${node.by}` : "";
   const wanted = node.desired && node.desired !== node.state ? ` · wanted: ${node.desired.replaceAll("_", " ")}` : "";
   const lines = [element("b", {}, node.node), ` ${NAMES[is] ?? is}${since}${wanted} · ${drawn}`];
-  const place = [node.node_type, node.partitions?.replaceAll(",", ", ")].filter(Boolean).join(" · ");
+  const place = [node.rack, node.node_type, node.partitions?.replaceAll(",", ", ")].filter(Boolean).join(" · ");
   told.replaceChildren(...lines, element("br"), ...(place ? [place, element("br")] : []), node.why || "");
 }
 
 function select(at) {
-  grid.children[chosen]?.removeAttribute("aria-selected");
+  cells[chosen]?.setAttribute("aria-selected", "false");
   chosen = Math.min(nodes.length - 1, at);
   if (chosen < 0) return grid.removeAttribute("aria-activedescendant");
-  grid.children[chosen].setAttribute("aria-selected", "true");
-  grid.setAttribute("aria-activedescendant", grid.children[chosen].id);
-  grid.children[chosen].scrollIntoView({ block: "nearest" });
+  cells[chosen].setAttribute("aria-selected", "true");
+  grid.setAttribute("aria-activedescendant", cells[chosen].id);
+  cells[chosen].scrollIntoView({ block: "nearest" });
   tell(chosen);
 }
 
-function perRow() {
-  return getComputedStyle(grid).gridTemplateColumns.split(" ").length;
+/** The node in the nearest line above or below, the nearest one sideways. */
+function besides(at, step) {
+  const from = cells[at].getBoundingClientRect(), boxes = cells.map((cell) => cell.getBoundingClientRect());
+  const beyond = boxes.filter((box) => step * (box.top - from.top) > 1).map((box) => box.top);
+  if (!beyond.length) return at;
+  const top = step > 0 ? Math.min(...beyond) : Math.max(...beyond);
+  const line = [...boxes.keys()].filter((each) => Math.abs(boxes[each].top - top) < 1);
+  return line.reduce((best, each) => (Math.abs(boxes[each].left - from.left) < Math.abs(boxes[best].left - from.left) ? each : best), line[0]);
 }
 
 for (const event of ["mouseover", "click"]) {
   grid.addEventListener(event, ({ target }) => {
-    if (target !== grid) select([...grid.children].indexOf(target));
+    if (target.role === "option") select(cells.indexOf(target));
   });
 }
 
 grid.addEventListener("keydown", (event) => {
-  const steps = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: perRow(), ArrowUp: -perRow(), Home: -nodes.length, End: nodes.length };
-  if (!(event.key in steps)) return;
+  const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -nodes.length, End: nodes.length }, lines = { ArrowDown: 1, ArrowUp: -1 };
+  if (!nodes.length || !(event.key in steps || event.key in lines)) return;
   event.preventDefault();
-  select(chosen < 0 ? 0 : Math.max(0, chosen + steps[event.key]));
+  if (chosen < 0) select(0);
+  else select(event.key in lines ? besides(chosen, lines[event.key]) : Math.max(0, chosen + steps[event.key]));
 });
-grid.addEventListener("focus", () => chosen < 0 && select(0));
+back.addEventListener("click", () => {
+  const before = rack;
+  choose(() => { rack = null; });
+  racks.querySelector(`[data-rack="${CSS.escape(before)}"]`)?.focus();
+});
+grid.addEventListener("focus", () => chosen < 0 && nodes.length && select(0));
 partition.addEventListener("change", () => choose(() => {}));

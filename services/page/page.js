@@ -1,38 +1,42 @@
 // Follows the stream of events; each section of the page is drawn when there is something new of it.
-import { redraw, setNow, showPowerSlots, showPrices } from "./figures.js";
-import { showEvents, showForecasts, showJobs } from "./lists.js";
+import { draw, setNow } from "./figures.js";
+import { eventsOf, showEvents, showForecasts, showJobs } from "./lists.js";
 import { nodeRows, showNodes } from "./nodes.js";
 import { setZone } from "./text.js";
-import { showAge, showPower, showSaved, showStatus } from "./tiles.js";
+import { choose, showAge, showPower, showSaved, showStatus } from "./tiles.js";
 
 const root = document.documentElement;
 let status = null, nowS = 0, heardMs = Date.now();
 
 const SECTIONS = {
   status(said) {
-    if (said.zone && said.zone !== status?.zone) {
-      setZone(said.zone);
-      redraw();
-    }
+    const isMoved = said.zone && said.zone !== status?.zone;
+    if (isMoved) setZone(said.zone);
     status = said;
     heardMs = Date.now();
     showStatus(said);
     if (said.silent) return;
     nowS = said.at_unix_s;
     setNow(nowS);
+    if (isMoved) draw({ unit: said.price.unit });
     showForecasts(said.forecasts);
     showAge(status, heardMs);
   },
-  prices: showPrices,
+  prices: (said) => draw({ prices: said }),
   nodes(said) {
     const rows = nodeRows(said);
     showNodes(rows, nowS);
     showPower(rows);
+    eventsOf(rows);
+    return draw({ nodes: rows });
   },
-  jobs: (said) => showJobs(said, nowS),
+  jobs(said) {
+    showJobs(said, nowS);
+    return draw({ jobs: said });
+  },
   events: (said) => showEvents(said, nowS),
-  power: showPowerSlots,
-  saved: showSaved,
+  power: (said) => draw({ power: said }),
+  saved: (said) => showSaved(said),
 };
 
 const stream = new EventSource("/events");
@@ -43,6 +47,9 @@ for (const [name, show] of Object.entries(SECTIONS)) {
     performance.measure(`offpeak ${name}`, { start: begunMs });
     root.dataset[name] = String(Number(root.dataset[name] ?? 0) + 1);
   });
+}
+for (const [group, key] of [["range", "range"], ["by", "by"]]) {
+  document.getElementById(group).addEventListener("click", ({ target }) => target.value && choose(key, target.value));
 }
 stream.addEventListener("error", () => {
   const looked = document.getElementById("looked");

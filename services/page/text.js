@@ -28,9 +28,11 @@ export function figure(value) {
   return number(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
 }
 
-export function power(watts) {
-  if (watts === null || watts === undefined) return ["not known", ""];
-  return watts >= 10000 ? [number(watts / 1000, watts >= 1e5 ? 0 : 1), "kW"] : [number(watts), "W"];
+/** A power in kW, the page's only unit of power: digits down to the watt below 10 kW. */
+export function kilowatts(watts) {
+  if (watts === null || watts === undefined) return "not known";
+  const size = Math.abs(watts);
+  return `${number(watts / 1000, size >= 1e5 ? 0 : size >= 1e4 ? 1 : size >= 1e3 ? 2 : 3)} kW`;
 }
 
 function parts(unixS) {
@@ -43,6 +45,12 @@ export function clock(unixS, nowS) {
   const [then, now] = [parts(unixS), parts(nowS)];
   const time = `${then.hour}:${then.minute}`;
   return then.day === now.day && then.month === now.month ? time : `${Number(then.day)} ${MONTHS[Number(then.month)]} ${time}`;
+}
+
+/** "12 Nov". */
+export function day(unixS) {
+  const of = parts(unixS);
+  return `${Number(of.day)} ${MONTHS[Number(of.month)]}`;
 }
 
 /** A local date and time without zone, as plotly's axes take it. */

@@ -1,5 +1,6 @@
-// The head of the page: who says it, how fresh it is, and the six figures.
-import { ago, clock, counted, element, figure, number, power, say } from "./text.js";
+// The head of the page: who says it, how fresh it is, what was saved, and the present figures.
+import { draw } from "./figures.js";
+import { ago, clock, counted, element, figure, kilowatts, number, say } from "./text.js";
 
 const J_PER_KWH = 3.6e6;
 const AWAKE = ["on", "booting", "going down"];
@@ -39,7 +40,6 @@ export function showStatus(status) {
 }
 
 function showPrice({ price, at_unix_s: nowS }) {
-  say(at("prices-unit"), price.unit);
   if (price.now === null) return tile("price", "not known", "", price.basis);
   const by = price.decided_by ? ` by ${price.decided_by}` : "";
   const peak = price.on_peak === null ? "" : (price.on_peak ? "on-peak" : "off-peak") + by;
@@ -56,28 +56,46 @@ function showTrouble(lines) {
 export function showPower(nodes) {
   const known = nodes.filter((node) => node.watts !== null);
   const measured = known.filter((node) => node.measured).length;
-  const [value, unit] = power(known.length ? known.reduce((sum, node) => sum + node.watts, 0) : null);
+  const [value, unit = ""] = known.length ? kilowatts(known.reduce((sum, node) => sum + node.watts, 0)).split(" ") : ["not known"];
   const tag = !known.length ? "" : measured === known.length ? "measured" : measured ? "partly measured" : "modelled";
   tile("power", value, unit, known.length === nodes.length ? "" : `${known.length} of ${counted(nodes.length, "node")}`, tag);
 }
 
 const money = (value) => number(value, Math.abs(value) < 10000 ? 2 : 0);
+const TIMES = { day: "today", week: "in seven days", month: "this month" };
+const chosen = { range: "month", by: "money" };
+let saved = null;
 
-export function showSaved({ today, month, shadow }) {
-  const isShadow = month.energy_j === null && shadow.energy_j !== null;
-  for (const [name, saved] of [["today", today], ["month", isShadow ? shadow : month]]) {
-    if (saved.energy_j === null || saved.energy_j === undefined) {
-      tile(name, "–", "", name === "today" ? "no saving is booked" : "");
-      continue;
-    }
-    const energy = `${figure(saved.energy_j / J_PER_KWH)} kWh`;
-    const range = saved.low === null || saved.high === null ? "" : `${money(saved.low)} to ${money(saved.high)}`;
-    const share = saved.share === null ? "" : `${number(Math.round(1000 * saved.share) / 10)} % of the bill`;
-    const note = [saved.is_shadow ? "in shadow mode" : "", range, share, energy].filter(Boolean).join(" · ");
-    if (saved.cost === null) tile(name, energy, "", "no price is known", saved.known);
-    else tile(name, money(saved.cost), saved.currency, note, saved.known);
-  }
-  say(document.querySelector("#tile-month dt"), isShadow ? "would have saved this month" : "saved this month");
+/** Chooses the range of what was saved, or money or CO2. */
+export function choose(key, value) {
+  chosen[key] = value;
+  for (const button of document.querySelectorAll(`#${key} button`)) button.ariaPressed = String(button.value === value);
+  if (saved) showSaved(saved);
+  draw({ ...chosen });
+}
+
+/** The account of the chosen range; shadow mode's where nothing was done, but would have been. */
+export function showSaved(accounts) {
+  saved = accounts;
+  const [real, shadow] = accounts[chosen.range] ?? [{ energy_j: null, levers: [], unknown: [] }, { energy_j: null }];
+  const isShadow = real.energy_j === null && shadow.energy_j !== null, account = isShadow ? shadow : real;
+  say(at("saved-title"), `${isShadow ? "Would have been saved" : "Saved"} ${TIMES[chosen.range]}`);
+  const value = at("saved-value"), byCarbon = chosen.by === "carbon";
+  const energy = account.energy_j === null ? "" : `${figure(account.energy_j / J_PER_KWH)} kWh`;
+  const amount = account.energy_j === null ? ["–"] : byCarbon
+    ? account.carbon_g === null ? ["not known"] : [figure(account.carbon_g / 1000), "kg CO2"]
+    : account.cost === null ? [figure(account.energy_j / J_PER_KWH), "kWh"] : [money(account.cost), account.currency];
+  value.replaceChildren(amount[0], ...(amount[1] ? [element("small", {}, ` ${amount[1]}`)] : []), ...(account.known ? [" ", element("span", { className: "tag" }, account.known)] : []));
+  const range = account.low === null || account.high === null || account.low === undefined ? "" : `${money(account.low)} to ${money(account.high)} ${account.currency} in 19 of 20 cases`;
+  const isKnown = account.energy_j !== null && account.cost !== null && !byCarbon;
+  say(at("saved-share"), isKnown && account.share !== null ? `${number(100 * account.share, 1)} % of the bill` : "");
+  say(at("saved-year"), isKnown && account.cost_per_year !== null ? `${number(account.cost_per_year)} ${account.currency} a year at this rate` : "");
+  const missing = (account.unknown ?? []).map((name) => `without ${name}, which is not known`);
+  if (isKnown && account.share === null) missing.push("the bill is not known: meters or prices miss much of this time");
+  if (isKnown && account.cost_per_year === null) missing.push("a rate for a year needs a whole day");
+  const why = account.energy_j === null ? accounts.trouble || "nothing is booked yet" : [byCarbon ? (account.carbon_g === null ? "the CO2 of the electricity is not known" : "") : account.cost === null ? "no price is known" : range, energy, isShadow ? "shadow mode: nothing was done" : "", ...missing].filter(Boolean).join(" · ");
+  say(at("saved-note"), why);
+  draw({ days: (accounts.days ?? []).filter((each) => each.is_shadow === isShadow && each.from_unix_s >= (accounts.since[chosen.range] ?? 0)) });
 }
 
 /** The demand charge that costs most; the tooltip has all. */

@@ -40,6 +40,8 @@ DAY_BEGAN_S, MONTH_BEGAN_S = AT_S - 14.5 * HOUR_S, AT_S - (11 * 24 + 14.5) * HOU
 DRAWS = {"on": 145.0, "busy": 312.0, "off": 6.0, "booting": 160.0, "going down": 140.0, "standby": 14.0}
 SHAPE = (52, 48, 45, 44, 47, 58, 79, 98, 104, 92, 74, 60, 51, 46, 52, 71, 96, 121, 138, 127, 104, 86, 71, 60)
 """What a megawatt-hour costs hour by hour."""
+RACK = 32
+"""The number of nodes of a rack."""
 REPOSITORY = Path(__file__).resolve().parents[2]
 OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
@@ -114,6 +116,7 @@ def _node(at: int, chance: random.Random) -> NodeStatus:
         "offpeak" if kind in ("off", "booting", "going down") else "unknown",
         why,
         at == 5,
+        rack=f"r{at // RACK + 1:02}",
     )
 
 
@@ -136,6 +139,7 @@ def _job(at: int, of: int, chance: random.Random) -> JobStatus:
         None,
         "EUR",
         "" if runs or at % 3 else chance.choice(("up 2", "down 1", "up 4")),
+        ends_unix_s=AT_S + HOUR_S * (1 + at % 9) + (0 if runs else 600 * (at + 1)),
     )
 
 
@@ -145,7 +149,13 @@ def _slot(hour: int) -> PriceSlot:
     forecast = hour >= 33
     spread = 0.08 * price + 0.6 * (hour - 32) if forecast else 0.0
     return PriceSlot(
-        at_s, price, price - spread, price + spread, price > 75, "forecast: arbiter" if forecast else "published"
+        at_s,
+        price,
+        price - spread,
+        price + spread,
+        price > 75,
+        "forecast: arbiter" if forecast else "published",
+        180.0 + 2.5 * SHAPE[(hour + 18) % 24],
     )
 
 
@@ -167,18 +177,26 @@ def write_ledger(url: str, shown: StatusSnapshot, *, hours: float = 24) -> None:
             )
     refused = Effect("n006", NodeOrder.SOFT_OFF, "offpeak", "idle for 31 min")
     ledger.write_refusal(refused, Refusal("held", "held by ann: new fan", "offpeak nodes n006 release"), AT_S - 40)
-    days = (AT_S - DAY_S * day for day in range(1, 4))
+    days = (DAY_BEGAN_S - DAY_S * day for day in range(1, 4))
     ledger.write_savings(
         [
             SavingRecord(
-                *(day, day + 1, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "96.0 h of rest of 20 nodes"),
+                *(day, day + DAY_S, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "96.0 h of rest of 20 nodes"),
                 low_cost=2.4,
                 high_cost=2.6,
                 measured_share=1.0,
+                saved_carbon_g=9400.0,
             )
             for day in days
         ]
-        + [SavingRecord(AT_S - 60, AT_S + DAY_S, "all nodes on", 9e8, 22.0, 8e8, 19.29, "EUR", "", measured_share=1.0)]
+        + [
+            SavingRecord(
+                *(DAY_BEGAN_S, DAY_BEGAN_S + DAY_S, "all nodes on", 9e8, 22.0, 8e8, 19.29, "EUR", ""),
+                measured_share=1.0,
+                saved_carbon_g=10_100.0,
+                as_of_unix_s=AT_S,
+            )
+        ]
     )
     ledger.close()
     _write_means(url, shown, hours, chance)

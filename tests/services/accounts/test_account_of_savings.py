@@ -30,6 +30,7 @@ def row(day: int = 0, **fields: object) -> dict[str, object]:
         **{"from_unix_s": day * DAY_S, "until_unix_s": (day + 1) * DAY_S, "baseline_energy_j": 5 * KWH},
         **{"energy_j": 3 * KWH, "baseline_cost": 1.5, "cost": 1.0, "low_cost": 0.4, "high_cost": 0.6},
         **{"saved_carbon_g": 800.0, "measured_share": 1.0, "node_hours": 10.0, "delayed_jobs": None, "delay_s": None},
+        "as_of_unix_s": None,
     }
     assert fields.keys() <= known.keys()
     return known | fields
@@ -173,3 +174,15 @@ def test_a_row_without_figures_is_unknown_and_not_zero() -> None:
     assert saving_text(nothing) == f"{NOTHING}, without order of the queue, which is not known"
     some = sum_account([order(0), order(1, cost=None, baseline_energy_j=None, energy_j=None)], None)
     assert (some.levers[0].days, some.levers[0].unpriced_days) == (1, 1)
+
+
+def test_a_year_at_this_rate_counts_the_time_that_has_a_price() -> None:
+    days = [row(0), row(1), row(2, as_of_unix_s=2.5 * DAY_S), order(1)]
+    account = sum_account(days, None)
+    assert (account.length_s, account.priced_s) == (2.5 * DAY_S, 2.5 * DAY_S)
+    assert account.cost_per_year == pytest.approx(4 * 0.5 * 365.25 / 2.5)
+    unpriced = sum_account([row(0), row(1, cost=None)], None)
+    assert (unpriced.length_s, unpriced.priced_s) == (2 * DAY_S, DAY_S)
+    assert unpriced.cost_per_year == pytest.approx(0.5 * 365.25)
+    assert sum_account([row(0, as_of_unix_s=0.9 * DAY_S)], None).cost_per_year is None
+    assert sum_account([row(0, cost=None)], None).cost_per_year is None

@@ -80,10 +80,12 @@ def test_prices_with_their_range() -> None:
     quantiles = np.array([[10.0, 10.0], [70.0, 120.0], [math.nan, math.nan]])
     slots = price_slots(replace(curve, quantiles=quantiles))
     assert [tuple(slot) for slot in slots] == [
-        (0, 10.0, 10.0, 10.0, False, "published"),
-        (3600, 90.0, 70.0, 120.0, True, "forecast"),
-        (7200, None, None, None, None, "forecast"),
+        (0, 10.0, 10.0, 10.0, False, "published", None),
+        (3600, 90.0, 70.0, 120.0, True, "forecast", None),
+        (7200, None, None, None, None, "forecast", None),
     ]
+    carbon = Series(np.array([0, 3600, 7200], np.int64), 10_800, np.array([300.0, np.nan, 210.0]), "g/kWh", "published")
+    assert [slot.carbon for slot in price_slots(curve, carbon)] == [300.0, None, 210.0]
 
 
 def test_snapshot_has_begin_of_day_and_month() -> None:

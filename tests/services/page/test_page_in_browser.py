@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from contrast import low_contrasts
+from axe_playwright_python.sync_playwright import Axe
+from contrast import contrast, low_contrasts
 from page_site import AT_S, PageSite, make_snapshot, page_site
 from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
@@ -87,7 +88,7 @@ def test_page_fits_and_is_legible(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert low_contrasts(page, "body *:not(script)") == []
         assert text_overlaps(page, HOLDERS) == []
-        for plot in ("#prices", "#power"):
+        for plot in ("#saved .plot", "#ahead .plot"):
             box = page.locator(f"{plot} .main-svg").first.bounding_box()
             assert box
             assert box["width"] >= page.locator(plot).bounding_box()["width"] * 0.8  # type: ignore[index]
@@ -149,8 +150,9 @@ def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     tiles = read_only.locator("#tiles dl")
     expect(tiles).to_contain_text("52.0 EUR/MWh")
     expect(tiles).to_contain_text("off-peak until 16:00")
-    expect(read_only.locator("#tile-today")).to_contain_text("2.71 EUR2.65 to 2.77 · 30.4 kWh measured")
-    expect(read_only.locator("#tile-month")).to_contain_text("10.21 EUR")
+    expect(read_only.locator("#saved-title")).to_have_text("Saved this month")
+    expect(read_only.locator("#saved-value")).to_have_text("10.21 EUR measured")
+    expect(read_only.locator("#saved-year")).to_contain_text("EUR a year at this rate")
     expect(read_only.locator("header")).to_contain_text("elbe · slurm 22.05.8")
     expect(read_only.locator("#errors tbody")).to_contain_text(
         "run timeby similar jobs; time limit: 440 min31.0 min500"
@@ -159,12 +161,13 @@ def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
 
 @pytest.mark.thorough
 def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> None:
-    label = read_only.locator("#prices .plot").get_attribute("aria-label") or ""
-    assert re.search(r"52\.0 now, from 44\.0 to 138 between", label)
-    power = read_only.locator("#power .plot").get_attribute("aria-label") or ""
-    drawn, without = map(float, re.findall(r"([\d.]+) kW", power))
-    assert 5 < drawn < without < 25
-    assert read_only.locator("#prices .shapelayer path").count() >= 3
+    label = read_only.locator("#ahead .plot").get_attribute("aria-label") or ""
+    assert re.search(r"price: 52\.0 now, from 44\.0 to 138 EUR/MWh until 13 Nov 14:30", label)
+    assert "cheapest: 13 Nov 02:00 to 13 Nov 05:00, 13 Nov 13:00 to 13 Nov 14:00" in label
+    assert "30 jobs to start" in label
+    days = read_only.locator("#saved .plot").get_attribute("aria-label") or ""
+    assert "12 Nov 1.92 kW, 27.8 kWh, 2.71 EUR, measured, saved" in days
+    assert read_only.locator("#ahead .shapelayer path").count() >= 3
 
 
 @pytest.mark.thorough
@@ -184,6 +187,67 @@ def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
     page.keyboard.press("End")
     expect(panel.locator("b")).to_have_text("n064")
     assert page.locator("#grid").get_attribute("aria-activedescendant") == "node-63"
+    page.keyboard.press("ArrowUp")
+    expect(panel.locator("b")).not_to_have_text("n064")
+    page.keyboard.press("ArrowDown")
+    expect(panel.locator("b")).to_have_text("n064")
+    assert page.locator('#grid [role="group"]').evaluate_all("all => all.map(each => each.ariaLabel)") == ["r01", "r02"]
+
+
+@pytest.mark.thorough
+def test_the_saving_of_a_day_a_week_and_a_month(opened: Opened) -> None:
+    page, label = opened.page, opened.page.locator("#saved .plot")
+    for name, title in (("week", "Saved in seven days"), ("day", "Saved today")):
+        page.locator(f"#range button[value={name}]").focus()
+        page.keyboard.press("Enter")
+        expect(page.locator("#saved-title")).to_have_text(title)
+        expect(page.locator("#range [aria-pressed=true]")).to_have_text(name)
+    expect(page.locator("#saved-value")).to_have_text("2.71 EUR measured")
+    expect(page.locator("#saved-note")).to_contain_text("2.65 to 2.77 EUR in 19 of 20 cases · 30.4 kWh")
+    expect(page.locator("#saved-note")).to_contain_text("a rate for a year needs a whole day")
+    expect(label).to_have_attribute("aria-label", re.compile("power by node state"))
+    drawn, without = map(float, re.findall(r"([\d.]+) kW", label.get_attribute("aria-label") or ""))
+    assert 5 < drawn < without < 25
+    expect(page.locator("#saved .legend")).to_contain_text("saved")
+    box = label.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] - 20, box["y"] + box["height"] / 2)
+    expect(label.locator(".hoverlayer")).to_contain_text("kW saved")
+    expect(label.locator(".hoverlayer")).to_contain_text("kW without offpeak")
+
+
+@pytest.mark.thorough
+def test_co2_is_shown_instead_of_money(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#by button[value=carbon]").click()
+    expect(page.locator("#saved-value")).to_have_text("38.3 kg CO2 measured")
+    expect(page.locator("#ahead .plot")).to_have_attribute(
+        "aria-label", re.compile("^CO2: .* g CO2/kWh until .*cleanest")
+    )
+    expect(page.locator("#ahead .legend")).to_contain_text("cleanest 4 h")
+    expect(page.locator("#ahead .legend")).not_to_contain_text("on-peak")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_saving_stands_out(chromium: Browser, site: PageSite, scheme: Literal["light", "dark"]) -> None:
+    with open_page(chromium, site, 1366, scheme) as opened:
+        opened.page.locator("#range button[value=day]").click()
+        expect(opened.page.locator("#saved .legend li").last).to_have_text("without offpeak")
+        colours = "name => getComputedStyle(document.querySelector(name))"
+        saved = opened.page.evaluate(f"({colours})('#saved .legend li:nth-last-child(2) i').backgroundColor")
+        card = opened.page.evaluate(f"({colours})('#saved').backgroundColor")
+        assert contrast(saved, [card]) >= 3
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("width", [360, 768, 1280, 2560])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(chromium: Browser, site: PageSite, width: int, scheme: Literal["light", "dark"]) -> None:
+    with open_page(chromium, site, width, scheme) as opened:
+        opened.page.locator("#queue tbody button").first.click()
+        found = Axe().run(opened.page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]})
+        assert found.violations_count == 0, found.generate_report()
 
 
 def test_page_shows_the_demand_charges_and_nothing_without_them(
@@ -227,7 +291,11 @@ def test_nodes_of_several_types_are_counted_and_chosen(zygote: Zygote, chromium:
             page, rows = opened.page, opened.page.locator("#types tbody tr")
             expect(rows).to_have_count(40)
             expect(page.locator("#nodes-count")).to_have_text("2,400 nodes")
-            expect(page.locator("#nodes-more")).to_have_text("400 more nodes: choose a type or a partition")
+            expect(page.locator("#racks button")).to_have_count(75)
+            page.locator("#racks button").nth(1).click()
+            expect(page.locator("#grid .node")).to_have_count(32)
+            page.keyboard.press("Enter")
+            expect(page.locator("#racks button")).to_have_count(75)
             sizes = [int(text) for text in rows.locator(".number").all_inner_texts()]
             assert (sum(sizes), sizes) == (2400, sorted(sizes, reverse=True))
             page.keyboard.press("Tab")
@@ -259,6 +327,13 @@ def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> No
     expect(rows).to_have_count(40)
     expect(rows.nth(0)).to_contain_text("on-peak from 16:00")
     assert [rows.nth(at).locator("td").nth(1).inner_text() for at in range(3)] == ["18400", "18401", "18402"]
+    rows.nth(0).locator("button").click()
+    details = opened.page.locator("#queue tr.details")
+    expect(details).to_contain_text("place1 of 30, moved up 2")
+    expect(details).to_contain_text("on-peak from 16:00")
+    assert rows.nth(0).locator("button").get_attribute("aria-expanded") == "true"
+    opened.page.keyboard.press("Enter")
+    expect(details).to_have_count(0)
     opened.page.locator("#find").fill("18417")
     expect(rows).to_have_count(1)
     opened.page.locator("#find").fill("nobody of that name")
@@ -271,16 +346,25 @@ def test_events_are_shown_in_order_of_time(read_only: Page) -> None:
     expect(read_only.locator('#events li[data-result="refused"]')).to_contain_text("held by ann: new fan")
     times = [locator.get_attribute("datetime") or "" for locator in events.locator("time").all()]
     assert times == sorted(times, reverse=True)
-    assert len(times) > 20
+    expect(events.filter(has_text="4 nodes put to sleep, saves 0.556 kW").first).to_be_visible()
+    assert 2 < len(times) < 12
+    assert events.filter(has_text="keep on").count() == 0
 
 
 @pytest.mark.thorough
 def test_everything_is_reached_by_the_tab_key(opened: Opened) -> None:
     page, reached = opened.page, []
-    for _ in range(8):
+    for _ in range(30):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("(e => e.id || e.className || e.tagName)(document.activeElement)"))
-    assert reached[:5] == ["skip", "grid", "scroll", "find", "scroll"]
+    assert reached[:4] == ["skip", "BUTTON", "BUTTON", "BUTTON"]
+    assert [each for each in reached if each in ("grid", "scroll", "find", "link")][:4] == [
+        "grid",
+        "scroll",
+        "find",
+        "scroll",
+    ]
+    assert reached[-1] == "link"
 
 
 @pytest.mark.thorough
