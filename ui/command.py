@@ -152,7 +152,7 @@ def offpeak(
 
         typer.echo(f"offpeak {installed_version()}")
     elif context.invoked_subcommand is None:
-        context.fail("Missing command.")
+        typer.echo(context.get_help())
 
 
 def _say(error: Exception) -> int:

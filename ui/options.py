@@ -27,11 +27,15 @@ START = Annotated[
         "-S",
         "--since",
         "--starttime",
+        metavar="TIME",
         help="Start: 2026-11-01, 2026-11-01T08:00, yesterday, now-7days. [default: today]",
         show_default=False,
     ),
 ]
-END = Annotated[str | None, typer.Option("-E", "--endtime", help="End, exclusive. [default: now]", show_default=False)]
+END = Annotated[
+    str | None,
+    typer.Option("-E", "--endtime", metavar="TIME", help="End, exclusive. [default: now]", show_default=False),
+]
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 LENIENT = Annotated[bool, typer.Option("--lenient", help="Skip malformed lines and count them.")]
 MONTH = Annotated[
@@ -51,6 +55,7 @@ ON = Annotated[
     str | None,
     typer.Option(
         "--on",
+        metavar="WORKERS",
         help="Run on workers: dask://HOST:PORT, or jobs of slurm or pbs; slurm:8 is 8 jobs at most.",
         show_default=False,
     ),
@@ -120,11 +125,32 @@ def settings_options(
     return decorated
 
 
+COMMON = frozenset({"prices.file", "prices.tariff", "scheduling.policies", "capacity.policies"})
+"""The settings whose options every help explains."""
+METAVARS = {
+    "prices.tariff": "TARIFF",
+    "scheduling.policies": "POLICY[,POLICY]",
+    "capacity.policies": "CAPACITY[,CAPACITY]",
+    "capacity.depths": "DEPTH[,DEPTH]",
+    "capacity.order": "ORDER",
+    "power.node_class": "CLASS",
+    "power.job": "MODEL",
+    "path": "FILE",
+    "list of names": "NAME[,NAME]",
+    "power": "POWER",
+    "duration": "DURATION",
+    'duration or "event"': "DURATION",
+}
+"""What an option takes, by the setting's name or else by its kind."""
+
+
 def option(name: str) -> Any:
     """Return the option of the setting `name`; the default of its parameter is None: not given."""
     setting = BY_NAME[name]
     flag = f"{setting.flag}/--no-{setting.flag[2:]}" if setting.kind is BOOL else setting.flag
-    return typer.Option(flag, help=help_text(setting), show_default=False)
+    section = None if name in COMMON else setting.section
+    metavar = METAVARS.get(name) or METAVARS.get(setting.kind.name)
+    return typer.Option(flag, help=help_text(setting), show_default=False, metavar=metavar, rich_help_panel=section)
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:

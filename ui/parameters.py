@@ -1,4 +1,4 @@
-"""Command line parameters that skip pydantic if their value needs no check: texts, paths, missing values.
+"""Commands with short help, and parameters that skip pydantic if their value needs no check: texts, paths, no value.
 
 An empty value is an error: it usually comes from an unset shell variable, and an empty path would be the folder `.`.
 typer 0.29 checks each value by pydantic, whose import takes longer than that of typer itself. Here only numbers,
@@ -6,9 +6,12 @@ choices and unreadable paths need pydantic.
 """
 
 import os
+from copy import copy
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
+from typer import echo
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from offpeak.errors import BadInput
@@ -64,24 +67,95 @@ class PlainArgument(TyperArgument):
         return AsTyped(super().get_runtime_param)
 
 
-class PlainCommand(TyperCommand):
-    """A command with these parameters."""
+FIRST_SCREEN = 15
+"""Options that --help explains; those of further settings it names by section."""
+METAVARS = {str: "TEXT", int: "N", float: "NUMBER", Path: "FILE", list[str]: "TEXT[,TEXT]"}
+
+
+class _ShortHelp:
+    """Help with -h, options by section, and examples."""
+
+    _everything: Any = None
+
+    def get_help_option_names(self, _ctx: Any) -> list[str]:
+        """Return the names of the help option."""
+        return ["-h", "--help"]
 
     def get_params(self, ctx: Any) -> Any:
-        """Return options and arguments."""
-        return _plain(super().get_params(ctx))
+        """Return arguments and options of the classes above, and --help-all if --help names some options only."""
+        # typer creates the parameters of a command itself, and has no option for their class.
+        params = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in params:
+            parameter.__class__ = PlainOption if isinstance(parameter, TyperOption) else PlainArgument
+            if parameter.metavar is None and isinstance(parameter, TyperOption):
+                parameter.metavar = METAVARS.get(parameter.type_descriptor.annotation)
+            elif parameter.metavar is None:
+                parameter.metavar = parameter.name.upper()
+        if _is_long(params):
+            params.insert(-1, self._help_all(params[-1]))
+        return params
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options; without --help-all the options of most settings only by name."""
+        params = self.get_params(ctx)
+        sections: dict[str, list[Any]] = {"Arguments": [], "Options": []}
+        for parameter in params:
+            section = "Options" if isinstance(parameter, TyperOption) else "Arguments"
+            sections.setdefault((_is_long(params) and parameter.rich_help_panel) or section, []).append(parameter)
+        named = [] if ctx.meta.get(_EVERYTHING) else [name for name in sections if name not in {"Arguments", "Options"}]
+        for section, members in sections.items():
+            records = [record for each in members if (record := each.get_help_record(ctx))]
+            if records and section not in named:
+                with formatter.section(section):
+                    formatter.write_dl(records)
+        if named:
+            with formatter.section("More options, explained by --help-all"):
+                rows = []
+                for name in named:
+                    flags = wrap(", ".join(each.opts[0] for each in sections[name]), 62, break_on_hyphens=False)
+                    rows += [(name if line == flags[0] else "", line) for line in flags]
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the examples of the command."""
+        from ui.examples import EXAMPLES
+
+        if examples := EXAMPLES.get(ctx.command_path):
+            with formatter.section("Examples"):
+                for example in examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+    def _help_all(self, help_option: Any) -> Any:
+        # typer compares options by identity: it must be the same one each time.
+        if self._everything is None:
+            self._everything = copy(help_option)
+            self._everything.opts, self._everything.name = ["--help-all"], "help_all"
+            self._everything.help, self._everything.callback = "Explain all options and exit.", _show_everything
+        return self._everything
 
 
-class PlainGroup(TyperGroup):
-    """A group of commands with these parameters."""
-
-    def get_params(self, ctx: Any) -> Any:
-        """Return options and arguments."""
-        return _plain(super().get_params(ctx))
+_EVERYTHING = "ui.parameters.everything"
 
 
-def _plain(params: Any) -> Any:
-    # typer creates the parameters of a command itself, and has no option for their class.
-    for parameter in params:
-        parameter.__class__ = PlainOption if isinstance(parameter, TyperOption) else PlainArgument
-    return params
+def _is_long(params: Any) -> bool:
+    return sum(isinstance(parameter, TyperOption) for parameter in params) > FIRST_SCREEN
+
+
+def _show_everything(ctx: Any, _parameter: Any, given: bool) -> None:
+    if given and not ctx.resilient_parsing:
+        ctx.meta[_EVERYTHING] = True
+        echo(ctx.get_help())
+        ctx.exit()
+
+
+class PlainCommand(_ShortHelp, TyperCommand):
+    """A command with these parameters and this help."""
+
+
+class PlainGroup(_ShortHelp, TyperGroup):
+    """A group of commands with these parameters and this help."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options, then the commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)

@@ -2,12 +2,18 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from ui.command import MODULES
+from ui.examples import EXAMPLES
+from ui.manual import command_tree
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 Run = subprocess.CompletedProcess[str]
@@ -54,16 +60,43 @@ def test_a_subcommand_starts_without_the_others() -> None:
     assert (commands, has_numpy) == ("['ui.agent.command', 'ui.command']", "False")
 
 
-def test_help_lists_the_subcommands() -> None:
-    done = offpeak("--help")
+@pytest.mark.parametrize("arguments", [(), ("-h",), ("--help",)])
+def test_help_lists_the_subcommands_with_full_lines(arguments: tuple[str, ...]) -> None:
+    done = offpeak(*arguments, COLUMNS="80")
     assert done.returncode == 0
     assert "show-config" in done.stdout
+    assert done.stdout.count("...") == 1  # of the usage
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_a_long_help_explains_few_options_and_names_the_others() -> None:
+    first, everything = offpeak("simulate", "-h").stdout, offpeak("simulate", "--help-all").stdout
+    explained, _, named = first.partition("More options, explained by --help-all:")
+    assert len(re.findall(r"^  -", explained, re.MULTILINE)) == 15
+    assert "--node-class" in named
+    assert "--node-class CLASS" in everything
+    flags = re.findall(r"^  (--[\w-]+)", everything, re.MULTILINE)
+    assert [flag for flag in flags if flag not in first] == []
+
+
+@pytest.mark.parametrize("path", [path for path in command_tree() if len(path) > 1], ids=" ".join)
+def test_help_is_short_and_its_examples_parse(path: tuple[str, ...]) -> None:
+    command = command_tree()[path]
+    assert len(command.get_short_help_str(200)) <= 62
+    for example in EXAMPLES.get(" ".join(path), ()):
+        words = shlex.split(example.partition(" >")[0])
+        assert tuple(words[: len(path)]) == path
+        command.make_context(" ".join(path), words[len(path) :])
+
+
+def test_all_commands_have_examples() -> None:
+    assert EXAMPLES.keys() <= {" ".join(path) for path in command_tree()}
+    assert {path[1] for path in map(str.split, EXAMPLES) if len(path) > 1} == set(MODULES)
 
 
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
-        ([], ["offpeak: error: Missing command", "  hint: offpeak --help shows its options"]),
         (
             ["show-confg"],
             [

@@ -61,7 +61,7 @@ def test_they_are_what_typer_makes_of_them(arguments: list[str]) -> None:
     "arguments", [["--text", ""], ["--text", " "], ["--many", "a", "--many", ""], [""], ["--number", ""]]
 )
 def test_an_empty_value_is_refused(arguments: list[str]) -> None:
-    with pytest.raises(BadInput, match=r"(--\w+: its value|script: the argument) is empty"):
+    with pytest.raises(BadInput, match=r"(--\w+: its value|SCRIPT: the argument) is empty"):
         taken(PlainCommand, arguments)
 
 
@@ -86,7 +86,7 @@ def test_no_option_of_any_command_takes_an_empty_value(capsys: pytest.CaptureFix
     assert {("estimate", "--prices"), ("simulate", "--report"), ("ledger", "prune", "--ledger")} <= set(options)
 
 
-@pytest.mark.parametrize(("command", "name"), [("estimate", "log"), ("simulate", "trace")])
+@pytest.mark.parametrize(("command", "name"), [("estimate", "LOG"), ("simulate", "TRACE")])
 def test_an_empty_file_name_is_no_folder(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, ""]) == 2
     first, hint = capsys.readouterr().err.splitlines()

@@ -31,7 +31,7 @@ def agent(
         bool, typer.Option("--restore", help="Undo the agent's changes to the scheduler's queue and nodes, and exit.")
     ] = False,
 ) -> None:
-    """Run the agent: read queue, nodes and prices in each cycle, decide, and carry out what the mode permits."""
+    """Run the agent. In each cycle it reads queue, nodes and prices, decides, and does what the mode permits."""
     settings = chosen.read()
     # The loops load numba, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
     from services.agent.restore import run_restore
@@ -53,7 +53,7 @@ NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
 @settings_options("page.listen", "page.token_file", "agent.socket", "ledger.url")
 def page(chosen: CommandSettings, context: typer.Context) -> None:
-    """Serve the status page for browsers, and metrics for Prometheus at /metrics. Read-only."""
+    """Serve the status page, and metrics for Prometheus. Read-only; the metrics are at /metrics."""
     check_needs()
     settings = chosen.read()
     # What serves it loads Starlette and SQLAlchemy, which `offpeak --version` must not wait for.
@@ -70,7 +70,7 @@ def check_needs() -> None:
 
 @users_settings
 def status(chosen: CommandSettings, as_json: JSON = False) -> None:
-    """Show whether the agent runs, its mode, the price of electricity, and the states of nodes."""
+    """Show the agent's state and mode, the price, and the nodes."""
     from ui.agent.answer import print_status
 
     print_status(chosen.read(), as_json=as_json)
@@ -83,7 +83,7 @@ def queue(
     partition: Annotated[str | None, typer.Option("--partition", "-p", help="Jobs of this partition only.")] = None,
     as_json: JSON = False,
 ) -> None:
-    """Show the pending jobs in the agent's order, with the reason of each move. Users see only their own jobs."""
+    """Show the pending jobs in the agent's order, with reasons. Users see only their own jobs."""
     from ui.agent.answer import print_queue
 
     print_queue(chosen.read(), user=user, partition=partition, as_json=as_json)
@@ -98,7 +98,7 @@ def why(
     job_id: Annotated[str, typer.Argument(metavar="JOBID", help="A job, as squeue shows it.")],
     as_json: JSON = False,
 ) -> None:
-    """Show why a job waits: its place, the price, its latest start, the expected saving, and how to opt out.
+    """Show why a job waits, or what it cost. For a pending job: place, price, latest start, saving, opt-out.
 
     Of a job that has ended: its energy, its cost, and how much less it cost than at its submission.
     """
@@ -117,7 +117,7 @@ def jobs(
     mine: Annotated[bool, typer.Option("--mine", help="Your own jobs only; other users see no others.")] = False,
     as_json: JSON = False,
 ) -> None:
-    """Show the jobs that have ended: energy, cost, and how much less each one cost than at its submission."""
+    """Show ended jobs with energy and cost. Also how much less each one cost than at its submission."""
     from ui.agent.bills_answer import print_bills
 
     print_bills(chosen.read(), (since, end), mine=mine, as_json=as_json)
@@ -137,7 +137,7 @@ def shed(
     reason: Annotated[str, typer.Option(help="Reason, which users see.")] = "the grid asks",
     as_json: JSON = False,
 ) -> None:
-    """Shed load for the grid: cap the power of the site at once or later, end that, or show what was delivered.
+    """Shed load for the grid: cap the power of the site. Without a power, show what was delivered.
 
     The agent holds starts, sends idle nodes to sleep, caps nodes whose jobs allow it, and requeues jobs that have
     declared a checkpoint, until the draw is below the cap.

@@ -20,7 +20,7 @@ def demo(
     hardware_port: Annotated[int, typer.Option(min=1024, max=65535, help="Port of its BMCs and PDUs.")] = 6230,
     folder: Annotated[Path, typer.Option(help="Folder of all its files; emptied first.")] = FOLDER,
 ) -> None:
-    """Run the agent on virtual nodes and a simulated scheduler, and show the status page.
+    """Run the agent on virtual nodes, and show the status page. The scheduler is simulated, too.
 
     In a terminal the page stays available, with the day's data, until Ctrl-C.
     """

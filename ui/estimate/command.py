@@ -56,7 +56,7 @@ def estimate(
     as_json: JSON = False,
     on: ON = None,
 ) -> None:
-    """Estimate what would have saved most on this cluster, and at what harm: sleep, order, delay, caps."""
+    """Estimate what would have saved most, and at what harm. The levers are sleep, order, delay and caps."""
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.estimate.answer import EstimateRequest, answer
 

@@ -51,7 +51,7 @@ def submit(
     ] = False,
     as_json: JSON = False,
 ) -> None:
-    """Choose a site for a job and submit it there, once; or show or cancel a submitted job."""
+    """Submit a job to the best site, once; or show or cancel it."""
     if sum(each is not None for each in (script, status, cancel)) != 1:
         raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
     settings = chosen.read()
@@ -84,7 +84,7 @@ def submit(
 
 @settings_options("agent.socket")
 def snapshot(chosen: CommandSettings) -> None:
-    """Print the report of this site's agent to brokers as JSON: free resources, expected waits, prices and CO2."""
+    """Print this site's report to brokers as JSON. It has free resources, expected waits, prices and CO2."""
     # Brokers run this over ssh every few seconds, so that it imports little, and only here.
     import asyncio
 
@@ -108,7 +108,7 @@ def broker(
     context: typer.Context,
     listen: Annotated[str, typer.Option(help="Address and port, without TLS.")] = "127.0.0.1:8450",
 ) -> None:
-    """Poll the sites, and choose and submit for portals that present the token."""
+    """Choose sites and submit for portals that present the token."""
     # What answers loads numpy, pydantic and SQLAlchemy, which `offpeak --version` must not wait for.
     from services.broker.servers import run_broker
 

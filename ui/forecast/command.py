@@ -16,7 +16,7 @@ forecast = typer.Typer(
     cls=PlainGroup,
     add_completion=False,
     rich_markup_mode=None,
-    help="Forecast prices, or the wait, run time or power of a job, with range and basis; score the predictors.",
+    help="Forecast prices, or the wait, run time or power of a job. Each has a range and a basis; score has errors.",
 )
 
 LOG = Annotated[
@@ -58,7 +58,7 @@ def prices(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Show the known prices, their source, and the errors of the queried sources."""
+    """Show the known prices, and the errors of their sources."""
     # What answers loads requests and pyarrow, which `offpeak --version` must not wait for.
     from ui.forecast.known_prices import answer
 
@@ -76,7 +76,7 @@ def price(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Show future electricity prices: published, else forecast with a range, else from the tariff."""
+    """Show the prices of the next hours, published or forecast. A forecast has a range."""
     # What answers loads requests and numba, which `offpeak --version` must not wait for.
     from ui.forecast.price_answer import answer
 
@@ -132,7 +132,7 @@ def score(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Measure the error of each predictor on past data, replayed in time order so that none can look ahead."""
+    """Measure the error of each predictor on past data. The data are replayed in time order: none can look ahead."""
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.executor import local_processes
     from studies.scores.scoring import ScoredFiles, scores

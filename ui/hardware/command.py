@@ -19,7 +19,7 @@ of_devices = settings_options("hardware.inventory", "hardware.timeout")
 
 @of_devices
 def power(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -> None:
-    """Show the current power of nodes and PDUs, the meter, and the age of each figure. Read-only."""
+    """Show the power of nodes and PDUs, with meter and age. Read-only."""
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.power_answer import print_readings
 
@@ -45,7 +45,7 @@ def enroll(
         Path | None, typer.Option(help="First add nodes from NetBox: its devices as CSV or JSON.", show_default=False)
     ] = None,
 ) -> None:
-    """Record the identity and capabilities of each BMC in the inventory. No node is switched off."""
+    """Record the identity of each BMC in the inventory. Also its capabilities; no node is switched off."""
     # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
 
@@ -54,7 +54,7 @@ def enroll(
 
 @of_devices
 def check(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -> None:
-    """Query each BMC, PDU, node, feed and the scheduler once, and print problems with hints. Exit 1 if any failed.
+    """Query each device, feed and the scheduler once. Print problems with hints. Exit 1 if any failed.
 
     If root runs it, the command runs as the agent does: as the agent's user, in the sandbox of its unit.
     """
@@ -96,7 +96,7 @@ def virtual(
         PbsKind | None, typer.Option(help="Also run a stand-in PBS server; its commands are in FOLDER/bin.")
     ] = None,
 ) -> None:
-    """Run virtual nodes with BMCs that speak IPMI and PDUs that speak SNMP, on loopback, until Ctrl-C."""
+    """Run virtual nodes with BMCs and PDUs on loopback. They speak IPMI and SNMP until Ctrl-C."""
     # What is imported here loads pysnmp, which `offpeak --version` must not wait for.
     from offpeak.machines.node_sets import expand
     from offpeak.model.node_class_file import bundled_node_classes, node_class_named

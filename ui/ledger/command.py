@@ -66,19 +66,19 @@ def _of_use(quantity: str, about: str) -> None:
         print_used(quantity, by, (start, end), chosen.read(), form)
 
 
-_of_nodes("decisions", "Show decisions about nodes, with reasons and the numbers behind them.")
-_of_nodes("actions", "Show orders to nodes with their results, and refused orders with the rule.")
-_of_nodes("states", "Show observed and desired states of nodes, with time, author and reason.")
+_of_nodes("decisions", "Show decisions about nodes, with reasons and their numbers.")
+_of_nodes("actions", "Show orders to nodes with results; refused ones with the rule.")
+_of_nodes("states", "Show observed and desired states of nodes, with reasons.")
 _of_accounts("savings", "Show the savings, compared with a baseline.")
-_of_accounts("credits", "Show what the flexibility tiers of each account moved and saved, and its credits.")
+_of_accounts("credits", "Show what the tiers of each account moved, and its credits.")
 _of_use("energy", "Show the energy used, and the share of time with readings.")
-_of_use("cost", "Show the cost of energy at the prices of the time, and its CO2.")
+_of_use("cost", "Show the cost of energy at the prices of the time, and CO2.")
 
 
 @ledger.command("trial", cls=PlainCommand)
 @in_ledger
 def trial(chosen: CommandSettings, as_json: JSON = False) -> None:
-    """Show the drawn on/off days of the last trial, and the saving that they have measured so far."""
+    """Show the on/off days of the last trial, and their saving."""
     from ui.agent.ledger_answer import print_trial
 
     print_trial(chosen.read().ledger, as_json=as_json)
@@ -87,7 +87,7 @@ def trial(chosen: CommandSettings, as_json: JSON = False) -> None:
 @ledger.command("prune", cls=PlainCommand)
 @settings_options("ledger.keep_readings", "ledger.keep_minutes", "ledger.url")
 def prune(chosen: CommandSettings) -> None:
-    """Delete rows that are older than their table keeps; the energy of nodes stays the same."""
+    """Delete rows older than their table keeps. The energy of nodes stays the same."""
     from ui.ledger.answer import prune_ledger
 
     prune_ledger(chosen.read().ledger)
@@ -114,7 +114,7 @@ def bundle(
         bool, typer.Option("--anonymise", help="Write pseudonyms in place of names of people, and of texts by them.")
     ] = False,
 ) -> None:
-    """Write the evidence of a month, for `offpeak verify` on any machine."""
+    """Write the evidence of a month, for `offpeak verify`. It runs on any machine."""
     from ui.ledger.evidence import write_bundle
 
     write_bundle(month, file, chosen.values(), anonymise=anonymise)
@@ -132,7 +132,7 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Compute the figures of a bundle again, and show any row that was changed after its day was sealed."""
+    """Compute the figures of a bundle again. Show any row that was changed after its day was sealed."""
     from ui.ledger.evidence import verify_bundle, verify_ledger
 
     if bundle is None:

@@ -32,7 +32,7 @@ def report(
     ] = None,
     xlsx: Annotated[Path | None, typer.Option("--xlsx", help="Write the sheet of the year as a workbook.")] = None,
 ) -> None:
-    """Report energy use, cost and savings of a month by account, a power bill (--bill), or a yearly sheet (--year).
+    """Report a month by account, a power bill, or a year's sheet.
 
     Each figure has its basis: measured, modelled, or entered in the section [data_centre] of the settings.
     """

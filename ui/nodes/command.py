@@ -51,8 +51,9 @@ def nodes(
     take_over: Annotated[bool, typer.Option("--take-over", help="Release a node that another admin holds.")] = False,
     as_json: JSON = False,
 ) -> None:
-    """Show the state and power of each node as its BMC reports them, its desired state, and the reason; or show one
-    node, wake it or send it to sleep, subject to all safety rules, hold it or release it.
+    """Show nodes and their states; wake one, hold or release it.
+
+    A node has the state and power that its BMC reports, its desired state, and the reason. Orders obey all rules.
     """
     given = {"--type": node_type, "--partition": partition, "--each": each or None, "--depth": depth}
     given |= {"--until": until, "--reason": reason, "--take-over": take_over or None}
@@ -90,7 +91,7 @@ def cap(
     reason: Annotated[str, typer.Option(help="Reason, recorded in the ledger.")] = "by hand",
     as_json: JSON = False,
 ) -> None:
-    """Limit the power of running nodes through the agent, bring back their former limits, or show the caps in force.
+    """Limit the power of running nodes, or end that. Without nodes, show the caps in force.
 
     The inventory says what is capped: the node by its BMC, its processors, or its GPUs.
     """

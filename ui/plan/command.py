@@ -29,7 +29,7 @@ def plan(
     ] = False,
     as_json: JSON = False,
 ) -> None:
-    """Plan the start of each pending job by price, cooling and power caps; --apply carries the plan out."""
+    """Plan the start of each pending job by price; --apply does it. Cooling and power caps count, too."""
     if day is not None and day not in DAYS:
         raise BadInput(f"--day {day}: is neither today nor tomorrow", hint=did_you_mean(day, DAYS))
     is_as_set = all(value is None for value in chosen.options.values())

@@ -63,7 +63,7 @@ def simulate(
     as_json: JSON = False,
     on: ON = None,
 ) -> None:
-    """Replay a job log under several policies and compare their costs."""
+    """Replay a job log under several policies, and compare them."""
     # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.replay.simulate_answer import SimulateRequest, answer
 
@@ -121,7 +121,7 @@ def study(
     ] = None,
     on: ON = None,
 ) -> None:
-    """Re-run a published experiment and compare the figures, or sweep a grid of policies, prices and nodes of your own.
+    """Re-run a published experiment, or sweep a grid of your own. A grid has policies, prices and nodes.
 
     An interrupted study continues where it stopped.
     """
@@ -170,7 +170,7 @@ def generate(
     start: Annotated[str, typer.Option(help="First date of the log, from midnight.")] = "2024-01-01",
     time_zone: Annotated[str, typer.Option(help="Time zone of the date.")] = "Europe/Berlin",
 ) -> None:
-    """Write a synthetic job log from a workload model, in the Standard Workload Format."""
+    """Write a synthetic job log from a workload model, as SWF."""
     # What is imported here loads numpy and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.files import check_writable
     from sim_backend.traces.swf.write import write_swf
