@@ -8,7 +8,7 @@ const MOST_DRAWN = 1000, MOST_NAMED = 4, HUNDRED = 100;
 const grid = document.getElementById("grid"), told = document.getElementById("node");
 const partition = document.getElementById("partition"), types = document.querySelector("#types tbody");
 const racks = document.getElementById("racks"), back = document.getElementById("racks-back");
-let all = [], nodes = [], cells = [], chosen = -1, type = null, rack = null, nowS = 0;
+let all = [], nodes = [], cells = [], chosen = -1, type = null, rack = null, nowS = 0, mouse = "";
 
 export function nodeRows({ fields, rows }) {
   return rows.map((row) => Object.fromEntries(fields.map((field, at) => [field, row[at]])));
@@ -206,8 +206,11 @@ function besides(at, step) {
 }
 
 for (const event of ["mouseover", "click"]) {
-  grid.addEventListener(event, ({ target }) => {
-    if (target.role === "option") select(cells.indexOf(target));
+  grid.addEventListener(event, ({ type, target, clientX, clientY }) => {
+    // The browser also sends mouseover where the page moves below a mouse that rests.
+    const place = `${clientX} ${clientY}`, rests = type === "mouseover" && place === mouse;
+    mouse = place;
+    if (target.role === "option" && !rests) select(cells.indexOf(target));
   });
 }
 
