@@ -204,6 +204,8 @@ def _take_turn(connection: Connection) -> None:
     """Wait until no other process changes the tables; it may have migrated them. SQLite has one writer anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('offpeak ledger'))"))
+        # To change the tables of a large ledger takes longer than any query.
+        connection.execute(text("SET LOCAL statement_timeout = 0"))
 
 
 def _upgrade(connection: Connection) -> None:

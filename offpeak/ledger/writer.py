@@ -41,6 +41,7 @@ class LedgerStore:
         self._engine: Engine | None = None
         self._file = sqlite_file(url)
         self._file_is: tuple[int, int] | None = None
+        self._logs_are: set[tuple[int, int]] = set()
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -86,11 +87,14 @@ class LedgerStore:
             make_file(file)
         elif not file.exists():
             raise CannotWrite(f"{file}: is gone", hint="bring it back, or restart offpeak to begin a new one")
-        status = file.stat()
-        found = (status.st_dev, status.st_ino)
+        found = _identity(file)
+        logs = {_identity(log): log for log in (Path(f"{file}-wal"), Path(f"{file}-shm")) if log.exists()}
         if found != self._file_is:
             self.close()
-        self._file_is = found
+            # SQLite would write the log of the former file into a copy that was moved here.
+            for log in self._logs_are & logs.keys():
+                logs[log].unlink(missing_ok=True)
+        self._file_is, self._logs_are = found, set(logs)
 
     def _ledger_error(self, problem: Exception) -> CannotWrite:
         message = (
@@ -101,6 +105,11 @@ class LedgerStore:
         hint = next((hint for token, hint in HINTS.items() if self._file and token in first), "")
         hint = hint or (f"try `ls -l {place}`" if self._file else DATABASE_HINT)
         return CannotWrite(f"{place}: {first}", hint=hint.format(place=place, folder=Path(place).parent))
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    status = file.stat()
+    return status.st_dev, status.st_ino
 
 
 Answer = TypeVar("Answer")

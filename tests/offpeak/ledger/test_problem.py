@@ -177,6 +177,22 @@ def test_a_file_that_was_brought_back_from_a_copy_is_used(small: Ledger, tmp_pat
     assert count(small.settings.url, tables.readings) == 40
 
 
+def test_a_copy_that_is_moved_over_the_file_gets_no_rows_of_the_former_one(small: Ledger, tmp_path: Path) -> None:
+    small.write_decisions([decision(1)])
+    assert small.settle(60)
+    back_up_ledger(small.settings.url, tmp_path / "copy")
+    small.write_decisions([decision(number) for number in range(2, 500)])
+    assert small.settle(60)
+    # The log of writes stays, as an admin who only moves the copy leaves it.
+    (tmp_path / "copy").replace(file_of(small))
+    assert small.unfinished() == ()
+    small.write_decisions([decision(500)])
+    assert small.settle(60)
+    assert count(small.settings.url, tables.decisions) == 2
+    with closing(sqlite3.connect(file_of(small))) as there:
+        assert there.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
 def test_a_folder_that_is_missing_is_waited_for(tmp_path: Path, opened: Open) -> None:
     ledger = opened(f"sqlite:///{tmp_path / 'var' / 'ledger.sqlite'}", **QUICK)
     with pytest.raises(CannotWrite, match="No such file or directory") as refused:

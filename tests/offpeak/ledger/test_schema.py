@@ -1,8 +1,11 @@
 """Tables of this program, of an older one, of a newer one, and of something else."""
 
 import shutil
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -106,6 +109,33 @@ def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     )
     monkeypatch.setattr(schema, "MIGRATIONS", later)
     monkeypatch.setattr(schema, "HEAD", "0009")
+
+
+def test_a_migration_that_is_killed_leaves_the_old_tables_and_is_made_by_the_next_start(
+    url: str, opened: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = opened(url)
+    number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
+    ledger.close()
+    _with_one_step_more(tmp_path, monkeypatch)
+    step = schema.MIGRATIONS / "versions" / "r0009_more.py"
+    whole = step.read_text()
+    # The process ends in the middle: the column is there, the number of the version is not.
+    step.write_text(f"{whole}    import os, signal\n    os.kill(os.getpid(), signal.SIGKILL)\n")
+    program = (
+        "import sys; from pathlib import Path; from offpeak.ledger import database as d\n"
+        "d.MIGRATIONS, d.HEAD = Path(sys.argv[2]), '0009'\n"
+        "d.prepare_schema(d.writing_engine(sys.argv[1]), sys.argv[1])"
+    )
+    killed = subprocess.run((sys.executable, "-c", program, url, str(schema.MIGRATIONS)), check=False)
+    assert killed.returncode == -signal.SIGKILL
+    engine = reading_engine(url)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0008"
+        assert "extra" not in connection.execute(text("SELECT * FROM intents")).keys()
+    engine.dispose()
+    step.write_text(whole)
+    assert [intent.number for intent in opened(url).unfinished()] == [number]
 
 
 def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
