@@ -21,8 +21,7 @@ from offpeak.model.jobs import Trace
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power.capacity.levers import add_sleeping_nodes
-from power.capacity.registry import with_capacity
+from power.capacity.levers import add_sleeping_nodes, with_capacity
 from sim_backend.case.replay_case import ReplayCase, prepare
 from sim_backend.comparison.replications import (
     ReplicationInterval,

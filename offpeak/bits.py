@@ -1,53 +1,35 @@
 """Bits of 64-bit words and of bitmaps: machine instructions that numba does not offer by name."""
 
-from collections.abc import Callable
-from typing import Any, cast
-
 import numpy as np
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from offpeak.compiled import index, part
+from offpeak.compiled import index, instruction, part
 
 
-@intrinsic
-def _popcount(typing_context: Any, word: Any) -> Any:  # noqa: ARG001
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        return builder.ctpop(arguments[0])
-
-    return types.int64(types.uint64), emit
+@instruction
+def popcount(word: np.uint64) -> int:
+    """Return the number of set bits of a word."""
+    return int(word).bit_count()
 
 
-@intrinsic
-def _lowest_bit(typing_context: Any, word: Any) -> Any:  # noqa: ARG001
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        return builder.cttz(arguments[0], cgutils.true_bit)
-
-    return types.int64(types.uint64), emit
+@instruction
+def lowest_bit(word: np.uint64) -> int:
+    """Return the index of the lowest set bit of a word that is not 0."""
+    return (int(word) & -int(word)).bit_length() - 1
 
 
-@intrinsic
-def _highest_bit(typing_context: Any, word: Any) -> Any:  # noqa: ARG001
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
-        above = builder.ctlz(arguments[0], cgutils.true_bit)
-        return builder.sub(above.type(63), above)
-
-    return types.int64(types.uint64), emit
+@instruction
+def highest_bit(word: np.uint64) -> int:
+    """Return the index of the highest set bit of a word that is not 0."""
+    return int(word).bit_length() - 1
 
 
-popcount = cast(Callable[[np.uint64], int], _popcount)
-"""Return the number of set bits of a word."""
+@instruction
+def product64(one: int, other: int) -> int:
+    """Return the lowest 64 bits of the product of two signed words, as a signed word."""
+    low = int(one) * int(other) & 0xFFFF_FFFF_FFFF_FFFF
+    return low - (low >> 63 << 64)
 
-lowest_bit = cast(Callable[[np.uint64], int], _lowest_bit)
-"""Return the index of the lowest set bit of a word that is not 0."""
-
-highest_bit = cast(Callable[[np.uint64], int], _highest_bit)
-"""Return the index of the highest set bit of a word that is not 0."""
 
 NO_BIT = -1
 

@@ -5,28 +5,26 @@ another file. Therefore each version of a file with kernels and of all its impor
 $NUMBA_CACHE_DIR, else below the user's cache folder.
 """
 
-import fcntl
 import hashlib
 import os
 import re
-import threading
+import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, update_wrapper
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
 import numpy as np
-from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-from numba.core.compiler_lock import global_compiler_lock
 
 index = np.uintp
 """An unsigned index: numba need not check at each access whether to count from the end of the array."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=type)
 
 ROOT = Path(__file__).resolve().parents[1]
 WITH_KERNELS = ("offpeak", "predictors", "plugin", "sim_backend")
@@ -35,7 +33,7 @@ OURS = (*WITH_KERNELS, "power", "services", "studies", "ui", "benchmarks")
 IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 NAME = re.compile(rb"\w+")
 BEGAN_NS = time.time_ns()
-_DECORATING = threading.Lock()
+COMPILER = Path(__file__).with_name("compiler.py")
 
 
 def cache_base() -> Path:
@@ -48,7 +46,7 @@ def cache_base() -> Path:
 def cache_folder(source: Path) -> Path:
     """Return the folder for the machine code of one file's kernels, named by a hash of the file and its imports."""
     digest = hashlib.sha256(bytes(source))  # numba keeps the code of each clone apart
-    for each in sources_of(source):
+    for each in (COMPILER, *sources_of(source)):
         digest.update(_text(each))
     return cache_base() / f"{source.stem}-{digest.hexdigest()[:16]}"
 
@@ -83,10 +81,6 @@ def _imported(source: Path) -> frozenset[Path]:
     return frozenset(found)
 
 
-# As fast as with more, and compiled a tenth sooner.
-numba.config.OPT = type(numba.config.OPT)(1)  # type: ignore[attr-defined]
-
-
 # Options that numba has but does not document. Without reference counts (`_nrt`) an allocation is a compile error; a
 # function without wrappers cannot be called from Python and compiles much faster. Whether a function is merged is
 # inherited from its caller unless it is said.
@@ -96,9 +90,63 @@ MERGED: dict[str, Any] = {"forceinline": True}
 CALLED: dict[str, Any] = {"forceinline": False}
 
 
+SLOW_S = 0.05
+"""The processor time of a call in Python after which a process loads numba."""
+
+
+@dataclass
+class Kernel:
+    """A function that numba compiles at its first call.
+
+    numba takes 60 MiB of memory and more than a second to load. A process that does little, such as an agent at rest,
+    does without it: a kernel that is `python_first` runs as Python until a call takes SLOW_S. From then on, or if
+    another kernel has loaded numba, the process calls the machine code of all.
+    """
+
+    function: Callable[..., Any]
+    options: Mapping[str, Any]
+    has_code: bool = True
+    python_first: bool = False
+    _dispatcher: Any = None
+
+    def __post_init__(self) -> None:
+        """Take the name and the documentation of the function."""
+        update_wrapper(self, self.function)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Run it."""
+        if self.has_code and not (self.python_first and "offpeak.compiler" not in sys.modules):
+            return self.dispatcher(*arguments, **named)
+        begun_s = time.thread_time()
+        result = self.function(*arguments, **named)
+        if self.has_code and time.thread_time() - begun_s > SLOW_S:
+            import_module("offpeak.compiler")
+        return result
+
+    def __reduce__(self) -> str:
+        """Pickle it by its name."""
+        return self.function.__qualname__
+
+    @property
+    def dispatcher(self) -> Any:
+        """What numba makes of it."""
+        if self._dispatcher is None:
+            from offpeak.compiler import make_dispatcher
+
+            folder = folder_once(self.function.__code__.co_filename) if self.has_code else None
+            # No lock: a thread that compiles has numba's. Where two threads make one, the later one is used.
+            self._dispatcher = make_dispatcher(self.function, folder, has_code=self.has_code, **self.options)
+        return self._dispatcher
+
+    @property
+    def _numba_type_(self) -> Any:
+        """The type by which other kernels call it."""
+        return self.dispatcher._numba_type_
+
+
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on its first call and keep the machine code in numba's cache directory."""
-    return _compiled(function)
+    return cast(Callable[P, R], Kernel(function, {}))
 
 
 def in_place(function: Callable[P, R]) -> Callable[P, R]:
@@ -107,91 +155,59 @@ def in_place(function: Callable[P, R]) -> Callable[P, R]:
     Such a kernel needs no reference counts. numba would count each array of a tuple at each access, which makes code
     over a state of many arrays several times slower.
     """
-    return _compiled(function, **UNCOUNTED)
+    return cast(Callable[P, R], Kernel(function, UNCOUNTED))
+
+
+def python_first(kernel: Callable[P, R]) -> Callable[P, R]:
+    """Let Python run a kernel as long as it is quick enough and numba is not loaded."""
+    cast(Kernel, kernel).python_first = True
+    return kernel
 
 
 def part(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a piece of in-place kernels: it is merged into them and cannot be called from Python."""
-    return _without_code(function, **UNCOUNTED, **BARE, **MERGED)
-
-
-class _Library(JITCodeLibrary):
-    """The code of one function. What is only merged into others is neither optimized nor turned into machine code.
-
-    numba would do both anew for each function on the way up to the kernel.
-    """
-
-    def _optimize_final_module(self) -> None:
-        if _HAS_CODE[-1]:
-            super()._optimize_final_module()  # type: ignore[no-untyped-call]
-
-    def _finalize_final_module(self) -> None:
-        if _HAS_CODE[-1]:
-            super()._finalize_final_module()  # type: ignore[no-untyped-call]
-        else:
-            self._finalize_dynamic_globals()  # type: ignore[no-untyped-call]
-            self._finalized = True
-
-
-def _set_env(codegen: JITCPUCodegen, name: str, env: object) -> None:
-    if _HAS_CODE[-1]:
-        _SET_ENV(codegen, name, env)  # type: ignore[no-untyped-call]
-
-
-_HAS_CODE = [True]
-"""Whether the function that numba compiles gets machine code, the innermost last. numba's lock guards it."""
-_SET_ENV = JITCPUCodegen.set_env
-JITCPUCodegen.set_env = _set_env  # type: ignore[method-assign]
-JITCPUCodegen._library_class = _Library
-
-
-@contextmanager
-def _compiling(*, has_code: bool) -> Iterator[None]:
-    _HAS_CODE.append(has_code)
-    try:
-        yield
-    finally:
-        _HAS_CODE.pop()
+    return cast(Callable[P, R], Kernel(function, UNCOUNTED | BARE | MERGED, has_code=False))
 
 
 def apart(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a large piece of in-place kernels once; they call it, which saves minutes of compilation."""
-    return _without_code(function, **UNCOUNTED, **BARE, **CALLED)
+    return cast(Callable[P, R], Kernel(function, UNCOUNTED | BARE | CALLED, has_code=False))
 
 
-def _without_code(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    dispatcher = numba.njit(nogil=True, **options)(function)
-    compile_ = dispatcher.compile
+class Instruction(Kernel):
+    """A function that kernels replace by a machine instruction."""
 
-    def compile_part(signature: Any) -> Any:
-        with global_compiler_lock, _compiling(has_code=False):
-            return compile_(signature)
+    @property
+    def _numba_type_(self) -> Any:
+        from offpeak.compiler import type_of_instruction
 
-    dispatcher.compile = compile_part
-    return cast(Callable[P, R], dispatcher)
+        return type_of_instruction(self.function.__name__)
 
 
-def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
-    folder = _folder_once(function.__code__.co_filename)
-    if folder is None:
-        return cast(Callable[P, R], numba.njit(nogil=True, **options)(function))
-    # numba reads it when a kernel is decorated, and another thread may be importing another file with kernels.
-    with _DECORATING:
-        numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
-        dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
-    dispatcher.compile = _by_one_process(dispatcher.compile, folder / f"{function.__qualname__}.lock")
-    return cast(Callable[P, R], dispatcher)
+def instruction(function: Callable[P, R]) -> Callable[P, R]:
+    """Let kernels that call `function` use the machine instruction of its name in `offpeak.compiler`."""
+    return cast(Callable[P, R], Instruction(function, {}, has_code=False))
+
+
+def by_reference(named_tuple: C) -> C:
+    """Let kernels take the tuples of a class by reference.
+
+    They must not return arrays of them, whose owners they do not know. A tuple that a kernel makes
+    itself stays a value.
+    """
+    named_tuple.is_by_reference = True  # type: ignore[attr-defined]
+    return named_tuple
 
 
 @cache
-def _folder_once(source: str) -> Path | None:
+def folder_once(source: str) -> Path | None:
     """Return the folder for the machine code of a file; None if the user may write none.
 
     None too where memory may hold older sources than the disk does: a part that was loaded before an upgrade would be
     kept under the name of the new one, for all later processes.
     """
     path = Path(source)
-    changed_ns = max(each.stat().st_ctime_ns for each in sources_of(path))
+    changed_ns = max(each.stat().st_ctime_ns for each in (COMPILER, *sources_of(path)))
     if changed_ns > BEGAN_NS:
         return None
     folder = cache_folder(path)
@@ -203,30 +219,3 @@ def _may_write(folder: Path) -> bool:
     # Path.exists raises PermissionError below a folder of another user.
     existing = next(path for path in (folder, *folder.parents) if os.access(path, os.F_OK))
     return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
-
-
-def _by_one_process(compile_: Callable[[Any], Any], lock: Path) -> Callable[[Any], Any]:
-    """Let other processes wait for the machine code that one of them is about to keep, instead of making it too."""
-
-    def compile_or_load(signature: Any) -> Any:
-        # numba's own lock first: a thread that waited for it with the file's lock would keep out the one that has it.
-        with global_compiler_lock, _locked(lock), _compiling(has_code=True):
-            return compile_(signature)
-
-    return compile_or_load
-
-
-@contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:
-        # A cache that cannot be written: numba reports that if it matters.
-        yield
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

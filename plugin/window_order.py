@@ -23,12 +23,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, GREEDY_SLIDE, KNAPSACK, WindowPolicy, WindowView, own_ranks
 
 
+@python_first
 @in_place
 def sort_by_power(order: Int64, first: int, node_power_w: Float64, highest_power_first: bool) -> None:
     """Sort ranks `first`.. of the window by draw per node [W]; equal jobs stay in submission order.
@@ -64,6 +65,7 @@ def scratch(capacity: int) -> Fillings:
     return Fillings(np.empty(shape, dtype=np.int64), np.empty(shape), np.empty(shape, dtype=np.uint64))
 
 
+@python_first
 @in_place
 def copy_filling(fillings: Fillings, read: int, source: int, target: int) -> None:
     """Copy filling `source` of buffer `read` to `target` of the other buffer."""
@@ -72,6 +74,7 @@ def copy_filling(fillings: Fillings, read: int, source: int, target: int) -> Non
     fillings.members[1 - read, target] = fillings.members[read, source]
 
 
+@python_first
 @in_place
 def offer(fillings: Fillings, read: int, length: int, capacity: int, position: int, size: int, value: float) -> int:
     """Merge the `length` fillings of buffer `read`, each without and with one more job, into the other buffer.
@@ -99,6 +102,7 @@ def offer(fillings: Fillings, read: int, length: int, capacity: int, position: i
         made += 1
 
 
+@python_first
 @in_place
 def reach(
     fillings: Fillings, first: int, size: Int64, node_power_w: Float64, sign: float, by_size: bool, capacity: int
@@ -119,6 +123,7 @@ def reach(
     return read, length
 
 
+@python_first
 @in_place
 def fill_nodes(
     fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int, highest_power: bool
@@ -140,6 +145,7 @@ def fill_nodes(
     return np.uint64(fillings.members[read, length - 1])
 
 
+@python_first
 @in_place
 def fill_value(fillings: Fillings, first: int, size: Int64, node_power_w: Float64, capacity: int) -> np.uint64:
     """Return the set of window positions from `first` on with the largest sum of draws per node [W] that fits."""
@@ -147,6 +153,7 @@ def fill_value(fillings: Fillings, first: int, size: Int64, node_power_w: Float6
     return np.uint64(fillings.members[read, np.argmax(fillings.value[read, :length])])
 
 
+@python_first
 @in_place
 def put_first(order: Int64, first: int, chosen: np.uint64, length: int) -> int:
     """Order positions `first`..`length`, the chosen first, each by submission; return the rank behind the chosen."""
@@ -207,6 +214,7 @@ def free_until(free: int, least: int, until_s: int, end_s: Int64, units: Int64) 
 count_kept_part, free_behind_part, free_until_part = part(count_kept), part(free_behind), part(free_until)
 
 
+@python_first
 @in_place
 def choose_order(
     fillings: Fillings,

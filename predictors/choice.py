@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from predictors.port import Prediction, Predictor, State, check_state, join_states, scalar_array, state_part
@@ -75,6 +75,7 @@ def new_choice(candidates: int, rule: ChoiceRule, *, at_first: int = NAIVE) -> C
     return ChoiceMemory(np.zeros((rule.window, candidates)), np.zeros(candidates), np.zeros(1), counts)
 
 
+@python_first
 @in_place
 def sum_errors(memory: ChoiceMemory) -> None:
     """Write the sum of the absolute errors of each candidate, the oldest first."""
@@ -108,6 +109,7 @@ def next_choice(memory: ChoiceMemory, rule: ChoiceRule) -> int:
     return NAIVE if sums[index(used)] > sums[NAIVE] else used
 
 
+@python_first
 @in_place
 def learn_errors(memory: ChoiceMemory, rule: ChoiceRule, error: Float64, used: int) -> None:
     """Learn the errors of all candidates about one outcome, of either sign, for which `used` gave the answer."""

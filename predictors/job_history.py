@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, LogNames
 from predictors.port import Prediction, State, join_states, state_part
@@ -100,6 +100,7 @@ def add_outcome(errors: ErrorWindow, kind: int, predicted: float, actual: float)
     add_error(errors, kind, math.log(max(actual, LEAST) / max(predicted, LEAST)), actual - predicted)
 
 
+@python_first
 @in_place
 def find_closest(table: CategoryTable, category: Int64, at_first: Float64, kind: Int64, share: Float64) -> None:
     """Write for each row of the categories the closest kind and its recent mean, `at_first` where there is none."""
@@ -109,6 +110,7 @@ def find_closest(table: CategoryTable, category: Int64, at_first: Float64, kind:
         share[index(row)] = mean if found < len(table.kinds) else at_first[index(row)]
 
 
+@python_first
 @in_place
 def add_outcomes(errors: ErrorWindow, kind: Int64, predicted: Float64, actual: Float64) -> None:
     """Add the errors of predictions, in their order."""

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from predictors.port import LEVELS, State, check_state, join_states, scalar_array, state_part
 
@@ -92,6 +92,7 @@ def first_not_below(rising: Float64, length: int, value: float) -> int:
     return low
 
 
+@python_first
 @in_place
 def add_error(errors: ErrorWindow, kind: int, log_error: float, shift: float) -> None:
     """Add an error of that kind and its difference, actual - predicted; the oldest leaves a full window."""
@@ -115,6 +116,7 @@ def add_error(errors: ErrorWindow, kind: int, log_error: float, shift: float) ->
     counts[LENGTH] = length + 1
 
 
+@python_first
 @in_place
 def error_factor(rising: Float64, length: int, level: float) -> float:
     """Return the factor that turns a prediction into its quantile at that level; it never falls with the level.

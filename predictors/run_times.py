@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.compiled import in_place, part
+from offpeak.compiled import in_place, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
@@ -91,6 +91,7 @@ class LastTwo:
         return number
 
 
+@python_first
 @in_place
 def learn_all(recent_s: Int64, number: Int64, runtime_s: Int64) -> None:
     """Remember jobs that ended, of users numbered from 0."""
@@ -98,6 +99,7 @@ def learn_all(recent_s: Int64, number: Int64, runtime_s: Int64) -> None:
         learn_run_time(recent_s, number[job], runtime_s[job])
 
 
+@python_first
 @in_place
 def predict_all(recent_s: Int64, number: Int64, found_s: Int64) -> None:
     """Turn estimates [s] into predictions where the user is known (-1 is not)."""

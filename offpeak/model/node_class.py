@@ -8,6 +8,9 @@ import numpy as np
 from offpeak.model.arrays import Float64
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE, STATES, asleep, coming_up, going_down
 
+JOB_UTILISATION = 0.75
+"""The assumed load of a node with a job: the power of future jobs is unknown, and this is the middle of its range."""
+
 
 @dataclass(frozen=True)
 class Transition:

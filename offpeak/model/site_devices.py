@@ -20,7 +20,6 @@ from offpeak.model.node_class_file import read_power_w, read_share
 from offpeak.model.step_series import Series, integral_between
 from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_energy_kwh
-from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_file_and_layout
 
 FORMAT = TomlFormat(
@@ -111,6 +110,9 @@ def _pv(table: TomlEntry, folder: Path) -> Series:
     else:
         file, unit, factor = FORMAT.entries_below(table, ("power",))["power"], "kW", 1.0
     name, layout = parse_file_and_layout(_read_text(file))
+    # It loads pyarrow, which an agent without a file of PV does without.
+    from offpeak.prices.file import read_series
+
     series = read_series(folder / name.expanduser(), layout, unit=unit)
     # At night an inverter takes a few watts, which meters show as negative power.
     return replace(series, value=np.maximum(series.value, 0.0) * factor, unit="kW")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.compiled import index, kernel, part
+from offpeak.compiled import index, kernel, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.step_series import Series, merge, running_integral
 
@@ -86,6 +86,7 @@ def integral_from(at_s: Int64, value: Float64, total: Float64, first: int, start
     return total_at(at_s, value, total, last, end_s) - total_at(at_s, value, total, first, start_s)
 
 
+@python_first
 @kernel
 def _integrals(at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_s: Int64) -> Float64:
     """Return the integrals from `start_s` to `end_s`."""
@@ -97,6 +98,7 @@ def _integrals(at_s: Int64, value: Float64, total: Float64, start_s: Int64, end_
     return result
 
 
+@python_first
 @kernel
 def _sums(
     at_s: Int64,

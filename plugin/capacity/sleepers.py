@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.bits import NO_BIT, next_bit, previous_bit
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_states import ACTIVE, DEPTHS
@@ -298,6 +298,7 @@ def is_shallower(state: int, depth: int) -> bool:
     return bool(state >= 3 and state % 3 == 0 and state // 3 - 1 < depth)
 
 
+@python_first
 @in_place
 def pick_sleepers(criteria: SleepCriteria, allowed: int, depth: Int64) -> None:
     """Write into `depth` the sleep depth of each of up to `allowed` idle nodes that are to sleep.
@@ -352,12 +353,14 @@ def target_for_queue(rules: CapacityRules, target: int, widest: int, most: int) 
     return max(target, widest)
 
 
+@python_first
 @in_place
 def follow_queue(rules: CapacityRules, target: int, in_use: int, widest: int, most: int) -> int:
     """Return the target as it follows the queue: between two levels, or up for a wider job."""
     return target_for_queue(rules, target, widest, most) if follows_queue(rules, target, in_use) else target
 
 
+@python_first
 @in_place
 def expect_needs(record: NeedRecord, now_s: int, needed: int, worth_s: int) -> tuple[int, int]:
     """Record the number of nodes that jobs need; return how many idle nodes stay awake, and how many to keep ready."""

@@ -23,10 +23,13 @@ from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import integral_between
 from offpeak.model.units import parse_duration_s
+from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from plugin.capacity.peak_shaving import PeakTarget
-from power.capacity.registry import expand_front, with_capacity
-from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, powered_pools
+from plugin.capacity.policies import always_on
+from plugin.capacity.port import CapacityPolicy, Fleet
+from power.capacity.registry import expand_front, make_capacity_policy
+from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, fleet_of, pool_fleets_of, powered_pools
 from sim_backend.case.site_jobs import round_memory
 from sim_backend.comparison.compare import usage_of
 from sim_backend.comparison.outcome import HOURS_OF_YEAR, PolicyOutcome, saving_pct
@@ -35,6 +38,27 @@ from sim_backend.estimate import YEAR_S, Bounds, CapabilitySaving, SavingsEstima
 from sim_backend.nodes.power_curve import power_curve
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredMachine
+
+
+def with_capacity(
+    policy: Policy, text: str, case: ReplayCase, settings: CapacitySettings, peak: PeakTarget | None = None
+) -> Policy:
+    """Return the scheduling policy with a capacity policy for the nodes of the case, for each pool where they differ.
+
+    Nodes of a class that cannot sleep stay on. Nodes that differ know no `peak` shaving. Raises BadInput.
+    """
+    if case.pools is None:
+        return policy.on(make_capacity_policy(text, fleet_of(case), settings), peak)
+    if settings.keep_hot > case.pools.nodes:
+        raise BadInput(f"--keep-hot {settings.keep_hot}: the machine has {case.pools.nodes} nodes", hint="give fewer")
+    made = tuple(_for_pool(text, fleet, settings) for fleet in pool_fleets_of(case))
+    names = {each.name for each in made if not each.keeps_all_awake}
+    return policy.on_pools(names.pop() if len(names) == 1 else text.strip(), made)
+
+
+def _for_pool(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
+    own = replace(settings, keep_hot=fleet.part_of(settings.keep_hot))
+    return make_capacity_policy(text, fleet, own) if fleet.node_class.depths else always_on(fleet, own, "")
 
 
 def take_last_days(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:

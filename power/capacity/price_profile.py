@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, FrozenColumns, Int64
 from offpeak.model.constants import HOUR_S
-from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class import JOB_UTILISATION, NodeClass
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_integrals import StepIntegral, integrate_steps
@@ -88,10 +88,6 @@ def find_fewest_units(snapshot: Snapshot, prices: PricesAhead) -> Int64:
     held = (end_s[None, :] > prices.at_s[:, None]) @ snapshot.running.size
     per_node = snapshot.units_per_node
     return np.minimum(-(-held // per_node) * per_node, snapshot.usable_units)
-
-
-JOB_UTILISATION = 0.75
-"""The assumed load of a node with a job: the power of future jobs is unknown, and this is the middle of its range."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,11 @@
 """The registry of capacity policies by name."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from offpeak.errors import BadInput
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.text import did_you_mean
-from plugin.capacity.peak_shaving import PeakTarget
 from plugin.capacity.policies import (
     always_on,
     break_even,
@@ -19,10 +18,6 @@ from plugin.capacity.policies import (
     two_level,
 )
 from plugin.capacity.port import CapacityPolicy, Fleet
-from power.capacity.online_simulation import make_ols_policy
-from power.capacity.profile_policy import make_profile_policy
-from sim_backend.case.replay_case import ReplayCase, fleet_of, pool_fleets_of
-from sim_backend.replay.policy import Policy
 
 MakeCapacity = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
@@ -36,6 +31,19 @@ class CapacityPolicyKind:
     doc: str
     make: MakeCapacity
     limits: bool = False
+
+
+def _ols(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
+    # It loads the engine, which an agent with another policy does without.
+    from power.capacity.online_simulation import make_ols_policy
+
+    return make_ols_policy(fleet, settings, argument)
+
+
+def _profile(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
+    from power.capacity.profile_policy import make_profile_policy
+
+    return make_profile_policy(fleet, settings, argument)
 
 
 CAPACITY_POLICIES = (
@@ -59,13 +67,13 @@ CAPACITY_POLICIES = (
         "two-level", "two-level:80%", "all nodes, or so many while they are enough", two_level, limits=True
     ),
     CapacityPolicyKind(
-        "ols", "ols:1h", "as many as keep the slowdown SLA in a what-if, each period", make_ols_policy, limits=True
+        "ols", "ols:1h", "as many as keep the slowdown SLA in a what-if, each period", _ols, limits=True
     ),
     CapacityPolicyKind(
         "profile",
         "profile:1h",
         "fewer in dear hours, as the slowdown SLA allows in a what-if",
-        make_profile_policy,
+        _profile,
         limits=True,
     ),
 )
@@ -100,27 +108,6 @@ def check_policy_name(text: str, *, to_limit: bool = False) -> None:
 def make_capacity_policy(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     """Return the policy in a notation such as "timeout:10min" for this fleet. Raises BadInput."""
     return _find_kind(text).make(fleet, settings, text.strip().partition(":")[2])
-
-
-def with_capacity(
-    policy: Policy, text: str, case: ReplayCase, settings: CapacitySettings, peak: PeakTarget | None = None
-) -> Policy:
-    """Return the scheduling policy with a capacity policy for the nodes of the case, for each pool where they differ.
-
-    Nodes of a class that cannot sleep stay on. Nodes that differ know no `peak` shaving. Raises BadInput.
-    """
-    if case.pools is None:
-        return policy.on(make_capacity_policy(text, fleet_of(case), settings), peak)
-    if settings.keep_hot > case.pools.nodes:
-        raise BadInput(f"--keep-hot {settings.keep_hot}: the machine has {case.pools.nodes} nodes", hint="give fewer")
-    made = tuple(_for_pool(text, fleet, settings) for fleet in pool_fleets_of(case))
-    names = {each.name for each in made if not each.keeps_all_awake}
-    return policy.on_pools(names.pop() if len(names) == 1 else text.strip(), made)
-
-
-def _for_pool(text: str, fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
-    own = replace(settings, keep_hot=fleet.part_of(settings.keep_hot))
-    return make_capacity_policy(text, fleet, own) if fleet.node_class.depths else always_on(fleet, own, "")
 
 
 def _find_kind(text: str) -> CapacityPolicyKind:

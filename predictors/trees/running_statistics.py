@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.compiled import in_place, index, kernel, part
+from offpeak.bits import product64
+from offpeak.compiled import in_place, index, kernel, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from predictors.port import State, check_state
 
@@ -29,12 +30,12 @@ STEP, MIX, MIX_AGAIN = -7046029254386353131, -49064778989728563, -42652672960554
 @part
 def category_key(category: Int64, columns: Int64, kind: int) -> int:
     """Return the key of the values in those columns of `category` (-1 ends them); `kind` keeps kinds apart."""
-    key = (kind + 1) * STEP
+    key = product64(kind + 1, STEP)
     for at in range(len(columns)):
         if columns[at] >= 0:
-            key = (key ^ category[columns[at]]) * MIX
+            key = product64(key ^ category[columns[at]], MIX)
             key ^= (key >> 33) & 0x7FFFFFFF
-            key *= MIX_AGAIN
+            key = product64(key, MIX_AGAIN)
             key ^= (key >> 33) & 0x7FFFFFFF
     return key if key != 0 else 1
 
@@ -93,6 +94,7 @@ def remember_row(table: CategoryTable, category: Int64, target: Float64) -> int:
     return added
 
 
+@python_first
 @in_place
 def remember(table: CategoryTable, category: Int64, target: Float64) -> int:
     """Take in each row's targets float64[n, targets] under each kind of its categories int64[n, c]; return new keys."""
@@ -102,6 +104,7 @@ def remember(table: CategoryTable, category: Int64, target: Float64) -> int:
     return added
 
 
+@python_first
 @in_place
 def look_up(slot_key: Int64, seen: Float64, category: Int64, kinds: Int64, found: Float64) -> None:
     """Fill `found` float64[n, k x fields] with the statistics of each kind; NaN and a count of 0 if none were."""
@@ -117,6 +120,7 @@ def look_up(slot_key: Int64, seen: Float64, category: Int64, kinds: Int64, found
                 found[row, first + COUNT] = 0.0
 
 
+@python_first
 @kernel
 def enlarged(slot_key: Int64, seen: Float64, capacity: int) -> tuple[Int64, NDArray[np.float64]]:
     """Return the same table with more slots."""

@@ -30,13 +30,12 @@ from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from power.capacity.registry import with_capacity
+from power.capacity.levers import with_capacity
 from services.accounts.account_of_savings import ORDER, SLEEP
 from services.accounts.counterfactual import (
     REPLAYS,
     BilledDays,
     Bills,
-    LeverSite,
     PolicyReplay,
     bill_days,
     find_ordered_peaks,
@@ -46,6 +45,7 @@ from services.accounts.counterfactual import (
     with_ledger_prices,
 )
 from services.accounts.job_use import PRICED
+from services.accounts.lever_site import LeverSite
 from sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
 from sim_backend.comparison.replications import LARGEST_SHIFT_S, interval_of
 from sim_backend.replay.policy import Policy

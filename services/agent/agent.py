@@ -27,8 +27,8 @@ from power.meters.plausibility import DrawBound, find_draw_bound
 from power.meters.port import Meter
 from power.meters.registry import site_meters
 from services.accounts.account_of_savings import ORDER, SLEEP
-from services.accounts.counterfactual import LeverSection
 from services.accounts.credits import CreditRates
+from services.accounts.lever_site import LeverSection
 from services.accounts.metering import MeteredSite, Pace
 from services.agent.accounting_loops import (
     AccountSection,

@@ -19,8 +19,8 @@ from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.time_range import TimeRange
 from power.live.engine_process import call_apart
 from services.accounts.account_of_savings import ORDER
-from services.accounts.counterfactual import LeverSection, jobs_not_ended, make_lever_site
 from services.accounts.ended_jobs import AWAY_S
+from services.accounts.lever_site import LeverSection, jobs_not_ended, make_lever_site
 from services.agent.accounting_loops import SAVINGS_EVERY_S, JobAccounts, find_midnights
 from services.agent.loop import Loop
 from services.agent.observer import Observer

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.by_reference import by_reference
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import by_reference, in_place, index, part
 from offpeak.model.arrays import Int64
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.advance import PAUSED, advance

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.by_reference import by_reference
+from offpeak.compiled import by_reference
 from offpeak.model.arrays import Float64, Int64
 from plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offpeak.by_reference import by_reference
-from offpeak.compiled import apart, in_place, kernel
+from offpeak.compiled import apart, by_reference, in_place, kernel
 
 
 class Inner(NamedTuple):

@@ -26,7 +26,7 @@ from summed import total
 print("ready", flush=True)
 sys.stdin.readline()
 assert total(np.array([3.0, 1.0])) == 4.0
-print(sum(total.stats.cache_misses.values()))
+print(sum(total.dispatcher.stats.cache_misses.values()))
 """
 
 
@@ -77,7 +77,7 @@ print(rated(1))
 def test_sources_that_change_under_a_process_leave_no_machine_code_for_others(repository: Path, tmp_path: Path) -> None:
     for name in ("offpeak", "studies"):
         (tmp_path / name).mkdir()
-    for name in ("__init__", "compiled"):
+    for name in ("__init__", "compiled", "compiler"):
         (tmp_path / f"offpeak/{name}.py").write_bytes((repository / f"offpeak/{name}.py").read_bytes())
     (tmp_path / "studies/__init__.py").touch()
     (tmp_path / "studies/rates.py").write_text("RATE = 5\n")

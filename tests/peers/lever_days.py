@@ -22,7 +22,7 @@ from offpeak.prices.peak import Peak
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from services.accounts.counterfactual import LeverSite
+from services.accounts.lever_site import LeverSite
 from sim_backend.engine.state import PeakTimes
 from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.schedule import NO_PEAKS, Schedule, replay

@@ -10,8 +10,9 @@ from random_prices import QUICK, prices, prices_of, terms_for, with_latest_ends
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
+from offpeak.model.node_class import JOB_UTILISATION
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, asleep, coming_up
-from power.capacity.price_profile import JOB_UTILISATION, OfferProfile, offer_everything
+from power.capacity.price_profile import OfferProfile, offer_everything
 from power.capacity.profile_simulation import ProfileSimulation
 from power.whatif import simulate_units
 

@@ -9,12 +9,12 @@ from account_jobs import job
 
 from offpeak.errors import BadInput, BadSetting, CannotWrite
 from offpeak.ledger.rows import JobUse
+from offpeak.model.node_class import JOB_UTILISATION
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import PowerState
 from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
-from power.capacity.price_profile import JOB_UTILISATION
 from predictors import recent_errors
 from predictors.choice import ChoiceRule, ChosenErrors
 from services.accounts import job_forecasts as kept_predictor

@@ -18,7 +18,6 @@ from offpeak.model.node_class import EnclosurePower
 from offpeak.model.orders import QueueChange
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
-from services.accounts.counterfactual import enclosures_in
 from services.accounts.lever_savings import (
     CARRIED_OUT,
     IN_PART,
@@ -27,6 +26,7 @@ from services.accounts.lever_savings import (
     SHADOW_BASELINES,
     book_levers,
 )
+from services.accounts.lever_site import enclosures_in
 
 
 @pytest.fixture(scope="module")

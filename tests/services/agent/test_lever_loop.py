@@ -21,8 +21,8 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import SchedulerView
-from services.accounts.counterfactual import LeverSection, jobs_not_ended
 from services.accounts.job_draws import JobDraw
+from services.accounts.lever_site import LeverSection, jobs_not_ended
 from services.agent.accounting_loops import JobAccounts
 from services.agent.lever_loop import (
     KEEP_WATCHED_S,

@@ -15,7 +15,7 @@ from offpeak.model.request import Chunk, Request
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power.capacity.registry import with_capacity
+from power.capacity.levers import with_capacity
 from sim_backend.case.replay_case import PoweredPools, ReplayCase, prepare
 from sim_backend.comparison.breakdown import breakdown
 from sim_backend.comparison.compare import compare, curve_of_run, usage_of
