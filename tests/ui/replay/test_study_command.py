@@ -79,7 +79,7 @@ def lines_of(path: Path) -> int:
             "add --part single-site or --part federation",
         ),
         ("study energy-carbon --part single-site --logs logs", 2, "energy-carbon replays no logs", "leave --logs out"),
-        ("study", 2, "Missing argument 'name'", "offpeak study --help shows"),
+        ("study", 2, "Missing argument 'NAME'", "offpeak study --help shows"),
     ],
 )
 def test_bad_input_is_one_line_and_a_hint(
