@@ -24,7 +24,11 @@ def page_benchmarks() -> Iterator[Measured]:
     """Measure; what a browser does only where there is Chromium."""
     sites = peer("page_site")
     shown = sites.make_snapshot(NODES, JOBS)
-    with tempfile.TemporaryDirectory() as folder, sites.page_site(Path(folder), shown, hours=3) as site:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        peer("zygote").zygote_in(Path(folder)) as zygote,
+        sites.page_site(zygote, Path(folder), shown, hours=3) as site,
+    ):
         before, began_s = used_by(site.process.pid), time.monotonic()
         time.sleep(REST_S)
         after = used_by(site.process.pid)
