@@ -98,9 +98,9 @@ def says_the_same_everywhere(text: str, offpeak: Offpeak, place: str, report: Pa
     assert f"\nSaved {saved}.\n" in offpeak("report", "--month", "2026-11").stdout
     (money,) = re.findall(r"^-?([\d.]+) EUR", saved)
     data = re.findall(rb"event: saved\ndata: (.+)", followed(place, until=b"event: saved"))[-1]
-    of_page = json.loads(data)
-    assert {f"{of_page[name]['cost']:.2f}" for name in ("today", "month")} == {money}
-    assert of_page["today"]["share"] == of_page["month"]["share"]
+    day, month = (json.loads(data)[name][0] for name in ("day", "month"))
+    assert {f"{each['cost']:.2f}" for each in (day, month)} == {money}
+    assert day["share"] == month["share"]
     assert re.search(rf'offpeak_saved_today_cost{{currency="EUR"}} {money[:-1]}', metrics_of(place))
 
 
