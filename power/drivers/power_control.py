@@ -152,8 +152,7 @@ class PowerControlService:
 
         # Without a deadline a task ends once the BMC has the order; the service would else lock the node for minutes.
         body = {"operation": OPERATIONS[order], "taskDeadlineMinutes": 0, "location": location}
-        answer = await self._ask("POST", "/transitions", body, check)
-        path = f"/transitions/{_id_of(answer, 'transitionID', self.who)}"
+        path = ""
         tasks: dict[str, Resource] = {}
 
         def are_done(transition: Resource) -> bool:
@@ -163,13 +162,30 @@ class PowerControlService:
             return not any(state in UNDER_WAY for state in states) or _has_ended(transition.get("transitionStatus"))
 
         try:
+            answer = await self._ask("POST", "/transitions", body, check)
+            path = f"/transitions/{_id_of(answer, 'transitionID', self.who)}"
             await self._wait(path, are_done, f"{OPERATIONS[order]} of {counted(len(location), 'node')}")
-        except DeviceError:
-            # It must not switch a node later, when nobody expects that.
+        except (DeviceError, asyncio.CancelledError):
+            # It must not switch a node later, when nobody expects that. Its number may be lost with the answer.
             with suppress(DeviceError):
-                await self._ask("DELETE", path)
+                for each in [path] if path else await self._find_transitions(order, location):
+                    await self._ask("DELETE", each)
             raise
         return {xname: refused.get(xname) or self._failure(tasks.get(xname, {})) for xname in guards}
+
+    async def _find_transitions(self, order: NodeOrder, location: list[Resource]) -> list[str]:
+        """Return the paths of the transitions under way that have this order for exactly these nodes."""
+        listed = (await self._ask("GET", "/transitions")).get("transitions") if location else ()
+        rows = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        found = []
+        for row in rows:
+            if str(row.get("operation")).lower() == OPERATIONS[order].lower() and not _has_ended(
+                row.get("transitionStatus")
+            ):
+                path = f"/transitions/{_id_of(row, 'transitionID', self.who)}"
+                tasks = _rows_by_xname((await self._ask("GET", path)).get("tasks"))
+                found += [path] if tasks.keys() == {each["xname"] for each in location} else []
+        return found
 
     def _failure(self, task: Resource) -> OffpeakError | None:
         if (status := task.get("taskStatus", "missing")) == "succeeded":

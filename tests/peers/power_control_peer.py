@@ -24,7 +24,8 @@ class PowerControlPeer:
     """Has `power` by xname ("on", "off", "undefined") and `caps_w`. `silent` xnames have a BMC that is unavailable.
 
     Rows of `unlisted` are left out of every answer. `override` answers a path with a status and a body; None: never.
-    With `is_stuck` no task ends. `delay_s` delays each answer.
+    With `is_stuck` no task ends. The service does what is posted to a path of `loses`, but its answer never comes.
+    `delay_s` delays each answer.
     """
 
     url: str
@@ -36,6 +37,7 @@ class PowerControlPeer:
     unlisted: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     override: dict[str, tuple[int, bytes] | None] = field(default_factory=dict)
+    loses: set[str] = field(default_factory=set)
     is_stuck: bool = False
     delay_s: float = 0.0
     requests: list[tuple[str, str]] = field(default_factory=list)
@@ -56,12 +58,14 @@ class PowerControlPeer:
             self.tasks[number]["transitionStatus"] = "abort-signaled"
             return 202, b'{"abortStatus": "Accepted - abort initiated"}'
         found = {
+            ("GET", "transitions"): self._transitions,
             ("POST", "power-status"): self._status,
             ("POST", "transitions"): self._transition,
             ("POST", "power-cap"): self._snapshot,
             ("PATCH", "power-cap"): self._patch,
         }.get((method, kind))
-        return _answer(found(body)) if found else (404, b'{"detail": "no such page"}')
+        answer = _answer(found(body)) if found else (404, b'{"detail": "no such page"}')
+        return None if method == "POST" and path in self.loses else answer
 
     def _status(self, body: Any) -> dict[str, Any]:
         rows = []
@@ -89,8 +93,12 @@ class PowerControlPeer:
                 self.power[xname] = GOALS[body["operation"].lower()]
             tasks.append(task)
         number = str(uuid.uuid4())
-        self.tasks[number] = {"transitionID": number, "transitionStatus": "in-progress", "tasks": tasks}
-        return {"transitionID": number, "operation": body["operation"]}
+        said = {"transitionID": number, "operation": body["operation"]}
+        self.tasks[number] = {**said, "transitionStatus": "in-progress", "tasks": tasks}
+        return said
+
+    def _transitions(self, _body: Any) -> dict[str, Any]:
+        return {"transitions": [{**task, "tasks": None} for task in self.tasks.values() if "transitionID" in task]}
 
     def _snapshot(self, body: Any) -> dict[str, Any]:
         return self._cap_task([self._component(xname) for xname in body["xnames"]])

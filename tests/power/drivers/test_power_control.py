@@ -251,6 +251,47 @@ def test_a_transition_that_does_not_end_is_aborted(
     assert [method for method, _ in peer.requests].count("DELETE") == 1
 
 
+def test_a_transition_whose_number_is_lost_is_aborted_and_no_other_one(
+    peer: PowerControlPeer, machines: Callable[..., dict[str, InventoryNode]]
+) -> None:
+    peer.is_stuck = True
+    nodes = machines(peer)
+    others = [(NodeOrder.SOFT_OFF, ("n001",)), (NodeOrder.HARD_OFF, ("n001", "n002"))]
+    for order, names in others:
+        peer.reply("POST", "/v1/transitions", "Bearer first", {"operation": order_name(order), "location": at(*names)})
+    peer.loses.add("/v1/transitions")
+    problems = send(nodes, NodeOrder.SOFT_OFF, "n001", "n002", timeout_s=0.3)
+    assert {type(problem) for problem in problems} == {NoAnswer}
+    assert [task["transitionStatus"] for task in peer.tasks.values()] == [
+        "in-progress",
+        "in-progress",
+        "abort-signaled",
+    ]
+
+
+def test_a_transition_is_aborted_when_the_agent_ends(
+    peer: PowerControlPeer, machines: Callable[..., dict[str, InventoryNode]]
+) -> None:
+    peer.is_stuck = True
+
+    async def act(drivers: dict[str, PowerDriver]) -> None:
+        order = asyncio.create_task(drivers["n001"].send(NodeOrder.SOFT_OFF))
+        while not peer.tasks:
+            await asyncio.sleep(0.01)
+        order.cancel()
+
+    run(machines(peer), act)
+    assert [task["transitionStatus"] for task in peer.tasks.values()] == ["abort-signaled"]
+
+
+def order_name(order: NodeOrder) -> str:
+    return {NodeOrder.SOFT_OFF: "Soft-Off", NodeOrder.HARD_OFF: "Force-Off"}[order]
+
+
+def at(*nodes: str) -> list[dict[str, str]]:
+    return [{"xname": BY_NODE[node]} for node in nodes]
+
+
 def test_a_node_that_the_service_cannot_switch_is_named_with_the_reason(
     peer: PowerControlPeer, machines: Callable[..., dict[str, InventoryNode]]
 ) -> None:
