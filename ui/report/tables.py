@@ -17,7 +17,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.schedule_metrics import SHORTEST_S, postponement_s
 from sim_backend.comparison.likeness import likeness_of
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
-from sim_backend.comparison.replications import ReplicationSpread
+from sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread
 from sim_backend.engine.state import NOT_YET
 from ui.replay.comparison import PolicyUnits, policy_row, policy_units, remarks, unlike_remark
 from ui.replay.likeness import difference_lines
@@ -50,18 +50,6 @@ FIGURES = (
 )
 """The field of an Outcome that each column shows."""
 
-SLEEP_FIGURES = (
-    "",
-    "idle_saved_pct",
-    "captured_pct",
-    "asleep_share",
-    "cycles_per_node_day",
-    "delayed_share",
-    "mean_sleep_delay_s",
-    "above_sla_share",
-)
-"""The same of the table of sleep."""
-
 COOLING_FIGURES = ("", "energy_kwh", "cooling_kwh", "pue", "cooling_cost", "", "cooled_saving_pct")
 """The same for the table of the machine room; the sum of both costs has no field."""
 
@@ -71,7 +59,7 @@ WITH_RANGE = {
     "mean_bounded_slowdown",
     "worst_postponement_s",
     "cooled_saving_pct",
-    *SLEEP_FIGURES[1:],
+    *SLEEP_FIGURES,
 }
 """The figures that matter for choosing a policy. The range of the cost adds little to that of the saving."""
 
@@ -89,7 +77,7 @@ def savings_section(subject: ReportSubject) -> str:
         texts = partial(_cooling_texts, energy_unit(outcomes))
         tables += [_table(subject, "The machine room", cooling_headers(outcomes), COOLING_FIGURES, texts)]
     if subject.can_sleep:
-        tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, SLEEP_FIGURES, _sleep_texts)]
+        tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, ("", *SLEEP_FIGURES), _sleep_texts)]
         sentence = sleep_remark(subject.comparison.case.sla)
         tables += [paragraph(f"{sentence[0].upper()}{sentence[1:]}.")]
     remark = [paragraph(_remark(subject.spreads))] if subject.others else []
