@@ -120,13 +120,14 @@ class PageReader:
     _today: dict[str, Any] = field(default_factory=dict)
     _summed_today: dict[str, Any] | None = None
     _since_unix_s: dict[str, float] = field(default_factory=dict)
+    _last: dict[str, Any] = field(default_factory=dict)
 
     def read(self) -> Sections:
         """Return the sections that may have changed, by name. It waits for agent and disk, and never raises."""
         try:
             snapshot = fetch_snapshot(self.settings.agent.socket, jobs_seen_unix_s=self._jobs_unix_s)
         except OffpeakError as problem:
-            silent = {"silent": str(problem), "hint": problem.hint}
+            silent = {"silent": str(problem), "hint": problem.hint, **self._last}
             return {"status": _text(silent), **self._of_ledger(time.time())}
         self._idle_w = {node.node: node.idle_watts for node in snapshot.nodes if node.idle_watts is not None}
         published = snapshot.published
@@ -139,6 +140,7 @@ class PageReader:
         values = snapshot_json(snapshot)
         status = {name: value for name, value in values["published"].items() if name not in CHANGING_FIELDS}
         status |= {name: value for name, value in values.items() if name not in OWN_SECTIONS}
+        self._last = {name: status[name] for name in ("zone", "at_unix_s")}
         sections = {
             "status": _text(status),
             "prices": _text({name: values[name] for name in ("slot_fields", "slots", "prices_until_unix_s")}),

@@ -86,8 +86,8 @@ function legend(plot, keys) {
   }));
 }
 
-function rowTitle(text, y) {
-  return { text, x: 0, xref: "paper", xanchor: "left", y, yref: "paper", yanchor: "bottom", showarrow: false, font: { size: 12, color: colour("--muted") } };
+function rowTitle(text, y, yshift = 0) {
+  return { text, yshift, x: 0, xref: "paper", xanchor: "left", y, yref: "paper", yanchor: "bottom", showarrow: false, font: { size: 12, color: colour("--muted") } };
 }
 
 /** The slots of the next day as rows with their end, of the price or of the CO2. */
@@ -187,7 +187,7 @@ function drawAhead() {
     ...peaks.map((slot) => shade(slot, "y domain", { fillcolor: colour("--peak") })),
   ];
   const name = carbon ? "CO2" : "price";
-  const titles = [rowTitle(`${name}${known.length ? `, ${unit}` : carbon ? ": no CO2 intensity is known" : ": no price is known"}`, 1.02), rowTitle("power of jobs, kW", 0.515), rowTitle("nodes without a job", 0.3), rowTitle("jobs that start", 0.1)];
+  const titles = [rowTitle(`${name}${known.length ? `, ${unit}` : carbon ? ": no CO2 intensity is known" : ": no price is known"}`, 1, 6), rowTitle("power of jobs, kW", 0.515), rowTitle("nodes without a job", 0.3), rowTitle("jobs that start", 0.1)];
   const domains = { yaxis: [0.58, 1], yaxis2: [0.36, 0.51], yaxis3: [0.16, 0.295], yaxis4: [0, 0.095] };
   const axes = Object.fromEntries(Object.entries(domains).map(([each, domain]) => [each, axis({ domain, nticks: each === "yaxis" ? 6 : 3, ...(each === "yaxis4" ? { tickformat: "d", nticks: 2 } : {}) })]));
   const least = known.length ? Math.min(...known.map((slot) => slot.value)) : 0, most = known.length ? Math.max(...known.map((slot) => slot.value)) : 0;

@@ -97,7 +97,7 @@ export function showEvents({ trouble, rows: all }, atS) {
   const rows = all.filter(([, what, result]) => !ROUTINE.includes(what) || !["decided", "done"].includes(result)).slice(0, LINES);
   const list = document.querySelector("#events ol");
   if (trouble || !rows.length) {
-    list.replaceChildren(element("li", {}, trouble || "nothing was decided yet"));
+    list.replaceChildren(element("li", { className: "nothing" }, trouble || "nothing was decided yet"));
     return;
   }
   const shown = new Set([...list.querySelectorAll("details[open]")].map((each) => each.parentElement.dataset.key));

@@ -14,10 +14,10 @@ const SECTIONS = {
     if (isMoved) setZone(said.zone);
     status = said;
     heardMs = Date.now();
+    nowS = said.at_unix_s ?? nowS;
     showStatus(said);
-    if (said.silent) return;
-    nowS = said.at_unix_s;
     setNow(nowS);
+    if (said.silent) return;
     if (isMoved) draw({ unit: said.price.unit });
     showForecasts(said.forecasts);
     showAge(status, heardMs);

@@ -15,7 +15,8 @@ function tile(name, value, unit, note, tag = "") {
 export function showStatus(status) {
   if (status.silent) {
     at("looked").dataset.is = "late";
-    say(at("looked"), "no agent answers");
+    const old = status.at_unix_s ? `, the page shows ${clock(status.at_unix_s, Date.now() / 1000)}` : "";
+    say(at("looked"), `no agent answers${old}`);
     showTrouble([`${status.silent}\n${status.hint}`]);
     return;
   }

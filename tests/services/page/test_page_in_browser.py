@@ -404,4 +404,11 @@ def test_a_silent_agent_is_shown_as_silent(zygote: Zygote, chromium: Browser, tm
         site.agent.snapshot = make_snapshot(4, 3)
         expect(page.locator("#tile-price")).to_contain_text("52.0", timeout=PATIENCE_MS)
         expect(page.locator("#trouble")).to_be_hidden()
-        page.close()
+        site.agent.snapshot = None
+        late = chromium.new_page()
+        for each in (page, late):
+            if each is late:
+                late.goto(site.url)
+            text = re.compile(r"no agent answers, the page shows 12 Nov 14:30")
+            expect(each.locator("#looked")).to_have_text(text, timeout=PATIENCE_MS)
+            each.close()
