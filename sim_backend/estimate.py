@@ -14,7 +14,7 @@ from offpeak.errors import BadTrace
 from offpeak.executor import HERE, Executor
 from offpeak.model.arrays import Float64
 from offpeak.model.cluster import Cluster
-from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
+from offpeak.model.constants import J_PER_KWH, J_PER_MWH, YEAR_S
 from offpeak.model.job_power import ASSUMED_POWER
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
 from offpeak.model.schedule_metrics import utilization
@@ -118,7 +118,6 @@ def waiting_share(jobs: Jobs, begin_s: int, until_s: int) -> float:
     return float(np.maximum(jobs.logged_start_s - alone_from_s, 0).sum()) / max(until_s - begin_s, 1)
 
 
-YEAR_S = 365.25 * DAY_S
 HARDLY_PCT = 0.5
 """Savings below this percentage of the bill are called hardly worth it."""
 

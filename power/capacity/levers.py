@@ -15,7 +15,7 @@ from offpeak.errors import BadInput, BadInventory
 from offpeak.executor import HERE, Executor
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.arrays import Int64
-from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, YEAR_S
 from offpeak.model.flexibility import Tier
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_cap import CappableNode, best_priced_cap, cap_curve_named
@@ -32,9 +32,9 @@ from power.capacity.registry import expand_front, make_capacity_policy
 from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, fleet_of, pool_fleets_of, powered_pools
 from sim_backend.case.site_jobs import round_memory
 from sim_backend.comparison.compare import usage_of
-from sim_backend.comparison.outcome import HOURS_OF_YEAR, PolicyOutcome, saving_pct
+from sim_backend.comparison.outcome import PolicyOutcome, saving_pct
 from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_each, spreads_of, without_demand
-from sim_backend.estimate import YEAR_S, Bounds, CapabilitySaving, SavingsEstimate, saving_of
+from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, saving_of
 from sim_backend.nodes.power_curve import power_curve
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredMachine
@@ -395,7 +395,7 @@ def device_lever(estimate: SavingsEstimate) -> Lever:
         policy="PV and battery" if bill.pv_kwh else "battery",
         share_pct=Bounds(*[saving_pct(bill.planned, bill.without)] * 3),
         a_year=Bounds(saved, saved, saved),
-        energy_kwh=bill.saved_kwh * HOURS_OF_YEAR / bill.hours,
+        energy_kwh=bill.saved_kwh * YEAR_S / (HOUR_S * bill.hours),
         peak_kw=bill.saved_kw,
     )
     alone = f"PV alone saves {pv:,.2f} {bill.currency} a year; " if bill.pv_kwh else ""

@@ -14,7 +14,7 @@ from math import hypot
 from typing import TYPE_CHECKING, Any
 
 from offpeak.display import energy_text, minute_text, money_text, percent_text, range_text
-from offpeak.model.constants import DAY_S, J_PER_KWH
+from offpeak.model.constants import DAY_S, J_PER_KWH, YEAR_S
 from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
 
@@ -96,7 +96,7 @@ class SavingsAccount:
     @property
     def cost_per_year(self) -> float | None:
         """The saving of a year at this rate, None for less than a day."""
-        return None if self.cost is None or self.priced_s < DAY_S else self.cost * 365.25 * DAY_S / self.priced_s
+        return None if self.cost is None or self.priced_s < DAY_S else self.cost * YEAR_S / self.priced_s
 
     @property
     def share(self) -> float | None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
-from offpeak.model.constants import J_PER_KWH, J_PER_MWH
+from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH, YEAR_S
 from offpeak.model.jobs import NUMBERS_ONLY, Jobs, LogNames
 from offpeak.model.node_states import FAILED
 from offpeak.model.schedule_metrics import (
@@ -40,8 +40,6 @@ from sim_backend.nodes.bounds import captured_share
 from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
 from sim_backend.replay.powered import PoweredMachine, PoweredSchedule
 from sim_backend.replay.schedule import Schedule
-
-HOURS_OF_YEAR = 365.25 * 24
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,7 @@ class DeviceBill:
 
     def a_year(self, bill: float) -> float:
         """Return how much less than without devices this bill is, over a year like the period."""
-        return (self.without - bill) * HOURS_OF_YEAR / self.hours
+        return (self.without - bill) * YEAR_S / (HOUR_S * self.hours)
 
 
 @dataclass(frozen=True)

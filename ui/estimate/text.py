@@ -7,7 +7,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, percent_text, unit_of
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, YEAR_S
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
 from offpeak.settings.file import toml
@@ -18,7 +18,6 @@ from sim_backend.estimate import (
     FIRST_REPLAYS,
     HARDLY_PCT,
     SETTLED_PCT,
-    YEAR_S,
     Bounds,
     CapabilitySaving,
     LoggedUse,
