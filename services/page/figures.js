@@ -2,7 +2,7 @@
 // again when these change.
 import { clock, counted, day, element, figure, kilowatts, local, number } from "./text.js";
 
-const HOUR_S = 3600, DAY_S = 24 * HOUR_S, CHEAPEST_S = 4 * HOUR_S, OVERDUE_S = 900;
+const STEP_S = 300, HOUR_S = 3600, DAY_S = 24 * HOUR_S, CHEAPEST_S = 4 * HOUR_S, OVERDUE_S = 900;
 const BANDS = [
   ["with jobs", ["busy"], "--busy"], ["idle", ["on"], "--on"], ["booting or going down", ["booting", "going down"], "--booting"], ["standby", ["standby"], "--standby"],
   ["off", ["off"], "--off"], ["unknown", ["unknown"], "--unknown"],
@@ -10,7 +10,9 @@ const BANDS = [
 const past = document.querySelector("#saved .plot"), ahead = document.querySelector("#ahead .plot");
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
 const MARGIN = { l: 44, r: 12, t: 8, b: 24 };
-const of = { prices: null, jobs: [], nodes: [], power: null, days: [], range: "month", by: "money", nowS: 0 };
+const of = { prices: null, jobs: [], nodes: 0, power: null, days: [], range: "month", by: "money", nowS: 0 };
+const OF_PAST = ["power", "days", "range"], OF_AHEAD = ["prices", "jobs", "nodes", "unit"];
+const changed = new Set();
 let isWaiting = false;
 const loaded = new Promise((resolve) => {
   // After the first paint: it is by far the largest part of the page.
@@ -28,16 +30,19 @@ const loaded = new Promise((resolve) => {
   }));
 });
 
-/** Takes new values of any of `of`, and draws both figures once for all that come together. */
-export async function draw(values = {}) {
+/** Takes new values of any of `of`, and draws the figures that show them, once for all that come together; else both. */
+export async function draw(values = null) {
+  for (const [name, value] of Object.entries(values ?? of)) if (!values || of[name] !== value) changed.add(name);
   Object.assign(of, values);
   await loaded;
-  if (isWaiting) return;
+  if (isWaiting || !changed.size) return;
   isWaiting = true;
   await new Promise((resolve) => requestAnimationFrame(resolve));
   isWaiting = false;
-  if (of.prices || of.jobs.length) drawAhead();
-  if (of.power || of.days.length) drawPast();
+  const [isAhead, isPast] = [OF_PAST, OF_AHEAD].map((others) => [...changed].some((name) => !others.includes(name)));
+  changed.clear();
+  if (isAhead && (of.prices || of.jobs.length)) drawAhead();
+  if (isPast && (of.power || of.days.length)) drawPast();
 }
 
 export function setNow(atS) {
@@ -118,8 +123,9 @@ function cheapest(slots) {
 /** What is expected of the jobs that run or whose start is known: nodes and power over time, and the starts by hour. */
 function jobsAhead() {
   const endS = of.nowS + DAY_S, changes = new Map([[of.nowS, [0, 0]], [endS, [0, 0]]]), starts = new Map();
-  const add = (at, nodes, watts) => {
-    const before = changes.get(at) ?? [0, 0];
+  // Five minutes are less than the picture shows, and thousands of jobs take long to draw.
+  const add = (exact, nodes, watts) => {
+    const at = of.nowS + STEP_S * Math.round((exact - of.nowS) / STEP_S), before = changes.get(at) ?? [0, 0];
     changes.set(at, [before[0] + nodes, before[1] + watts]);
   };
   let unknownStarts = 0, unknownPowers = 0;
@@ -137,7 +143,7 @@ function jobsAhead() {
     if (until < endS) add(until, -job.nodes, -watts);
     if (!runs) {
       const hour = Math.floor(from / HOUR_S) * HOUR_S;
-      starts.set(hour, [...(starts.get(hour) ?? []), job]);
+      starts.get(hour)?.push(job) ?? starts.set(hour, [job]);
     }
   }
   let nodes = 0, watts = 0;
@@ -170,7 +176,7 @@ function drawAhead() {
     traces.push({ ...line, ...curve("value", (slot) => slot.guessed), line: { ...line.line, dash: "dot" } });
   }
   traces.push({ ...line, ...curve("value", (slot) => !slot.guessed) });
-  const x = steps.map(({ at }) => local(at)), all = of.nodes.filter((node) => node.state !== "unknown").length;
+  const x = steps.map(({ at }) => local(at)), all = of.nodes;
   const free = steps.map(({ nodes }) => Math.max(0, all - nodes));
   const area = { mode: "lines", fill: "tozeroy", x };
   traces.push({ ...area, yaxis: "y2", y: steps.map(({ watts }) => watts / 1000), line: { color: colour("--busy"), width: 1.5, shape: "hv" }, fillcolor: colour("--busy-soft"), hovertemplate: "%{y:.2f} kW of jobs<extra></extra>" });

@@ -28,7 +28,7 @@ const SECTIONS = {
     showNodes(rows, nowS);
     showPower(rows);
     eventsOf(rows);
-    return draw({ nodes: rows });
+    return draw({ nodes: rows.filter((node) => node.state !== "unknown").length });
   },
   jobs(said) {
     showJobs(said, nowS);
