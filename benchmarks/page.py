@@ -27,7 +27,7 @@ class Installed:
 
     def start(self, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
         """Start `offpeak` with these words; it writes into the log."""
-        command = (Path(sys.executable).with_name("offpeak"), *arguments)
+        command = [str(Path(sys.executable).with_name("offpeak")), *arguments]
         with log.open("ab") as output:
             return subprocess.Popen(command, stdout=output, stderr=output, env=dict(environment))
 
