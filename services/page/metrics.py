@@ -4,20 +4,48 @@ Names and units follow the conventions of Prometheus: base units at the end of t
 """
 
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from prometheus_client import generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
+from sqlalchemy import Connection
 
-from offpeak.errors import OffpeakError
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.ledger.backlog import QUARTER_S
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.energy_use import EnergySums, UsePeriod, choose_sums, energy_use
+from offpeak.ledger.node_energy import sum_energy
+from offpeak.ledger.prices import slot_intensities
 from offpeak.ledger.records import ActionCounts
+from offpeak.model.constants import DAY_S
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
-from services.accounts.account_of_savings import SavingsAccount
+from services.accounts.account_of_savings import SavingsAccount, daily_accounts
 from services.agent.status import ForecastStatus, PriceStatus, SchedulerUse, StatusSnapshot, fetch_snapshot
 
 MODES = ("shadow", "advise", "active")
+COUNTERS = {
+    "offpeak_energy_joules": "Energy of the metered nodes",
+    "offpeak_unpriced_energy_joules": "The part of that energy that has no price",
+    "offpeak_electricity_cost": "Cost of the other part",
+    "offpeak_co2_grams": "CO2 of that energy, where its intensity is known",
+    "offpeak_saved_energy_joules": "Energy that each lever saved, or would have in shadow mode",
+    "offpeak_saved_cost": "Money that each lever saved, or would have in shadow mode",
+    "offpeak_saved_co2_grams": "CO2 that each lever saved, or would have in shadow mode",
+}
+RECENT_QUARTERS, RECENT_SAVINGS_S = 8, 8 * DAY_S
+"""What the ledger may still change: quarter-hours with late readings, and days whose savings are booked again."""
+COUNTER_PAUSES = 50
+"""The ledger is read again after this many times the time that reading it took."""
+
+Series = tuple[str, tuple[tuple[str, str], ...]]
+"""A counter and its labels."""
 
 
 class Metrics(Collector):
@@ -26,7 +54,7 @@ class Metrics(Collector):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._jobs_unix_s: float | None = None
-        self._counts = ActionCounts()
+        self._counts, self._booked = ActionCounts(), BookedCounters()
         self._turn = threading.Lock()
 
     def text(self) -> tuple[bytes, str]:
@@ -41,6 +69,12 @@ class Metrics(Collector):
         if snapshot is not None:
             yield from make_families(snapshot)
         yield from self._orders()
+        if snapshot is not None:
+            status = snapshot.published
+            now_s = status.at_unix_s if status.now_unix_s is None else status.now_unix_s
+            with suppress(OffpeakError):
+                self._booked.read(self._settings.ledger.url, now_s)
+        yield from self._booked.families()
 
     def _fetch(self) -> StatusSnapshot | None:
         try:
@@ -62,6 +96,87 @@ class Metrics(Collector):
         for (order, result), count in sorted(found.items()):
             family.add_metric((order, result), count)
         yield family
+
+
+@dataclass
+class BookedCounters:
+    """Counts what the ledger has booked since the first read. What it takes back counts apart, so no counter falls.
+
+    A counter that is new begins at 0, because Prometheus ignores the first value of a series.
+    """
+
+    counted: dict[Series, tuple[float, float]] = field(default_factory=dict)
+    _booked: dict[tuple[float, Series], float] | None = None
+    _until_s: float = 0.0
+    _next_read_s: float = 0.0
+
+    def read(self, url: str, now_s: float) -> None:
+        """Count what has changed, at the agent's time; errors as `open_ledger`. It waits for the disk."""
+        began_s = time.monotonic()
+        if began_s < self._next_read_s:
+            return
+        # Rows that were dropped below would count again if the clock of the agent went back.
+        self._until_s = max(self._until_s, now_s)
+        with open_ledger(url) as connection:
+            rows = [*_read_savings(connection, self._until_s), *_read_energy(connection, self._until_s)]
+        found = {(at_s, series): value for at_s, series, value in rows if value is not None}
+        new = {series for _, series in found} - self.counted.keys()
+        self.counted |= dict.fromkeys(new, (0.0, 0.0))
+        if self._booked is not None:
+            found = {row: value for row, value in found.items() if row[1] not in new}
+            for row, value in found.items():
+                more, (up, down) = value - self._booked.get(row, 0.0), self.counted[row[1]]
+                self.counted[row[1]] = (up + max(more, 0.0), down + max(-more, 0.0))
+        kept = (self._booked or {}) | found
+        self._booked = {row: kept[row] for row in kept if row[0] >= self._until_s - 2 * RECENT_SAVINGS_S}
+        self._next_read_s = time.monotonic() + COUNTER_PAUSES * (time.monotonic() - began_s)
+
+    def families(self) -> Iterator[Metric]:
+        """Yield two counters for each quantity: what was booked, and what was taken back."""
+        for name, text in COUNTERS.items():
+            up = Metric(name, f"{text}, since the page started.", "counter")
+            down = Metric(
+                f"{name}_reductions", f"What corrections and negative prices took off {name}_total.", "counter"
+            )
+            for (counter, labels), values in sorted(self.counted.items()):
+                if counter == name:
+                    for family, value in zip((up, down), values, strict=True):
+                        family.add_sample(f"{family.name}_total", dict(labels), value)
+            yield from (up, down)
+
+
+BookedValue = tuple[float, Series, float | None]
+"""What the ledger books at a time for a counter."""
+
+
+def _read_savings(connection: Connection, now_s: float) -> Iterator[BookedValue]:
+    for is_shadow in (False, True):
+        days = daily_accounts(connection, TimeRange(now_s - RECENT_SAVINGS_S, now_s), is_shadow=is_shadow)
+        for day_s, account in days.items():
+            for lever in account.levers:
+                labels = (("lever", lever.lever), ("shadow", str(int(is_shadow))))
+                yield day_s, ("offpeak_saved_energy_joules", labels), lever.energy_j
+                yield day_s, ("offpeak_saved_cost", (*labels, ("currency", account.currency))), lever.cost
+                yield day_s, ("offpeak_saved_co2_grams", labels), lever.carbon_g
+
+
+def _read_energy(connection: Connection, now_s: float) -> Iterator[BookedValue]:
+    """Yield the values of the last quarter-hours; without a cost while the ledger's prices are in two currencies."""
+    last_s = now_s // QUARTER_S * QUARTER_S
+    quarters = [UsePeriod("", last_s - QUARTER_S * at, last_s - QUARTER_S * (at - 1)) for at in range(RECENT_QUARTERS)]
+    sums: dict[int, EnergySums] = defaultdict(EnergySums)
+    try:
+        found, currency = sum_energy(connection, quarters)
+    except BadInput:
+        found, currency = sum_energy(connection, quarters, read_prices=slot_intensities)
+    for (quarter, _), ways in found.items():
+        sums[quarter].add(choose_sums(ways, QUARTER_S))
+    for quarter, each in sums.items():
+        at_s, use = quarters[quarter].from_unix_s, energy_use((), each, currency)
+        yield at_s, ("offpeak_energy_joules", ()), use.energy_j
+        yield at_s, ("offpeak_unpriced_energy_joules", ()), use.unpriced_j
+        yield at_s, ("offpeak_electricity_cost", (("currency", currency),)), use.cost
+        yield at_s, ("offpeak_co2_grams", ()), use.carbon_g
 
 
 def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:

@@ -6,17 +6,22 @@ import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from needed_programs import need
-from page_site import AT_S, PageSite, make_snapshot, page_site
+from page_site import AT_S, DAY_BEGAN_S, DAY_S, HOUR_S, QUARTER_S, PageSite, make_snapshot, page_site
 from zygote import Zygote
 
 from benchmarks.local_slurm.processes import SEARCH_PATH, reserved_ports, running, wait_until
+from offpeak.door.effect import Effect, Outcome
+from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.rows import MeterReading, Price, SavingRecord
+from offpeak.model.orders import NodeOrder
+from offpeak.settings.ledger import LedgerSettings
 
 pytestmark = pytest.mark.thorough
 
@@ -67,8 +72,6 @@ systemctl status offpeak-agent"
               summary: offpeak's agent has completed no cycle since its start
               description: offpeak status shows what the agent waits for; journalctl -u offpeak-agent
 """
-SLOW_TO_COME = ("increase(",)
-"""What needs orders of the last hour, which this site has not."""
 
 
 @dataclass
@@ -77,6 +80,7 @@ class Prometheus:
 
     port: int
     site: PageSite
+    ledger: str
 
     def ask(self, expression: str) -> list[Any]:
         """Return the samples of an instant query."""
@@ -108,7 +112,7 @@ def prometheus(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory, reposit
         listen = f"--web.listen-address=127.0.0.1:{port}"
         log = folder / "prometheus.log"
         with running("prometheus", *options, listen, log=log, ready=lambda: is_ready(port)):
-            server = Prometheus(port, site)
+            server = Prometheus(port, site, f"sqlite:///{folder}/ledger.sqlite")
             wait_until(lambda: bool(server.ask("offpeak_ledger_up")), what="a scrape", log=log)
             yield server
 
@@ -132,14 +136,50 @@ def test_what_a_scrape_brings(prometheus: Prometheus) -> None:
     assert value('offpeak_forecast_predictor{about="run time",predictor="similar jobs"}') == 1
 
 
-def test_every_panel_of_the_dashboard_has_something_to_show(prometheus: Prometheus, repository: Path) -> None:
+def save(ledger: Ledger, cost: float, *, is_shadow: bool = False) -> None:
+    row = (DAY_BEGAN_S, DAY_BEGAN_S + DAY_S, "all nodes on", 9e8, 22.0, 8e8, 22.0 - cost, "EUR")
+    ledger.write_savings([SavingRecord(*row, saved_carbon_g=1e4 * cost, as_of_unix_s=AT_S, is_shadow=is_shadow)])
+
+
+def panels_of(repository: Path) -> list[Any]:
     dashboard = json.loads((repository / "deploy" / "grafana" / "offpeak.json").read_text())
-    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    assert len(expressions) > 10
+    return list(dashboard["panels"])
+
+
+def test_every_panel_of_the_dashboard_has_something_to_show(prometheus: Prometheus, repository: Path) -> None:
+    with closing(Ledger(LedgerSettings(url=prometheus.ledger))) as ledger:
+        start_s = AT_S // QUARTER_S * QUARTER_S
+        save(ledger, 1.0, is_shadow=True)
+        ledger.write_prices([Price(start_s - HOUR_S, start_s + HOUR_S, 52.0, "EUR", "published", 180.0)])
+        number = ledger.write_intent(Effect("n001", NodeOrder.SOFT_OFF, "offpeak", "idle"), AT_S)
+        ledger.write_outcome(number, Outcome("done", "accepted", ""), AT_S)
+        ledger.settle()
+        wait_until(lambda: bool(prometheus.ask('offpeak_saved_cost_total{shadow="1"}')), what="the new counters")
+        save(ledger, 5.0)
+        save(ledger, 3.0, is_shadow=True)
+        ledger.write_readings([MeterReading("rack2", "snmp", "1", start_s, start_s + 60.0, 6e5, node="n001")])
+        ledger.settle()
+    wait_until(lambda: bool(prometheus.ask("increase(offpeak_saved_cost_total[1h]) > 2")), what="the saving")
+    expressions = [target["expr"] for panel in panels_of(repository) for target in panel["targets"]]
+    assert len(expressions) > 20
     for expression in expressions:
-        found = prometheus.ask(expression.replace("$job", "offpeak"))
-        assert found or any(each in expression for each in SLOW_TO_COME), expression
-    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+        assert prometheus.ask(expression.replace("$job", "offpeak").replace("$__range", "1h")), expression
+
+
+def test_the_dashboard_begins_with_what_was_saved(repository: Path) -> None:
+    panels = panels_of(repository)
+    first = [panel for panel in panels if panel["gridPos"]["y"] == 0]
+    assert len(first) == 4
+    assert all("offpeak_saved_" in panel["targets"][0]["expr"] for panel in first)
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in panels)
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) == 23
 
 
 def test_names_and_units_are_those_of_its_conventions(prometheus: Prometheus) -> None:
