@@ -9,7 +9,7 @@
 # make soak      endurance tests: an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference and the pictures of the README
 # make docs     the documentation as a site, in build/site
-# make package  a DEB and an RPM, in dist
+# make package  a DEB and an RPM, in dist, which is a repository for apt and dnf
 # make lock     update the locked versions and hashes of the dependencies
 # make package-trial  test both packages: the DEB in a clean Debian root; needs root and some minutes
 # make clean     remove .venv and all build products
