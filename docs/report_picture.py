@@ -24,7 +24,7 @@ OPTIONS = (
     *("--prices", SAMPLE / "sample_prices_eur_per_mwh.csv.gz"),
 )
 WIDTH = 1100
-LAST = "#hours"
+LAST = "#power"
 MARGIN = 32
 COLOURS = 256
 

@@ -168,11 +168,11 @@ function drawAhead() {
     });
     return { x, y };
   };
-  const line = { mode: "lines", line: { color: colour("--accent"), width: 2.5 }, connectgaps: false, hovertemplate: `%{y:.1f} ${unit}<extra></extra>` };
+  const line = { mode: "lines", line: { color: colour(carbon ? "--co2" : "--price"), width: 2.5 }, connectgaps: false, hovertemplate: `%{y:.1f} ${unit}<extra></extra>` };
   const band = { mode: "lines", line: { width: 0 }, hoverinfo: "skip", connectgaps: false };
   const guessed = known.some((slot) => slot.guessed), traces = [];
   if (guessed) {
-    traces.push({ ...band, ...curve("low", (slot) => slot.guessed) }, { ...band, ...curve("high", (slot) => slot.guessed), fill: "tonexty", fillcolor: colour("--accent-soft") });
+    traces.push({ ...band, ...curve("low", (slot) => slot.guessed) }, { ...band, ...curve("high", (slot) => slot.guessed), fill: "tonexty", fillcolor: colour("--price-soft") });
     traces.push({ ...line, ...curve("value", (slot) => slot.guessed), line: { ...line.line, dash: "dot" } });
   }
   traces.push({ ...line, ...curve("value", (slot) => !slot.guessed) });
@@ -182,7 +182,7 @@ function drawAhead() {
   traces.push({ ...area, yaxis: "y2", y: steps.map(({ watts }) => watts / 1000), line: { color: colour("--busy"), width: 1.5, shape: "hv" }, fillcolor: colour("--busy-soft"), hovertemplate: "%{y:.2f} kW of jobs<extra></extra>" });
   traces.push({ ...area, yaxis: "y3", y: free, line: { color: colour("--standby"), width: 1.5, shape: "hv" }, fillcolor: colour("--standby-soft"), hovertemplate: "%{y} nodes free to sleep<extra></extra>" });
   traces.push({
-    type: "bar", yaxis: "y4", x: starts.map(([hour]) => local(hour + HOUR_S / 2)), y: starts.map(([, jobs]) => jobs.length), width: 0.8 * HOUR_S * 1000, marker: { color: colour("--accent") },
+    type: "bar", yaxis: "y4", x: starts.map(([hour]) => local(hour + HOUR_S / 2)), y: starts.map(([, jobs]) => jobs.length), width: 0.8 * HOUR_S * 1000, marker: { color: colour("--busy") },
     customdata: starts.map(([, jobs]) => `${counted(jobs.length, "job")} on ${counted(jobs.reduce((sum, job) => sum + job.nodes, 0), "node")}`), hovertemplate: "%{customdata} to start<extra></extra>",
   });
   const shade = (slot, yref, more) => ({ type: "rect", layer: "below", xref: "x", yref, y0: 0, y1: 1, line: { width: 0 }, x0: local(slot.from), x1: local(slot.until), ...more });
@@ -206,7 +206,7 @@ function drawAhead() {
   ].filter(Boolean).join("; ");
   plotInto(ahead, traces, { shapes, annotations: titles, hoversubplots: "axis", margin: { ...MARGIN, t: 24 }, xaxis: { range: [from, until], anchor: "y4" }, ...axes }, label);
   legend(ahead, [
-    ...(known.some((slot) => !slot.guessed) ? [[carbon ? "CO2 intensity" : "published price", "key-known"]] : []), ...(guessed ? [["forecast, 80 % range", "key-forecast"]] : []),
+    ...(known.some((slot) => !slot.guessed) ? [carbon ? ["CO2 intensity", "key-co2"] : ["published price", "key-known"]] : []), ...(guessed ? [["forecast, 80 % range", "key-forecast"]] : []),
     ...(best.length ? [[`${carbon ? "cleanest" : "cheapest"} ${number(best.reduce((sum, slot) => sum + slot.until - slot.from, 0) / HOUR_S)} h`, "key-cheap"]] : []),
     ...(peaks.length ? [["on-peak", "key-peak"]] : []),
   ]);

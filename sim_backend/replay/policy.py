@@ -35,6 +35,13 @@ DISCIPLINES = {
     "bff": FIRST_FIT,
     "bbf": BEST_FIT,
 }
+DISCIPLINE_DOCS = {
+    FCFS: "jobs in order of submission, without overtaking",
+    EASY: "backfilling with one reservation",
+    CONSERVATIVE: "backfilling with a reservation for every job",
+    FIRST_FIT: "backfills, in order, only jobs that end before the reservation",
+    BEST_FIT: "as first-fit, but always the job that leaves the fewest nodes free",
+}
 DEFAULT_DISCIPLINE = "easy"
 ESTIMATES = {"user": USER_ESTIMATE, "exact": EXACT_RUNTIME, "predicted": PREDICTED_RUNTIME, "boosted": FORESEEN_RUNTIME}
 

@@ -61,11 +61,11 @@ def days_section(days: Sequence[DayCost], currency: str) -> str:
 
 
 _KEY_BAR = (
-    '<svg width="18" height="12" aria-hidden="true"><rect width="18" height="12" rx="2" fill="var(--idle)"/></svg>'
+    '<svg width="18" height="12" aria-hidden="true"><rect width="18" height="12" rx="2" fill="var(--busy)"/></svg>'
 )
 _KEY_LINE = (
     '<svg width="18" height="12" aria-hidden="true">'
-    '<line x2="18" y1="6" y2="6" stroke="var(--price)" stroke-width="3"/></svg>'
+    '<line x2="18" y1="6" y2="6" stroke="var(--text)" stroke-width="3"/></svg>'
 )
 
 
@@ -87,8 +87,8 @@ def _drawn(cost_of: Float64, without: Float64, names: list[str], texts: list[str
         line = f'x1="{x + 0.05 * wide:.1f}" x2="{x + 0.95 * wide:.1f}" y1="{y(other)}" y2="{y(other)}"'
         label = f'<text x="{x + wide / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{names[at]}</text>'
         parts.append(
-            f'<g><title>{escape(texts[at])}</title><rect {bar} fill="var(--idle)"/>'
-            f'<line {line} stroke="var(--price)" stroke-width="3"/></g>{"" if at % every else label}'
+            f'<g><title>{escape(texts[at])}</title><rect {bar} fill="var(--busy)"/>'
+            f'<line {line} stroke="var(--text)" stroke-width="3"/></g>{"" if at % every else label}'
         )
     return f'<g font-size="13" fill="var(--muted)">{"".join(parts)}</g>'
 

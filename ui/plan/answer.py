@@ -143,13 +143,13 @@ def _devices(schedule: DeviceSchedule) -> dict[str, Any]:
     return {"cost": schedule.cost, "edge_s": schedule.edge_s.tolist(), **lists}
 
 
-RUNS = Key("runs", "var(--idle)", is_area=True)
-PLANNED = Key("planned", "var(--policy-1)", is_area=True)
-WAITS = Key("waits for a cheaper hour", "var(--policy-2)", is_area=True)
-CAPPED = Key("kept back by a cap", "var(--policy-3)", is_area=True)
-POWER = Key("power", "var(--running)", is_area=True)
-CAP = Key("cap on power", "var(--policy-7)", "8 4")
-PRICE, OUTSIDE = Key("price", "var(--price)"), Key("outside temperature", "var(--policy-4)", "2 3")
+RUNS = Key("runs", "var(--busy)", is_area=True)
+PLANNED = Key("planned", "var(--order-1)", is_area=True)
+WAITS = Key("waits for a cheaper hour", "var(--saved)", is_area=True)
+CAPPED = Key("kept back by a cap", "var(--caps-1)", is_area=True)
+POWER = Key("power", "var(--busy)", is_area=True)
+CAP = Key("cap on power", "var(--cap)", "8 4")
+PRICE, OUTSIDE = Key("price", "var(--price)"), Key("outside temperature", "var(--muted)", "2 3")
 ROW_PX, LEAST_PX, MOST_PX, REST_PX = 18, 180, 900, 460
 NAMED_NODES = 60
 
@@ -243,7 +243,7 @@ def _bar_trace(bars: Sequence[Bar], hosts: Sequence[str], key: Key, zone: tzinfo
         "text": [name_text(bar.text) for bar in bars],
         "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"color": key.colour, "line": {"color": "var(--panel)", "width": 1}},
+        "marker": {"color": key.colour, "line": {"color": "var(--card)", "width": 1}},
         "name": key.name,
     }
 

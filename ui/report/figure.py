@@ -32,7 +32,8 @@ class Figure:
 
     `keys` are its legend, `data` and `layout` are plotly's. A trace with `meta` is drawn while the choice of that
     number is made; `choices` are the names to choose from, of what `choice_of` says, and `choice_layouts` what each
-    changes of the layout. `views` are changes of the layout by name, for buttons. `blocks` are those of job_blocks.
+    changes of the layout; number `shown` is drawn first. `views` are changes of the layout by name, for buttons.
+    `blocks` are those of job_blocks.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Figure:
     data: list[Json]
     layout: Json
     choices: tuple[str, ...] = ()
+    shown: int = 0
     choice_of: str = "policy"
     choice_layouts: tuple[Json, ...] = ()
     views: Mapping[str, Json] | None = None
@@ -102,8 +104,14 @@ def axis(title: str = "", **more: Any) -> Json:
 
 
 def time_axis(**more: Any) -> Json:
-    """Return an axis of dates."""
-    return axis(type="date", showline=True, ticks="outside", **more)
+    """Return an axis of dates, which are written as in text and tables."""
+    formats: list[Json] = [
+        {"dtickrange": [None, 86_400_000 - 1], "value": "%H:%M\n%Y-%m-%d"},
+        {"dtickrange": [86_400_000, "M1"], "value": "%m-%d\n%Y"},
+        {"dtickrange": ["M1", None], "value": "%Y-%m"},
+    ]
+    look: Json = {"tickformatstops": formats, "hoverformat": "%Y-%m-%d %H:%M", "tickangle": 0}
+    return axis(type="date", showline=True, ticks="outside", **look | more)
 
 
 def layout(own: Json) -> Json:
@@ -116,7 +124,7 @@ def layout(own: Json) -> Json:
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "var(--muted)", "activecolor": "var(--text)"},
         # The legend is part of the page: plotly's does not fit on a phone.
         "showlegend": False,
-        "hoverlabel": {"bgcolor": "var(--panel)", "bordercolor": "var(--axis)", "font": {"color": "var(--text)"}},
+        "hoverlabel": {"bgcolor": "var(--card)", "bordercolor": "var(--axis)", "font": {"color": "var(--text)"}},
         "hovermode": "x unified",
         "hoversubplots": "axis",
         # What the reader has zoomed or hidden stays when the page changes its colours or the policy.

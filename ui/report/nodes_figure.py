@@ -27,11 +27,12 @@ from sim_backend.comparison.figures import (
 from sim_backend.nodes.power_curve import within
 from ui.report.figure import Figure, Json, Key, axis, line, packed, time_axis
 from ui.report.power_figure import (
-    HIDDEN_AXIS,
     IDLE_KEY,
     RUNNING_KEY,
+    SHADED_AXIS,
     first_shown,
     most_steps,
+    over_shading,
     power_keys,
     power_traces,
     price_trace,
@@ -140,12 +141,13 @@ def jobs_figure(subject: ReportSubject, window: BusiestWindow) -> Figure:
             "hovermode": False,
             "xaxis": time_axis(range=subject.calendar.axis_range(window.from_s, window.until_s), anchor="y2"),
             "yaxis5": axis(f"{subject.unit}s", domain=[0.44, 1], range=[0, subject.comparison.case.machine.size]),
-            "yaxis": axis(f"power [{subject.power_unit}]", domain=[0.21, 0.4], rangemode="tozero"),
-            "yaxis2": axis(subject.comparison.case.prices.laid.series.unit, domain=[0, 0.17]),
-            "yaxis3": HIDDEN_AXIS | {"overlaying": "y"},
-            "yaxis4": HIDDEN_AXIS | {"overlaying": "y2"},
+            "yaxis": over_shading(3, f"power [{subject.power_unit}]", rangemode="tozero"),
+            "yaxis2": over_shading(4, subject.comparison.case.prices.laid.series.unit),
+            "yaxis3": SHADED_AXIS | {"domain": [0.21, 0.4]},
+            "yaxis4": SHADED_AXIS | {"domain": [0, 0.17]},
         },
         choices=tuple(policy.name for policy in subject.policies),
+        shown=subject.cheapest,
         blocks=blocks_json(subject, window, shown),
     )
 
@@ -158,7 +160,7 @@ def _class_traces(subject: ReportSubject, policy: ReportPolicy) -> list[Json]:
             "mode": "lines",
             "fill": "toself",
             "fillcolor": key.colour,
-            "line": {"width": 0.6, "color": key.colour if is_thin else "var(--page)"},
+            "line": {"width": 0.6, "color": key.colour if is_thin else "var(--card)"},
             "yaxis": "y5",
             "meta": {"choice": policy.number, "power_class": number, "is_thin": is_thin},
         }
@@ -187,12 +189,9 @@ def _jobs_caption(subject: ReportSubject, window: BusiestWindow, shown: Int64) -
 BAND_KEYS = {
     RUNNING: RUNNING_KEY,
     IDLE: Key("idle", IDLE_KEY.colour, is_area=True),
-    CHANGING: Key("falling asleep or waking", "var(--changing)", is_area=True),
-    HUNG: Key("failed", "var(--failed)", is_area=True),
-} | {
-    FIRST_DEPTH + depth: Key(f"asleep: {name}", f"var(--asleep-{depth})", is_area=True)
-    for depth, name in enumerate(DEPTHS)
-}
+    CHANGING: Key("falling asleep or waking", "var(--booting)", is_area=True),
+    HUNG: Key("failed", "var(--unknown)", is_area=True),
+} | {FIRST_DEPTH + depth: Key(f"asleep: {name}", f"var(--{name})", is_area=True) for depth, name in enumerate(DEPTHS)}
 """The bands from the lowest to the highest."""
 
 AWAKE_KEY = Key("fewest and most that do not sleep", "var(--text)")
@@ -237,11 +236,12 @@ def nodes_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
             for trace in _traces(subject, policy, each)
         ],
         layout={
-            "height": 400,
+            "height": 270,
             "xaxis": time_axis(range=views["four busy weeks"]["xaxis.range"]),
             "yaxis": axis(f"{subject.unit}s", range=[0, subject.comparison.case.machine.size]),
         },
         choices=tuple(policy.name for policy in subject.policies),
+        shown=subject.cheapest,
         views=views if first != whole else None,
     )
 

@@ -1,7 +1,7 @@
 "use strict";
 // Draws the figures in the page's colours, and again when these change, when a button is pressed and for print.
 (() => {
-  const root = document.documentElement;
+  const root = document.documentElement, parts = [...document.querySelectorAll("details")];
   const isTouched = matchMedia("(pointer: coarse)").matches;
   // Named one by one: plotly has a button that sends a figure to its makers.
   const CONFIG = {
@@ -12,7 +12,7 @@
     element,
     plot: element.querySelector(".plot"),
     spec: JSON.parse(element.querySelector("script").textContent),
-    choice: 0,
+    choice: Number(element.querySelector("[data-choice][aria-pressed=true]")?.dataset.choice ?? 0),
   }));
 
   /** A copy for plotly, in which "var(--name)" is the page's colour of that name and {array: i} is array i. */
@@ -53,8 +53,10 @@
     return { x: Float64Array.from(x), y: Float64Array.from(y) };
   }
 
+  /** Draws a figure that can be seen; one in a closed part is drawn when this is opened. */
   function draw(figure) {
     const { spec, plot } = figure;
+    if (!plot.clientWidth) return;
     const style = getComputedStyle(root);
     const blocks = spec.blocks && blocksOf(figure);
     const data = spec.data.map((trace) => {
@@ -68,7 +70,7 @@
     const layout = drawable({ ...spec.layout, ...spec.choice_layouts[figure.choice] }, spec, style);
     // In print two figures fit on a page.
     if (root.hasAttribute("data-print")) {
-      layout.height *= 0.75;
+      layout.height *= figure.element.closest(".sheet") ? 0.85 : 0.75;
       layout.font.size = 10;
     }
     plot.style.height = `${layout.height}px`;
@@ -125,11 +127,21 @@
 
   function print(isPrint) {
     root.toggleAttribute("data-print", isPrint);
+    // On paper nothing can be opened.
+    for (const part of parts) {
+      if (isPrint) part.wasOpen ??= part.open;
+      part.open = isPrint || (part.wasOpen ?? part.open);
+      if (!isPrint) delete part.wasOpen;
+    }
     drawAll();
   }
 
+  for (const part of parts) {
+    part.addEventListener("toggle", () => figures.filter(({ element }) => part.contains(element)).forEach(draw));
+  }
+
   addEventListener("resize", () => requestAnimationFrame(() => {
-    figures.filter(({ plot }) => plot.clientWidth !== plot.layout.width).forEach(draw);
+    figures.filter(({ plot }) => plot.clientWidth !== plot.layout?.width).forEach(draw);
   }));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
   matchMedia("print").addEventListener("change", ({ matches }) => print(matches));

@@ -16,7 +16,7 @@ from offpeak.files import replacing
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationSpread
 from studies.report import Report, StudyTable, cell_text
-from ui.replay.comparison import machine_text, prices_text
+from ui.replay.comparison import prices_text
 from ui.replay.tables import quoted_text
 from ui.report.figure import Figure, Json, Key
 from ui.report.subject import ReportSubject
@@ -37,10 +37,10 @@ def paragraph(text: str, *, css_class: str = "") -> str:
 
 
 def page_head(title: str, answer: str, facts: Iterable[tuple[str, str]]) -> str:
-    """Return the head of a page: title, answer and facts."""
-    return (
-        f"<header>\n<h1>{escape(title)}</h1>\n{paragraph(answer, css_class='answer')}\n{definitions(facts)}\n</header>"
-    )
+    """Return the head of a page: title, answer with its first sentence in large type, and facts."""
+    first, _, rest = answer.partition(". ")
+    parts = [paragraph(f"{first}." if rest else first, css_class="answer"), *([paragraph(rest)] if rest else [])]
+    return "\n".join([f"<header>\n<h1>{escape(title)}</h1>", *parts, definitions(facts), "</header>"])
 
 
 def section(heading: str, *parts: str) -> str:
@@ -115,17 +115,17 @@ def answer(subject: ReportSubject) -> str:
 def _alone(subject: ReportSubject, outcome: PolicyOutcome) -> str:
     length = length_text(subject.comparison.until_s - subject.comparison.begin_s)
     return (
-        f"Under {outcome.policy} the electricity of {length} would have cost {outcome.currency} "
-        f"{figure(outcome.cost)}, and jobs would have waited {clock_text(outcome.mean_wait_s)} h on average. "
+        f"Under {outcome.policy} the electricity of {length} would have cost {figure(outcome.cost)} "
+        f"{outcome.currency}, and jobs would have waited {clock_text(outcome.mean_wait_s)} on average. "
         "A second policy, such as --policy easy,greedy, would show what can be saved."
     )
 
 
 def _money(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     difference = abs(baseline.cost - other.cost)
-    amount = f"{other.currency} {difference:,.{0 if difference >= WITHOUT_CENTS else 2}f}"
+    amount = f"{difference:,.{0 if difference >= WITHOUT_CENTS else 2}f}"
     share = percent_text(abs(other.saving_pct), 1)
-    of = f"of {figure(baseline.cost)}"
+    of = f"of {figure(baseline.cost)} {other.currency}"
     if abs(other.saving_pct) < HARDLY_PCT:
         sign = "less" if other.cost <= baseline.cost else "more"
         return f"With {other.policy}, electricity would have cost nearly the same ({amount} {sign} {of})"
@@ -154,9 +154,9 @@ def _quoted(spreads: tuple[ReplicationSpread, ...]) -> str:
 def _waiting(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     before_s, after_s = baseline.mean_wait_s, other.mean_wait_s
     verb = "fell" if after_s < before_s else "rose"
-    wait = f"the mean wait {verb} from {clock_text(before_s)} to {clock_text(after_s)} h"
+    wait = f"the mean wait {verb} from {clock_text(before_s)} to {clock_text(after_s)}"
     if abs(after_s - before_s) < SAME_WAIT_S:
-        wait = f"the mean wait stayed at {clock_text(after_s)} h"
+        wait = f"the mean wait stayed at {clock_text(after_s)}"
     if other.worst_postponement_s <= 0:
         return f"{wait}; no job started later"
     return f"{wait}; the most postponed job started {clock_text(other.worst_postponement_s)} later"
@@ -183,7 +183,7 @@ def _held_up(delayed_share: float, mean_delay_s: float) -> str:
         return "no job would have waited for them"
     return (
         f"waiting for them would have held up {percent_text(100 * delayed_share)} of the jobs, "
-        f"these by {clock_text(mean_delay_s / delayed_share)} h on average, all jobs by {clock_text(mean_delay_s)}"
+        f"these by {clock_text(mean_delay_s / delayed_share)} on average, all jobs by {clock_text(mean_delay_s)}"
     )
 
 
@@ -194,9 +194,20 @@ POLICY = (
 """The browser's own guarantee that the page loads nothing and sends nothing."""
 
 
-def page(subject: ReportSubject, sections: list[str]) -> str:
-    """Return the page: its head, then the sections."""
-    return html_page(f"{subject.trace.name}: power and prices", _head(subject), sections)
+def page(subject: ReportSubject, summary: list[str], sections: list[str]) -> str:
+    """Return the page: a sheet with its head and the summary, then the sections."""
+    sheet = "\n".join(['<div class="sheet">', _head(subject), *summary, "</div>"])
+    return html_page(f"{subject.trace.name}: power and prices", sheet, sections)
+
+
+def beside(*sections: str) -> str:
+    """Return sections that stand beside each other where the screen is wide enough."""
+    return "\n".join(['<div class="figures">', *sections, "</div>"])
+
+
+def folded(heading: str, *sections: str) -> str:
+    """Return sections that open on request, and in print."""
+    return f"<details>\n<summary><h2>{escape(heading)}</h2></summary>\n{beside(*sections)}\n</details>"
 
 
 def html_page(title: str, head: str, sections: list[str]) -> str:
@@ -217,7 +228,7 @@ def still_page(title: str, head: str, sections: list[str], scripts: str = "") ->
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             f"<title>{escape(title)}</title>",
-            f"<style>\n{_source('page.css')}</style>\n</head>\n<body>\n<main>",
+            f"<style>\n{_source('palette.css', 'services.page')}{_source('page.css')}</style>\n</head>\n<body>\n<main>",
             head,
             *sections,
             f"</main>\n{scripts}\n</body>\n</html>\n",
@@ -228,10 +239,15 @@ def still_page(title: str, head: str, sections: list[str], scripts: str = "") ->
 def write_study_page(report: Report, path: Path) -> None:
     """Write the report as one HTML page. Raises CannotWrite."""
     head = f"<header>\n<h1>{escape(report.title)}</h1>\n{bullets(report.notes)}\n</header>"
-    figures = [f"<figure>{svg[svg.index('<svg') :]}</figure>" for svg in report.figures.values()]
+    figures = [_study_figure(name, svg) for name, svg in report.figures.items()]
     tables = [section(each.title, paragraph(each.note), _html_table(each)) for each in report.tables]
     with replacing(path) as file:
         file.write(still_page(report.title, f'<div class="sheet">{head}', [*figures, *tables, "</div>"]).encode())
+
+
+def _study_figure(name: str, svg: str) -> str:
+    label = escape(Path(name).stem.replace("-", " "), quote=True)
+    return f'<figure role="img" aria-label="{label}; its values are in the tables">{svg[svg.index("<svg") :]}</figure>'
 
 
 def _html_table(of: StudyTable) -> str:
@@ -247,7 +263,7 @@ def figure_section(figure: Figure) -> str:
             f'<section>\n<h2>{escape(figure.heading)}</h2>\n<figure id="{figure.name}">',
             f'<div class="controls">{_choice_buttons(figure)}{_view_buttons(figure.views or {})}</div>',
             _legend(figure.keys),
-            f'<div class="plot" role="img" aria-label="{label}" style="height:{figure.layout["height"]}px"></div>',
+            f'<div class="plot" role="group" aria-label="{label}" style="height:{figure.layout["height"]}px"></div>',
             *(['<output aria-live="polite"></output>'] if figure.blocks else []),
             f"<figcaption>{escape(figure.caption)}</figcaption>",
             f'<script type="application/json">{figure.json()}</script>\n</figure>\n</section>',
@@ -259,9 +275,9 @@ def _choice_buttons(figure: Figure) -> str:
     if len(figure.choices) < 2:
         return ""
     buttons = "".join(
-        f'<button type="button" data-choice="{number}" aria-pressed="{"false" if number else "true"}">'
+        f'<button type="button" data-choice="{number}" aria-pressed="{str(number == figure.shown).lower()}">'
         f"{escape(name)}</button>"
-        for number, name in enumerate(figure.choices)
+        for number, name in sorted(enumerate(figure.choices), key=lambda choice: choice[0] != figure.shown)
     )
     return f'<div class="buttons" role="group" aria-label="{figure.choice_of}">{buttons}</div>'
 
@@ -300,11 +316,9 @@ def _head(subject: ReportSubject) -> str:
         (f"{subject.unit}s", f"{comparison.case.machine.size:,}"),
         ("period", period),
         ("prices", prices_text(subject.prepared.basis)),
-        ("machine", machine_text(subject.prepared.basis)),
-        ("policies", ", ".join(policy.name for policy in subject.policies)),
     )
     return page_head(f"{subject.trace.name}, replayed", answer(subject), facts)
 
 
-def _source(name: str) -> str:
-    return (files("ui.report") / name).read_text(encoding="utf-8")
+def _source(name: str, package: str = "ui.report") -> str:
+    return (files(package) / name).read_text(encoding="utf-8")

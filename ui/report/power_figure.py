@@ -4,6 +4,7 @@ Step functions over time are exact where there are few steps, else the extremes 
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,10 @@ from sim_backend.nodes.power_curve import PowerCurve
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, scatter, time_axis
 from ui.report.subject import Calendar, ReportPolicy, ReportSubject
 
-IDLE_KEY = Key("idle nodes", "var(--idle)", is_area=True)
-RUNNING_KEY = Key("running jobs", "var(--running)", is_area=True)
+IDLE_KEY = Key("idle nodes", "var(--on)", is_area=True)
+RUNNING_KEY = Key("running jobs", "var(--busy)", is_area=True)
 PRICE_KEY = Key("price", "var(--price)")
-ON_PEAK_KEY = Key("on-peak", "var(--on-peak)", is_area=True)
+ON_PEAK_KEY = Key("on-peak", "var(--peak)", is_area=True)
 WITHOUT_JOB_KEY = replace(IDLE_KEY, name="nodes without a job, asleep or not")
 
 MOST_STEPS = 8_000
@@ -139,7 +140,12 @@ def peak_trace(case: ReplayCase, calendar: Calendar, window: BusiestWindow) -> J
 
 
 SHOWN_AT_FIRST_S = 28 * DAY_S
-HIDDEN_AXIS: Json = {"range": [0, 1], "fixedrange": True, "visible": False}
+SHADED_AXIS: Json = {"range": [0, 1], "fixedrange": True, "visible": False}
+
+
+def over_shading(shaded: int, title: str, **more: Any) -> Json:
+    """Return an axis that is drawn over the shading on the axis of that number."""
+    return axis(title, overlaying=f"y{shaded}", tickmode="auto", **more)
 
 
 def power_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
@@ -161,24 +167,23 @@ def power_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
     return Figure(
         name="power",
         heading="Power over time",
-        summary=f"Power of running jobs and {rest}, and the price below it, under {_names(subject)}.",
+        summary=f"Power of running jobs and {rest}, and the price below it. {_power_text(subject)}",
         caption=f"{_exactness(drawn[0], price_steps)} Shaded: on-peak. The dates are those of the prices to which the "
         f"log is mapped; the clock is {subject.calendar.clock_text} throughout.",
         keys=power_keys(subject),
         data=[*traces, price, *shading(subject, whole)],
         layout={
-            "height": 470,
+            "height": 380,
             "xaxis": time_axis(range=views["four busy weeks"]["xaxis.range"], anchor="y2"),
-            "yaxis": axis(f"power [{subject.power_unit}]", domain=[0.4, 1], rangemode="tozero"),
-            "yaxis2": axis(
-                subject.comparison.case.prices.laid.series.unit,
-                domain=[0, 0.34],
-                range=views["four busy weeks"]["yaxis2.range"],
+            "yaxis": over_shading(3, f"power [{subject.power_unit}]", rangemode="tozero"),
+            "yaxis2": over_shading(
+                4, subject.comparison.case.prices.laid.series.unit, range=views["four busy weeks"]["yaxis2.range"]
             ),
-            "yaxis3": HIDDEN_AXIS | {"overlaying": "y"},
-            "yaxis4": HIDDEN_AXIS | {"overlaying": "y2"},
+            "yaxis3": SHADED_AXIS | {"domain": [0.4, 1]},
+            "yaxis4": SHADED_AXIS | {"domain": [0, 0.34]},
         },
         choices=tuple(policy.name for policy in subject.policies),
+        shown=subject.cheapest,
         views=views if first != whole else None,
     )
 
@@ -200,7 +205,7 @@ def price_trace(
 
 
 def shading(subject: ReportSubject, window: BusiestWindow) -> list[Json]:
-    """Return the on-peak hours over both rows: vertical axes 3 and 4 lie over 1 and 2."""
+    """Return the on-peak hours in both rows: vertical axes 3 and 4 lie behind 1 and 2."""
     on_peak = peak_trace(subject.comparison.case, subject.calendar, window)
     return [on_peak | {"yaxis": "y3"}, on_peak | {"yaxis": "y4"}]
 
@@ -249,5 +254,12 @@ def _length(stretch_s: int) -> str:
     return "hour" if stretch_s == HOUR_S else f"{stretch_s // HOUR_S} hours"
 
 
-def _names(subject: ReportSubject) -> str:
-    return ", ".join(policy.name for policy in subject.policies)
+def _power_text(subject: ReportSubject) -> str:
+    """Return the mean and the highest power of each policy, for who cannot see the figure."""
+    parts = []
+    for policy in subject.policies:
+        watts = policy.curve.total_w
+        mean_w = float(watts @ np.diff(policy.curve.edges_s)) / max(int(np.ptp(policy.curve.edges_s)), 1)
+        mean, highest = (f"{each / subject.power_unit_w:,.2f} {subject.power_unit}" for each in (mean_w, watts.max()))
+        parts.append(f"{policy.name}: {mean} on average, {highest} at most")
+    return f"{'; '.join(parts)}."

@@ -2,6 +2,7 @@
 axes.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import tzinfo
@@ -64,8 +65,8 @@ def calendar_of(comparison: Comparison) -> Calendar:
     return Calendar(laid.offset_s, laid.zone, offset_at(comparison.begin_s + laid.offset_s, laid.zone))
 
 
-PALETTE = 8
-"""How many colours for policies the page has; a ninth policy gets the first again, with other dashes."""
+PALETTE = {"base": 1, "order": 4, "sleep": 4, "caps": 2}
+"""How many colours services/page/palette.css has for policies by their lever; the next gets the first again."""
 
 DASHES = ("", "8 4", "2 3", "8 3 2 3", "14 4")
 
@@ -74,7 +75,8 @@ DASHES = ("", "8 4", "2 3", "8 3 2 3", "14 4")
 class ReportPolicy:
     """A policy as the figures show it: its run, its figures and the machine's power, and its number.
 
-    `counts` are its nodes by state, `draw` is their power without jobs; None without power states.
+    `counts` are its nodes by state, `draw` is their power without jobs; None without power states. `colour` says by
+    its hue whether the policy changes only the order of jobs, lets nodes sleep, or limits power.
     """
 
     number: int
@@ -83,6 +85,7 @@ class ReportPolicy:
     curve: PowerCurve
     counts: StateCounts | None
     draw: StandingDraw | None
+    colour: str
 
     @property
     def name(self) -> str:
@@ -92,7 +95,7 @@ class ReportPolicy:
     @property
     def key(self) -> Key:
         """Its entry in a legend, which also differs by its dashes."""
-        return Key(self.name, f"var(--policy-{self.number % PALETTE})", DASHES[self.number % len(DASHES)])
+        return Key(self.name, self.colour, DASHES[self.number % len(DASHES)])
 
     @property
     def sleep(self) -> SleepOutcome:
@@ -138,6 +141,11 @@ class ReportSubject:
         return tuple(outcome_at(outcome, spread_of.get(outcome.policy), "middle") for outcome in outcomes)
 
     @property
+    def cheapest(self) -> int:
+        """The number of the policy with the lowest cost, which figures show first."""
+        return min(range(len(self.policies)), key=lambda number: self.figures[number].cost)
+
+    @property
     def others(self) -> tuple[ReportPolicy, ...]:
         """The policies that are compared with the baseline."""
         return self.policies[1:]
@@ -170,9 +178,21 @@ def subject_of(
 
 
 def _policies(comparison: Comparison) -> Iterator[ReportPolicy]:
+    taken = Counter[str]()
     for number, (run, outcome) in enumerate(zip(comparison.runs, comparison.outcomes, strict=True)):
         usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
         counts = run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None
         draw = draw_of(comparison.case, counts)
         curve = curve_of_run(comparison.case, usage, run.sleep)
-        yield ReportPolicy(number, run, outcome, curve, counts, draw)
+        lever = _lever(run.policy) if number else "base"
+        colour = f"var(--{lever}-{taken[lever] % PALETTE[lever]})"
+        taken[lever] += 1
+        yield ReportPolicy(number, run, outcome, curve, counts=counts, draw=draw, colour=colour)
+
+
+def _lever(policy: str) -> str:
+    """Return the lever of a policy's name, such as "greedy timeout:10min": the one that changes most."""
+    _, *capacities = policy.split()
+    if any(each.startswith(("profile", "peak:")) for each in capacities):
+        return "caps"
+    return "sleep" if capacities else "order"

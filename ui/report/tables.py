@@ -6,20 +6,32 @@ command that produces the report.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from offpeak.display import Unit, clock_text
+from offpeak.display import Unit, clock_text, length_text, percent_text
 from offpeak.installation import installed_version
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import WEEK_S, YEAR_S
 from offpeak.model.schedule_metrics import SHORTEST_S, postponement_s
+from plugin.window_policy import window_policies
+from power.capacity.registry import CAPACITY_POLICIES
 from sim_backend.comparison.likeness import likeness_of
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
 from sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread
 from sim_backend.engine.state import NOT_YET
-from ui.replay.comparison import PolicyUnits, policy_row, policy_units, remarks, unlike_remark
+from sim_backend.replay.policy import DISCIPLINE_DOCS, DISCIPLINES
+from ui.replay.comparison import (
+    NO_BASELINE,
+    PolicyUnits,
+    machine_text,
+    policy_row,
+    policy_units,
+    remarks,
+    unlike_remark,
+)
 from ui.replay.likeness import difference_lines
 from ui.replay.tables import (
     NOISE,
@@ -63,7 +75,59 @@ WITH_RANGE = {
 }
 """The figures that matter for choosing a policy. The range of the cost adds little to that of the saving."""
 
+WITHOUT_CENTS = 1000
+"""From so much money on, the first table has whole numbers."""
+
 ONE_REPLAY = "A single replay cannot separate small differences from random variation; --replays 20 can."
+
+
+def summary_section(subject: ReportSubject) -> str:
+    """Return the first table: money, energy, CO2, sleep and waits of each policy, of a year if the log permits."""
+    length_s, (first, *_) = subject.comparison.until_s - subject.comparison.begin_s, subject.figures
+    times, per = (YEAR_S / length_s, "a year") if length_s >= WEEK_S else (1.0, "in all")
+    a_year = [replace(each, energy_kwh=times * each.energy_kwh, co2_kg=_times(times, each)) for each in subject.figures]
+    units, decimals = policy_units(a_year), 0 if times * first.cost >= WITHOUT_CENTS else 2
+    columns = {
+        "policy": "", f"{units.currency} {per}": "cost", f"saved {per}": "saving_pct", "saved": "saving_pct",
+        f"{units.energy.name} {per}": "energy_kwh", "mean wait": "mean_wait_s", "latest job": "worst_postponement_s",
+    }  # fmt: skip
+    columns |= {"idle energy saved": "idle_saved_pct"} if subject.can_sleep else {}
+    columns |= {f"CO2 {units.co2.name} {per}": "co2_kg"} if units.co2 else {}
+
+    def texts(outcome: PolicyOutcome, is_first: bool) -> tuple[str, ...]:
+        is_compared = not (is_first or outcome.never_started)
+        co2_kg = _times(times, outcome)
+        return (
+            outcome.policy,
+            f"{times * outcome.cost:,.{decimals}f}",
+            f"{times * first.cost * outcome.saving_pct / 100:z,.{decimals}f}" if is_compared else NO_BASELINE,
+            percent_text(outcome.saving_pct, 1) if is_compared else NO_BASELINE,
+            units.energy.figure(times * outcome.energy_kwh),
+            clock_text(outcome.mean_wait_s),
+            NO_BASELINE if is_first else f"+{clock_text(max(0, outcome.worst_postponement_s))}",
+            *([percent_text(outcome.idle_saved_pct or 0.0, 1)] if subject.can_sleep else []),
+            *([units.co2.figure(co2_kg)] if units.co2 and co2_kg is not None else []),
+        )
+
+    scaled = f"{length_text(length_s)} scaled to a year: other seasons and other jobs are not in it"
+    caption = f"Against {first.policy}; {scaled if per == 'a year' else 'of the time of the log'}"
+    return section("What each policy saves", _table(subject, caption, list(columns), list(columns.values()), texts))
+
+
+def _times(times: float, outcome: PolicyOutcome) -> float | None:
+    return None if outcome.co2_kg is None else times * outcome.co2_kg
+
+
+def glossary_section(subject: ReportSubject) -> str:
+    """Return what the policies of the report do, each part of their names once."""
+    kinds, windows = {kind.name: kind.doc for kind in CAPACITY_POLICIES}, window_policies()
+    docs: dict[str, str] = {}
+    for policy in subject.policies:
+        order, *capacities = policy.name.split()
+        for part in order.split("+"):
+            docs[part] = DISCIPLINE_DOCS[DISCIPLINES[part]] if part in DISCIPLINES else windows[part].doc
+        docs |= {part: kinds.get(part.partition(":")[0], "peak shaving of the demand charge") for part in capacities}
+    return section("What the policies do", definitions(docs.items()))
 
 
 def savings_section(subject: ReportSubject) -> str:
@@ -241,6 +305,7 @@ def foundations_section(subject: ReportSubject, origin: ReportOrigin | None) -> 
     likeness = likeness_of(subject.comparison, subject.trace.names, subject.prepared.units_per_node)
     unlike = (*unlike_remark(subject.comparison), *difference_lines(likeness))
     parts = (
+        definitions((("machine", machine_text(subject.prepared.basis)),)),
         bullets((*unlike, *remarks(subject.trace, subject.prepared, subject.comparison))),
         "<h3>What the words mean</h3>",
         definitions((*terms, *SLEEP_DEFINITIONS) if subject.can_sleep else terms),

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.display import clock_text, percent_text
+from offpeak.display import clock_text, money_text, percent_text
 from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S, HOUR_S
 from sim_backend.comparison.breakdown import Periods, cost_by_period, cost_periods
 from sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour, pareto_front
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, scatter, time_axis
@@ -36,12 +37,14 @@ def cost_figure(subject: ReportSubject) -> Figure:
     return Figure(
         name="cost",
         heading=f"Cost per {periods.unit}",
-        summary=f"Cost of each {periods.unit} under {first.name}" + (" and the others' savings." if savings else "."),
+        summary=f"Cost of each {periods.unit} under {first.name}"
+        + (" and the others' savings. " if savings else ". ")
+        + "; ".join(f"{each.name}: {money_text(each.outcome.cost, currency)} in all" for each in subject.policies),
         caption=f"What electricity costs in each {periods.unit} under {first.name}{below}.",
         keys=tuple(replace(policy.key, is_area=True) for policy in subject.policies),
         data=[_bars(subject, first, periods, baseline), *savings],
         layout={
-            "height": 440 if savings else 300,
+            "height": 330 if savings else 260,
             "barmode": "group",
             "bargap": 0.15,
             "xaxis": time_axis(anchor="y2" if savings else "y"),
@@ -74,7 +77,7 @@ def _bars(subject: ReportSubject, policy: ReportPolicy, periods: Periods, money:
 
 
 LINE_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
-EVERY_THIRD = [hour for hour in range(HOURS + 1) if hour % 3 == 0]
+EVERY_FOURTH = [hour for hour in range(HOURS + 1) if hour % 4 == 0]
 
 
 def hours_figure(subject: ReportSubject) -> Figure:
@@ -94,19 +97,20 @@ def hours_figure(subject: ReportSubject) -> Figure:
         name="hours",
         heading="Power by the hour of the day",
         summary="Mean power, utilization and price for each hour of the day, a line for each policy.",
-        caption="Time-weighted means over the whole period on the log's local clock, exact. A point at 9:30 is the "
-        "mean of the hour from 9:00 to 10:00. The vertical axes do not begin at 0.",
+        caption="Time-weighted means over the whole period on the log's local clock, exact. A point at 09:30 is the "
+        "mean of the hour from 09:00 to 10:00. The vertical axes do not begin at 0.",
         keys=(*(policy.key for policy in subject.policies), PRICE_KEY),
         data=[*traces, _price_trace(mean_price_by_hour(hours, laid), laid.series.unit)],
         layout={
-            "height": 520,
+            "height": 410,
             "xaxis": axis(
                 "hour of the day",
                 anchor="y3",
                 range=[0, HOURS],
                 showline=True,
-                tickvals=EVERY_THIRD,
-                unifiedhovertitle={"text": "middle of the hour: %{x}"},
+                tickvals=EVERY_FOURTH,
+                ticktext=[f"{hour:02}:00" for hour in EVERY_FOURTH],
+                unifiedhovertitle={"text": "mean of the hour around %{x}"},
             ),
             "yaxis": axis(f"power [{subject.power_unit}]", domain=[0.56, 1]),
             "yaxis2": axis("in use [%]", domain=[0.28, 0.5]),
@@ -168,6 +172,7 @@ def leaders(x: Float64, y: Float64, right: float, heights: Float64) -> Json:
 
 
 MOST_TICKS = 6
+STEPS_S = (1, 5, 10, 30, 60, 300, 600, 1800, HOUR_S, 3 * HOUR_S, DAY_S)
 
 
 @dataclass(frozen=True)
@@ -207,7 +212,10 @@ def delay_loss(subject: ReportSubject) -> Loss:
     """Return how long sleeping nodes keep a job from running on average."""
     value = np.array([policy.sleep.figures.mean_boot_delay_s for policy in subject.policies])
     right = 1.06 * max(float(value.max()), 1.0)
-    return Loss("mean delay by sleep", value, -0.04 * right, right, _axis("mean delay [s]", [-0.04 * right, right]))
+    step_s = next((each for each in STEPS_S if right / each <= MOST_TICKS), STEPS_S[-1])
+    ticks = np.arange(0, right, step_s).tolist()
+    look = _axis("mean delay", [-0.04 * right, right], tickvals=ticks, ticktext=[clock_text(tick) for tick in ticks])
+    return Loss("mean delay by sleep", value, -0.04 * right, right, look)
 
 
 def _axis(title: str, ends: list[float], **more: Any) -> Json:
@@ -215,10 +223,10 @@ def _axis(title: str, ends: list[float], **more: Any) -> Json:
     return axis(title, range=ends, uirevision=title, **look, **more)
 
 
-FRONT_KEY = Key("no policy is better in both", "var(--running)")
-POSSIBLE_KEY = Key("possible, were the future known", "var(--price)", "8 4")
+FRONT_KEY = Key("no policy is better in both", "var(--text)")
+POSSIBLE_KEY = Key("possible, were the future known", "var(--muted)", "8 4")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star")
-HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX = 470, 30, 48
+HEIGHT_PX, MARGIN_TOP_PX, MARGIN_BOTTOM_PX = 390, 30, 48
 SMALLEST_PX, GROWTH_PX = 9, 10
 
 
@@ -292,7 +300,7 @@ def _points(subject: ReportSubject, loss: Loss, saved: Float64) -> Json:
     size = SMALLEST_PX + GROWTH_PX * np.sqrt(cycles / max(float(cycles.max()), 1e-9))
     colours = [policy.key.colour for policy in subject.policies]
     symbols = [SYMBOLS[policy.number % len(SYMBOLS)] for policy in subject.policies]
-    edge = {"width": 1, "color": "var(--page)"}
+    edge = {"width": 1, "color": "var(--card)"}
     marker = {"size": packed(size), "color": colours, "symbol": symbols, "line": edge, "opacity": 1}
     look: Json = {"mode": "markers", "text": [_point_text(policy) for policy in subject.policies], "marker": marker}
     return scatter(packed(loss.value), packed(saved), hover="%{text}<extra></extra>", **look)

@@ -5,6 +5,7 @@ Waits and delays show for each time the share of jobs; cycles show each node, th
 
 import numpy as np
 
+from offpeak.display import clock_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, WEEK_S
 from sim_backend.comparison.figures import cumulative_share
@@ -16,10 +17,7 @@ from ui.report.subject import ReportPolicy, ReportSubject
 
 SHORTEST_S = 1
 MOST_POINTS = 500
-TICKS = {
-    1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 6 * 3600: "6 h", 86_400: "1 d", 604_800: "1 week",
-    2_592_000: "30 d", 31_536_000: "1 year",
-}  # fmt: skip
+TICKS_S = (1, 10, 60, 600, 3600, 6 * 3600, 2 * DAY_S, 14 * DAY_S, 100 * DAY_S, 1000 * DAY_S)
 
 
 def wait_figure(subject: ReportSubject) -> Figure:
@@ -29,17 +27,23 @@ def wait_figure(subject: ReportSubject) -> Figure:
     return Figure(
         name="wait",
         heading="How long jobs wait",
-        summary="Share of jobs that wait no longer than a time, a line for each policy.",
+        summary="Share of jobs that wait no longer than a time. "
+        + "; ".join(_middle(subject, policy) for policy in subject.policies),
         caption=f"The share of jobs that have started after waiting this long. Jobs that start within a second of "
         f"their submission lie at the left edge. At most {MOST_POINTS} points a line, each exactly on it.",
         keys=tuple(policy.key for policy in subject.policies),
         data=[_trace(policy, *_share(_wait_s(subject, policy), shown_until_s)) for policy in subject.policies],
         layout={
-            "height": 380,
-            "xaxis": _time_axis("wait", shown_until_s, "wait up to") | {"hoverformat": ",.0f"},
+            "height": 390,
+            "xaxis": _time_axis("wait", shown_until_s, "wait up to"),
             "yaxis": axis("jobs [%]", range=[0, 102]),
         },
     )
+
+
+def _middle(subject: ReportSubject, policy: ReportPolicy) -> str:
+    half_s, most_s = np.quantile(_wait_s(subject, policy), (0.5, 0.9)).tolist()
+    return f"{policy.name}: half of the jobs at most {clock_text(half_s)}, nine of ten {clock_text(most_s)}"
 
 
 def _wait_s(subject: ReportSubject, policy: ReportPolicy) -> Int64:
@@ -55,8 +59,9 @@ def _share(seconds: Int64, shown_until_s: int) -> tuple[Float64, Float64]:
 
 
 def _trace(policy: ReportPolicy, x_s: Float64, share: Float64) -> Json:
-    look: Json = {"line": line(policy.key) | {"shape": "hv"}}
-    return scatter(packed(x_s, "f8"), packed(100 * share), name=policy.name, hover="%{y:.1f} % of the jobs", **look)
+    look: Json = {"line": line(policy.key) | {"shape": "hv"}, "customdata": [clock_text(each) for each in x_s]}
+    hover = "%{customdata}: %{y:.1f} % of the jobs"
+    return scatter(packed(x_s, "f8"), packed(100 * share), name=policy.name, hover=hover, **look)
 
 
 def _time_axis(title: str, shown_until_s: int, hover: str) -> Json:
@@ -64,12 +69,12 @@ def _time_axis(title: str, shown_until_s: int, hover: str) -> Json:
         title,
         type="log",
         range=[0, float(np.log10(shown_until_s))],
-        tickvals=list(TICKS),
-        ticktext=list(TICKS.values()),
+        tickvals=list(TICKS_S),
+        ticktext=[clock_text(tick) for tick in TICKS_S],
         tickangle=0,
         showline=True,
         ticks="outside",
-        unifiedhovertitle={"text": f"{hover} %{{x:,.0f}} s"},
+        unifiedhovertitle={"text": hover},
     )
 
 
@@ -91,14 +96,14 @@ def delays_figure(subject: ReportSubject) -> Figure:
         keys=tuple(policy.key for policy in subject.policies),
         data=[_delay_trace(policy, shown_until_s) for policy in subject.policies],
         layout={
-            "height": 340,
+            "height": 320,
             "xaxis": _time_axis("delay by sleep", shown_until_s, "held up longer than"),
             "yaxis": axis("jobs [%]", rangemode="tozero"),
         },
     )
 
 
-SLA_KEY = Key("SLA", "var(--price)", "2 3")
+SLA_KEY = Key("SLA", "var(--text)", "2 3")
 MARKED_BELOW = 60
 """Few weeks are marked by points: a week between two without jobs is no line."""
 
@@ -124,7 +129,7 @@ def weeks_figure(subject: ReportSubject) -> Figure:
         keys=(*(policy.key for policy in subject.policies), SLA_KEY),
         data=[*traces, _sla_trace(subject, sla)],
         layout={
-            "height": 460,
+            "height": 400,
             "xaxis": time_axis(
                 anchor="y2",
                 range=subject.calendar.axis_range(subject.comparison.begin_s, subject.comparison.until_s),
@@ -170,7 +175,7 @@ def cycles_figure(subject: ReportSubject) -> Figure:
         keys=tuple(policy.key for policy in subject.policies),
         data=[_cycle_trace(subject, policy) for policy in subject.policies],
         layout={
-            "height": 340,
+            "height": 320,
             "xaxis": axis(
                 "nodes, the most cycled first",
                 range=[0, nodes],

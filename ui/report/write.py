@@ -8,11 +8,19 @@ from sim_backend.case.replay_case import PreparedCase
 from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.figures import busiest_window
 from sim_backend.comparison.replications import ReplicationSpread
+from ui.report.figure import Figure
 from ui.report.nodes_figure import jobs_figure, most_jobs, nodes_figure
-from ui.report.page import figure_section, page
+from ui.report.page import beside, figure_section, folded, page
 from ui.report.power_figure import power_figure
 from ui.report.subject import ReportSubject, subject_of
-from ui.report.tables import ReportOrigin, foundations_section, postponed_section, savings_section
+from ui.report.tables import (
+    ReportOrigin,
+    foundations_section,
+    glossary_section,
+    postponed_section,
+    savings_section,
+    summary_section,
+)
 from ui.report.trade_figure import cost_figure, hours_figure, trade_figure
 from ui.report.wait_figures import cycles_figure, delays_figure, wait_figure, weeks_figure
 
@@ -44,25 +52,20 @@ def report_html(subject: ReportSubject, origin: ReportOrigin | None = None) -> s
     """Return the page."""
     schedules = [policy.run.schedule for policy in subject.policies]
     busiest = busiest_window(subject.policies[0].curve, schedules, most_jobs=most_jobs(subject))
+    first, costs = [power_figure(subject, busiest), hours_figure(subject), wait_figure(subject)], list[Figure]()
+    if subject.can_sleep:
+        first[1:1] = [nodes_figure(subject, busiest)]
+        first[-1:] = [trade_figure(subject)]
+        costs = [wait_figure(subject), weeks_figure(subject), delays_figure(subject), cycles_figure(subject)]
     return page(
         subject,
+        [summary_section(subject), figure_section(cost_figure(subject)), glossary_section(subject)],
         [
-            savings_section(subject),
-            *([figure_section(trade_figure(subject))] if subject.can_sleep else []),
-            figure_section(power_figure(subject, busiest)),
-            *([figure_section(nodes_figure(subject, busiest))] if subject.can_sleep else []),
-            figure_section(hours_figure(subject)),
-            figure_section(cost_figure(subject)),
-            figure_section(wait_figure(subject)),
-            *(_what_sleeping_costs(subject) if subject.can_sleep else ()),
-            postponed_section(subject),
-            figure_section(jobs_figure(subject, busiest)),
-            foundations_section(subject, origin),
+            beside(*map(figure_section, first)),
+            *([folded("What sleeping costs the jobs and the nodes", *map(figure_section, costs))] if costs else []),
+            folded("All figures of the replayed time", savings_section(subject)),
+            folded("Which jobs start later", postponed_section(subject)),
+            folded("The busiest days, job by job", figure_section(jobs_figure(subject, busiest))),
+            folded("Assumptions, words, and how to make this again", foundations_section(subject, origin)),
         ],
     )
-
-
-def _what_sleeping_costs(subject: ReportSubject) -> tuple[str, ...]:
-    """Return the figures of delays and wear by sleeping nodes."""
-    figures = (weeks_figure(subject), delays_figure(subject), cycles_figure(subject))
-    return tuple(figure_section(figure) for figure in figures)

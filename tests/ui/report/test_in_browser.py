@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, expect
 
 from offpeak.model.jobs import LogNames
+from offpeak.model.node_states import DEPTHS
 from sim_backend.workloads.generate import lublin_jobs
 from ui.report.subject import ReportSubject
 from ui.report.write import report_html
@@ -22,6 +24,8 @@ Open = Callable[..., Page]
 
 FIGURES = ("power", "hours", "cost", "wait", "jobs")
 OF_SLEEP = ("trade", "nodes", "weeks", "delays", "cycles")
+A4_PX = 688, 1016
+"""What the margins leave of a sheet, at 96 dots an inch."""
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
 # The colours of text and of what lies behind it, for every element that has text of its own.
@@ -88,12 +92,21 @@ def open_report(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> 
             pages[key] = seen
             seen.page.goto(path_of(subject).as_uri())
             seen.page.wait_for_selector("html[data-drawn]", state="attached")
+            open_all(seen.page)
         return pages[key].page
 
     yield open_page
     for seen in pages.values():
         seen.page.context.close()
         assert (seen.complaints, seen.requests) == ([], [])
+
+
+def open_all(page: Page) -> None:
+    """Open the folded parts, and wait until their figures are drawn."""
+    page.evaluate("document.querySelectorAll('details').forEach((part) => { part.open = true; })")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.plot')].every((plot) => plot.classList.contains('js-plotly-plot'))"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -147,7 +160,8 @@ def test_every_figure_is_drawn_and_names_are_only_text(page: Page) -> None:
 def test_another_policy_is_drawn_when_it_is_chosen(page: Page) -> None:
     for figure in ("power", "jobs"):
         before = marks(page, figure)
-        button = page.locator(f"#{figure} button", has_text="fcfs")
+        other = page.locator(f"#{figure} button[aria-pressed=false][data-choice]").last.inner_text()
+        button = page.locator(f"#{figure} button", has_text=other)
         button.click()
         assert marks(page, figure) != before
         assert button.get_attribute("aria-pressed") == "true"
@@ -193,6 +207,75 @@ def test_report_can_be_printed_on_a4(page: Page, tmp_path: Path) -> None:
     page.pdf(path=tmp_path / "r.pdf", prefer_css_page_size=True)
     assert re.search(rb"/MediaBox \[0 0 59[45]\S* 84[12]", (tmp_path / "r.pdf").read_bytes())
     page.emulate_media(media="screen")
+
+
+@pytest.mark.parametrize("name", ["hostile", "sleeping"])
+def test_a_report_is_read_in_four_screens_and_its_summary_prints_on_one_sheet(
+    chromium: Browser, request: pytest.FixtureRequest, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "r.html"
+    path.write_text(report_html(request.getfixturevalue(name)), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-drawn]", state="attached")
+    assert page.evaluate("document.documentElement.scrollHeight") <= 4 * 800
+    page.emulate_media(media="print")
+    expect(page.locator("#cost .main-svg").first).to_have_css("width", "680px")
+    whole = pages_of(page.pdf(prefer_css_page_size=True))
+    page.evaluate("document.querySelectorAll('main > :not(.sheet)').forEach((each) => each.remove())")
+    assert pages_of(page.pdf(prefer_css_page_size=True)) == 1 < whole
+    sheet = page.locator(".sheet")
+    assert sheet.locator("figure .main-svg, table, dl").count() >= 4
+    page.set_viewport_size({"width": A4_PX[0], "height": A4_PX[1]})
+    assert sheet.bounding_box()["height"] <= A4_PX[1]
+    page.close()
+
+
+def pages_of(pdf: bytes) -> int:
+    return len(re.findall(rb"/Type\s*/Page\b", pdf))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["hostile", "sleeping"])
+def test_axe_finds_nothing(request: pytest.FixtureRequest, open_report: Open, name: str, scheme: str) -> None:
+    page = open_report(request.getfixturevalue(name), scheme=scheme)
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]})
+    assert found.violations_count == 0, found.generate_report()
+    labels = page.eval_on_selector_all(".plot", "plots => plots.map((plot) => plot.ariaLabel)")
+    assert all(len(label) > 30 for label in labels)
+
+
+def test_on_peak_hours_lie_behind_power_and_price(page: Page) -> None:
+    layers = page.evaluate(
+        """() => [...document.querySelectorAll('#power .cartesianlayer > g, #power .cartesianlayer .overplot > g')]
+            .filter((each) => each.querySelector('.scatterlayer path'))
+            .map((each) => each.classList[1] ?? each.classList[0])"""
+    )
+    assert {"xy3", "xy"} <= set(layers), layers
+    assert layers.index("xy3") < layers.index("xy")
+    assert layers.index("xy4") < layers.index("xy2")
+
+
+def test_the_cheapest_policy_is_shown_first(page: Page, hostile: ReportSubject) -> None:
+    cheapest = min(hostile.comparison.outcomes, key=lambda outcome: outcome.cost).policy
+    for figure in ("power", "jobs"):
+        first = page.locator(f"#{figure} button[data-choice]").first
+        assert (first.inner_text(), first.get_attribute("data-choice")) == (cheapest, str(hostile.cheapest))
+
+
+def test_one_palette_colours_page_and_reports(page: Page, repository: Path) -> None:
+    palette = (repository / "services" / "page" / "palette.css").read_text()
+    light, dark = (set(re.findall(r"(--[\w-]+):", part)) for part in palette.split("@media"))
+    assert light == dark
+    shown = page.locator("style").first.inner_text().lstrip()
+    assert shown.startswith(palette)
+    rules = [
+        file for room in ("services/page", "ui/report", "ui/plan", "ui/month") for file in (repository / room).iterdir()
+    ]
+    used = {name for file in rules if file.is_file() for name in re.findall(r"var\((--[\w-]+)\)", file.read_text())}
+    own = {"--size", "--name", *(f"--{name}" for name in DEPTHS)}
+    assert used - own <= light
+    assert not re.search(r"#[0-9a-f]{6}", shown.removeprefix(palette))
 
 
 @pytest.mark.parametrize("width", [390, 768, 1600])
@@ -266,7 +349,7 @@ def test_the_axis_of_the_trade_is_chosen_by_keyboard(sleeping: ReportSubject, op
     before = marks(page, "trade")
     page.locator("#trade button", has_text="mean delay by sleep").focus()
     page.keyboard.press("Enter")
-    expect(title).to_have_text("mean delay [s]")
+    expect(title).to_have_text("mean delay")
     assert marks(page, "trade") != before
     page.locator("#nodes button", has_text="energy-aware").press("Enter")
     assert page.locator("#nodes button[aria-pressed=true]").inner_text() == "easy energy-aware"

@@ -42,13 +42,19 @@ def test_report_states_its_inputs(html: str) -> None:
 def test_headings_come_in_order(html: str) -> None:
     assert html.count("<h1>") == 1
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
-        "Results of each policy",
+        "What each policy saves",
+        "Cost per day",
+        "What the policies do",
         "Power over time",
         "Power by the hour of the day",
-        "Cost per day",
         "How long jobs wait",
+        "All figures of the replayed time",
+        "Results of each policy",
+        "Which jobs start later",
         "Who waits longest for it",
         "The busiest days, job by job",
+        "The busiest days, job by job",
+        "Assumptions, words, and how to make this again",
         "What this rests on",
     ]
 
@@ -56,18 +62,25 @@ def test_headings_come_in_order(html: str) -> None:
 def test_nodes_that_sleep_have_their_figures(sleeping: ReportSubject) -> None:
     html = report_html(sleeping)
     assert re.findall(r"<h2>(.*?)</h2>", html) == [
-        "Results of each policy",
-        "What each policy trades",
+        "What each policy saves",
+        "Cost per day",
+        "What the policies do",
         "Power over time",
         "Nodes over time",
         "Power by the hour of the day",
-        "Cost per day",
+        "What each policy trades",
+        "What sleeping costs the jobs and the nodes",
         "How long jobs wait",
         "What sleeping costs the jobs, week by week",
         "How long jobs wait for nodes to wake",
         "Power cycles of each node",
+        "All figures of the replayed time",
+        "Results of each policy",
+        "Which jobs start later",
         "Who waits longest for it",
         "The busiest days, job by job",
+        "The busiest days, job by job",
+        "Assumptions, words, and how to make this again",
         "What this rests on",
     ]
     assert "<dt>delay by sleep</dt>" in html
