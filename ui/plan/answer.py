@@ -13,7 +13,7 @@ import typer
 
 from offpeak.display import energy_text, money_text, power_text, watts_text
 from offpeak.errors import BadInput, BadSetting
-from offpeak.files import replacing
+from offpeak.files import check_writable, replacing
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
@@ -30,7 +30,6 @@ from services.agent.status import AgentSilent, fetch_plan
 from ui.agent.answer import LocalClock
 from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
 from ui.report.page import bullets, definitions, figure_section, html_page, section, table
-from ui.report.write import check_report_path
 from ui.terminal import print_table, say_written, text_table
 
 HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "latest", "why not before")
@@ -319,7 +318,7 @@ def _jobs(plan: DayPlan, clock: LocalClock) -> str:
 def answer(settings: Settings, request: PlanRequest) -> None:
     """Print the plan, and write its page or carry it out if requested; errors as services.agent.plan_once."""
     if request.report:
-        check_report_path(request.report)
+        check_writable(request.report, example="report.html")
     _check_events(settings)
     applied = _applied(settings) if request.apply else None
     plan, problems = (applied.plan, applied.problems) if applied else _planned(settings, request)

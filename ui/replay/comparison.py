@@ -94,15 +94,8 @@ def basis_json(basis: Basis) -> dict[str, Any]:
 SHOWN_JOBS = 5
 SHOWN_ROWS = 20
 HEADERS = (
-    "policy",
-    "cost\n{currency}",
-    "saving",
-    "energy\n{energy}",
-    "utili-\nzation",
-    "mean\nwait",
-    "bounded\nslowdown",
-    "worst post-\nponement",
-    "CO2\n{co2}",
+    *("policy", "cost\n{currency}", "saving", "energy\n{energy}", "utili-\nzation", "mean\nwait"),
+    *("bounded\nslowdown", "worst post-\nponement", "CO2\n{co2}"),
 )
 """The columns of the table of policies, with line breaks for a narrow terminal."""
 

@@ -32,7 +32,7 @@ from sim_backend.replay.policy import parse_policy
 from ui.estimate.accounting_source import log_on_cluster
 from ui.replay.comparison import comparison_json, print_comparison
 from ui.report.tables import ReportOrigin
-from ui.report.write import check_report_path, write_report
+from ui.report.write import write_report
 from ui.terminal import repeat_progress, replay_progress, say_written
 
 
@@ -103,7 +103,7 @@ def _check_paths(settings: Settings, request: SimulateRequest) -> None:
             request.schedule, len(settings.scheduling.policies) * len(expand_front(settings.capacity.policies))
         )
     if request.report is not None:
-        check_report_path(request.report)
+        check_writable(request.report, example="report.html")
 
 
 def _spreads(

@@ -14,13 +14,8 @@ from studies.report import Report, StudyTable, cell_text
 from ui.terminal import plain_console
 
 COOLING_HEADERS = (
-    "policy",
-    "computers\n{energy}",
-    "cooling\n{energy}",
-    "PUE",
-    "cooling\n{currency}",
-    "both\n{currency}",
-    "saving\nof both",
+    *("policy", "computers\n{energy}", "cooling\n{energy}", "PUE", "cooling\n{currency}", "both\n{currency}"),
+    *("saving\nof both",),
 )
 DEMAND_REMARK = "highest: of the quarter-hours that a demand charge counts; bill: energy and demand charges"
 REMARK = "cost, energy and CO2 of the first table exclude cooling; PUE: energy of both divided by that of the computers"
@@ -80,14 +75,8 @@ def demand_table(outcomes: Sequence[PolicyOutcome]) -> Table:
 
 
 SLEEP_HEADERS = (
-    "policy",
-    "idle energy\nsaved",
-    "of what\nis possible",
-    "node time\ninactive",
-    "cycles a\nnode and day",
-    "jobs\ndelayed",
-    "mean\ndelay",
-    "above\nSLA",
+    *("policy", "idle energy\nsaved", "of what\nis possible", "node time\ninactive", "cycles a\nnode and day"),
+    *("jobs\ndelayed", "mean\ndelay", "above\nSLA"),
 )
 
 
@@ -155,14 +144,8 @@ def _pool_cells(pool: PoolSleep) -> tuple[str, ...]:
 
 
 DEVICE_HEADERS = (
-    "policy",
-    "without\ndevices",
-    "PV\nalone",
-    "PV and\nbattery",
-    "perfect\nknowledge",
-    "saved\na year",
-    "of what\nis possible",
-    "battery\ncycles",
+    *("policy", "without\ndevices", "PV\nalone", "PV and\nbattery", "perfect\nknowledge", "saved\na year"),
+    *("of what\nis possible", "battery\ncycles"),
 )
 
 

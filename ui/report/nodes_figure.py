@@ -20,12 +20,11 @@ from sim_backend.comparison.figures import (
     RUNNING,
     BusiestWindow,
     NodeBands,
-    extreme_pieces,
     node_bands,
     placed,
 )
 from sim_backend.nodes.power_curve import within
-from ui.report.figure import Figure, Json, Key, axis, line, packed, time_axis
+from ui.report.figure import Figure, Json, Key, axis, packed, time_axis
 from ui.report.power_figure import (
     IDLE_KEY,
     RUNNING_KEY,
@@ -194,7 +193,6 @@ BAND_KEYS = {
 } | {FIRST_DEPTH + depth: Key(f"asleep: {name}", f"var(--{name})", is_area=True) for depth, name in enumerate(DEPTHS)}
 """The bands from the lowest to the highest."""
 
-AWAKE_KEY = Key("fewest and most that do not sleep", "var(--text)")
 BAND_STRETCHES = 12_000
 MOST_BAND_STRETCHES = 1_400
 """Areas and lines of more than a screen has columns would only cover each other."""
@@ -204,13 +202,12 @@ MOST_BAND_STRETCHES = 1_400
 class _Drawn:
     """What is drawn of a policy: the mean of allocation units in each of `bands`, from one of `at_s` to the next.
 
-    `awake` are the fewest and the most units there that do not sleep. `stretches_s` is empty where all is exact.
+    `stretches_s` is empty where all is exact.
     """
 
     at_s: Int64
     bands: tuple[int, ...]
     mean: Float64
-    awake: Float64
     stretches_s: tuple[int, ...]
 
 
@@ -229,7 +226,7 @@ def nodes_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
         heading="Nodes over time",
         summary="How many nodes run jobs, idle, sleep and are on their way, under one policy at a time.",
         caption=_caption(subject, stretches_s),
-        keys=(*keys, AWAKE_KEY) if stretches_s else keys,
+        keys=keys,
         data=[
             trace
             for policy, each in zip(subject.policies, drawn, strict=True)
@@ -252,20 +249,14 @@ def _drawn(subject: ReportSubject, policy: ReportPolicy, detail: BusiestWindow) 
     seen = tuple(np.flatnonzero(bands.units.any(axis=1)).tolist())
     most = min(share_of_stretches(subject, BAND_STRETCHES), MOST_BAND_STRETCHES)
     if bands.units.shape[1] <= most_steps(most):
-        return _Drawn(bands.edges_s, seen, bands.units[list(seen)].astype(np.float64), np.empty((2, 0)), ())
+        return _Drawn(bands.edges_s, seen, bands.units[list(seen)].astype(np.float64), ())
     bins_s, stretches_s = stretches_of(bands.edges_s, detail, most_stretches=most)
-    return _Drawn(bins_s, seen, _means(bands, seen, bins_s), _awake(bands, bins_s), stretches_s)
+    return _Drawn(bins_s, seen, _means(bands, seen, bins_s), stretches_s)
 
 
 def _means(bands: NodeBands, seen: tuple[int, ...], bins_s: Int64) -> Float64:
     sums = [integral_between(bands.edges_s, bands.units[band].astype(np.float64), bins_s) for band in seen]
     return np.stack(sums) / np.diff(bins_s)
-
-
-def _awake(bands: NodeBands, bins_s: Int64) -> Float64:
-    """Return the fewest and the most units that do not sleep in each stretch: float64[2, stretches]."""
-    awake = bands.units[:FIRST_DEPTH].sum(axis=0).astype(np.float64)
-    return np.sort(awake[extreme_pieces(bands.edges_s, awake, bins_s)], axis=1).T
 
 
 def _traces(subject: ReportSubject, policy: ReportPolicy, drawn: _Drawn) -> list[Json]:
@@ -286,17 +277,7 @@ def _traces(subject: ReportSubject, policy: ReportPolicy, drawn: _Drawn) -> list
         }
         for band, mean in zip(drawn.bands, drawn.mean, strict=True)
     ]
-    ends: list[Json] = [
-        {
-            "name": f"{which} not asleep",
-            "y": _held(awake),
-            "line": line(AWAKE_KEY) | {"shape": "hv", "width": 0.8},
-            "opacity": 0.5,
-        }
-        for which, awake in zip(("fewest", "most"), drawn.awake, strict=True)
-        if drawn.stretches_s
-    ]
-    return [common | own for own in (*areas, *ends)]
+    return [common | own for own in areas]
 
 
 def _held(value: Float64) -> Json:

@@ -50,15 +50,8 @@ Texts = Callable[[PolicyOutcome, bool], tuple[str, ...]]
 """The cells of a policy; the argument is whether it is the first."""
 
 FIGURES = (
-    "",
-    "cost",
-    "saving_pct",
-    "energy_kwh",
-    "utilization",
-    "mean_wait_s",
-    "mean_bounded_slowdown",
-    "worst_postponement_s",
-    "co2_kg",
+    *("", "cost", "saving_pct", "energy_kwh", "utilization", "mean_wait_s"),
+    *("mean_bounded_slowdown", "worst_postponement_s", "co2_kg"),
 )
 """The field of an Outcome that each column shows."""
 
@@ -66,11 +59,7 @@ COOLING_FIGURES = ("", "energy_kwh", "cooling_kwh", "pue", "cooling_cost", "", "
 """The same for the table of the machine room; the sum of both costs has no field."""
 
 WITH_RANGE = {
-    "saving_pct",
-    "mean_wait_s",
-    "mean_bounded_slowdown",
-    "worst_postponement_s",
-    "cooled_saving_pct",
+    *("saving_pct", "mean_wait_s", "mean_bounded_slowdown", "worst_postponement_s", "cooled_saving_pct"),
     *SLEEP_FIGURES,
 }
 """The figures that matter for choosing a policy. The range of the cost adds little to that of the saving."""

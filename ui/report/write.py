@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from offpeak.files import check_writable, replacing
+from offpeak.files import replacing
 from offpeak.model.jobs import Trace
 from sim_backend.case.replay_case import PreparedCase
 from sim_backend.comparison.compare import Comparison
@@ -23,11 +23,6 @@ from ui.report.tables import (
 )
 from ui.report.trade_figure import cost_figure, hours_figure, trade_figure
 from ui.report.wait_figures import cycles_figure, delays_figure, wait_figure, weeks_figure
-
-
-def check_report_path(path: Path) -> None:
-    """Raise BadInput if a report cannot be written there; called before a long replay."""
-    check_writable(path, example="report.html")
 
 
 def write_report(

@@ -44,19 +44,6 @@ def test_areas_are_the_node_seconds_in_each_state(
         assert inactive_s == pytest.approx(share * 32 * period_s, rel=1e-4)
 
 
-def test_thinned_areas_lie_between_the_fewest_and_the_most(
-    drawn: Drawn, sleeping: ReportSubject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "most_steps", lambda _: 40)
-    comparison = sleeping.comparison
-    traces = drawn(nodes_figure(sleeping, BusiestWindow(comparison.begin_s, comparison.until_s)))
-    of_policy = {trace["name"]: trace["y"] for trace in traces if trace["meta"] == {"choice": 2}}
-    awake = of_policy["running jobs"] + of_policy["idle"] + of_policy["falling asleep or waking"]
-    assert np.all(of_policy["fewest not asleep"] <= awake + 1e-3)
-    assert np.all(awake <= of_policy["most not asleep"] + 1e-3)
-    assert of_policy["fewest not asleep"].min() < of_policy["most not asleep"].max()
-
-
 def test_without_depths_there_is_nothing_but_running_and_idle(make: Make) -> None:
     subject = make(60, "easy", capacities=("always-on",))
     figure = nodes_figure(subject, BusiestWindow(subject.comparison.begin_s, subject.comparison.until_s))

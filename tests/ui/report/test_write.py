@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
+from offpeak.files import check_writable
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 from ui.report.subject import ReportSubject
 from ui.report.tables import ReportOrigin
-from ui.report.write import check_report_path, report_html, write_report
+from ui.report.write import report_html, write_report
 
 Make = Callable[..., ReportSubject]
 
@@ -94,7 +95,7 @@ def test_the_same_comparison_makes_the_same_report(subject: ReportSubject) -> No
 def test_a_report_replaces_what_was_there(subject: ReportSubject, tmp_path: Path) -> None:
     path = tmp_path / "r.html"
     path.write_text("older", encoding="utf-8")
-    check_report_path(path)
+    check_writable(path, example="report.html")
     write_report(path, subject.trace, subject.prepared, subject.comparison)
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert list(tmp_path.iterdir()) == [path]
@@ -108,7 +109,7 @@ def test_a_path_that_cannot_be_written_is_refused_beforehand(
     tmp_path: Path, path: str, message: str, hint: str
 ) -> None:
     with pytest.raises(BadInput, match=message) as caught:
-        check_report_path(tmp_path / path)
+        check_writable(tmp_path / path, example="report.html")
     assert hint in caught.value.hint
 
 
@@ -116,7 +117,7 @@ def test_a_path_that_cannot_be_written_is_refused_beforehand(
 def test_a_folder_that_is_closed_is_refused_beforehand(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(BadInput, match="cannot be written: Permission denied"):
-        check_report_path(tmp_path / "r.html")
+        check_writable(tmp_path / "r.html", example="report.html")
 
 
 @pytest.mark.parametrize("policies", [("easy",), ("easy", "greedy", "fcfs")])
