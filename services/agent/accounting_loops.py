@@ -6,6 +6,7 @@ pruning loop deletes what is older than the ledger keeps, and the sealing loop s
 """
 
 import asyncio
+import math
 import secrets
 import time
 from collections import defaultdict
@@ -37,7 +38,7 @@ from services.accounts.booking import NO_CREDITS, AccountRound, Accounts, accoun
 from services.accounts.credits import CreditRates
 from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
 from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
-from services.accounts.metering import MeteredSite, Metering, Pace, read_all_meters
+from services.accounts.metering import HELD_PERIODS, MeteredSite, Metering, Pace, read_all_meters
 from services.accounts.power_bill import read_demand
 from services.accounts.savings import book_savings
 from services.agent.loop import LOG, Loop, ProblemLog
@@ -133,12 +134,19 @@ class MeterLoop(Loop):
 
     @property
     def node_watts(self) -> dict[str, float]:
-        """The latest power of each node that is measured, by its outermost meters."""
+        """The present power of each node that is measured, by its outermost meters whose parts are all known.
+
+        A reading that is older than it holds says nothing, nor does one of the future, after the clock went back.
+        """
         sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        hold_s, now_unix_s = HELD_PERIODS * self.period_s, self._clock()
         for reading in self._metering.last.values():
-            if reading.node and reading.power_w is not None and reading.way in WAYS:
-                sums[reading.node][reading.way] += reading.power_w
-        return {node: by_way[min(by_way, key=WAYS.index)] for node, by_way in sums.items()}
+            if reading.node and reading.way in WAYS:
+                holds = abs(now_unix_s - reading.at_unix_s) <= max(hold_s, reading.holds_s)
+                power_w = reading.power_w if holds and reading.power_w is not None else math.nan
+                sums[reading.node][reading.way] += power_w
+        known = {node: {way: w for way, w in ways.items() if not math.isnan(w)} for node, ways in sums.items()}
+        return {node: by_way[min(by_way, key=WAYS.index)] for node, by_way in known.items() if by_way}
 
     def _now(self) -> Instant:
         return Instant(self._steady(), self._clock())

@@ -19,16 +19,22 @@ OFF = find_draw_bound(bundled_node_class("server"), NodeState.OFF)
 class Bmc:
     """A meter whose reading is set."""
 
-    way = "dcmi"
-
-    def __init__(self, name: str) -> None:
-        self.name, self.power_w, self.at_unix_s = name, 20.0, 0.0
+    def __init__(self, name: str, way: str = "dcmi") -> None:
+        self.name, self.way, self.at_unix_s = name, way, 0.0
+        self.power_w: float | None = 20.0
 
     async def read(self) -> tuple[Reading, ...]:
         return (Reading(self.name, self.way, "total", self.power_w, self.at_unix_s, node=self.name),)
 
     async def close(self) -> None:
         """Do nothing."""
+
+
+class Outlet(Bmc):
+    """A PDU with one outlet, which feeds n1."""
+
+    async def read(self) -> tuple[Reading, ...]:
+        return (Reading(self.name, self.way, "outlet 1", self.power_w, self.at_unix_s, node="n1"),)
 
 
 def test_refused_readings_are_not_shown_and_are_named_for_a_day(tmp_path: Path) -> None:
@@ -57,6 +63,38 @@ def test_refused_readings_are_not_shown_and_are_named_for_a_day(tmp_path: Path) 
         await read(1010.0 + 86_400, 20.0, 20.0, 20.0)
         assert problem_log.problems == ()
         assert loop.refused_readings == 2
+
+    asyncio.run(rounds())
+    ledger.close()
+
+
+def test_a_reading_older_than_it_holds_says_nothing_of_the_present_power(tmp_path: Path) -> None:
+    bmc, first, second = Bmc("n1"), Outlet("pdu-a", "snmp"), Outlet("pdu-b", "snmp")
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
+    section = MeterSection(lambda: (bmc, first, second), Pace(10.0, 5.0), MeteredSite())
+    now = [1000.0]
+    loop = MeterLoop(lambda: section, ledger, ProblemLog(), lambda: now[0], lambda: now[0])
+
+    async def read(**at_unix_s: float) -> None:
+        bmc.at_unix_s, first.at_unix_s, second.at_unix_s = at_unix_s.values()
+        await loop.round()
+
+    async def rounds() -> None:
+        bmc.power_w, first.power_w, second.power_w = 210.0, 120.0, 110.0
+        await read(bmc=1000.0, first=1000.0, second=1000.0)
+        assert loop.node_watts == {"n1": 230.0}
+        now[0] = 1030.0
+        assert loop.node_watts == {"n1": 230.0}
+        now[0] = 1031.0
+        assert (loop.node_watts, loop.watts) == ({}, None)
+        # Of two supplies one is not known: the node's own sensor knows both.
+        await read(bmc=1031.0, first=1031.0, second=1000.0)
+        assert loop.node_watts == {"n1": 210.0}
+        first.power_w = None
+        await read(bmc=1031.5, first=1031.5, second=1031.5)
+        assert loop.node_watts == {"n1": 210.0}
+        now[0] = 900.0
+        assert loop.node_watts == {}
 
     asyncio.run(rounds())
     ledger.close()
