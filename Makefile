@@ -12,6 +12,7 @@
 # make package  a DEB and an RPM, in dist, which is a repository for apt and dnf
 # make lock     update the locked versions and hashes of the dependencies
 # make package-trial  test both packages: the DEB in a clean Debian root; needs root and some minutes
+# make container-trial  build the container image and run its demo; needs root, buildah, mmdebstrap and some minutes
 # make clean     remove .venv and all build products
 
 # The tests start commands thousands of times, so Python must not compile them each time.
@@ -26,7 +27,7 @@ SAMPLE := sim_backend/sample
 # Twice as many processes as processors: many tests wait.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --durations=25
 
-.PHONY: install dev demo demo-slurm test test-rest test-all peers check bench soak reference docs package lock package-trial clean
+.PHONY: install dev demo demo-slurm test test-rest test-all peers check bench soak reference docs package lock package-trial container-trial clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -115,6 +116,9 @@ package-trial: package
 	@VERSION=99.0.0 deploy/package/build build/newer
 	@deploy/package/try dist/offpeak_*.deb build/newer/offpeak_*.deb build/trial
 	@deploy/package/try-rpm dist/offpeak-*.rpm build/trial-rpm
+
+container-trial:
+	@deploy/container/try
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
