@@ -6,7 +6,7 @@ Names and units follow the conventions of Prometheus: base units at the end of t
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
 from services.accounts.account_of_savings import SavingsAccount, daily_accounts
-from services.agent.status import ForecastStatus, PriceStatus, SchedulerUse, StatusSnapshot, fetch_snapshot
+from services.agent.status import ForecastStatus, SchedulerUse, StatusSnapshot, fetch_snapshot
 
 MODES = ("shadow", "advise", "active")
 COUNTERS = {
@@ -92,10 +92,7 @@ class Metrics(Collector):
             return
         yield _gauge("offpeak_ledger_up", "Whether the ledger can be read.", 1.0)
         text = "Orders to nodes and the scheduler by result, since the page started."
-        family = CounterMetricFamily("offpeak_actions", text, labels=("order", "result"))
-        for (order, result), count in sorted(found.items()):
-            family.add_metric((order, result), count)
-        yield family
+        yield _family("offpeak_actions", text, ("order", "result"), sorted(found.items()), kind=CounterMetricFamily)
 
 
 @dataclass
@@ -138,10 +135,9 @@ class BookedCounters:
             down = Metric(
                 f"{name}_reductions", f"What corrections and negative prices took off {name}_total.", "counter"
             )
-            for (counter, labels), values in sorted(self.counted.items()):
-                if counter == name:
-                    for family, value in zip((up, down), values, strict=True):
-                        family.add_sample(f"{family.name}_total", dict(labels), value)
+            for (_, labels), values in sorted(each for each in self.counted.items() if each[0][0] == name):
+                for family, value in zip((up, down), values, strict=True):
+                    family.add_sample(f"{family.name}_total", dict(labels), value)
             yield from (up, down)
 
 
@@ -189,16 +185,23 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     yield _gauge("offpeak_agent_cycle_seconds", "Cycle of the agent.", status.cycle_s)
     yield from _use_families(status.scheduler_use)
     yield _gauge("offpeak_agent_troubles", "Number of present problems of the agent.", len(status.problems))
-    modes = ((mode, float(mode == status.mode)) for mode in MODES)
     if status.lease:
         yield _gauge("offpeak_agent_acts", "1 if this agent of a pair holds the lease, else 0.", status.lease.is_active)
         yield _gauge("offpeak_agent_has_peer", "1 if the other agent of a pair was seen.", status.lease.has_peer)
-    yield _by_labels("offpeak_agent_mode", "The mode that is 1 is the agent's.", "mode", modes)
-    yield _by_labels("offpeak_jobs", "Jobs that the scheduler shows, by state.", "state", snapshot.job_counts)
-    yield from _node_families(snapshot)
-    yield from _price_families(status.price)
+    modes = [((mode,), float(mode == status.mode)) for mode in MODES]
+    yield _family("offpeak_agent_mode", "The mode that is 1 is the agent's.", ("mode",), modes)
+    jobs, nodes = ([((state,), count) for state, count in each] for each in (snapshot.job_counts, status.nodes.counts))
+    yield _family("offpeak_jobs", "Jobs that the scheduler shows, by state.", ("state",), jobs)
+    yield _family("offpeak_nodes", "Nodes that may be switched, by state.", ("state",), nodes)
+    text = "Power of a node; measured is 0 if it is that of its class."
+    watts = [((node.node, str(int(node.measured))), node.watts) for node in snapshot.nodes]
+    yield _family("offpeak_node_power_watts", text, ("node", "measured"), watts)
+    price = [((status.price.unit.partition("/")[0],), status.price.now)]
+    text = "Present price of a megawatt-hour."
+    yield _family("offpeak_electricity_price_per_megawatthour", text, ("currency",), price)
+    yield _gauge("offpeak_electricity_on_peak", "Whether electricity is on-peak now.", status.price.on_peak)
     yield from _savings_families(status.saved_today)
-    yield from _forecast_families(snapshot.published.forecasts)
+    yield from _forecast_families(status.forecasts)
     text = "Readings of meters that cannot be, since the start of the agent; they are not booked."
     yield CounterMetricFamily("offpeak_meter_readings_refused", text, value=status.refused_readings)
 
@@ -212,68 +215,51 @@ def _use_families(use: SchedulerUse) -> Iterator[Metric]:
         yield CounterMetricFamily("offpeak_scheduler_busy_seconds", text, value=use.busy_s)
 
 
-def _node_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
-    counts = snapshot.published.nodes.counts
-    yield _by_labels("offpeak_nodes", "Nodes that may be switched, by state.", "state", counts)
-    text = "Power of a node; measured is 0 if it is that of its class."
-    family = GaugeMetricFamily("offpeak_node_power_watts", text, labels=("node", "measured"))
-    for node in snapshot.nodes:
-        if node.watts is not None:
-            family.add_metric((node.node, str(int(node.measured))), node.watts)
-    yield family
-
-
-def _price_families(price: PriceStatus) -> Iterator[Metric]:
-    if price.now is not None:
-        text = "Present price of a megawatt-hour."
-        currency = price.unit.partition("/")[0]
-        yield _by_labels("offpeak_electricity_price_per_megawatthour", text, "currency", [(currency, price.now)])
-    if price.on_peak is not None:
-        yield _gauge("offpeak_electricity_on_peak", "Whether electricity is on-peak now.", float(price.on_peak))
-
-
 def _savings_families(saved: SavingsAccount) -> Iterator[Metric]:
-    if saved.energy_j is not None:
-        yield _gauge("offpeak_saved_today_joules", "Saved since midnight, compared with all nodes on.", saved.energy_j)
+    yield _gauge("offpeak_saved_today_joules", "Saved since midnight, compared with all nodes on.", saved.energy_j)
     if saved.cost is None:
         return
     text = "Saved since midnight by all levers, in money."
-    yield _by_labels("offpeak_saved_today_cost", text, "currency", [(saved.currency, saved.cost)])
+    yield _family("offpeak_saved_today_cost", text, ("currency",), [((saved.currency,), saved.cost)])
     text = "Saved since midnight by each lever, in money; 19 of 20 cases are between the bounds low and high."
-    family = GaugeMetricFamily(
-        "offpeak_saved_today_cost_by_lever", text, labels=("lever", "known", "currency", "bound")
-    )
-    for lever in saved.levers:
-        for bound, value in (("", lever.cost), ("low", lever.low), ("high", lever.high)):
-            if value is not None:
-                family.add_metric((lever.lever, lever.known, saved.currency, bound), value)
-    yield family
+    costs = [
+        ((lever.lever, lever.known, saved.currency, bound), value)
+        for lever in saved.levers
+        for bound, value in (("", lever.cost), ("low", lever.low), ("high", lever.high))
+    ]
+    yield _family("offpeak_saved_today_cost_by_lever", text, ("lever", "known", "currency", "bound"), costs)
 
 
-def _forecast_families(forecasts: Iterable[ForecastStatus]) -> Iterator[Metric]:
-    text = "Mean absolute error of recent forecasts, in their unit."
-    mae = GaugeMetricFamily("offpeak_forecast_mean_absolute_error", text, labels=("about", "unit"))
+def _forecast_families(forecasts: Sequence[ForecastStatus]) -> Iterator[Metric]:
+    scored = [each for each in forecasts if each.mae is not None and each.naive_mae is not None]
+    text, labels = "Mean absolute error of recent forecasts, in their unit.", ("about", "unit")
+    errors = [((each.about, each.unit), each.mae) for each in scored]
+    yield _family("offpeak_forecast_mean_absolute_error", text, labels, errors)
     text = "Mean absolute error that the naive forecasts of the same outcomes would have had."
-    naive_mae = GaugeMetricFamily("offpeak_forecast_naive_mean_absolute_error", text, labels=("about", "unit"))
-    text = "The predictor in use, always 1."
-    used = GaugeMetricFamily("offpeak_forecast_predictor", text, labels=("about", "predictor"))
+    errors = [((each.about, each.unit), each.naive_mae) for each in scored]
+    yield _family("offpeak_forecast_naive_mean_absolute_error", text, labels, errors)
+    used = [((each.about, each.used), 1.0) for each in forecasts]
+    yield _family("offpeak_forecast_predictor", "The predictor in use, always 1.", ("about", "predictor"), used)
+    outcomes = [((each.about,), each.outcomes) for each in forecasts]
     text = "Number of the latest outcomes that the errors are of."
-    outcomes = GaugeMetricFamily("offpeak_forecast_outcomes", text, labels=("about",))
-    for each in forecasts:
-        if each.mae is not None and each.naive_mae is not None:
-            mae.add_metric((each.about, each.unit), each.mae)
-            naive_mae.add_metric((each.about, each.unit), each.naive_mae)
-        used.add_metric((each.about, each.used), 1.0)
-        outcomes.add_metric((each.about,), each.outcomes)
-    yield from (mae, naive_mae, used, outcomes)
+    yield _family("offpeak_forecast_outcomes", text, ("about",), outcomes)
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)
+def _gauge(name: str, text: str, value: float | None) -> Metric:
+    return _family(name, text, (), [((), value)])
 
 
-def _by_labels(name: str, text: str, label: str, values: Iterable[tuple[str, float]]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=(label,))
-    for value in values:
-        family.add_metric((value[0],), value[1])
+def _family(
+    name: str,
+    text: str,
+    labels: tuple[str, ...],
+    samples: Iterable[tuple[tuple[str, ...], float | None]],
+    *,
+    kind: type[GaugeMetricFamily | CounterMetricFamily] = GaugeMetricFamily,
+) -> Metric:
+    """Return the samples that are known, by the values of their labels."""
+    family = kind(name, text, labels=labels)
+    for values, value in samples:
+        if value is not None:
+            family.add_metric(values, value)
     return family
