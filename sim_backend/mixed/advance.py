@@ -30,7 +30,14 @@ from sim_backend.mixed.queue import (
     submit_next,
     write_places,
 )
-from sim_backend.mixed.reservations import drop_reservations, first_start_s, keeps_reservation, reserve, try_start
+from sim_backend.mixed.reservations import (
+    drop_reservations,
+    first_start_s,
+    keeps_reservation,
+    reserve,
+    reserve_no_place,
+    try_start,
+)
 from sim_backend.mixed.running import end_first, forget_refusals
 from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
@@ -219,7 +226,9 @@ def reserve_blocked(tables: Tables, state: MixedState, rules: MixedRules, group:
     # Where all nodes have jobs, no node could be woken for a reservation.
     if here.reserves_always and not has_free_slot(tables, state, group):
         return False
-    return bool(here.reserved > 0 or reserve(tables, state, rules, here.blocked))
+    if here.reserved > 0 or reserve(tables, state, rules, here.blocked):
+        return True
+    return bool(rules.reservations == EASY_LIKE and reserve_no_place(state, rules, group))
 
 
 @part

@@ -136,11 +136,13 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
     is_late = latest_s != NOT_YET
     if was_refused(tables, state, own_class, latest_s):
         return False
-    now.searches += 1
-    found = find_place(state.late if is_late else state.free, tables, picks, own_class, now.searches)
-    if found == 0 and workload.preemption.terms[index(own_class), CAN_STOP]:
-        found = make_room(state.late if is_late else state.free, tables, workload, state, own_class)
-        is_late = is_late and found == 0
+    found = 0
+    if not (is_late and state.groups[group].holds == 0):
+        now.searches += 1
+        found = find_place(state.late if is_late else state.free, tables, picks, own_class, now.searches)
+        if found == 0 and workload.preemption.terms[index(own_class), CAN_STOP]:
+            found = make_room(state.late if is_late else state.free, tables, workload, state, own_class)
+            is_late = is_late and found == 0
     if found == 0:
         if tables.ranking[index(own_class)] == RANKS_SEVERAL:
             waiting.last_refusal[index(own_class), 0] = state.groups[group].changes
@@ -461,6 +463,28 @@ def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int)
         hold_cells(tables, state, rules, group, (at_s, until_s), found)
     end_search(tables, state, group, ended)
     return can_hold
+
+
+@part
+def reserve_no_place(state: MixedState, rules: MixedRules, group: int) -> bool:
+    """Reserve the last expected end without cells for a job that lacks nodes which its pools keep asleep.
+
+    As with equal nodes, only jobs that end by then may pass it. Return False where nodes do not sleep.
+    """
+    if not nodes_sleep(state):
+        return False
+    here = state.groups[group]
+    start_s = state.scalars[0].now_s
+    if here.listed > 0:
+        last = state.expected[index(here.first + here.listed - 1)]
+        start_s = max(start_s, state.slots.expected_end_s[index(last)])
+    own = index(first_reservation(rules, group))
+    state.holds.start_s[own] = start_s
+    state.holds.end_s[own] = NEVER
+    here.reserved = 1
+    here.changes += 1
+    here.late_of = NOT_YET
+    return True
 
 
 @part

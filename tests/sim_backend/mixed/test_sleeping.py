@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from random_clusters import cases, rules
-from random_logs import PLAIN, logs, many, policy_of
+from random_logs import PLAIN, Log, logs, many, policy_of
 from random_power import (
     BEFORE_ALL_S,
     ON_DEMAND,
@@ -21,12 +21,13 @@ from random_power import (
 from test_one_pool import one_pool
 from test_windows import small_case
 
+from offpeak.model.jobs import make_jobs
 from offpeak.model.node_states import ACTIVE, OFF
 from offpeak.model.snapshot import Snapshot
 from plugin.capacity.port import CapacityPolicy, CapacityTargets
 from plugin.capacity.rules import NEVER
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, NOT_YET, USER_ESTIMATE
+from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, NOT_YET, USER_ESTIMATE, PeakTimes
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.powered import PoweredMixedReplay, PoweredMixedSchedule
 from sim_backend.mixed.replay import replay_mixed, rules_of
@@ -59,6 +60,17 @@ def test_one_pool_is_replayed_as_equal_nodes_are(case):
         assert getattr(log, column).tolist() == getattr(expected.node_log, column).tolist()
     if case.rules.policy == ARRIVAL:
         assert found.sleep_delay_s.tolist() == expected.sleep_delay_s.tolist()
+
+
+def test_only_jobs_that_end_by_the_last_expected_end_pass_one_that_lacks_sleeping_nodes():
+    jobs = make_jobs(
+        *(np.array(column) for column in ([0, 1, 2, 2], [1, 3, 1, 1], [100, 5, 200, 98], [100, 5, 200, 98]))
+    )
+    log = Log(jobs, np.ones(len(jobs)), 3, PeakTimes(np.array([], np.int64), np.array([], np.int8)))
+    schedule = schedule_of((BEFORE_ALL_S, 2, 0, (NEVER, NEVER, 5)), (150, 3, 0, (NEVER, NEVER, 5)))
+    machine = PoweredMachine(3, 1, class_of((OFF, 2, 3)), 0)
+    case = PoweredLog(log, PLAIN, machine, ON_DEMAND._replace(on_demand=False), schedule)
+    assert mixed_powered(case).start_s.tolist() == powered(case).start_s.tolist() == [0, 153, 158, 2]
 
 
 def powered_on_pools(random, scheduling, after_s: int, leave_s: int) -> PoweredMixedSchedule:
