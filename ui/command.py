@@ -47,6 +47,7 @@ TASKS = {
     "Set up": {
         "demo": "ui.demo.command",
         "virtual": "ui.hardware.command",
+        "init": "ui.hardware.command",
         "enroll": "ui.hardware.command",
         "check": "ui.hardware.command",
         "show-config": "ui.options",

@@ -36,6 +36,10 @@ EXAMPLES = {
     "offpeak study": ("offpeak study dynamic-pricing --logs FOLDER", "offpeak study grid.toml --on slurm"),
     "offpeak demo": ("offpeak demo",),
     "offpeak virtual": ("offpeak virtual --nodes 16",),
+    "offpeak init": (
+        "offpeak init",
+        "offpeak init --price DE-LU --bmcs 10.1.0.[1-64] --node-class server",
+    ),
     "offpeak enroll": ("offpeak enroll",),
     "offpeak check": ("offpeak check",),
     "offpeak show-config": ("offpeak show-config", "offpeak show-config --example > offpeak.toml"),

@@ -184,7 +184,8 @@ def add_machines(path: Path, found: Sequence[ImportedNode]) -> None:
 
 def _machines_table(alike: Sequence[ImportedNode]) -> Any:
     table = tomlkit.table()
-    ordered = sorted(alike, key=lambda each: each.node)
+    place = {name: at for at, name in enumerate(expand_in_order(fold(node.node for node in alike)))}
+    ordered = sorted(alike, key=lambda each: place[each.node])
     table["nodes"] = in_order([node.node for node in ordered])
     table["hardware"] = ordered[0].hardware
     if ordered[0].bmc is not None:

@@ -1,4 +1,4 @@
-"""The commands for devices: `offpeak power`, `offpeak enroll`, `offpeak check` and `offpeak virtual`."""
+"""The commands for devices: `offpeak init`, `power`, `enroll`, `check` and `virtual`."""
 
 import shlex
 from enum import StrEnum
@@ -15,6 +15,30 @@ if TYPE_CHECKING:
     from sim_backend.virtual.room_plan import RoomPlan
 
 of_devices = settings_options("hardware.inventory", "hardware.timeout")
+
+
+@settings_options("agent.scheduler", "power.node_class")
+def init(
+    chosen: CommandSettings,
+    folder: Annotated[Path, typer.Option(help="Folder for the files.")] = Path("/etc/offpeak"),
+    price: Annotated[
+        str | None,
+        typer.Option(metavar="ZONE|PRICE", help="Bidding zone, or one price for all hours.", show_default=False),
+    ] = None,
+    bmcs: Annotated[
+        str | None,
+        typer.Option(help="Addresses of the BMCs, or {node}-bmc; - for none.", show_default=False),
+    ] = None,
+) -> None:
+    """Write the first settings and inventory from the scheduler.
+
+    Asks for what is not given by an option. The agent then runs in shadow mode. Files that exist are left alone.
+    """
+    from ui.hardware.init_answer import SiteAnswers, write_first_files
+
+    kind = chosen.options["power.node_class"]
+    answers = SiteAnswers(price, bmcs, None if kind is None else str(kind))
+    write_first_files(chosen.read(), folder.expanduser().absolute(), answers)
 
 
 @of_devices
