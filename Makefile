@@ -98,6 +98,7 @@ reference: dev
 	@$(BIN)/python docs/reference_pages.py
 	@$(BIN)/python docs/picture.py
 	@$(BIN)/python docs/report_picture.py
+	@$(BIN)/python docs/recording.py
 
 docs: dev
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet

@@ -190,7 +190,7 @@ def _context(folder: Path, mode: str, days: int, clock: SteppedClock) -> tuple[S
     context = make_site_context(settings, Clock(clock.now, clock.since_begin_s))
     return replace(
         context,
-        scheduler=live,
+        scheduler=live.scheduler,
         drivers=VirtualDrivers(context.drivers, drivers),
         poller=NodePoller(context.machines, drivers),
     ), live

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from shown_output import pattern
 from zygote import Zygote
 
@@ -74,3 +75,25 @@ def test_every_page_is_in_the_index() -> None:
     for page in PAGES[1:]:
         name = page.relative_to(ROOT / "docs").as_posix()
         assert name in {"README.md", "contents.md"} or f"({name})" in index, name
+
+
+def test_the_readme_shows_the_recording_of_the_demo_before_what_it_saves() -> None:
+    text = (ROOT / "README.md").read_text()
+    image = text.index("](docs/images/demo.webp)")
+    assert text.index("**offpeak runs") < image < text.index("## What it saves")
+    check_recording(ROOT / "docs" / "images" / "demo.webp", least=30)
+
+
+def check_recording(file: Path, *, least: int) -> None:
+    assert file.stat().st_size <= 2_000_000
+    with Image.open(file) as recording:
+        assert recording.n_frames >= least
+        assert 800 <= recording.width <= 1200
+
+
+@pytest.mark.thorough
+def test_the_demo_can_be_recorded(tmp_path: Path) -> None:
+    file = tmp_path / "demo.webp"
+    subprocess.run([sys.executable, "docs/recording.py", file, "20"], cwd=ROOT, check=True, timeout=300)
+    # Pictures that are equal are one.
+    check_recording(file, least=10)

@@ -5,17 +5,17 @@ Jobs come by the clock, nodes that are up register, and jobs have virtual nodes 
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from offpeak.display import energy_text, money_text
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
-from offpeak.model.orders import NodeChange
 from plugin.scheduler.job import JobState
-from plugin.scheduler.port import RequeuePermit, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import Scheduler
 from services.accounts.account_of_savings import SavingsAccount, saving_text
 from sim_backend.scheduler.cluster import SimJob, SimulatedCluster, nodes_of
 from sim_backend.scheduler.simulated import SimulatedScheduler
@@ -44,6 +44,7 @@ def submit(cluster: SimulatedCluster, job: DemoJob) -> None:
             run_s=job.run_s,
             submit_s=BEGIN_S + job.at_s,
             limit_s=job.limit_s,
+            comment=job.comment,
             whole_nodes=job.kind.partition == BATCH,
             index=job.index,
             task_limit=job.task_limit,
@@ -75,8 +76,25 @@ def node_utilisation(cluster: SimulatedCluster) -> dict[str, float]:
 
 
 @dataclass
+class OneAtATime:
+    """A plugin.scheduler.port.Scheduler for several threads: each call waits for its turn."""
+
+    scheduler: Scheduler
+    turn: threading.RLock
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.scheduler, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            with self.turn:
+                return method(*arguments, **named)
+
+        return call
+
+
+@dataclass
 class LiveCluster:
-    """A plugin.scheduler.port.Scheduler for several threads. `energy_j` is its nodes' energy, `cost` its cost [EUR]."""
+    """The cluster of the demo and its `scheduler`. `energy_j` is its nodes' energy, `cost` its cost [EUR]."""
 
     room: MachineRoom
     model: Cluster
@@ -89,7 +107,8 @@ class LiveCluster:
 
     def __post_init__(self) -> None:
         self.cluster = new_cluster(self.model)
-        self._scheduler = SimulatedScheduler(self.cluster, clock=self.clock)
+        simulated = SimulatedScheduler(self.cluster, clock=self.clock)
+        self.scheduler = cast(Scheduler, OneAtATime(simulated, self._turn))
 
     def follow(self) -> None:
         """Advance the cluster to now: new jobs, registered nodes, and their power."""
@@ -103,55 +122,6 @@ class LiveCluster:
                     (self.cluster.comes_up if up else self.cluster.goes_down)(name, now_s)
             self.cluster.step(now_s)
             self._use()
-
-    def traits(self) -> SchedulerTraits:
-        """As the port."""
-        return self._scheduler.traits()
-
-    def view(self) -> SchedulerView:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.view()
-
-    def in_use(self, node: str) -> str:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.in_use(node)
-
-    def rank(self, values: Mapping[str, int]) -> dict[str, str]:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.rank(values)
-
-    def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.defer(begin_s)
-
-    def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.requeue_permits(jobs)
-
-    def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.signal(signals)
-
-    def requeue(self, names: Sequence[str]) -> dict[str, str]:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.requeue(names)
-
-    def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.notify(comments)
-
-    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
-        """As the port."""
-        with self._turn:
-            return self._scheduler.change_nodes(nodes, change, reason=reason)
 
     def _count(self, now_s: float) -> None:
         counted_j = sum(node.energy_j for node in self.room.nodes.values())

@@ -8,20 +8,31 @@ import socket
 import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from textwrap import shorten
 
+from offpeak.display import money_text, power_text
 from offpeak.errors import BadInput, OffpeakError
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.records import Record, decisions_in
+from offpeak.machines.node_sets import fold
 from offpeak.model.clock import FastClock
 from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import machine_zone
+from offpeak.model.node_states import ACTIVE
+from offpeak.model.time_range import TimeRange
+from offpeak.prices.peak import Peak
+from offpeak.process import locked_file
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
+from offpeak.text import counted
+from plugin.queue_hook.queue_plan import BACK, FORWARD
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
 from services.agent.service import Service
@@ -32,9 +43,10 @@ from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import room_logins
 from ui.agent.command import check_needs
 from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
-from ui.demo.site import BEGIN_S, REPORT, SETTINGS, DemoJob, DemoPlan, enrol, jobs_to_come, write_site
+from ui.demo.site import BEGIN_S, REPORT, SETTINGS, DemoJob, DemoPlan, enrol, jobs_to_come, make_folder, write_site
 
 LOOK_S = 0.05
+SECOND = "a second demo needs --folder demo2 --listen 127.0.0.1:8018 --hardware-port 6231"
 PAGE_BEGINS_S = 600.0
 LEDGER_PATIENCE_S = 120.0
 """No real node depends on the demo's ledger, and a slow machine may take a minute to make its tables."""
@@ -51,15 +63,100 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
     check_needs()
     _check_free(plan.listen)
     jobs = jobs_to_come(plan.nodes, plan.length_s)
+    lock = locked_file(make_folder(plan), message=f"another demo runs in {plan.folder}", hint=SECOND)
+    with lock:
+        _run_alone(plan, jobs, say, stays=stays)
+
+
+def _run_alone(plan: DemoPlan, jobs: tuple[DemoJob, ...], say: Say, *, stays: bool) -> None:
     settings = write_site(plan)
     logging.basicConfig(filename=plan.folder / "agent.log", level=logging.INFO, format="%(asctime)s %(message)s")
     with beside("page", plan, "page", "--config", str(plan.settings_file)) as page:
         _wait_for_page(plan, page)
         say(f"the page: http://{plan.listen}/")
         say(f"{plan.nodes} virtual nodes, {len(jobs)} jobs, {plan.hours:.0f} hours in {plan.seconds:.0f} s")
-        say(f"{cluster_note(plan.cluster)}; partitions {' and '.join(plan.cluster.partitions)}")
-        say(f"ask it in another terminal: {_command('status', plan)}, or queue in the place of status")
+        say(f"{cluster_note(plan.cluster)}; partitions {' and '.join(plan.cluster.partitions)}".replace("; ", "\n  "))
+        say(f"ask it in another terminal, status or queue:\n  {_command('status', plan)}\n")
         asyncio.run(Demo(plan, settings, jobs, say, stays=stays).run())
+
+
+SCENE_S, TALLY_S = 1200.0, 2 * HOUR_S
+"""How often the story goes on, and how often it counts what was saved, in the time of the demo."""
+WIDTH = 78
+SLEEP, WAKE, DELAYED = "is put to sleep", "is woken", "delayed"
+
+
+@dataclass
+class Story:
+    """Prints the steps of the day: what the agent decides, why, and what it saves. Its source is the agent's ledger."""
+
+    plan: DemoPlan
+    live: LiveCluster
+    agent: SiteAgent
+    say: Say
+    _scene_s: float = BEGIN_S
+    _tally_s: float = BEGIN_S
+    _peak: Peak | None = None
+    _known: set[tuple[float, str, str]] = field(default_factory=set)
+
+    def tell(self, now_s: float) -> None:
+        """Print what happened since the last call, if that is long enough ago."""
+        if now_s < self._scene_s + SCENE_S:
+            return
+        with open_ledger(f"sqlite:///{self.plan.folder}/ledger.sqlite") as connection:
+            # A decision is in the ledger some time after it was made.
+            found = decisions_in(connection, TimeRange(self._scene_s - 2 * SCENE_S, now_s))
+        self._scene_s = now_s
+        self._tell_price(int(now_s))
+        steps: dict[str, list[Record]] = defaultdict(list)
+        for each in found:
+            key = each["at_unix_s"], each["subject"], each["decided"]
+            if key not in self._known:
+                self._known.add(key)
+                steps[each["decided"]].append(each)
+        for decided, records in steps.items():
+            self._tell_step(decided, records)
+        if forward := steps[FORWARD]:
+            text = f"the queue is reordered: {counted(len(forward), 'job')} forward, {len(steps[BACK])} back"
+            self._line(forward[0]["at_unix_s"], text, f"{forward[0]['subject']} goes {forward[0]['reason']}")
+        if now_s >= self._tally_s + TALLY_S:
+            self._tally_s = now_s
+            asleep = sum(node.now().state != ACTIVE for node in self.live.room.nodes.values())
+            text = f"{asleep} of {self.plan.nodes} nodes sleep"
+            if saved := self.agent.savings.today.cost:
+                text += f"; saved so far: {money_text(saved, 'EUR')}"
+            self._line(now_s, text)
+
+    def _tell_price(self, now_s: int) -> None:
+        curve = self.agent.prices.curve and self.agent.prices.curve.decisions
+        if curve is None or (peak := curve.peak_at(now_s)) == self._peak:
+            return
+        self._peak, until = peak, self._clock(curve.peak_until_s(now_s))
+        price = money_text(float(curve.series.value[curve.at(now_s)]), curve.series.unit)
+        what, which = ("high", "frugal") if peak == Peak.ON_PEAK else ("low", "hungry")
+        self._line(now_s, f"prices are {what} until {until} ({price}): {which} jobs go first")
+
+    def _tell_step(self, decided: str, records: Sequence[Record]) -> None:
+        """Print what was decided for the nodes or jobs of these records, if it is part of the story."""
+        at_s, why, subjects = records[0]["at_unix_s"], records[0]["reason"], [str(each["subject"]) for each in records]
+        if decided == SLEEP:
+            saved_w = len(subjects) * (self.plan.node_class.idle_w - self.plan.node_class.asleep_w)
+            self._line(at_s, f"asleep: {fold(subjects)}, saves {power_text(saved_w)}", why)
+        elif decided == WAKE:
+            self._line(at_s, f"awake:  {fold(subjects)}, for jobs")
+        elif decided == DELAYED:
+            saved = sum(dict(each["inputs"]).get("saved", 0.0) for each in records)
+            self._line(
+                at_s, f"{' and '.join(subjects)} wait, as their owners allow, saves {money_text(saved, 'EUR')}", why
+            )
+
+    def _line(self, at_s: float, text: str, why: str = "") -> None:
+        self.say(f"{self._clock(at_s)}  {shorten(text, WIDTH - 7, placeholder=' ...')}")
+        if why:
+            self.say(f"       {shorten(why, WIDTH - 7, placeholder=' ...')}")
+
+    def _clock(self, at_s: float) -> str:
+        return f"{datetime.fromtimestamp(at_s, machine_zone()):%H:%M}"
 
 
 @dataclass
@@ -79,7 +176,7 @@ class Demo:
             enrol(self.plan, room)
             clock = FastClock(self.plan.factor, BEGIN_S)
             live = LiveCluster(room, self.plan.cluster, deque(self.jobs), clock.unix_s)
-            parts = replace(make_site_context(self.settings, clock.clock), scheduler=live)
+            parts = replace(make_site_context(self.settings, clock.clock), scheduler=live.scheduler)
             agent = SiteAgent(parts, ledger, ProblemLog(clock.unix_s))
             # What is loaded and compiled at first would take hours of that day.
             for runner in agent.runners:
@@ -98,9 +195,10 @@ class Demo:
     async def _day(self, live: LiveCluster, service: Service, agent: SiteAgent, clock: FastClock) -> None:
         """Follow the clock to the end of the day or until a signal, print the outcome, and end the service."""
         ending = asyncio.create_task(service.ends())
-        until_s = BEGIN_S + self.plan.length_s
+        until_s, story = BEGIN_S + self.plan.length_s, Story(self.plan, live, agent, self.say)
         while clock.unix_s() < until_s and not ending.done():
             live.follow()
+            story.tell(clock.unix_s())
             await asyncio.sleep(LOOK_S)
         at_s = min(clock.unix_s(), until_s)
         if not ending.done():
@@ -131,9 +229,10 @@ class Demo:
         begin = datetime.fromtimestamp(BEGIN_S, machine_zone())
         if not ending.done():
             self.say(f"the report of its month: {await asyncio.to_thread(write_report, plan, f'{begin:%Y-%m}')}")
-            self.say(f"what was decided and done: {_command('history', plan, '--since', f'{begin:%Y-%m-%d}')}")
-            self.say(f"the same with your own jobs: {_program()} simulate LOG --prices PRICES.csv --report report.html")
-            self.say(f"on a cluster's head node: {_program()} estimate --prices PRICES.csv")
+            self.say(f"what was decided and done:\n  {_command('history', plan, '--since', f'{begin:%Y-%m-%d}')}")
+            self.say("the same with your own jobs, and on a cluster's head node:")
+            self.say(f"  {_program()} simulate LOG --prices PRICES.csv --report report.html")
+            self.say(f"  {_program()} estimate --prices PRICES.csv")
         if self.stays and not ending.done():
             self.say(f"\nThe page stays at http://{plan.listen}/ until Ctrl-C.")
             await ending
@@ -196,8 +295,7 @@ def _check_free(listen: str) -> None:
         with socket.create_server((host, port)):
             return
     except OSError as problem:
-        hint = "something else listens there: give another place, such as --listen 127.0.0.1:8018"
-        raise BadInput(f"{listen}: {problem.strerror}", hint=hint) from None
+        raise BadInput(f"{listen}: {problem.strerror}", hint=f"something else listens there: {SECOND}") from None
 
 
 @contextmanager

@@ -39,7 +39,8 @@ GPU = NodeType(CPUS, 256 * GIB, (("a100", GPUS),))
 BATCH, GPU_PARTITION = "batch", "gpu"
 PARTITIONS = {name: Partition(name, shared=name == GPU_PARTITION) for name in (BATCH, GPU_PARTITION)}
 """Jobs of batch have their nodes alone, those of gpu share them."""
-LOAD = 0.4
+LOAD = 0.22
+"""Of the machine, by the jobs that are drawn."""
 SHORTEST_S, LONGEST_S = 600, 3 * HOUR_S
 SIZES = (1, 1, 1, 2, 2, 4, 6)
 MEMORY_GIB, LARGE_MEMORY_GIB = (8, 16, 60), 200
@@ -47,6 +48,14 @@ LARGE_MEMORY_SHARE = 0.2
 ARRAY_TASKS, ARRAY_LIMIT, ARRAY_TASK_S = 6, 3, HOUR_S // 2
 ARRAY_AT_SHARE = 0.15
 """Of the day, at which the array is submitted."""
+PATIENT_AT_SHARE, PATIENT = 0.43, "offpeak:delay=8h"
+"""When two jobs come that may wait, while all nodes are busy, and what their owners say."""
+RUSH_AT_SHARE, RUSH_S = 0.39, HOUR_S
+RUSH = (
+    *(("render", 3), ("solve", 4), ("archive", 3), ("render", 4), ("archive", 4), ("solve", 3), ("render", 4)),
+    *(("render", 3), ("archive", 3)),
+)
+"""Jobs that come together before electricity gets cheap, each with a part of the batch nodes: so many wait."""
 USERS = ("ann", "bob", "chidi", "dora")
 HOURLY_PRICES = (46, 44, 43, 45, 58, 88, 121, 134, 112, 84, 62, 48, 39, 37, 52, 84, 128, 152, 141, 109, 86, 70, 58, 50)
 """EUR/MWh by hour of UTC: two expensive times of the day, and a cheap noon."""
@@ -85,6 +94,7 @@ class DemoJob:
     kind: DemoJobKind
     memory_mib: int = 0
     gpus: int = 0
+    comment: str = ""
     index: int | None = None
     task_limit: int = 0
 
@@ -115,6 +125,7 @@ def jobs_to_come(nodes: int, length_s: int, *, seed: int = 3) -> tuple[DemoJob, 
     chance = random.Random(seed)
     thin, fat, gpu = (pool.nodes for pool in demo_cluster(nodes).pools)
     drawn = [*_batch_jobs(chance, thin, fat, length_s), *_gpu_jobs(chance, gpu, length_s)]
+    drawn += _story_jobs(thin + fat, length_s)
     drawn.sort(key=lambda job: job.at_s)
     jobs = [replace(job, number=number) for number, job in enumerate(drawn, 1)]
     array_at_s = round(ARRAY_AT_SHARE * length_s)
@@ -144,6 +155,20 @@ def _batch_jobs(chance: random.Random, thin: int, fat: int, length_s: int) -> It
         job = _drawn_job(chance, length_s, chance.choice(BATCH_KINDS), size)
         yield replace(job, memory_mib=memory_gib * GIB)
         work_s += size * job.run_s
+
+
+def _story_jobs(nodes: int, length_s: int) -> Iterator[DemoJob]:
+    """Give the jobs that show what offpeak does: two that may wait, and a rush before electricity gets cheap."""
+    kinds = {kind.name: kind for kind in KINDS}
+    for user in USERS[2:]:
+        size = max(1, nodes // 4)
+        yield DemoJob(
+            0, round(PATIENT_AT_SHARE * length_s), size, RUSH_S, 2 * RUSH_S, user, kinds["render"], comment=PATIENT
+        )
+    for number, (kind, part) in enumerate(RUSH):
+        user = USERS[number % len(USERS)]
+        at_s = round(RUSH_AT_SHARE * length_s) + 60 * number
+        yield DemoJob(0, at_s, max(1, nodes // part), RUSH_S, 2 * RUSH_S, user, kinds[kind])
 
 
 def _gpu_jobs(chance: random.Random, nodes: int, length_s: int) -> Iterator[DemoJob]:
@@ -248,14 +273,27 @@ def write_site(plan: DemoPlan) -> Settings:
     return Settings.of(read_values(plan.settings_file, options={}))
 
 
+def make_folder(plan: DemoPlan) -> Path:
+    """Make the folder, and return its mark, which says that it is a demo's. Raises BadInput if it holds other files."""
+    mark = plan.folder / MARK
+    if plan.folder.exists() and any(plan.folder.iterdir()) and not mark.exists():
+        raise BadInput(f"{plan.folder}: holds something else", hint="name another folder with --folder")
+    try:
+        plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mark.touch()
+    except OSError as problem:
+        raise BadInput(f"{plan.folder}: {problem.strerror}", hint="name another folder with --folder") from None
+    return mark
+
+
 def _empty(plan: DemoPlan) -> None:
     """Delete the files of an earlier demo, and nothing else."""
-    if plan.folder.exists() and any(plan.folder.iterdir()):
-        if not (plan.folder / MARK).exists():
-            raise BadInput(f"{plan.folder}: holds something else", hint="name another folder with --folder")
-        shutil.rmtree(plan.folder)
-    plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (plan.folder / MARK).write_text("`offpeak demo` empties this folder when it is run again.\n")
+    mark = make_folder(plan)
+    for each in plan.folder.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif each != mark:
+            each.unlink()
 
 
 def enrol(plan: DemoPlan, room: MachineRoom) -> None:

@@ -35,7 +35,8 @@ from ui.month.subject import (
     used_cells,
 )
 from ui.replay.tables import NOISE
-from ui.report.page import HtmlCell, page_head, paragraph, section, still_page, table
+from ui.report.figure import Key
+from ui.report.page import HtmlCell, legend, page_head, paragraph, section, still_page, table
 from ui.terminal import print_table, text_table, write_files
 
 WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
@@ -54,19 +55,13 @@ def days_section(days: Sequence[DayCost], currency: str) -> str:
     label = f"Cost of the metered nodes on each day, as it was and without what was saved [{currency}]"
     return section(
         "Day by day",
-        f'<figure><ul class="legend"><li>{_KEY_BAR}as it was</li><li>{_KEY_LINE}without offpeak</li></ul>'
+        f"<figure>{legend(KEYS)}"
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">{drawn}</svg>'
         f"<figcaption>{escape(label)}.</figcaption></figure>",
     )
 
 
-_KEY_BAR = (
-    '<svg width="18" height="12" aria-hidden="true"><rect width="18" height="12" rx="2" fill="var(--busy)"/></svg>'
-)
-_KEY_LINE = (
-    '<svg width="18" height="12" aria-hidden="true">'
-    '<line x2="18" y1="6" y2="6" stroke="var(--text)" stroke-width="3"/></svg>'
-)
+KEYS = (Key("as it was", "var(--busy)", is_area=True), Key("without offpeak", "var(--text)"))
 
 
 def _drawn(cost_of: Float64, without: Float64, names: list[str], texts: list[str]) -> str:

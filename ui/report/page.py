@@ -5,7 +5,7 @@ waited. Text becomes HTML only here, so a job's name can never be markup.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
@@ -18,7 +18,7 @@ from sim_backend.comparison.replications import ReplicationSpread
 from studies.report import Report, StudyTable, cell_text
 from ui.replay.comparison import prices_text
 from ui.replay.tables import quoted_text
-from ui.report.figure import Figure, Json, Key
+from ui.report.figure import Figure, Key
 from ui.report.subject import ReportSubject
 
 
@@ -60,17 +60,13 @@ def definitions(terms: Iterable[tuple[str, str]]) -> str:
 
 def table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[HtmlCell | str]], *, texts: int = 1) -> str:
     """Return a table that scrolls by itself: row names, then the first `texts` columns as text, others figures."""
-    head = "".join(_header_cell(header, is_text=at < texts) for at, header in enumerate(headers))
+    head = "".join(f'<th scope="col"{_text_class(at < texts)}>{escape(each)}</th>' for at, each in enumerate(headers))
     body = "".join(_row(row, texts) for row in rows)
     label = escape(caption, quote=True)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table><caption>{escape(caption)}'
         f"</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
-
-
-def _header_cell(header: str, *, is_text: bool) -> str:
-    return f'<th scope="col"{_text_class(is_text)}>{escape(header)}</th>'
 
 
 def _row(row: Sequence[HtmlCell | str], texts: int) -> str:
@@ -258,11 +254,13 @@ def _html_table(of: StudyTable) -> str:
 def figure_section(figure: Figure) -> str:
     """Return a figure with its heading, the buttons that it needs, and its caption."""
     label = escape(figure.summary, quote=True)
+    choices = _buttons(figure.choice_of, _choices(figure))
+    views = [(f'data-view="{escape(json.dumps(view))}"', name) for name, view in (figure.views or {}).items()]
     return "\n".join(
         [
             f'<section>\n<h2>{escape(figure.heading)}</h2>\n<figure id="{figure.name}">',
-            f'<div class="controls">{_choice_buttons(figure)}{_view_buttons(figure.views or {})}</div>',
-            _legend(figure.keys),
+            f'<div class="controls">{choices}{_buttons("time shown", views)}</div>',
+            legend(figure.keys),
             f'<div class="plot" role="group" aria-label="{label}" style="height:{figure.layout["height"]}px"></div>',
             *(['<output aria-live="polite"></output>'] if figure.blocks else []),
             f"<figcaption>{escape(figure.caption)}</figcaption>",
@@ -271,28 +269,19 @@ def figure_section(figure: Figure) -> str:
     )
 
 
-def _choice_buttons(figure: Figure) -> str:
-    if len(figure.choices) < 2:
-        return ""
-    buttons = "".join(
-        f'<button type="button" data-choice="{number}" aria-pressed="{str(number == figure.shown).lower()}">'
-        f"{escape(name)}</button>"
-        for number, name in sorted(enumerate(figure.choices), key=lambda choice: choice[0] != figure.shown)
-    )
-    return f'<div class="buttons" role="group" aria-label="{figure.choice_of}">{buttons}</div>'
+def _buttons(label: str, buttons: Iterable[tuple[str, str]]) -> str:
+    """Return a group of buttons by their attributes and names, none if there is no choice."""
+    shown = [f'<button type="button" {attributes}>{escape(name)}</button>' for attributes, name in buttons]
+    return f'<div class="buttons" role="group" aria-label="{label}">{"".join(shown)}</div>' if len(shown) > 1 else ""
 
 
-def _view_buttons(views: Mapping[str, Json]) -> str:
-    if not views:
-        return ""
-    buttons = "".join(
-        f'<button type="button" data-view="{escape(json.dumps(view))}">{escape(name)}</button>'
-        for name, view in views.items()
-    )
-    return f'<div class="buttons" role="group" aria-label="time shown">{buttons}</div>'
+def _choices(figure: Figure) -> Iterator[tuple[str, str]]:
+    for number, name in sorted(enumerate(figure.choices), key=lambda choice: choice[0] != figure.shown):
+        yield f'data-choice="{number}" aria-pressed="{str(number == figure.shown).lower()}"', name
 
 
-def _legend(keys: tuple[Key, ...]) -> str:
+def legend(keys: tuple[Key, ...]) -> str:
+    """Return the legend of a figure."""
     return '<ul class="legend">' + "".join(f"<li>{_swatch(key)}{escape(key.name)}</li>" for key in keys) + "</ul>"
 
 

@@ -168,7 +168,8 @@ def power_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
         name="power",
         heading="Power over time",
         summary=f"Power of running jobs and {rest}, and the price below it. {_power_text(subject)}",
-        caption=f"{_exactness(drawn[0], price_steps)} Shaded: on-peak. The dates are those of the prices to which the "
+        caption=f"The power is {_drawn(drawn[0])}, the price {_drawn(price_steps)}. "
+        "Shaded: on-peak. The dates are those of the prices to which the "
         f"log is mapped; the clock is {subject.calendar.clock_text} throughout.",
         keys=power_keys(subject),
         data=[*traces, price, *shading(subject, whole)],
@@ -227,12 +228,6 @@ def _view(subject: ReportSubject, window: BusiestWindow) -> Json:
     margin = 0.05 * (high - low)
     times = subject.calendar.axis_range(window.from_s, window.until_s)
     return {"xaxis.range": times, "yaxis2.range": [float(low - margin), float(high + margin)]}
-
-
-def _exactness(power: DrawnSteps, price: DrawnSteps) -> str:
-    if power.stretches_s == price.stretches_s:
-        return f"Power and price are {_drawn(power)}."
-    return f"The power is {_drawn(power)}, the price {_drawn(price)}."
 
 
 def _drawn(steps: DrawnSteps) -> str:

@@ -59,12 +59,6 @@ class Calendar:
         return f"UTC{'-' if self.ahead_s < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}" if minutes else "UTC"
 
 
-def calendar_of(comparison: Comparison) -> Calendar:
-    """Return the calendar on which the prices lie, its axes on the clock at the begin of the log."""
-    laid = comparison.case.prices.laid
-    return Calendar(laid.offset_s, laid.zone, offset_at(comparison.begin_s + laid.offset_s, laid.zone))
-
-
 PALETTE = {"base": 1, "order": 4, "sleep": 4, "caps": 2}
 """How many colours services/page/palette.css has for policies by their lever; the next gets the first again."""
 
@@ -162,7 +156,7 @@ def subject_of(
     trace: Trace, prepared: PreparedCase, comparison: Comparison, spreads: tuple[ReplicationSpread, ...]
 ) -> ReportSubject:
     """Return the data of the report of this comparison."""
-    policies = tuple(_policies(comparison))
+    policies, laid = tuple(_policies(comparison)), comparison.case.prices.laid
     highest_w = max(float(policy.curve.total_w.max(initial=0.0)) for policy in policies)
     unit, unit_w = next((u, w) for u, w in (("MW", 1e6), ("kW", 1e3), ("W", 1.0)) if highest_w >= 2 * w or w == 1)
     return ReportSubject(
@@ -170,7 +164,8 @@ def subject_of(
         prepared=prepared,
         comparison=comparison,
         spreads=spreads,
-        calendar=calendar_of(comparison),
+        # Axes have the clock at the begin of the log.
+        calendar=Calendar(laid.offset_s, laid.zone, offset_at(comparison.begin_s + laid.offset_s, laid.zone)),
         policies=policies,
         power_unit=unit,
         power_unit_w=unit_w,

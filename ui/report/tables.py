@@ -7,11 +7,10 @@ command that produces the report.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from offpeak.display import Unit, clock_text, length_text, percent_text
+from offpeak.display import clock_text, length_text, percent_text
 from offpeak.installation import installed_version
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import WEEK_S, YEAR_S
@@ -25,7 +24,6 @@ from sim_backend.engine.state import NOT_YET
 from sim_backend.replay.policy import DISCIPLINE_DOCS, DISCIPLINES
 from ui.replay.comparison import (
     NO_BASELINE,
-    PolicyUnits,
     machine_text,
     policy_row,
     policy_units,
@@ -125,12 +123,17 @@ def savings_section(subject: ReportSubject) -> str:
     outcomes = subject.comparison.outcomes
     units = policy_units(outcomes)
     caption = f"Savings and postponements are against {baseline.policy}"
-    tables = [_table(subject, caption, units.headers(), FIGURES, partial(_texts, units))]
+    tables = [
+        _table(subject, caption, units.headers(), FIGURES, lambda each, first: policy_row(each, units, is_first=first))
+    ]
     if subject.prepared.case.room is not None:
-        texts = partial(_cooling_texts, energy_unit(outcomes))
-        tables += [_table(subject, "The machine room", cooling_headers(outcomes), COOLING_FIGURES, texts)]
+        headers, energy = cooling_headers(outcomes), energy_unit(outcomes)
+        room: Texts = lambda each, first: cooling_row(each, energy, is_first=first)  # noqa: E731
+        tables += [_table(subject, "The machine room", headers, COOLING_FIGURES, room)]
     if subject.can_sleep:
-        tables += [_table(subject, "Nodes that sleep", SLEEP_HEADERS, ("", *SLEEP_FIGURES), _sleep_texts)]
+        tables += [
+            _table(subject, "Nodes that sleep", SLEEP_HEADERS, ("", *SLEEP_FIGURES), lambda each, _: sleep_row(each))
+        ]
         sentence = sleep_remark(subject.comparison.case.sla)
         tables += [paragraph(f"{sentence[0].upper()}{sentence[1:]}.")]
     remark = [paragraph(_remark(subject.spreads))] if subject.others else []
@@ -153,18 +156,6 @@ def _savings_row(
         return texts(outcome, is_first)
     columns = (texts(outcome_at(outcome, spread, which), is_first) for which in ("middle", "low", "high"))
     return tuple(_cells(spread, zip(fields, *columns, strict=False), is_first=is_first))
-
-
-def _texts(units: PolicyUnits, outcome: PolicyOutcome, is_first: bool) -> tuple[str, ...]:
-    return policy_row(outcome, units, is_first=is_first)
-
-
-def _cooling_texts(energy: Unit, outcome: PolicyOutcome, is_first: bool) -> tuple[str, ...]:
-    return cooling_row(outcome, energy, is_first=is_first)
-
-
-def _sleep_texts(outcome: PolicyOutcome, _is_first: bool) -> tuple[str, ...]:
-    return sleep_row(outcome)
 
 
 def _cells(
@@ -238,27 +229,18 @@ def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[str, .
 DEFINITIONS = (
     ("cost", "power of running jobs and idle nodes times the price, integrated over time"),
     ("saving", "reduction of the cost compared with the first policy, in per cent"),
-    (
-        "energy",
-        "power of running jobs and idle nodes over the period: from the first submission to the last end of all",
-    ),
+    ("energy", "power of running jobs and idle nodes, from the first submission to the last end of all policies"),
     ("utilization", "node-hours with jobs divided by all node-hours, until the last end under the policy"),
     ("mean wait", "from submission to start; each job counts once"),
     ("bounded slowdown", f"mean of (wait + run) / run, where a run shorter than {SHORTEST_S} s counts as that long"),
     ("worst postponement", "largest delay of the start of a job compared with the first policy"),
-    (
-        "on-peak",
-        "expensive hours by the tariff, or by the rule of --peak-rule; policies use no other information about prices",
-    ),
+    ("on-peak", "expensive hours by the tariff, or by --peak-rule; policies use no other information about prices"),
     ("CO2", "energy times the carbon intensity, integrated over time"),
 )
 
 SLEEP_DEFINITIONS = (
     ("nodes that sleep", "draw the power of their node class in each state, also during transitions"),
-    (
-        "idle energy saved",
-        "reduction of the energy of all nodes without a job, compared with nodes always on and the same starts",
-    ),
+    ("idle energy saved", "of the energy of nodes without a job, against nodes always on and the same starts"),
     ("possible", "the same if the next use of each node were known: the lower bound of energy for these starts"),
     ("inactive", "share of node time in which nodes were asleep, in a transition, or failed"),
     ("cycle", "a transition to standby or off; a slower clock does not count"),
@@ -268,10 +250,7 @@ SLEEP_DEFINITIONS = (
 
 
 COOLING_DEFINITIONS = (
-    (
-        "cooling",
-        "power of the machine room without the computers, from its table by their power and the outside temperature",
-    ),
+    ("cooling", "power of the machine room without computers, by its table, their power and the outside temperature"),
     ("PUE", "energy of computers and cooling divided by that of the computers"),
 )
 

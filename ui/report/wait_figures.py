@@ -3,6 +3,8 @@
 Waits and delays show for each time the share of jobs; cycles show each node, the most cycled first.
 """
 
+from typing import Any
+
 import numpy as np
 
 from offpeak.display import clock_text
@@ -22,28 +24,32 @@ TICKS_S = (1, 10, 60, 600, 3600, 6 * 3600, 2 * DAY_S, 14 * DAY_S, 100 * DAY_S, 1
 
 def wait_figure(subject: ReportSubject) -> Figure:
     """Return the figure, all policies in it."""
-    longest_s = max(int(_wait_s(subject, policy).max()) for policy in subject.policies)
-    shown_until_s = max(2 * longest_s, 600)
+    waits_s = [_wait_s(subject, policy) for policy in subject.policies]
+    middles = []
+    for policy, each in zip(subject.policies, waits_s, strict=True):
+        half, most = (clock_text(float(wait_s)) for wait_s in np.quantile(each, (0.5, 0.9)))
+        middles.append(f"{policy.name}: half of the jobs at most {half}, nine of ten {most}")
     return Figure(
         name="wait",
         heading="How long jobs wait",
-        summary="Share of jobs that wait no longer than a time. "
-        + "; ".join(_middle(subject, policy) for policy in subject.policies),
+        summary=f"Share of jobs that wait no longer than a time. {'; '.join(middles)}",
         caption=f"The share of jobs that have started after waiting this long. Jobs that start within a second of "
         f"their submission lie at the left edge. At most {MOST_POINTS} points a line, each exactly on it.",
-        keys=tuple(policy.key for policy in subject.policies),
-        data=[_trace(policy, *_share(_wait_s(subject, policy), shown_until_s)) for policy in subject.policies],
-        layout={
-            "height": 390,
-            "xaxis": _time_axis("wait", shown_until_s, "wait up to"),
-            "yaxis": axis("jobs [%]", range=[0, 102]),
-        },
+        **_shares(subject, waits_s, "wait", "wait up to"),
     )
 
 
-def _middle(subject: ReportSubject, policy: ReportPolicy) -> str:
-    half_s, most_s = np.quantile(_wait_s(subject, policy), (0.5, 0.9)).tolist()
-    return f"{policy.name}: half of the jobs at most {clock_text(half_s)}, nine of ten {clock_text(most_s)}"
+def delays_figure(subject: ReportSubject) -> Figure:
+    """Return the figure, all policies in it."""
+    delays_s = [sleep_delay_s(policy.run.schedule) for policy in subject.policies]
+    return Figure(
+        name="delays",
+        heading="How long jobs wait for nodes to wake",
+        summary="Share of jobs that sleeping nodes hold up longer than a time, a line for each policy.",
+        caption="The share of jobs that only nodes asleep or in a transition kept from running for longer than this. "
+        f"This time is part of their wait. At most {MOST_POINTS} points a line, each exactly on it.",
+        **_shares(subject, delays_s, "delay by sleep", "held up longer than"),
+    )
 
 
 def _wait_s(subject: ReportSubject, policy: ReportPolicy) -> Int64:
@@ -52,20 +58,21 @@ def _wait_s(subject: ReportSubject, policy: ReportPolicy) -> Int64:
     return wait_s
 
 
-def _share(seconds: Int64, shown_until_s: int) -> tuple[Float64, Float64]:
-    """Return times, and the share of the jobs that are no longer than each."""
-    x_s, share = cumulative_share(seconds, lowest=SHORTEST_S, most_points=MOST_POINTS)
-    return np.append(x_s, shown_until_s), np.append(share, 1.0)
-
-
-def _trace(policy: ReportPolicy, x_s: Float64, share: Float64) -> Json:
-    look: Json = {"line": line(policy.key) | {"shape": "hv"}, "customdata": [clock_text(each) for each in x_s]}
-    hover = "%{customdata}: %{y:.1f} % of the jobs"
-    return scatter(packed(x_s, "f8"), packed(100 * share), name=policy.name, hover=hover, **look)
-
-
-def _time_axis(title: str, shown_until_s: int, hover: str) -> Json:
-    return axis(
+def _shares(subject: ReportSubject, seconds: list[Int64], title: str, hover: str) -> dict[str, Any]:
+    """Return keys, data and layout of a figure of the share of jobs up to a time, or "longer than" it."""
+    shown_until_s = max(2 * max(int(each.max()) for each in seconds), 600)
+    is_longer = hover.endswith("longer than")
+    traces = []
+    for policy, each in zip(subject.policies, seconds, strict=True):
+        x_s, share = cumulative_share(each, lowest=SHORTEST_S, most_points=MOST_POINTS)
+        x_s, share = np.append(x_s, shown_until_s), 100 * np.append(share, 1.0)
+        look: Json = {
+            "line": line(policy.key) | {"shape": "hv"},
+            "customdata": [clock_text(float(at_s)) for at_s in x_s],
+        }
+        y, text = packed(100 - share if is_longer else share), "%{customdata}: %{y:.1f} % of the jobs"
+        traces.append(scatter(packed(x_s, "f8"), y, name=policy.name, hover=text, **look))
+    x_axis = axis(
         title,
         type="log",
         range=[0, float(np.log10(shown_until_s))],
@@ -76,31 +83,9 @@ def _time_axis(title: str, shown_until_s: int, hover: str) -> Json:
         ticks="outside",
         unifiedhovertitle={"text": hover},
     )
-
-
-def _delay_trace(policy: ReportPolicy, shown_until_s: int) -> Json:
-    x_s, share = _share(sleep_delay_s(policy.run.schedule), shown_until_s)
-    return _trace(policy, x_s, 1 - share)
-
-
-def delays_figure(subject: ReportSubject) -> Figure:
-    """Return the figure, all policies in it."""
-    longest_s = max(int(sleep_delay_s(policy.run.schedule).max()) for policy in subject.policies)
-    shown_until_s = max(2 * longest_s, 600)
-    return Figure(
-        name="delays",
-        heading="How long jobs wait for nodes to wake",
-        summary="Share of jobs that sleeping nodes hold up longer than a time, a line for each policy.",
-        caption="The share of jobs that only nodes asleep or in a transition kept from running for longer than this. "
-        f"This time is part of their wait. At most {MOST_POINTS} points a line, each exactly on it.",
-        keys=tuple(policy.key for policy in subject.policies),
-        data=[_delay_trace(policy, shown_until_s) for policy in subject.policies],
-        layout={
-            "height": 320,
-            "xaxis": _time_axis("delay by sleep", shown_until_s, "held up longer than"),
-            "yaxis": axis("jobs [%]", rangemode="tozero"),
-        },
-    )
+    y_axis = axis("jobs [%]", **({"rangemode": "tozero"} if is_longer else {"range": [0, 102]}))
+    keys = tuple(policy.key for policy in subject.policies)
+    return {"keys": keys, "data": traces, "layout": {"height": 390, "xaxis": x_axis, "yaxis": y_axis}}
 
 
 SLA_KEY = Key("SLA", "var(--text)", "2 3")

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -25,12 +26,14 @@ from offpeak.ledger.records import actions_in
 from offpeak.model.clock import FastClock
 from offpeak.model.cluster import Cluster, Pool
 from offpeak.model.constants import DAY_S
+from offpeak.model.flexibility import parse_user_hints
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.request import Request
 from offpeak.model.time_range import TimeRange
+from offpeak.process import AlreadyRunning, locked_file
 from offpeak.settings.ledger import LedgerSettings
 from ui.demo.live_cluster import without_offpeak
-from ui.demo.run import ready_ledger
+from ui.demo.run import WIDTH, ready_ledger, run_demo
 from ui.demo.site import (
     BEGIN_S,
     GPU,
@@ -38,11 +41,13 @@ from ui.demo.site import (
     KINDS,
     MARK,
     PARTITIONS,
+    RUSH_AT_SHARE,
     THIN,
     DemoJob,
     DemoPlan,
     demo_cluster,
     jobs_to_come,
+    make_folder,
     price_at,
     write_site,
 )
@@ -79,7 +84,10 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     assert "Ctrl-C" not in text
     assert f"Saved {saved}." in report.read_text()
     types = ("4 nodes of 16 cores, 64 GiB", "1 node of 16 cores, 256 GiB", "1 node of 16 cores, 256 GiB, 4 a100 GPUs")
-    assert f"\ncluster: {'; '.join(types)}" in text
+    assert "\ncluster: {}\n".format("\n  ".join(types)) in text
+    steps = re.findall(r"^(\d\d:\d\d)  (.+)$", text, re.MULTILINE)
+    assert any(line.startswith("prices are high until ") for _, line in steps), text
+    assert all(len(f"{at}  {line}") <= WIDTH for at, line in steps)
     with open_ledger(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
         done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
     assert {"close"} <= {each["order"] for each in done if each["result"] == "done"}
@@ -246,6 +254,25 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds something else"):
         write_site(DemoPlan(tmp_path))
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_folder_of_a_running_demo_is_left_alone(tmp_path: Path) -> None:
+    with reserved_ports(1) as (port,):
+        plan = DemoPlan(tmp_path / "demo", listen=f"127.0.0.1:{port}")
+    with locked_file(make_folder(plan), message="", hint=""):
+        (plan.folder / "ledger.sqlite").touch()
+        with pytest.raises(AlreadyRunning, match="another demo runs in"):
+            run_demo(plan, print, stays=False)
+    assert (plan.folder / "ledger.sqlite").exists()
+
+
+def test_the_story_has_a_rush_before_electricity_gets_cheap_and_jobs_that_may_wait() -> None:
+    jobs = jobs_to_come(16, 36_000)
+    patient = [job for job in jobs if job.comment]
+    assert [parse_user_hints(job.comment, UTC).delay_s for job in patient] == [8 * 3600] * 2
+    rush = [job for job in jobs if RUSH_AT_SHARE * 36_000 <= job.at_s < 5 * 3600 and job.kind.partition == "batch"]
+    assert sum(job.nodes for job in rush) > 2 * 12
+    assert len({job.kind.name for job in rush}) == 3
 
 
 def test_files_of_an_earlier_demo_are_removed(tmp_path: Path) -> None:
