@@ -3,8 +3,9 @@
 Of too many rows the least valuable are dropped first, and counted. A row that is there already is not written twice.
 
 Each reading is written, cut at full minutes, and in the same transaction added to the means of its minute and its
-quarter-hour. So the means are always correct, even with late or repeated readings, and pruning only deletes. Each part
-of a meter is a series, which gets its number with its first reading.
+quarter-hour. So the means are always correct, even with late or repeated readings, and pruning only deletes. Where
+readings are not kept, the writer sums them in memory and writes each minute once it is over, with the same arithmetic.
+Each part of a meter is a series, which gets its number with its first reading.
 """
 
 import math
@@ -13,13 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 from sqlalchemy import Connection, Table, case, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from offpeak.ledger import tables
-from offpeak.ledger.rows import MeterReading
+from offpeak.ledger.energy_use import WAYS
+from offpeak.ledger.rows import MemoryRecord, MeterReading
 from offpeak.ledger.tables import minutes, quarters, readings, series
 from offpeak.model.constants import MINUTE_S
 
@@ -192,15 +196,80 @@ def series_name(reading: MeterReading) -> SeriesName:
     return reading.meter, reading.way, reading.part, reading.node or ""
 
 
+class MinuteRow(NamedTuple):
+    """The sums of a series over (a part of) a minute. `run` and `number` identify the row: it is added once.
+
+    An `inner` row is only added to its quarter-hour.
+    """
+
+    name: SeriesName
+    at_unix_s: int
+    sums: BucketMean
+    run: str
+    number: int
+    inner: bool
+
+
+class MinuteSums:
+    """Sums readings by minute in memory, for a ledger that does not keep single readings.
+
+    Where the outermost meters of a node cover all of a minute, the accounts need no minute of its inner ones.
+    """
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[int, SeriesName], BucketMean] = {}
+        self._parts = Counter[tuple[str, str]]()
+        self._run, self._number = uuid4().hex, 0
+
+    def add(self, readings: Sequence[MeterReading]) -> list[MinuteRow]:
+        """Add readings; return the minutes that are over, except that before the newest reading's: some come late."""
+        if not readings:
+            return []
+        for reading in readings:
+            name = series_name(reading)
+            for piece in cut_reading(reading, 0):
+                self._sums.setdefault((piece.start_of(MINUTE_S), name), BucketMean()).add(piece)
+        newest_s = max(reading.until_unix_s for reading in readings) // MINUTE_S * MINUTE_S
+        # After a clock was set back the open minutes are later than the newest reading.
+        return self.take(lambda at_unix_s: not newest_s - MINUTE_S <= at_unix_s <= newest_s)
+
+    def take(self, wanted: Callable[[int], bool] = lambda _: True) -> list[MinuteRow]:
+        """Remove and return the sums of these minutes so far."""
+        keys = sorted(key for key in self._sums if wanted(key[0]))
+        inner, before = self._find_inner(keys), self._number
+        self._number += len(keys)
+        return [
+            MinuteRow(key[1], key[0], self._sums.pop(key), run=self._run, number=number, inner=key in inner)
+            for number, key in enumerate(keys, before + 1)
+        ]
+
+    def _find_inner(self, keys: Sequence[tuple[int, SeriesName]]) -> set[tuple[int, SeriesName]]:
+        """Return those of series within a node whose outer way of measuring covers the minute with all its parts."""
+        parts, complete = Counter[tuple[int, str, str]](), Counter[tuple[int, str, str]]()
+        for at_unix_s, name in keys:
+            of = (at_unix_s, name[3], name[1])
+            parts[of] += 1
+            complete[of] += self._sums[at_unix_s, name].covered_s > MINUTE_S - 1
+        for (_, node, way), count in parts.items():
+            self._parts[node, way] = max(self._parts[node, way], count)
+        return {
+            (at_unix_s, name)
+            for at_unix_s, name in keys
+            if name[3] and name[1] in WAYS
+            for outer in WAYS[: WAYS.index(name[1])]
+            if complete[at_unix_s, name[3], outer] >= max(self._parts[name[3], outer], 1)
+        }
+
+
 class SeriesNumbers:
     """A cache of the table. Forget it when a transaction fails that added numbers."""
 
     def __init__(self) -> None:
         self._numbers: dict[SeriesName, int] = {}
 
-    def of(self, connection: Connection, readings: Sequence[MeterReading]) -> dict[SeriesName, int]:
-        """Return the numbers of at least these readings; add the missing ones."""
-        if missing := {series_name(reading) for reading in readings} - self._numbers.keys():
+    def of(self, connection: Connection, names: Iterable[SeriesName]) -> dict[SeriesName, int]:
+        """Return the numbers of at least these series; add the missing ones."""
+        if missing := set(names) - self._numbers.keys():
             self._read(connection)
             missing -= self._numbers.keys()
         if missing:
@@ -220,23 +289,46 @@ class SeriesNumbers:
 
 def write_readings(connection: Connection, rows: Sequence[MeterReading], known: SeriesNumbers) -> None:
     """Write readings. A reading with the series, start and end of another is a duplicate and is left out."""
-    numbers = known.of(connection, rows)
+    numbers = known.of(connection, map(series_name, rows))
     every = (piece for row in rows for piece in cut_reading(row, numbers[series_name(row)]))
     cut: dict[tuple[object, ...], ReadingPiece] = {
         (piece.until_unix_s, piece.series, piece.from_unix_s): piece for piece in every
     }
-    own = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = own(readings).on_conflict_do_nothing().returning(*readings.primary_key)
+    statement = insert_if_new(connection, readings).returning(*readings.primary_key)
     added = connection.execute(statement, [vars(piece) for piece in cut.values()])
     new = [cut[tuple(key)] for key in added]
     if new:
-        _add_to_means(connection, minutes, bucket_means(new, MINUTE_S))
-        _add_to_means(connection, quarters, bucket_means(new, QUARTER_S))
+        _add_to_means(connection, minutes, bucket_means(new, MINUTE_S).items())
+        _add_to_means(connection, quarters, bucket_means(new, QUARTER_S).items())
 
 
-def _add_to_means(connection: Connection, table: Table, found: Mapping[tuple[int, int], BucketMean]) -> None:
-    own = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement, there = own(table), table.c
+WRITTEN_MINUTES = "written minutes"
+
+
+def _write_minutes(connection: Connection, rows: Sequence[MinuteRow], known: SeriesNumbers) -> None:
+    """Add minutes, each once: if a connection broke during a commit, the ledger tells which were written."""
+    mark = select(tables.memory.c.text).where(tables.memory.c.name == WRITTEN_MINUTES)
+    run, _, last = (connection.execute(mark).scalar() or "").rpartition(" ")
+    rows = [row for row in rows if row.run != run or row.number > int(last)]
+    if not rows:
+        return
+    numbers = known.of(connection, (row.name for row in rows))
+    own = [((row.at_unix_s, numbers[row.name]), row.sums) for row in rows if not row.inner]
+    if own:
+        _add_to_means(connection, minutes, own)
+    quarter_sums = (((row.at_unix_s // QUARTER_S * QUARTER_S, numbers[row.name]), row.sums) for row in rows)
+    _add_to_means(connection, quarters, quarter_sums)
+    written = MemoryRecord(WRITTEN_MINUTES, f"{rows[-1].run} {rows[-1].number}", float(rows[-1].at_unix_s))
+    WRITES[RowKind.MEMORY](connection, [written], known)
+
+
+def _write_meters(connection: Connection, rows: Sequence[Any], known: SeriesNumbers) -> None:
+    write = _write_minutes if isinstance(rows[0], MinuteRow) else write_readings
+    write(connection, rows, known)
+
+
+def _add_to_means(connection: Connection, table: Table, means: Iterable[tuple[tuple[int, int], BucketMean]]) -> None:
+    statement, there = dialect_insert(connection, table), table.c
     new = statement.excluded
     sums = {name: there[name] + new[name] for name in ("covered_s", "energy_j", "without_value")}
     lowest = case((new.min_w < there.min_w, new.min_w), else_=there.min_w)
@@ -245,7 +337,8 @@ def _add_to_means(connection: Connection, table: Table, found: Mapping[tuple[int
     ends = {"min_w": func.coalesce(lowest, new.min_w), "max_w": func.coalesce(highest, new.max_w)}
     upsert = statement.on_conflict_do_update(index_elements=["at_unix_s", "series"], set_=sums | ends)
     # In order of the key: two writers never wait for each other in a circle.
-    rows = [{"at_unix_s": at, "series": series} | vars(found[at, series]) for at, series in sorted(found)]
+    in_order = sorted(means, key=itemgetter(0))
+    rows = [{"at_unix_s": at, "series": series} | vars(sums) for (at, series), sums in in_order]
     connection.execute(upsert, rows)
 
 
@@ -295,7 +388,7 @@ def _columns(row: Any) -> Mapping[str, Any]:
 
 
 WRITES: dict[RowKind, RowWriter] = {
-    RowKind.READINGS: write_readings,
+    RowKind.READINGS: _write_meters,
     RowKind.STATES: _write_new(tables.states),
     RowKind.PRICES: _write_latest(tables.prices),
     RowKind.JOBS: _write_latest(tables.jobs),

@@ -71,7 +71,8 @@ class Ledger:
         self._refused: dict[tuple[str, str], tuple[str, float]] = {}
         self._bound_s = BOUND_S / PATIENCE_S * patience_s
         store = LedgerStore(settings.url, patience_s=patience_s, lease=self.lease)
-        self._writer = Writer(store, clock=clock, most_waiting=most_waiting)
+        by_minute = settings.keep_readings_s == 0
+        self._writer = Writer(store, clock=clock, most_waiting=most_waiting, by_minute=by_minute)
 
     def ready(self) -> None:
         """Create or update the tables. Raises BadLedger if they are of another program, CannotWrite if it may pass."""

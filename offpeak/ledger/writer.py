@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from offpeak.errors import BadLedger, CannotWrite, OffpeakError
-from offpeak.ledger.backlog import WRITES, Backlog, LedgerProblem, RowKind, SeriesNumbers
+from offpeak.ledger.backlog import WRITES, Backlog, LedgerProblem, MinuteSums, RowKind, SeriesNumbers
 from offpeak.ledger.database import PATIENCE_S, ledger_address, make_file, prepare_schema, sqlite_file, writing_engine
 from offpeak.ledger.lease import Lease
 
@@ -179,7 +179,7 @@ def _not_in_time(bound_s: float) -> CannotWrite:
 
 
 MOST_WAITING = 100_000
-"""Rows: a quarter of an hour of 1,000 nodes that are read every 10 s, and some 40 MiB."""
+"""Rows: a quarter of an hour of 1,000 nodes that are read every 10 s, or ten minutes of 10,000 nodes, and 40 MiB."""
 AT_ONCE = 2000
 PAUSE_S = 0.3
 """The writer gathers rows for this time, so that a sweep is one write."""
@@ -190,12 +190,16 @@ HANGS_HINT = "is its disk or database overloaded, or its server away? rows wait 
 
 
 class Writer:
-    """Queues rows at once and writes them soon; rows that cannot be written wait, within `most_waiting`."""
+    """Queues rows at once and writes them soon; rows that cannot be written wait, within `most_waiting`.
 
-    def __init__(self, store: LedgerStore, *, clock: Callable[[], float], most_waiting: int = MOST_WAITING) -> None:
+    `by_minute` it writes minutes in place of readings, once they are over, and at `close`.
+    """
+
+    def __init__(self, store: LedgerStore, *, clock: Callable[[], float], most_waiting: int, by_minute: bool) -> None:
         self._store = store
         self._clock = clock
         self._backlog = Backlog(most_waiting)
+        self._minutes = MinuteSums() if by_minute else None
         self._calls: deque[WriterCall[Any]] = deque()
         self._changed = Condition()
         self._failure: OffpeakError | None = None
@@ -214,6 +218,8 @@ class Writer:
         with self._changed:
             if not len(self._backlog) and not self._failure:
                 self._next_at_s = time.monotonic() + PAUSE_S
+            if self._minutes and kind is RowKind.READINGS:
+                rows = self._minutes.add(rows)
             self._backlog.add(kind, rows)
             self._changed.notify_all()
 
@@ -252,6 +258,8 @@ class Writer:
     def close(self, bound_s: float) -> int:
         """Write the waiting rows and end the thread, at most within `bound_s`; return the number of lost rows."""
         with self._changed:
+            if self._minutes:
+                self._backlog.add(RowKind.READINGS, self._minutes.take())
             self._ending = True
             self._changed.notify_all()
         self._thread.join(bound_s)

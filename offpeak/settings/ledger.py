@@ -4,11 +4,12 @@ The symbols of the data centre are those of Annex II of Delegated Regulation (EU
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from offpeak.errors import BadInput
-from offpeak.settings.kinds import DURATION, SettingKind, number, row, whole_number
+from offpeak.settings.kinds import DURATION, PATH, SettingKind, number, row, whole_number
 
 URL_EXAMPLES = "sqlite:////var/lib/offpeak/ledger.sqlite or postgresql://offpeak@db1/offpeak"
 
@@ -31,6 +32,14 @@ def _url(written: object) -> str:
 
 
 URL = SettingKind("database URL", _url)
+
+
+def _store_url(written: object) -> str:
+    parts = urlsplit(written if isinstance(written, str) else "")
+    if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+        hint = "write it like https://metrics.example.org/api/v1/write; a login is a token in remote_token_file"
+        raise BadInput("is no address of a store for remote write", hint=hint)
+    return parts.geturl()
 
 
 def _lease_s(written: object) -> float:
@@ -62,13 +71,24 @@ class LedgerSettings:
     )
     keep_readings_s: int = row(
         DURATION,
-        "Time for which single readings are kept; means of minutes and of quarter-hours are kept longer.",
+        "Time for which single readings are kept; means of minutes and of quarter-hours are kept longer. "
+        "0s keeps no reading, for large sites.",
         default="7d",
     )
     keep_minutes_s: int = row(
         DURATION,
         "Time for which means of minutes are kept; means of quarter-hours are kept for 1,100 days.",
         default="90d",
+    )
+    remote_write: str | None = row(
+        SettingKind("URL", _store_url),
+        "Address of a Prometheus-compatible store that gets each reading by remote write.",
+        example="https://metrics.example.org/api/v1/write",
+    )
+    remote_token_file: Path | None = row(
+        PATH,
+        "File of mode 0600 with the bearer token for that store.",
+        example="/etc/offpeak/metrics.token",
     )
 
 

@@ -33,6 +33,7 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
 from power.meters.port import Meter
+from power.meters.remote_write import NO_STORE, RemoteWriter
 from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, account_of
 from services.accounts.booking import NO_CREDITS, AccountRound, Accounts, account_round, first_round
 from services.accounts.credits import CreditRates
@@ -60,11 +61,12 @@ def meter_period_s(cycle_s: float, clock_factor: float) -> float:
 
 @dataclass(frozen=True)
 class MeterSection:
-    """What opens the meters, their pace, and the nodes that they measure."""
+    """What opens the meters, their pace, the nodes that they measure, and the store of raw readings."""
 
     make: Callable[[], Sequence[Meter]]
     pace: Pace
     site: MeteredSite
+    remote: RemoteWriter = NO_STORE
 
 
 class MeterLoop(Loop):
@@ -100,6 +102,7 @@ class MeterLoop(Loop):
         )
         self._metering = done.after
         self._ledger.write_readings(done.rows)
+        section.remote.add(done.rows)
         for line in done.lines:
             LOG.warning("meters: %s", line)
         self._problem_log.report("readings", self._find_problem())

@@ -12,7 +12,7 @@ from offpeak.door.journal import HistoryEntry
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.node_sets import fold
-from offpeak.model.constants import HOUR_S
+from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.orders import NodeOrder, NodeState
@@ -26,6 +26,7 @@ from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldCh
 from power.meters.plausibility import DrawBound, find_draw_bound
 from power.meters.port import Meter
 from power.meters.registry import site_meters
+from power.meters.remote_write import RemoteWriter
 from services.accounts.account_of_savings import ORDER, SLEEP
 from services.accounts.credits import CreditRates
 from services.accounts.lever_site import LeverSection
@@ -147,6 +148,7 @@ class SiteAgent:
             surroundings=self._surroundings,
             steady=steady,
         )
+        self.remote = RemoteWriter(ledger.settings.remote_write or "", ledger.settings.remote_token_file)
         self.meters = MeterLoop(self._meter_section, ledger, problem_log, clock, steady)
         self.savings = SavingsLoop(self._savings_section, ledger, clock)
         self.levers = LeverLoop(self._lever_section, self.observer, self.accounts, ledger, clock)
@@ -166,6 +168,7 @@ class SiteAgent:
             self.node_caps,
             self.peaks,
             self.grid_event,
+            CallLoop("remote write", self.remote.send, period_s=FILE_EVERY_S, least_pause_s=1.0),
             CallLoop("ledger's age", lambda: asyncio.to_thread(ledger.prune, clock()), period_s=6.0 * HOUR_S),
             SealLoop(
                 ledger, lambda: self.site.zone, lambda: Instant(steady(), clock()), lambda: self.accounts.booked_unix_s
@@ -367,6 +370,9 @@ class SiteAgent:
             async with asyncio.timeout(LOG_OUT_S):
                 await self.meters.close()
                 await self.site.close()
+                await self.remote.send()
+        except CannotWrite as problem:
+            LOG.warning("remote write: %s", problem)
         except TimeoutError:
             LOG.warning("not logged out of all devices within %g s", LOG_OUT_S)
         await asyncio.to_thread(self.accounts.close)
@@ -446,7 +452,7 @@ class SiteAgent:
             settings.agent.state_folder,
             settings.power,
             site.node_class,
-            settle_s=2 * self._meter_pace().period_s,
+            settle_s=2 * self._meter_pace().period_s + (0 if settings.ledger.keep_readings_s else 2 * MINUTE_S),
             rates=CreditRates(settings.flexibility.credit_per_kwh, settings.flexibility.credit_share),
         )
 
@@ -463,7 +469,7 @@ class SiteAgent:
 
     def _meter_section(self) -> MeterSection:
         site = MeteredSite(self._draw_bound, self.site.inventory.enclosure_of)
-        return MeterSection(self._open_meters, self._meter_pace(), site)
+        return MeterSection(self._open_meters, self._meter_pace(), site, self.remote)
 
     def _draw_bound(self, node: str) -> DrawBound:
         record = self.power.records.nodes.get(node)

@@ -175,6 +175,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         scheduler_use=agent.observer.pace.use(agent.site.settings.agent.cycle_s),
         demand=agent.savings.demand,
         lease=agent.ledger.lease.state(),
+        remote_write=agent.remote.counts,
     )
 
 

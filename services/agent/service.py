@@ -318,7 +318,7 @@ def _write_wake_list(site: SiteContext, problem_log: ProblemLog) -> None:
 
 def _fixed_changes(old: Settings, new: Settings) -> list[str]:
     pairs = (
-        ("[ledger] url", old.ledger.url, new.ledger.url),
+        ("[ledger]", old.ledger, new.ledger),
         ("[agent] state_folder", old.agent.state_folder, new.agent.state_folder),
         ("[agent] socket", old.agent.socket, new.agent.socket),
     )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from offpeak.door.journal import LeaseState
 from offpeak.errors import BadInput, OffpeakError
+from power.meters.remote_write import RemoteWriteCounts
 from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, SavingsAccount
 
 if TYPE_CHECKING:
@@ -131,8 +132,8 @@ class StatusReply:
     `own_policy` orders the queue, "" for a built-in policy; if it is shadowed, its order is only recorded.
     `last_round_unix_s` is the end of the latest round of the queue, also of one without an answer of the scheduler.
     `capacity` says for each pool whose capacity is limited how many nodes are on offer, and why, and which cap on power
-    holds. `refused_readings` are those of meters since the agent's start. `lease` says which agent of a pair of head
-    nodes acts.
+    holds. `refused_readings` are those of meters since the agent's start; `remote_write` counts those for a store.
+    `lease` says which agent of a pair of head nodes acts.
     """
 
     at_unix_s: float
@@ -159,6 +160,7 @@ class StatusReply:
     scheduler_use: SchedulerUse = NO_USE
     demand: tuple[DemandSaving, ...] = ()
     lease: LeaseState | None = None
+    remote_write: RemoteWriteCounts | None = None
 
     def seen_by(self, user: str | None) -> "StatusReply":
         """Return what that user may see: their own jobs, and totals; None may see everything."""

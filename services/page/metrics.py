@@ -204,6 +204,11 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     yield from _forecast_families(status.forecasts)
     text = "Readings of meters that cannot be, since the start of the agent; they are not booked."
     yield CounterMetricFamily("offpeak_meter_readings_refused", text, value=status.refused_readings)
+    if store := status.remote_write:
+        text = "Readings for the remote store since the agent's start: sent, dropped while it was away, or refused."
+        counts = [((result,), getattr(store, result)) for result in ("sent", "dropped", "refused")]
+        yield _family("offpeak_remote_write_samples", text, ("result",), counts, kind=CounterMetricFamily)
+        yield _gauge("offpeak_remote_write_waiting_samples", "Readings that wait for the remote store.", store.waiting)
 
 
 def _use_families(use: SchedulerUse) -> Iterator[Metric]:

@@ -28,8 +28,9 @@ def opened() -> Iterator[Callable[..., Ledger]]:
     """Opens ledgers that are closed after the test."""
     with ExitStack() as ledgers:
 
-        def open_(url: str, **options: object) -> Ledger:
-            ledger = Ledger(LedgerSettings(url=url), **options)  # type: ignore[arg-type]
+        def open_(url: str, *, keep_readings_s: int = 7 * 86_400, **options: object) -> Ledger:
+            settings = LedgerSettings(url=url, keep_readings_s=keep_readings_s)
+            ledger = Ledger(settings, **options)  # type: ignore[arg-type]
             ledgers.callback(ledger.close)
             return ledger
 

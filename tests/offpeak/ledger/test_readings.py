@@ -12,11 +12,24 @@ from hypothesis import strategies as st
 from ledger_sums import Sums, rows_of, sums
 
 from offpeak.ledger import prune
-from offpeak.ledger.backlog import QUARTER_S, bucket_means, cut_reading
+from offpeak.ledger.backlog import (
+    QUARTER_S,
+    WRITES,
+    MinuteRow,
+    MinuteSums,
+    RowKind,
+    SeriesNumbers,
+    bucket_means,
+    cut_reading,
+)
+from offpeak.ledger.database import open_ledger, writing_engine
+from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.node_energy import spans_energy
 from offpeak.ledger.rows import MeterReading
 from offpeak.ledger.tables import minutes, quarters, readings
 from offpeak.model.constants import MINUTE_S
+from offpeak.model.time_range import TimeRange
 
 power_w = st.one_of(st.none(), st.floats(0, 5000, allow_subnormal=False))
 
@@ -158,3 +171,106 @@ def test_a_clock_stepped_back_counts_every_reading_once(ledger: Ledger) -> None:
         100.0 * measured_s
     )
     assert_same(sums(ledger, readings, QUARTER_S), sums(ledger, quarters, QUARTER_S))
+
+
+@given(st.lists(st.lists(metered(), max_size=12), max_size=6))
+def test_minutes_in_memory_integrate_to_what_the_readings_integrate_to(sweeps: list[list[MeterReading]]) -> None:
+    gathered, rows = MinuteSums(), list[MinuteRow]()
+    for sweep in sweeps:
+        rows += [*gathered.add(sweep), *(gathered.take() if len(sweep) % 3 == 0 else ())]
+    rows += gathered.take()
+    numbers = {part: number for number, part in enumerate(("total", "outlet 1", "outlet 2"))}
+    cut = [piece for sweep in sweeps for each in sweep for piece in cut_reading(each, numbers[each.part])]
+    expected = bucket_means(cut, MINUTE_S)
+    assert {(row.at_unix_s, numbers[row.name[2]]) for row in rows} == expected.keys()
+    assert [row.number for row in rows] == list(range(1, len(rows) + 1))
+    for (at, series), mean in expected.items():
+        found = [row.sums for row in rows if (row.at_unix_s, numbers[row.name[2]]) == (at, series)]
+        assert sum(each.energy_j for each in found) == pytest.approx(mean.energy_j)
+        assert sum(each.covered_s for each in found) == pytest.approx(mean.covered_s)
+        assert sum(each.without_value for each in found) == mean.without_value
+        assert max((each.max_w for each in found if each.max_w is not None), default=None) == mean.max_w
+
+
+def test_a_ledger_without_readings_has_the_same_minutes_and_quarters(
+    ledger: Ledger, tmp_path: Path, opened: Callable[..., Ledger]
+) -> None:
+    other = opened(f"sqlite:///{tmp_path / 'minutes_only'}", keep_readings_s=0)
+    # A clock that was set back, a gap, and readings that come late.
+    late = MeterReading("pdu1", "snmp", "outlet 0", 130.0, 170.0, 70.0, node="n0")
+    rounds = [*([each] for each in every_10_s(3600, 7300)), no_value(7310.0), every_10_s(3605, 3650), [late]]
+    for each in (ledger, other):
+        for readings_of_round in rounds:
+            each.write_readings(readings_of_round)
+        assert each.close(60) == 0
+    assert rows_of(other, readings) == []
+    for table in (minutes, quarters):
+        one, two = (rows_of(each, table) for each in (ledger, other))
+        assert len(one) == len(two) > 10
+        for mean, same in zip(one, two, strict=True):
+            assert [mean[0], *mean[4:]] == [same[0], *same[4:]]
+            assert mean[2:4] == pytest.approx(same[2:4])
+
+
+def test_minutes_wait_until_they_are_over_and_are_written_at_the_end(url: str, opened: Callable[..., Ledger]) -> None:
+    ledger = opened(url, keep_readings_s=0)
+    ledger.ready()
+    for reading in every_10_s(0, 175, nodes=1):
+        ledger.write_readings([reading])
+        ledger.write_readings([])
+    # Three minutes: the one that runs and the one before it may still get readings.
+    deadline_s = time.monotonic() + 20
+    while not rows_of(ledger, minutes) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    assert [row[0] for row in rows_of(ledger, minutes)] == [0]
+    assert ledger.close() == 0
+    assert [(row[0], row[2]) for row in rows_of(ledger, minutes)] == [(0, 57.0), (60, 60.0), (120, 53.0)]
+
+
+def test_minutes_whose_commit_was_not_confirmed_are_added_once(ledger: Ledger) -> None:
+    gathered = MinuteSums()
+    first = [*gathered.add(every_10_s(0, 300)), *gathered.take()]
+    second = [*gathered.add(every_10_s(280, 400)), *gathered.take()]
+    engine, known = writing_engine(ledger.settings.url), SeriesNumbers()
+    # The answer to the first commit was lost: the writer puts its rows back, before the next ones.
+    for rows in (first, [*first, *second[:2]], second):
+        with engine.begin() as connection:
+            WRITES[RowKind.READINGS](connection, rows, known)
+    engine.dispose()
+    measured_j = sum((reading.power_w or 0.0) * 10.0 for reading in every_10_s(0, 300) + every_10_s(280, 400))
+    for table in (minutes, quarters):
+        assert sum(energy_j for energy_j, _ in sums(ledger, table, QUARTER_S).values()) == pytest.approx(measured_j)
+
+
+def test_the_minutes_of_an_inner_meter_are_written_where_the_outer_one_has_a_gap(
+    url: str, opened: Callable[..., Ledger], tmp_path: Path
+) -> None:
+    def sweep(at_s: float) -> list[MeterReading]:
+        outlets = [
+            MeterReading("pdu1", "snmp", part, at_s, at_s + 10, 100.0, node="n1")
+            for part in ("outlet 1", "outlet 2")
+            # One of two outlets is silent in the fifth minute, without a row that says so.
+            if part == "outlet 1" or at_s // 60 != 4
+        ]
+        return [*outlets, MeterReading("bmc1", "dcmi", "total", at_s, at_s + 10, 180.0, node="n1")]
+
+    ledger = opened(url, keep_readings_s=0)
+    exact = opened(f"sqlite:///{tmp_path / 'exact'}")
+    for at_s in range(0, 900, 10):
+        ledger.write_readings(sweep(at_s))
+        exact.write_readings(sweep(at_s))
+    assert ledger.close(60) == exact.close(60) == 0
+    energies_j = sums(ledger, minutes, MINUTE_S)
+    assert [at_s for at_s, series in energies_j if energies_j[at_s, series][0] == 180.0 * 60] == [240]
+    assert sums(ledger, quarters, QUARTER_S) == sums(exact, quarters, QUARTER_S)
+    whole, edge = TimeRange(300.0, 840.0), TimeRange(0.0, 900.0)
+    for span in (whole, edge):
+        ours, theirs = (node_energy(each.settings.url, span) for each in (ledger, exact))
+        assert ours.energy_j == pytest.approx(theirs.energy_j)
+        assert ours.covered == pytest.approx(theirs.covered)
+
+
+def node_energy(url: str, span: TimeRange) -> EnergyUse:
+    """Return what the accounts say of n1."""
+    with open_ledger(url) as connection:
+        return spans_energy(connection, [span], [["n1"]])[0]["n1"]

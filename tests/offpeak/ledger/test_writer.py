@@ -43,7 +43,7 @@ def url(tmp_path: Path) -> str:
 
 @pytest.fixture
 def own(url: str) -> Iterator[Writer]:
-    made = Writer(LedgerStore(url), clock=time.time)
+    made = Writer(LedgerStore(url), clock=time.time, most_waiting=100, by_minute=False)
     made.call(lambda _: None, bound_s=10)
     yield made
     made.close(5)

@@ -17,6 +17,7 @@ from test_evidence import members_of, with_rows
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading, NodeStateRecord, SavingRecord
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import TariffSource, parse_source
@@ -56,11 +57,11 @@ def test_the_last_hours_of_a_month_are_in_it(first_h: int, last_h: int) -> None:
 PEAK_S = unix_s("2026-10-12T10:00")
 
 
-@pytest.fixture(scope="module")
-def month(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=[7 * DAY_S, 0], ids=["readings kept", "minutes only"])
+def month(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a ledger: n1 draws 1 kW, n2 100 W and 10 W while it sleeps; n1 draws 1.5 kW when n2 sleeps once."""
     file = tmp_path_factory.mktemp("month") / "ledger.sqlite"
-    ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}"))
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}", keep_readings_s=request.param))
     times = range(int(OCTOBER.from_unix_s), int(OCTOBER.until_unix_s), 900)
     for first in range(0, len(times), 400):
         some = times[first : first + 400]

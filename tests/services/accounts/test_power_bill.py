@@ -14,6 +14,7 @@ from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading, Price
+from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import Bill
 from offpeak.prices.tariff import Tariff, price_of_market, price_of_next_mwh
@@ -49,15 +50,16 @@ def days(first: str, after: str) -> TimeRange:
     return TimeRange(unix_s(first), unix_s(after))
 
 
-@pytest.fixture
-def bill(tmp_path: Path) -> MakeBill:
+@pytest.fixture(params=["readings kept", "minutes only"])
+def bill(request: pytest.FixtureRequest, tmp_path: Path) -> MakeBill:
     """Return a function for the bill of a node that draws 1 kW, but these watts in quarter-hours, None: no reading."""
+    keep_readings_s = DAY_S if request.param == "readings kept" else 0
 
     def made(
         span: TimeRange, by: Tariff, watts: Mapping[int, float | None] | None = None, prices: tuple[Price, ...] = ()
     ) -> tuple[dict[str, tuple[float, float]], list[str], Bill]:
         url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
-        ledger = Ledger(LedgerSettings(url=url))
+        ledger = Ledger(LedgerSettings(url=url, keep_readings_s=keep_readings_s))
         other = watts or {}
         at_s = [
             *range(int(span.from_unix_s), int(span.until_unix_s), 900),
