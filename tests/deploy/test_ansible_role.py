@@ -51,7 +51,8 @@ class Play:
     def run(self, *options: str, **changed: object) -> tuple[int, dict[str, int], str]:
         """Return the exit code, the counts of the recap, and the output."""
         self.head.write(f"{PLACE}/vars.yml", yaml.safe_dump({**self.vars, **changed}))
-        line = f"cd {PLACE}/ansible && ANSIBLE_NOCOLOR=1 ansible-playbook -c local -i head, {PLACE}/play.yml"
+        ansible = "ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 ansible-playbook -c local -i head,"
+        line = f"cd {PLACE}/ansible && {ansible} {PLACE}/play.yml"
         done = self.head.run(f"{line} -e @{PLACE}/vars.yml {' '.join(options)}", check=False)
         recap = re.findall(r"(ok|changed|failed|ignored)=(\d+)", done.stdout)
         return done.returncode, {name: int(count) for name, count in recap}, done.stdout + done.stderr
@@ -69,12 +70,19 @@ def build_package(repository: Path, folder: Path) -> Path:
     return folder / "small.deb"
 
 
+def clear(head: BootedHead) -> None:
+    head.run("systemctl disable --now offpeak-agent; dpkg --purge --force-all offpeak", check=False)
+    head.run(f"rm -rf {PLACE} {CONF} /var/lib/offpeak /etc/systemd/system/offpeak-*; systemctl daemon-reload")
+
+
 @pytest.fixture(scope="module")
 def play(head: BootedHead, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Play]:
     need(["ansible-playbook"], packages="ansible-core python3-apt")
     package = build_package(repository, tmp_path_factory.mktemp("package"))
+    # All tests of a session share the head node.
+    clear(head)
     install_command(head, repository)
-    head.run(f"mkdir -p {PLACE} && cat > {PLACE}/offpeak.deb < /dev/null")
+    head.run(f"mkdir -p {PLACE}")
     head.run(f"cp -r {shlex.quote(str(repository / 'deploy/ansible'))} {PLACE}/ansible")
     (head.path(PLACE) / "offpeak.deb").write_bytes(package.read_bytes())
     head.write(f"{PLACE}/play.yml", "- {hosts: all, gather_facts: false, roles: [offpeak]}\n")
@@ -88,9 +96,7 @@ def play(head: BootedHead, repository: Path, tmp_path_factory: pytest.TempPathFa
             "offpeak_secrets": {"bmc.password": SECRET},
         },
     )
-    head.run("systemctl disable --now offpeak-agent", check=False)
-    head.run("dpkg --purge --force-all offpeak", check=False)
-    head.run(f"rm -rf {PLACE} {CONF} /etc/systemd/system/offpeak-agent.service.d; systemctl daemon-reload")
+    clear(head)
 
 
 def test_a_dry_run_on_a_bare_head_node_changes_nothing(play: Play) -> None:
