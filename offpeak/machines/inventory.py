@@ -145,6 +145,21 @@ class Enclosure:
 
 
 @dataclass(frozen=True)
+class Collector:
+    """A process on a host of another network, which reads the meters of these nodes and PDUs and posts them to `url`.
+
+    Its credential holds its token; `verify` is as for the BMCs of a kind of node.
+    """
+
+    name: str
+    nodes: frozenset[str]
+    pdus: frozenset[str]
+    credential: Credential
+    url: str | None = None
+    verify: bool | Path = True
+
+
+@dataclass(frozen=True)
 class Inventory:
     """All machines of a site; `path` is the inventory file."""
 
@@ -152,6 +167,7 @@ class Inventory:
     machines: tuple[InventoryNode, ...] = ()
     pdus: tuple[Pdu, ...] = ()
     credentials: tuple[Credential, ...] = field(default=())
+    collectors: tuple[Collector, ...] = ()
 
     @cached_property
     def enclosure_of(self) -> Mapping[str, Enclosure]:
@@ -167,6 +183,17 @@ class Inventory:
             by_bmc = all(machine.hardware.bmc_power == "enclosure" for machine in its)
             found |= dict.fromkeys((name, *nodes), Enclosure(name, nodes, outlets[name], by_bmc))
         return found
+
+    @cached_property
+    def reader_of(self) -> Mapping[str, str]:
+        """The collector that reads a meter, by the name of its node, enclosure or PDU; others are read by this host."""
+        readers = {name: each.name for each in self.collectors for name in (*each.nodes, *each.pdus)}
+        return readers | {self.enclosure_of[name].name: of for name, of in readers.items() if name in self.enclosure_of}
+
+    def read_by(self, collector: str | None) -> tuple[tuple[InventoryNode, ...], tuple[Pdu, ...]]:
+        """Return the nodes and the PDUs that this collector reads, None: that this host reads itself."""
+        nodes = (machine for machine in self.machines if self.reader_of.get(machine.node) == collector)
+        return tuple(nodes), tuple(pdu for pdu in self.pdus if self.reader_of.get(pdu.name) == collector)
 
     def nodes_on(self, pdu: Pdu) -> frozenset[str]:
         """Return the nodes that the outlets of a PDU feed, those in enclosures too."""

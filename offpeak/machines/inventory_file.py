@@ -7,12 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from offpeak.errors import BadInput, BadInventory
 from offpeak.files import read_bytes
 from offpeak.machines.credentials import Credential, secret_path
-from offpeak.machines.inventory import SLEEP_METHODS, Enrolment, Hardware, Inventory, InventoryNode, Pdu, SleepMethod
+from offpeak.machines.inventory import (
+    SLEEP_METHODS,
+    Collector,
+    Enrolment,
+    Hardware,
+    Inventory,
+    InventoryNode,
+    Pdu,
+    SleepMethod,
+)
 from offpeak.machines.node_sets import expand_in_order
 from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, read_shape
 from offpeak.text import did_you_mean
@@ -94,6 +103,16 @@ class PduTable(TomlTable):
     outlets: dict[str, Name] = Field(default_factory=dict)
 
 
+class CollectorTable(TomlTable):
+    """[collectors.NAME]: a process in another network, and the nodes and PDUs whose meters it reads there."""
+
+    nodes: Name | None = None
+    pdus: Name | None = None
+    credential: Name
+    url: Name | None = None
+    verify: bool | Name = True
+
+
 class EnrolmentTable(TomlTable):
     """A line of [enrolled]: the identity and capabilities that a node's BMC reported."""
 
@@ -109,6 +128,9 @@ class InventoryShape(TomlTable):
     hardware: dict[str, HardwareTable] = Field(default_factory=dict)
     machines: tuple[MachinesTable, ...] = Field((), strict=False)
     pdus: dict[str, PduTable] = Field(default_factory=dict)
+    collectors: dict[Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,64}$")], CollectorTable] = Field(
+        default_factory=dict
+    )
     enrolled: dict[str, EnrolmentTable] = Field(default_factory=dict)
 
 
@@ -149,7 +171,37 @@ class _Reader:
         self._refuse_twice("enclosure", [*{each.enclosure for each in machines if each.enclosure}, *names])
         nodes = {*names, *(machine.enclosure for machine in machines if machine.enclosure)}
         pdus = tuple(self._pdu(name, table, nodes) for name, table in self._shape.pdus.items())
-        return Inventory(self._path, machines, pdus, tuple(self._credentials.values()))
+        collectors = tuple(self._collector(*each, names) for each in self._shape.collectors.items())
+        self._refuse_twice("collectors", [name for each in collectors for name in (*each.nodes, *each.pdus)])
+        inventory = Inventory(self._path, machines, pdus, tuple(self._credentials.values()), collectors)
+        self._refuse_shared_devices(inventory)
+        return inventory
+
+    def _collector(self, name: str, table: CollectorTable, known: Sequence[str]) -> Collector:
+        place = f"collectors.{name}"
+        nodes = self._expanded(table.nodes, f"{place}.nodes") if table.nodes else ()
+        pdus = self._expanded(table.pdus, f"{place}.pdus") if table.pdus else ()
+        for node in set(nodes).difference(known):
+            raise self._wrong(f"{place}.nodes: {node} is in no [[machines]]", hint=did_you_mean(node, known))
+        for pdu in pdus:
+            self._known(self._shape.pdus, pdu, f"{place}.pdus", "pdus")
+        credential = self._known(self._credentials, table.credential, f"{place}.credential", "credentials")
+        verify = table.verify if isinstance(table.verify, bool) else self._path.parent / table.verify
+        return Collector(name, frozenset(nodes), frozenset(pdus), credential, table.url, verify)
+
+    def _refuse_shared_devices(self, inventory: Inventory) -> None:
+        """Refuse what two readers would count twice, or by halves: a PDU with two names, a part of an enclosure."""
+        readers: dict[object, str | None] = {}
+        for reader in (None, *(each.name for each in inventory.collectors)):
+            nodes, pdus = inventory.read_by(reader)
+            targets = (target for pdu in pdus for _, target in pdu.outlets if target in inventory.enclosure_of)
+            enclosures = {inventory.enclosure_of[each].name for each in targets}
+            enclosures |= {each.enclosure for each in nodes if each.enclosure}
+            for device in (*((pdu.host, pdu.port) for pdu in pdus), *enclosures):
+                if readers.setdefault(device, reader) != reader:
+                    which = device if isinstance(device, str) else device[0]
+                    what = f"{which}: is read by collector {reader} and by {readers[device] or 'this host'}"
+                    raise self._wrong(what, hint=f"let [collectors.{reader}] name all of it, or nothing of it")
 
     def _credential(self, name: str, table: CredentialTable) -> Credential:
         def place(written: str | None) -> Path | None:

@@ -253,6 +253,19 @@ class PageSettings:
         example="/etc/offpeak/page.token",
         flag="--page-token-file",
     )
+    certificate: Path | None = row(
+        PATH,
+        "File of the page's certificate, with those between it and its authority; when not set: the page is served by "
+        "http.",
+        example="/etc/offpeak/page.crt",
+        flag="--page-certificate",
+    )
+    key: Path | None = row(
+        PATH,
+        "File of the key of the certificate, without a passphrase; when not set: it is in the file of the certificate.",
+        example="/etc/offpeak/page.key",
+        flag="--page-key",
+    )
 
 
 @dataclass(frozen=True)

@@ -111,9 +111,9 @@ class PowerControlService:
             raise BadInventory(f"hardware.{machine.hardware.name}: has no url of its power-control service", hint=hint)
         self.who = f"power-control service {urlsplit(url).netloc}"
         self._credential, self._timeout_s = credential_of(machine), timeout_s
-        kind, verify = machine.hardware.name, machine.hardware.verify
+        table, verify = f"hardware.{machine.hardware.name}", machine.hardware.verify
         self._api = DeviceWebApi(
-            url, self.who, kind=kind, verify=verify, timeout_s=timeout_s, page="/health", most_bytes=MOST_BYTES
+            url, self.who, table=table, verify=verify, timeout_s=timeout_s, page="/health", most_bytes=MOST_BYTES
         )
         self.states = _Joined(self._read_states)
         self.orders = {order: _Joined(partial(self._start_transition, order)) for order in OPERATIONS}

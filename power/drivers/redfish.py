@@ -76,7 +76,7 @@ class DeviceWebApi:
     """Exchanges JSON with one device or service, one request at a time, and stores no secret.
 
     A request is aborted after `timeout_s`, so a BMC that sends its answer byte by byte does not delay the next request.
-    `kind` is the table [hardware.KIND] that sets `verify`; `page` can be read without a login.
+    `table` is that of the inventory that sets `verify`; `page` can be read without a login.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class DeviceWebApi:
         url: str,
         who: str,
         *,
-        kind: str,
+        table: str,
         verify: bool | Path,
         timeout_s: float,
         page: str,
         most_bytes: int = MAX_BODY_BYTES,
     ) -> None:
         self.url, self.who, self._timeout_s, self._most_bytes = url, who, timeout_s, most_bytes
-        self._kind, self._verify, self._page_url = kind, verify, url + page
+        self._table, self._verify, self._page_url = table, verify, url + page
         self._session: WebSession | None = None
         self._thread = ThreadPoolExecutor(1)
 
@@ -158,7 +158,7 @@ class DeviceWebApi:
 
     def _new_session(self) -> WebSession:
         if isinstance(self._verify, Path) and not self._verify.exists():
-            hint = f"fix verify below [hardware.{self._kind}]"
+            hint = f"fix verify below [{self._table}]"
             raise BadInventory(f"{self._verify}: no such file of certificates", hint=hint)
         if self._verify is False:
             warnings.simplefilter("ignore", InsecureRequestWarning)
@@ -172,7 +172,7 @@ class DeviceWebApi:
         hint = f"try: curl -k {self._page_url}"
         if "CERTIFICATE_VERIFY_FAILED" in str(problem):
             hint = (
-                f'below [hardware.{self._kind}] set verify = "/path/to/ca.pem", '
+                f'below [{self._table}] set verify = "/path/to/ca.pem", '
                 "or verify = false if the network is private to the BMCs"
             )
             return WrongDevice(f"{self.who}: its certificate is not trusted", hint=hint)
@@ -190,8 +190,8 @@ class RedfishService:
         url = base_url(machine)
         self.who = f"{machine.node}: BMC {url.partition('//')[2]}"
         self._credential, self._logins = credential_of(machine), logins
-        kind, verify = machine.hardware.name, machine.hardware.verify
-        self._api = DeviceWebApi(url, self.who, kind=kind, verify=verify, timeout_s=timeout_s, page=ROOT)
+        table, verify = f"hardware.{machine.hardware.name}", machine.hardware.verify
+        self._api = DeviceWebApi(url, self.who, table=table, verify=verify, timeout_s=timeout_s, page=ROOT)
 
     async def get(self, path: str) -> Resource:
         """Return the resource. Raises NotSupported if it does not exist, and other DeviceErrors."""

@@ -94,11 +94,17 @@ def pdus_feeding(inventory: Inventory, nodes: Iterable[str]) -> tuple[Pdu, ...]:
 
 
 def site_meters(settings: Settings, inventory: Inventory, nodes: str | None, wire: Transport) -> tuple[Meter, ...]:
-    """Return the meters of these nodes, None: of all machines and this one. Raises BadInventory for unknown nodes."""
-    chosen = inventory.chosen(expand(nodes)) if nodes else inventory.machines
-    pdus = pdus_feeding(inventory, [node.node for node in chosen]) if nodes else inventory.pdus
-    own = () if nodes else (*own_meters(), *slurm_meters(settings))
-    return (*device_meters(chosen, pdus, wire), *gpu_meters(settings, chosen, wire), *own)
+    """Return the meters of these nodes, None: of all machines that no collector reads, and of this one.
+
+    Raises BadInventory for unknown nodes.
+    """
+    if nodes:
+        chosen = inventory.chosen(expand(nodes))
+        pdus = pdus_feeding(inventory, [node.node for node in chosen])
+        return (*device_meters(chosen, pdus, wire), *gpu_meters(settings, chosen, wire))
+    # The server that knows the GPUs is in the network of this host.
+    gpus = gpu_meters(settings, inventory.machines, wire)
+    return (*device_meters(*inventory.read_by(None), wire), *gpus, *own_meters(), *slurm_meters(settings))
 
 
 def gpu_meters(settings: Settings, machines: Iterable[InventoryNode], wire: Transport) -> tuple[Meter, ...]:

@@ -279,9 +279,16 @@ async def read_all_meters(
     site: MeteredSite = MeteredSite(),
 ) -> MeterRound:
     """Read all meters that are due at the same time, for `timeout_s` at the most."""
-    due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), clock().monotonic_s)]
-    taken = await read_meters(due, timeout_s=pace.timeout_s)
+    taken = await read_due_meters(meters, before, pace=pace, now_s=clock().monotonic_s)
     return after_round(before, taken, pace=pace, now=clock(), site=site)
+
+
+async def read_due_meters(
+    meters: Sequence[Meter], before: Metering, *, pace: Pace, now_s: float
+) -> tuple[MeterResult, ...]:
+    """Return the readings of the meters that are due; one that was silent is left out for a while."""
+    due = [meter for meter in meters if _is_due(before.silent.get((meter.name, meter.way)), now_s)]
+    return await read_meters(due, timeout_s=pace.timeout_s)
 
 
 def after_round(

@@ -10,18 +10,19 @@ import math
 import secrets
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Any
 
 from offpeak.errors import CannotWrite
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import SavingRecord
+from offpeak.ledger.rows import MeterReading, SavingRecord
 from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
-from offpeak.machines.inventory import Enclosure
+from offpeak.machines.inventory import Enclosure, Inventory
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
@@ -45,6 +46,7 @@ from services.accounts.savings import book_savings
 from services.agent.loop import LOG, Loop, ProblemLog
 from services.agent.observer import SLOW_S
 from services.agent.status import ForecastStatus
+from services.collectors import CollectorIntake
 
 ClassOf = Callable[[str], NodeClass | None]
 """Gives the class of a node by its name, None if no class is set."""
@@ -59,6 +61,9 @@ def meter_period_s(cycle_s: float, clock_factor: float) -> float:
     return max(min(METER_PERIOD_S, cycle_s), LEAST_METER_PERIOD_S * clock_factor)
 
 
+NO_MACHINES = Inventory(Path())
+
+
 @dataclass(frozen=True)
 class MeterSection:
     """What opens the meters, their pace, the nodes that they measure, and the store of raw readings."""
@@ -67,10 +72,17 @@ class MeterSection:
     pace: Pace
     site: MeteredSite
     remote: RemoteWriter = NO_STORE
+    inventory: Inventory = NO_MACHINES
+
+    def site_of(self, reader: str | None) -> MeteredSite:
+        """Return the site with the enclosures that this collector reads, None: that the agent reads."""
+        reader_of = self.inventory.reader_of
+        enclosure_of = {name: each for name, each in self.site.enclosure_of.items() if reader_of.get(name) == reader}
+        return replace(self.site, enclosure_of=enclosure_of)
 
 
 class MeterLoop(Loop):
-    """Reads all meters once a period. The section is that of the present settings."""
+    """Reads all meters once a period, and takes the sweeps of collectors. The section is of the present settings."""
 
     name = "meters"
 
@@ -86,6 +98,7 @@ class MeterLoop(Loop):
         self._clock, self._steady = clock, steady
         self._meters: tuple[Meter, ...] | None = None
         self._metering = Metering()
+        self._intake = CollectorIntake(ledger, self._write, clock, steady)
 
     @property
     def period_s(self) -> float:
@@ -98,19 +111,35 @@ class MeterLoop(Loop):
         if self._meters is None:
             self._meters = tuple(section.make())
         done = await read_all_meters(
-            self._meters, self._metering, pace=section.pace, clock=self._now, site=section.site
+            self._meters, self._metering, pace=section.pace, clock=self._now, site=section.site_of(None)
         )
         self._metering = done.after
-        self._ledger.write_readings(done.rows)
-        section.remote.add(done.rows)
+        self._write(done.rows)
         for line in done.lines:
             LOG.warning("meters: %s", line)
         self._problem_log.report("readings", self._find_problem())
+        for name, problem in self._intake.problems(section.inventory, HELD_PERIODS * section.pace.period_s).items():
+            self._problem_log.report(f"collector {name}", problem)
+
+    def _write(self, rows: Sequence[MeterReading]) -> None:
+        self._ledger.write_readings(rows)
+        self._section().remote.add(rows)
+
+    async def receive_sweep(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Count the sweep of a collector, and return the reply. Raises BadInput for a wrong token."""
+        section = self._section()
+        return await self._intake.receive(request, section.inventory, section.pace, section.site_of)
+
+    def _meterings(self) -> Iterator[tuple[str | None, Metering]]:
+        """Yield the meters of each collector, and those of the agent itself with None."""
+        yield None, self._metering
+        yield from self._intake.meterings()
 
     def _find_problem(self) -> str | None:
         """Return the problems of the readings, those of the same kind by one of them."""
         by_kind: dict[str, dict[str, str]] = defaultdict(dict)
-        for (meter, _, part, node), history in self._metering.histories.items():
+        histories = (each for _, metering in self._meterings() for each in metering.histories.items())
+        for (meter, _, part, node), history in histories:
             if problem := history.problem:
                 by_kind[problem.partition(" ")[0]][node or f"{meter} {part}"] = problem
         lines = list[str]()
@@ -122,7 +151,7 @@ class MeterLoop(Loop):
     @property
     def refused_readings(self) -> int:
         """The number of refused readings since the start."""
-        return sum(history.refused for history in self._metering.histories.values())
+        return sum(each.refused for _, metering in self._meterings() for each in metering.histories.values())
 
     async def close(self) -> None:
         """Log out of all meters; the next round opens those of the present settings."""
@@ -143,8 +172,11 @@ class MeterLoop(Loop):
         """
         sums: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         hold_s, now_unix_s = HELD_PERIODS * self.period_s, self._clock()
-        for reading in self._metering.last.values():
-            if reading.node and reading.way in WAYS:
+        reader_of = self._section().inventory.reader_of
+        latest = ((reader, each) for reader, metering in self._meterings() for each in metering.last.values())
+        for reader, reading in latest:
+            # After a reload another one may read a meter.
+            if reading.node and reading.way in WAYS and reader_of.get(reading.meter) == reader:
                 holds = abs(now_unix_s - reading.at_unix_s) <= max(hold_s, reading.holds_s)
                 power_w = reading.power_w if holds and reading.power_w is not None else math.nan
                 sums[reading.node][reading.way] += power_w

@@ -469,7 +469,7 @@ class SiteAgent:
 
     def _meter_section(self) -> MeterSection:
         site = MeteredSite(self._draw_bound, self.site.inventory.enclosure_of)
-        return MeterSection(self._open_meters, self._meter_pace(), site, self.remote)
+        return MeterSection(self._open_meters, self._meter_pace(), site, self.remote, self.site.inventory)
 
     def _draw_bound(self, node: str) -> DrawBound:
         record = self.power.records.nodes.get(node)

@@ -169,6 +169,8 @@ def parse_cap_request(request: dict[str, Any], by: str) -> CapRequest:
     return CapRequest(expand(nodes) if nodes else (), by, cap_w, for_s, reason)
 
 
+SWEEP = "sweep"
+"""The request that passes a collector's sweep on; without a sweep it only checks the token."""
 SHED = "shed"
 
 

@@ -119,6 +119,7 @@ class Service:
             change_hold=agent.change_hold,
             order_caps=agent.order_caps,
             order_event=agent.order_event,
+            receive_sweep=agent.meters.receive_sweep,
             plan=lambda: agent.planner.latest if agent.site.settings.agent.queue == PLAN else None,
             bills=lambda query: read_job_bills(agent.site.settings.ledger.url, query),
         )

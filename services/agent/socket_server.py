@@ -23,6 +23,7 @@ from services.agent.requests import (
     END_HOLD,
     HOLD,
     SHED,
+    SWEEP,
     AgentRequest,
     Callers,
     CapRequest,
@@ -46,7 +47,7 @@ from services.unix_socket import Peer, bound_socket, peer_of, remove_socket
 
 PATIENCE_S = 5.0
 MOST_BYTES = 1024 * 1024
-"""The largest request of a caller who may report nodes: Slurm's file has a record for each job that must start."""
+"""The largest request of a caller with rights: Slurm's file has a record for each job that must start."""
 MOST_BYTES_OF_OTHERS = 4096
 MOST_CLIENTS, MOST_OF_ONE_USER = 64, 8
 """Connections of one user with rights, and of all users without rights together; of one user without rights."""
@@ -72,6 +73,11 @@ OrderEvent = Callable[[ShedRequest], Awaitable[dict[str, Any]]]
 """Orders or ends a grid event, and returns the reply once it is in force."""
 
 
+ReceiveSweep = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+"""Counts the sweep of a collector, and returns the reply. It waits for the ledger."""
+SWEEP_PATIENCE_S = 15.0
+
+
 async def refuse(_request: object) -> dict[str, Any]:
     """Refuse the request, for an agent without a power loop."""
     raise OffpeakError("this agent holds and caps no nodes, and answers no grid events")
@@ -94,12 +100,13 @@ class SocketServer:
         change_hold: ChangeHold = refuse,
         order_caps: OrderCaps = refuse,
         order_event: OrderEvent = refuse,
+        receive_sweep: ReceiveSweep = refuse,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._receive, self._callers = published, receive, callers
         self._report, self._snapshot, self._plan, self._wakes = report, snapshot, plan, wakes
         self._patience_s, self._change_hold, self._bills = patience_s, change_hold, bills
-        self._order_caps, self._order_event = order_caps, order_event
+        self._order_caps, self._order_event, self._receive_sweep = order_caps, order_event, receive_sweep
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only requests that need a name wait.
@@ -141,8 +148,9 @@ class SocketServer:
     async def _exchange(
         self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: asyncio.Timeout
     ) -> None:
-        may_tell = self._callers.rights_of(peer).may_tell
-        line = await _read_line(reader, MOST_BYTES if may_tell else MOST_BYTES_OF_OTHERS)
+        # The page, a viewer, passes on the sweeps of collectors.
+        sees_all = self._callers.rights_of(peer).sees_all
+        line = await _read_line(reader, MOST_BYTES if sees_all else MOST_BYTES_OF_OTHERS)
         reply = await self._reply(peer, line, limit)
         writer.write(json.dumps(reply).encode() + b"\n")
         await writer.drain()
@@ -154,6 +162,9 @@ class SocketServer:
             fields, rights = parse_request(line), self._callers.rights_of(peer)
             if fields == FOR_BROKERS:
                 return await self._reply_with_report()
+            if fields.get("tell") == SWEEP:
+                limit.reschedule(asyncio.get_running_loop().time() + SWEEP_PATIENCE_S)
+                return await self._receive_sweep(fields)
             if fields == FOR_ADMINS:
                 return make_plan_reply(self._plan(), rights)
             if fields.get("tell") in HOLD_REQUESTS:

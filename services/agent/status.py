@@ -332,7 +332,7 @@ def send_node_request(path: Path, what: str, nodes: str, text: str = "") -> None
     exchange(path, {"tell": what, "nodes": nodes, "text": text})
 
 
-def exchange(path: Path, request: Mapping[str, str | float], *, patience_s: float = PATIENCE_S) -> dict[str, Any]:
+def exchange(path: Path, request: Mapping[str, Any], *, patience_s: float = PATIENCE_S) -> dict[str, Any]:
     """Return the reply of the agent, {} if it is no object; errors as `fetch_status`."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(patience_s)

@@ -1,11 +1,15 @@
-"""The server of the status page: the page itself, its stream of events, and the metrics. It changes nothing.
+"""The server of the status page: the page itself, its stream of events, and the metrics.
+
+It changes nothing, and passes the sweeps of collectors on to the agent, which checks them.
 
 Connections are bounded in number and in time: idle and slow ones keep no browser out. The server runs until a signal
 ends it.
 """
 
 import asyncio
+import json
 import resource
+import ssl
 from collections.abc import Callable
 from importlib.resources import files
 from importlib.util import find_spec
@@ -18,13 +22,23 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    FileResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from offpeak.errors import BadSetting, OffpeakError
 from offpeak.machines.credentials import Secret, read_secret
 from offpeak.settings.table import Settings
+from services.agent.requests import SWEEP
+from services.agent.status import AgentSilent, exchange
 from services.page.access import COOKIE, HEADERS, check_page_listen, is_token, may_see, parse_page_listen
 from services.page.event_stream import MOST_FOLLOWERS, Followers, PageReader
 from services.page.metrics import Metrics
@@ -32,6 +46,8 @@ from services.page.metrics import Metrics
 MOST_CONNECTIONS = 256
 SHARE_OF_FILES = 4
 """At most every fourth open file is a connection: connections that wait to be accepted or closed are files too."""
+MOST_SWEEP_BYTES = 800_000
+"""The largest post of a collector: some 4,000 readings."""
 REQUEST_S = 10.0
 """The longest time for a request to arrive, and for the first one to begin."""
 
@@ -104,7 +120,7 @@ MakeMetrics = Callable[[], tuple[bytes, str]]
 
 
 class Guarded:
-    """Lets in users who may see the page, and restricts what browsers may do with it."""
+    """Lets in users who may see the page, and collectors, whose tokens the agent checks; it restricts browsers."""
 
     def __init__(self, app: ASGIApp, token: Secret | None) -> None:
         self._app, self._token = app, token
@@ -124,7 +140,7 @@ class Guarded:
 
     def _answering(self, scope: Scope) -> ASGIApp:
         request = Request(scope)
-        if may_see(Headers(scope=scope), self._token):
+        if scope["path"].startswith("/collectors/") or may_see(Headers(scope=scope), self._token):
             return self._app
         if self._token is not None and is_token(request.query_params.get("token", ""), self._token):
             return _with_cookie(request, self._token)
@@ -133,8 +149,8 @@ class Guarded:
         return PlainTextResponse(REFUSED, status_code=401, headers={"WWW-Authenticate": "Bearer"})
 
 
-def page_app(followers: Followers, measure: MakeMetrics, token: Secret | None) -> ASGIApp:
-    """Return the application."""
+def page_app(followers: Followers, measure: MakeMetrics, token: Secret | None, agent: Path) -> ASGIApp:
+    """Return the application. `agent` is the agent's socket."""
 
     async def events(_: Request) -> Response:
         if followers.count >= MOST_FOLLOWERS:
@@ -147,13 +163,48 @@ def page_app(followers: Followers, measure: MakeMetrics, token: Secret | None) -
         text, kind = await run_in_threadpool(measure)
         return Response(text, media_type=kind)
 
+    async def collect(request: Request) -> Response:
+        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        order = {"tell": SWEEP, "collector": request.path_params["name"], "token": token}
+        try:
+            # Only a collector may send a large body.
+            await run_in_threadpool(exchange, agent, order)
+            async with asyncio.timeout(REQUEST_S):
+                body = await _read_body(request)
+            if body is None:
+                return _refusal(413, f"more than {MOST_SWEEP_BYTES:,} bytes: let two collectors read these devices")
+            reply = await run_in_threadpool(exchange, agent, {**order, "sweep": json.loads(body)})
+        except (AgentSilent, TimeoutError) as problem:
+            return _refusal(503, str(problem) or "the sweep did not arrive in time")
+        except OffpeakError as problem:
+            return _refusal(403, str(problem))
+        except (ValueError, RecursionError):
+            return _refusal(400, "the sweep is no JSON")
+        status = {"counted": 200, "refused": 409}.get(str(reply.get("sweep")), 503)
+        return PlainTextResponse("counted\n") if status == 200 else _refusal(status, str(reply.get("why")))
+
     routes = [
+        Route("/collectors/{name}", collect, methods=["POST"]),
         Route("/", lambda _: _file("page.html")),
         Route("/events", events),
         Route("/metrics", metrics),
         Route("/static/{name}", lambda request: _file(request.path_params["name"])),
     ]
     return Guarded(Starlette(routes=routes), token)
+
+
+async def _read_body(request: Request) -> bytes | None:
+    """Return the body, None if it is too long."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_SWEEP_BYTES:
+            return None
+    return bytes(body)
+
+
+def _refusal(status: int, why: str) -> Response:
+    return JSONResponse({"detail": why}, status_code=status)
 
 
 def _file(name: str) -> Response:
@@ -191,14 +242,26 @@ PATIENCE_S = 2
 """The time for which the server waits for followers when it ends."""
 
 
+def check_certificate(certificate: Path, key: Path | None) -> None:
+    """Raise BadSetting if certificate and key cannot be used together."""
+    try:
+        # Without a password OpenSSL would ask for one at the terminal.
+        ssl.create_default_context().load_cert_chain(certificate, key, password="")
+    except OSError as problem:
+        hint = "both are PEM files, the key has no passphrase, and the page's user may read them"
+        raise BadSetting(f"page.certificate: {certificate}: {problem.strerror or problem}", hint=hint) from None
+
+
 def run_page(settings: Settings) -> int:
     """Run until SIGTERM or SIGINT; return the exit code. Raises BadInput for settings that cannot be used."""
     token = read_secret(settings.page.token_file) if settings.page.token_file else None
     host, port = parse_page_listen(settings.page.listen)
     check_page_listen(host, token)
+    if settings.page.certificate:
+        check_certificate(settings.page.certificate, settings.page.key)
     followers, metrics = Followers(lambda: PageReader(settings).read), Metrics(settings)
     config = uvicorn.Config(
-        page_app(followers, metrics.text, token),
+        page_app(followers, metrics.text, token, settings.agent.socket),
         host=host,
         port=port,
         # An access log would hold the token of a user who opens the page for the first time.
@@ -212,8 +275,11 @@ def run_page(settings: Settings) -> int:
         timeout_keep_alive=KEEP_ALIVE_S,
         loop="asyncio",
         timeout_graceful_shutdown=PATIENCE_S,
+        ssl_certfile=settings.page.certificate,
+        ssl_keyfile=settings.page.key,
     )
-    typer.echo(f"http://{settings.page.listen}/  (metrics: http://{settings.page.listen}/metrics)")
+    address = f"{'https' if settings.page.certificate else 'http'}://{settings.page.listen}"
+    typer.echo(f"{address}/  (metrics: {address}/metrics)")
     server = uvicorn.Server(config)
     server.run()
     return 0 if server.started else 1

@@ -30,13 +30,21 @@ def agent(
     restore: Annotated[
         bool, typer.Option("--restore", help="Undo the agent's changes to the scheduler's queue and nodes, and exit.")
     ] = False,
+    collector: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Read the meters of this collector only, and post them to the head node."),
+    ] = None,
 ) -> None:
     """Run the agent. In each cycle it reads queue, nodes and prices, decides, and does what the mode permits."""
     settings = chosen.read()
     # The loops load numba, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
+    from services.agent.accounting_loops import meter_period_s
     from services.agent.restore import run_restore
     from services.agent.service import run_agent
+    from services.collectors import run_collector
 
+    if collector is not None:
+        context.exit(run_collector(settings, collector, meter_period_s(settings.agent.cycle_s, 1.0)))
     if not restore:
         context.exit(run_agent(settings, chosen.read))
     restored = run_restore(settings)
@@ -51,7 +59,7 @@ def agent(
 NEEDED = ("starlette", "uvicorn", "prometheus_client")
 
 
-@settings_options("page.listen", "page.token_file", "agent.socket", "ledger.url")
+@settings_options("page.listen", "page.token_file", "page.certificate", "page.key", "agent.socket", "ledger.url")
 def page(chosen: CommandSettings, context: typer.Context) -> None:
     """Serve the status page, and metrics for Prometheus. Read-only; the metrics are at /metrics."""
     check_needs()

@@ -43,9 +43,15 @@ def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) ->
 
 def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
     inventory = read_inventory(settings.hardware.inventory)
-    machines = inventory.chosen(expand(nodes)) if nodes else inventory.machines
-    pdus = pdus_feeding(inventory, [machine.node for machine in machines]) if nodes else inventory.pdus
-    if not machines and not pdus:
+    if nodes:
+        machines = inventory.chosen(expand(nodes))
+        pdus = pdus_feeding(inventory, [machine.node for machine in machines])
+    else:
+        _, pdus = inventory.read_by(None)
+        # A service that switches nodes is in the network of this host, also where their meters are not.
+        reader_of = inventory.reader_of
+        machines = tuple(each for each in inventory.machines if each.hardware.url or each.node not in reader_of)
+    if not inventory.machines and not inventory.pdus:
         hint = "docs/reference/inventory.md shows how they are written; offpeak enroll --from-netbox takes them over"
         raise BadInventory(f"{inventory.path}: names no node and no PDU", hint=hint)
     wire = Transport(timeout_s=settings.hardware.timeout_s)
