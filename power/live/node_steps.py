@@ -50,6 +50,10 @@ def find_admin_override(node: Node, record: NodeRecord, now: Instant) -> str:
 MAY_STILL_FOLLOW_S = 600.0
 """The time after an order to sleep without a known effect during which the node stays closed to jobs."""
 
+MAY_STILL_BOOT_S = 600.0
+"""The time for which a node that somebody switched on may boot. slurmctld clears the reason of a drained node that
+registers although it counts as powered down, and nobody could tell any more who drained it."""
+
 CAME_UP_LATE = "it came up too late for the scheduler, and works now"
 NOT_UP = "it did not come up in time: look at its console; offpeak tries again as soon as it is up"
 NO_RESPONSE = "it did not come up in time: look at its console, and switch it off if it is up, as it must boot again"
@@ -98,7 +102,7 @@ def choose_next_step(
     to_sleep = to_sleep and not node.reserved
     sleeps = NodeStep(order, why=f"it goes to sleep: {order}")
     if node.power is not PowerState.ON:
-        return _choose_for_counted_down(node, record, sleeps, to_sleep=to_sleep, withdrawn=withdrawn)
+        return _choose_for_counted_down(node, record, sleeps, now, to_sleep=to_sleep, withdrawn=withdrawn)
     if node.closed:
         return _choose_for_closed(node, record, sleeps, now, to_sleep=to_sleep, withdrawn=withdrawn)
     if withdrawn and (record.observed.state is NodeState.ON or record.observed.is_incomplete):
@@ -137,7 +141,7 @@ def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
 
 
 def _choose_for_counted_down(
-    node: Node, record: NodeRecord, sleeps: NodeStep, *, to_sleep: bool, withdrawn: str
+    node: Node, record: NodeRecord, sleeps: NodeStep, now: Instant, *, to_sleep: bool, withdrawn: str
 ) -> NodeStep:
     """Return the step of a node that counts as powered down in the scheduler, or is about to."""
     state = record.observed.state
@@ -148,6 +152,8 @@ def _choose_for_counted_down(
     if state is NodeState.ON and not node.closed:
         if node.reserved:
             return NodeStep(why="it is up, counts as powered down, and is reserved")
+        if now.unix_s - record.observed.since_unix_s < MAY_STILL_BOOT_S:
+            return NodeStep(why="it is on, counts as powered down, and may still boot")
         return NodeStep(change=NodeChange.CLOSE, why="it is up, and the scheduler counts it as powered down")
     if state in ASLEEP and withdrawn and to_sleep and not (node.closed or node.failed):
         # Slurm 22.05 ends the drain of a node that it powers down, and would wake it for a job.

@@ -1,4 +1,4 @@
-"""Disasters of the head node: no name server. The agent goes on safely, says so, and loses nothing."""
+"""Disasters of the head node: no name server, a lost ledger. The agent goes on safely, says so, and loses nothing."""
 
 import os
 import socket
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import tomlkit
 from needed_programs import need
-from node_story import offpeak, orders, wait_for_line, wait_for_sleep
+from node_story import by_hand, is_up, offpeak, orders, wait_for_line, wait_for_sleep
 from powered_fixtures import StartPowered
 
-from benchmarks.local_slurm.agent import Process, RunningAgent, Start, write_site
+from benchmarks.local_slurm.agent import Process, RunningAgent, Start, agent, run_offpeak, write_site
 from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.local_slurm.processes import OFFPEAK, start_server
@@ -24,7 +24,7 @@ ALL = ("node1", "node2", "node3", "node4")
 @pytest.fixture(scope="module")
 def cluster(start_powered: StartPowered) -> PoweredCluster:
     need(["unshare"], packages="util-linux")
-    return start_powered(PoweredPlan(nodes=len(ALL)))
+    return start_powered(PoweredPlan(nodes=len(ALL), boot_s=4.0))
 
 
 def after(script: str) -> Start:
@@ -70,3 +70,20 @@ def test_without_a_name_server_nodes_are_woken_and_those_with_names_are_left_alo
             assert orders(cluster, "node4") == []
         finally:
             running.stop()
+
+
+def test_nodes_that_boot_by_hand_while_the_ledger_is_lost_are_not_left_drained(cluster: PoweredCluster) -> None:
+    """slurmctld clears the reason of a drained node that registers although it counts as powered down."""
+    settings = write_site(cluster, {"agent": {"capacity": "timeout:2s"}})
+    with agent(cluster, settings):
+        wait_for_sleep(cluster, *ALL)
+    for file in cluster.folder.glob("ledger.sqlite*"):
+        file.unlink()
+    with agent(cluster, settings):
+        cluster.wait(lambda: run_offpeak(cluster, "status").returncode == 0, what="the agent's first cycle")
+        for node in ALL[:3]:
+            by_hand(cluster, node, "on")
+        cluster.wait(lambda: all(is_up(cluster, node) for node in ALL[:3]), what="the nodes to boot")
+        wait_for_sleep(cluster, *ALL)
+        reasons = cluster.run("sinfo", "--noheader", "--Node", "--format=%N %T %E").splitlines()
+    assert [line for line in reasons if "drain" in line] == []

@@ -120,6 +120,15 @@ def test_the_next_step(given, state, to_sleep, order, change) -> None:
     assert order is not NodeOrder.ON or step.by == SCHEDULER
 
 
+def test_a_node_that_somebody_has_just_switched_on_is_not_drained_in_its_boot() -> None:
+    """slurmctld clears the reason of a drain when such a node registers, and nobody would open it again."""
+    up = record_of(state=ON)
+    switched_on = replace(up, observed=replace(up.observed, since_unix_s=NOW.unix_s - 590))
+    step = choose_next_step(node_of(power=DOWN), switched_on, to_sleep=True, now=NOW)
+    assert (step.order, step.change) == (None, None)
+    assert "may still boot" in step.why
+
+
 @pytest.mark.parametrize(
     ("given", "state", "change"),
     [
