@@ -102,8 +102,7 @@ def _tick(value: float, y: float) -> str:
     )
 
 
-PAGE_USED = ("account", "jobs", "energy [kWh]", "measured", "partly measured", "modelled", "cost", "CO2 [kg]")
-PAGE_SAVED = ("saved by", "energy [kWh]", "money", "CO2 [kg]", "basis")
+PAGE_SAVED = ("saved by", "energy kWh", "money", "CO2 kg", "basis")
 
 
 def month_page(subject: MonthSubject) -> str:
@@ -126,7 +125,7 @@ def _used(subject: MonthSubject) -> str:
     if not rows:
         return section("Who used what", paragraph("The ledger has no job and no reading of that time."))
     caption = "Energy, money and CO2 of the jobs that ended, by account; and what meters say of the nodes"
-    return section("Who used what", table(caption, PAGE_USED, rows))
+    return section("Who used what", table(caption, USED, rows))
 
 
 def _gpus(subject: MonthSubject) -> list[str]:

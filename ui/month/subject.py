@@ -178,7 +178,14 @@ def gpu_line(use: GpuUse) -> MonthLine:
     """Return the line of the GPUs that the jobs of a user had, and left idle."""
     kwh = use.idle_j / J_PER_KWH if use.idle_s + use.busy_s else None
     basis = "not metered" if kwh is None else MEASURED
-    line = MonthLine(IDLE_GPUS, f"{use.account}, {use.user}", use.jobs, energy_kwh=kwh, measured_kwh=kwh, basis=basis)
+    line = MonthLine(
+        IDLE_GPUS,
+        ", ".join(filter(None, (use.account, use.user))),
+        use.jobs,
+        energy_kwh=kwh,
+        measured_kwh=kwh,
+        basis=basis,
+    )
     line = replace(line, cost=use.idle_cost, currency=use.currency, gpu_h=use.allocated_s / HOUR_S)
     return replace(line, idle_gpu_h=use.idle_s / HOUR_S, busy_gpu_h=use.busy_s / HOUR_S)
 
@@ -257,7 +264,7 @@ def used_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
     """Return the texts of each account, of all accounts, and of the nodes."""
     return [
         (
-            line.name,
+            line.name or "no account",
             "" if line.jobs is None else f"{line.jobs:,}",
             amount_text(line.energy_kwh),
             *(share_text(line, part) for part in (line.measured_kwh, line.partly_kwh, line.modelled_kwh)),

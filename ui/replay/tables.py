@@ -1,6 +1,6 @@
 """Tables for the terminal: cooling, sleeping nodes and the spread of many replays of policies; those of a study."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -21,11 +21,13 @@ DEMAND_REMARK = "highest: of the quarter-hours that a demand charge counts; bill
 REMARK = "cost, energy and CO2 of the first table exclude cooling; PUE: energy of both divided by that of the computers"
 
 
-def _headed(headers: Sequence[str], *, texts: int = 1) -> Table:
-    """Return a table without rows whose first columns are `texts`."""
+def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Table:
+    """Return a table whose first columns are `texts`."""
     table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
     for at, header in enumerate(headers):
         table.add_column(header, justify="left" if at < texts else "right", overflow="fold", vertical="bottom")
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -42,10 +44,10 @@ def energy_unit(outcomes: Sequence[PolicyOutcome]) -> Unit:
 
 def cooling_table(outcomes: Sequence[PolicyOutcome]) -> Table:
     """Return a row a policy; savings are against the first."""
-    table = _headed(cooling_headers(outcomes))
-    for outcome in outcomes:
-        table.add_row(*cooling_row(outcome, energy_unit(outcomes), is_first=outcome is outcomes[0]))
-    return table
+    energy = energy_unit(outcomes)
+    return _table(
+        cooling_headers(outcomes), [cooling_row(each, energy, is_first=each is outcomes[0]) for each in outcomes]
+    )
 
 
 def cooling_row(outcome: PolicyOutcome, energy: Unit, *, is_first: bool) -> tuple[str, ...]:
@@ -65,13 +67,13 @@ def cooling_row(outcome: PolicyOutcome, energy: Unit, *, is_first: bool) -> tupl
 def demand_table(outcomes: Sequence[PolicyOutcome]) -> Table:
     """Return a row a policy: its highest quarter-hour, and its bill with the demand charges."""
     currency = outcomes[0].currency
-    table = _headed(("policy", "highest\nkW", f"demand\n{currency}", f"bill\n{currency}", "saving\nof the bill"))
+    rows = []
     for outcome in outcomes:
         bill, peak_kw = outcome.bill or 0.0, outcome.peak_kw
         saving = "-" if outcome is outcomes[0] else percent_text(outcome.bill_saving_pct or 0.0, 2)
         peak = "-" if peak_kw is None else figure(peak_kw)
-        table.add_row(outcome.policy, peak, figure(bill - outcome.cost), figure(bill), saving)
-    return table
+        rows.append((outcome.policy, peak, figure(bill - outcome.cost), figure(bill), saving))
+    return _table(("policy", "highest\nkW", f"demand\n{currency}", f"bill\n{currency}", "saving\nof the bill"), rows)
 
 
 SLEEP_HEADERS = (
@@ -82,10 +84,7 @@ SLEEP_HEADERS = (
 
 def sleep_table(outcomes: Sequence[PolicyOutcome]) -> Table:
     """Return one row for each policy whose nodes can sleep."""
-    table = _headed(SLEEP_HEADERS)
-    for outcome in outcomes:
-        table.add_row(*sleep_row(outcome))
-    return table
+    return _table(SLEEP_HEADERS, map(sleep_row, outcomes))
 
 
 def sleep_row(outcome: PolicyOutcome) -> tuple[str, ...]:
@@ -113,34 +112,19 @@ def run_pool_sleeps(comparison: Comparison, run: PolicyRun) -> tuple[PoolSleep, 
 
 
 POOL_HEADERS = (
-    "policy",
-    "node type",
-    "class",
-    "nodes",
-    "node hours\nasleep",
-    "of node\ntime",
-    "cycles a\nnode and day",
+    *("policy", "node type", "class", "nodes", "node hours\nasleep", "of node\ntime", "cycles a\nnode and day"),
 )
 
 
 def pool_table(comparison: Comparison) -> Table:
     """Return a row for each policy and node type: how long its nodes slept."""
-    table = _headed(POOL_HEADERS, texts=3)
+    rows = []
     for run in comparison.runs:
-        for each in run_pool_sleeps(comparison, run):
-            table.add_row(run.policy, *_pool_cells(each))
-    return table
-
-
-def _pool_cells(pool: PoolSleep) -> tuple[str, ...]:
-    return (
-        pool.node_type.equipment,
-        pool.power_class,
-        f"{pool.nodes:,}",
-        f"{pool.asleep_node_h:,.0f}",
-        _share(pool.asleep_share),
-        f"{pool.cycles_per_node_day:.2f}",
-    )
+        for pool in run_pool_sleeps(comparison, run):
+            asleep, cycles = f"{pool.asleep_node_h:,.0f}", f"{pool.cycles_per_node_day:.2f}"
+            kind = run.policy, pool.node_type.equipment, pool.power_class
+            rows.append((*kind, f"{pool.nodes:,}", asleep, _share(pool.asleep_share), cycles))
+    return _table(POOL_HEADERS, rows, texts=3)
 
 
 DEVICE_HEADERS = (
@@ -151,13 +135,13 @@ DEVICE_HEADERS = (
 
 def device_table(comparison: Comparison) -> Table:
     """Return a row for each policy: its bill without and with PV and battery."""
-    table = _headed(DEVICE_HEADERS)
+    rows = []
     for run, bill in zip(comparison.runs, comparison.device_bills, strict=True):
         possible = bill.without - bill.bound
         shown = (bill.without, bill.pv_alone, bill.planned, bill.bound, bill.a_year(bill.planned))
         captured = percent_text(100 * (bill.without - bill.planned) / possible, 1) if possible > 0 else "-"
-        table.add_row(run.policy, *map(figure, shown), captured, f"{bill.cycles:,.0f}")
-    return table
+        rows.append((run.policy, *map(figure, shown), captured, f"{bill.cycles:,.0f}"))
+    return _table(DEVICE_HEADERS, rows)
 
 
 def device_remark(bill: DeviceBill) -> str:

@@ -87,7 +87,7 @@ def summary_section(subject: ReportSubject) -> str:
         return (
             outcome.policy,
             f"{times * outcome.cost:,.{decimals}f}",
-            f"{times * first.cost * outcome.saving_pct / 100:z,.{decimals}f}" if is_compared else NO_BASELINE,
+            f"{times * abs(first.cost) * outcome.saving_pct / 100:z,.{decimals}f}" if is_compared else NO_BASELINE,
             percent_text(outcome.saving_pct, 1) if is_compared else NO_BASELINE,
             units.energy.figure(times * outcome.energy_kwh),
             clock_text(outcome.mean_wait_s),
@@ -107,14 +107,14 @@ def _times(times: float, outcome: PolicyOutcome) -> float | None:
 
 def glossary_section(subject: ReportSubject) -> str:
     """Return what the policies of the report do, each part of their names once."""
-    kinds, windows = {kind.name: kind.doc for kind in CAPACITY_POLICIES}, window_policies()
-    docs: dict[str, str] = {}
-    for policy in subject.policies:
-        order, *capacities = policy.name.split()
-        for part in order.split("+"):
-            docs[part] = DISCIPLINE_DOCS[DISCIPLINES[part]] if part in DISCIPLINES else windows[part].doc
-        docs |= {part: kinds.get(part.partition(":")[0], "peak shaving of the demand charge") for part in capacities}
-    return section("What the policies do", definitions(docs.items()))
+    known = {kind.name: kind.doc for kind in CAPACITY_POLICIES} | {
+        "peak": "jobs wait that would draw a new highest power"
+    }
+    known |= {name: policy.doc for name, policy in window_policies().items()}
+    known |= {name: DISCIPLINE_DOCS[number] for name, number in DISCIPLINES.items()}
+    parts = dict.fromkeys(part for policy in subject.policies for part in policy.name.replace("+", " ").split())
+    docs = ((part, known.get(part.partition(":")[0], "")) for part in parts)
+    return section("What the policies do", definitions(doc for doc in docs if doc[1]))
 
 
 def savings_section(subject: ReportSubject) -> str:

@@ -47,11 +47,16 @@ def report_html(subject: ReportSubject, origin: ReportOrigin | None = None) -> s
     """Return the page."""
     schedules = [policy.run.schedule for policy in subject.policies]
     busiest = busiest_window(subject.policies[0].curve, schedules, most_jobs=most_jobs(subject))
-    first, costs = [power_figure(subject, busiest), hours_figure(subject), wait_figure(subject)], list[Figure]()
+    power, hours, wait, costs = (
+        power_figure(subject, busiest),
+        hours_figure(subject),
+        wait_figure(subject),
+        list[Figure](),
+    )
+    first = [power, hours, wait]
     if subject.can_sleep:
-        first[1:1] = [nodes_figure(subject, busiest)]
-        first[-1:] = [trade_figure(subject)]
-        costs = [wait_figure(subject), weeks_figure(subject), delays_figure(subject), cycles_figure(subject)]
+        first = [power, nodes_figure(subject, busiest), hours, trade_figure(subject)]
+        costs = [wait, weeks_figure(subject), delays_figure(subject), cycles_figure(subject)]
     return page(
         subject,
         [summary_section(subject), figure_section(cost_figure(subject)), glossary_section(subject)],

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
 import pytest
@@ -248,6 +249,23 @@ def test_axe_finds_nothing(chromium: Browser, site: PageSite, width: int, scheme
         opened.page.locator("#queue tbody button").first.click()
         found = Axe().run(opened.page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]})
         assert found.violations_count == 0, found.generate_report()
+
+
+PAINT_MS = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("nodes", [16, 1000])
+def test_the_first_paint_comes_within_a_second(zygote: Zygote, chromium: Browser, tmp_path: Path, nodes: int) -> None:
+    with page_site(zygote, tmp_path, make_snapshot(nodes, 5 * nodes), hours=3) as site:
+        paints_ms = []
+        for _ in range(5):
+            page = chromium.new_page(viewport={"width": 1366, "height": 768})
+            page.goto(site.url)
+            page.wait_for_selector(DRAWN, state="attached", timeout=PATIENCE_MS)
+            paints_ms.append(float(page.evaluate(PAINT_MS)))
+            page.close()
+    assert median(paints_ms) < 1000, paints_ms
 
 
 def test_page_shows_the_demand_charges_and_nothing_without_them(

@@ -3,6 +3,9 @@
 import re
 from collections.abc import Callable
 
+import pytest
+
+from offpeak.model.constants import WEEK_S, YEAR_S
 from offpeak.settings.capacity import DEFAULT_SLA
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import CapacitySettings
@@ -13,7 +16,7 @@ from sim_backend.replay.policy import parse_policy
 from ui.replay.comparison import policy_row, policy_units
 from ui.replay.tables import sleep_row
 from ui.report.subject import ReportSubject
-from ui.report.tables import FIGURES, ONE_REPLAY, savings_section
+from ui.report.tables import FIGURES, ONE_REPLAY, glossary_section, savings_section, summary_section
 
 Make = Callable[..., ReportSubject]
 
@@ -31,6 +34,39 @@ def test_without_replays_it_is_the_terminals_table_and_says_what_it_cannot_tell(
     rows = [list(policy_row(first, units, is_first=True)), list(policy_row(second, units, is_first=False))]
     assert cells(section) == rows
     assert ONE_REPLAY in section
+
+
+def test_the_first_table_has_a_year_of_money_energy_co2_and_sleep(make: Make) -> None:
+    subject = make(450, "easy", "greedy", carbon="400g/kWh", capacities=("timeout:5min",))
+    comparison = subject.comparison
+    length_s = comparison.until_s - comparison.begin_s
+    assert length_s > WEEK_S
+    section = summary_section(subject)
+    headers = re.findall(r'<th scope="col"[^>]*>(.*?)</th>', section)
+    assert headers == [
+        *("policy", "EUR a year", "saved a year", "saved", "MWh a year", "mean wait", "latest job"),
+        *("idle energy saved", "CO2 t a year"),
+    ]
+    (_, *first), (_, *other) = cells(section)
+    times = YEAR_S / length_s
+    easy, greedy = comparison.outcomes
+    number = [float(text.replace(",", "")) for text in (first[0], other[0], other[1])]
+    assert number[0] == pytest.approx(times * easy.cost, abs=0.51)
+    assert number[2] == pytest.approx(times * (easy.cost - greedy.cost), abs=0.51)
+    assert float(other[3].replace(",", "")) == pytest.approx(times * greedy.energy_kwh / 1000, abs=0.006)
+    assert float(other[7].replace(",", "")) == pytest.approx(times * (greedy.co2_kg or 0.0) / 1000, abs=0.006)
+
+
+def test_a_log_of_hours_is_not_scaled_to_a_year(make: Make) -> None:
+    section = summary_section(make(20))
+    assert "a year" not in section
+    assert "EUR in all" in section
+
+
+def test_each_policy_is_explained_once(make: Make) -> None:
+    subject = make(30, "easy", "fcfs+greedy", capacities=("always-on", "timeout:5min"))
+    names = re.findall(r"<dt>(.*?)</dt><dd>.+?</dd>", glossary_section(subject))
+    assert sorted(names) == ["easy", "fcfs", "greedy", "timeout:5min"]
 
 
 def test_emissions_are_a_column_of_their_own(make: Make) -> None:
