@@ -95,7 +95,10 @@ MARKED_BELOW = 60
 
 def weeks_figure(subject: ReportSubject) -> Figure:
     """Return the figure, all policies in it."""
-    middle = _middles(subject)
+    begin_s, until_s = subject.comparison.begin_s, subject.comparison.until_s
+    from_s, times = np.arange(begin_s, until_s, WEEK_S), subject.calendar.axis_range(begin_s, until_s)
+    # The last week ends with the period.
+    middle = packed(subject.calendar.axis_ms((from_s + np.minimum(from_s + WEEK_S, until_s)) / 2), "f8")
     traces = [
         trace
         for policy in subject.policies
@@ -112,36 +115,20 @@ def weeks_figure(subject: ReportSubject) -> Figure:
         caption=f"Of the jobs that end in each week: the share whose slowdown, 1 + wait / max(10 s, run), is above the "
         f"SLA of {sla:g}, and the mean slowdown. Weeks count from the log's begin; the last may be cut.",
         keys=(*(policy.key for policy in subject.policies), SLA_KEY),
-        data=[*traces, _sla_trace(subject, sla)],
+        data=[*traces, scatter(times, [sla, sla], line=line(SLA_KEY) | {"width": 1.2}, yaxis="y2")],
         layout={
             "height": 400,
-            "xaxis": time_axis(
-                anchor="y2",
-                range=subject.calendar.axis_range(subject.comparison.begin_s, subject.comparison.until_s),
-                unifiedhovertitle={"text": "week around %{x|%Y-%m-%d}"},
-            ),
+            "xaxis": time_axis(anchor="y2", range=times, unifiedhovertitle={"text": "week around %{x|%Y-%m-%d}"}),
             "yaxis": axis("above SLA [%]", domain=[0.55, 1], rangemode="tozero"),
             "yaxis2": axis("mean slowdown", domain=[0, 0.46], type="log", tickformat=",.4~r"),
         },
     )
 
 
-def _middles(subject: ReportSubject) -> Json:
-    """Return the middle of each week as a date axis takes it; the last week ends with the period."""
-    begin_s, until_s = subject.comparison.begin_s, subject.comparison.until_s
-    from_s = np.arange(begin_s, until_s, WEEK_S)
-    return packed(subject.calendar.axis_ms((from_s + np.minimum(from_s + WEEK_S, until_s)) / 2), "f8")
-
-
 def _week_trace(policy: ReportPolicy, middle: Json, value: Float64, hover: str) -> Json:
     mode = "lines+markers" if len(value) < MARKED_BELOW else "lines"
     look: Json = {"mode": mode, "line": line(policy.key) | {"width": 1.5}, "marker": {"size": 4}}
     return scatter(middle, packed(value), name=policy.name, hover=hover, **look)
-
-
-def _sla_trace(subject: ReportSubject, sla: float) -> Json:
-    times = subject.calendar.axis_range(subject.comparison.begin_s, subject.comparison.until_s)
-    return scatter(times, [sla, sla], line=line(SLA_KEY) | {"width": 1.2}, yaxis="y2")
 
 
 MOST_NODES = 500
@@ -161,13 +148,8 @@ def cycles_figure(subject: ReportSubject) -> Figure:
         data=[_cycle_trace(subject, policy) for policy in subject.policies],
         layout={
             "height": 320,
-            "xaxis": axis(
-                "nodes, the most cycled first",
-                range=[0, nodes],
-                showline=True,
-                ticks="outside",
-                unifiedhovertitle={"text": "number %{x:,.0f} of the sorted nodes"},
-            ),
+            "xaxis": axis("nodes, the most cycled first", range=[0, nodes], showline=True, ticks="outside")
+            | {"unifiedhovertitle": {"text": "number %{x:,.0f} of the sorted nodes"}},
             "yaxis": axis("cycles a day", rangemode="tozero"),
         },
     )
