@@ -21,7 +21,7 @@ from benchmarks.generate import generate_benchmarks
 from benchmarks.grid_replay import grid_replay_benchmarks
 from benchmarks.growth import growth_benchmarks
 from benchmarks.ipmi import ipmi_benchmarks
-from benchmarks.ledger import ledger_benchmarks
+from benchmarks.ledger import ledger_benchmarks, rows_benchmarks
 from benchmarks.lifecycle import lifecycle_benchmarks
 from benchmarks.page import page_benchmarks
 from benchmarks.pbs import pbs_benchmarks
@@ -56,6 +56,7 @@ GROUPS = (
     pdu_benchmarks,
     ipmi_benchmarks,
     ledger_benchmarks,
+    rows_benchmarks,
     evidence_benchmarks,
     accounts_benchmarks,
     trial_design_benchmarks,

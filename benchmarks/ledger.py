@@ -7,21 +7,25 @@ from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
 
-from sqlalchemy import insert
+from sqlalchemy import func, insert, select
 
 from benchmarks.bars import Measured
+from benchmarks.local_slurm.postgres import new_postgres
 from benchmarks.peers import peer
 from offpeak.door.effect import Mode
+from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.rows import JobUse, MeterReading, Price
-from offpeak.ledger.tables import quarters, series
+from offpeak.ledger.tables import minutes, quarters, series
+from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 
 NODES, EVERY_S = 1000, 10
+MEANS = (minutes, quarters)
 SWEEPS = 180
 JOBS, MONTH_S = 300_000, 30 * 86_400
 DELAYED, CYCLES = 500, 240
@@ -40,6 +44,54 @@ def ledger_benchmarks() -> Iterator[Measured]:
         yield Measured("a month's cost by account", _ask_jobs(url), "s", 2.0, False, f"{JOBS:,} jobs, SQLite")
         yield _delayed(Path(name))
         yield Measured("a month's energy and cost by day and node", _ask_nodes(url), "s", float("inf"), False, DATA)
+
+
+SLICE_NODES, SLICES = 1000, 10
+"""A large site has ten times as many nodes as are written."""
+
+
+def rows_benchmarks() -> Iterator[Measured]:
+    """Write a quarter-hour of a tenth of a large site, without single readings, into PostgreSQL.
+
+    Rows are in proportion to nodes, and a day has 96 times as many.
+    """
+    with new_postgres() as server, server.up():
+        for name, meters, silent_s in (("one meter", 1, None), ("two meters", 2, None), ("two meters", 2, 420)):
+            url = server.create(f"rows_{meters}_{silent_s or 0}")
+            ledger = Ledger(LedgerSettings(url=url, keep_readings_s=0), patience_s=60.0)
+            ledger.ready()
+            began_s = time.process_time()
+            for at_s in range(0, QUARTER_S, EVERY_S):
+                ledger.write_readings(_large_sweep(at_s, meters, silent_s))
+                if not ledger.settle(300):
+                    raise RuntimeError(f"the ledger does not keep up: {ledger.problem()}")
+            if ledger.close(300):
+                raise RuntimeError("rows are lost")
+            cpu = 100 * SLICES * (time.process_time() - began_s) / QUARTER_S
+            with open_ledger(url) as connection:
+                counts = [connection.execute(select(func.count()).select_from(each)).scalar_one() for each in MEANS]
+            if counts[1] != meters * SLICE_NODES:
+                raise RuntimeError("quarter-hours are missing")
+            data = f"{SLICES * SLICE_NODES:,} nodes, {name} a node, PostgreSQL, no single readings"
+            data += "" if silent_s is None else ", the outer one silent in one of 15 minutes"
+            rows_m = SLICES * sum(counts) * DAY_S / QUARTER_S / 1e6
+            yield Measured("ledger: millions of rows a day", rows_m, "M", 20.0, False, data)
+            yield Measured("the same: share of a core, without the server", cpu, "%", float("inf"), False, data)
+
+
+def _large_sweep(at_s: int, meters: int, silent_s: int | None) -> list[MeterReading]:
+    """Return a reading of each outlet and, as second meter, of each BMC; the outlets are silent in that minute."""
+    end_s, is_silent = float(at_s + EVERY_S), silent_s is not None and silent_s <= at_s < silent_s + 60
+    power_w = None if is_silent else 300.0
+    outlets = [
+        MeterReading("pdu", "snmp", f"outlet {node}", float(at_s), end_s, power_w, node=f"n{node}")
+        for node in range(SLICE_NODES)
+    ]
+    bmcs = [
+        MeterReading(f"bmc{node}", "dcmi", "total", float(at_s), end_s, 280.0, node=f"n{node}")
+        for node in range(SLICE_NODES if meters > 1 else 0)
+    ]
+    return outlets + bmcs
 
 
 def _share(what: str, share: float) -> Measured:
