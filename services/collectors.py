@@ -119,7 +119,7 @@ class CollectorIntake:
         self, ledger: Ledger, write: WriteReadings, clock: Callable[[], float], steady: Callable[[], float]
     ) -> None:
         self._ledger, self._write, self._clock, self._steady = ledger, write, clock, steady
-        self._started_unix_s = clock()
+        self._started_unix_s, self._reported = clock(), frozenset[str]()
         self._states: dict[str, CollectorState] = {}
 
     async def receive(
@@ -175,7 +175,7 @@ class CollectorIntake:
 
     def problems(self, inventory: Inventory, hold_s: float) -> dict[str, str | None]:
         """Return the problem of each collector that is or was in the inventory, None where there is none."""
-        found: dict[str, str | None] = dict.fromkeys(self._states)
+        found: dict[str, str | None] = dict.fromkeys(self._reported)
         for each in inventory.collectors:
             state = self._states.get(each.name, CollectorState(self._started_unix_s))
             lines = [state.refusal and f"its post was refused: {state.refusal}"]
@@ -183,6 +183,7 @@ class CollectorIntake:
                 since = utc_text(state.last_unix_s)
                 lines.insert(0, f"silent since {since}: the power of {_devices_text(each)} is not known")
             found[each.name] = "; ".join(filter(None, lines)) or None
+        self._reported = frozenset(found)
         return found
 
     def meterings(self) -> Iterator[tuple[str, Metering]]:

@@ -225,6 +225,14 @@ def test_a_silent_collector_is_named_and_its_power_is_unknown(head: Head) -> Non
     assert (head.loop.node_watts, head.loop.watts) == ({}, None)
 
 
+def test_a_collector_that_has_left_the_inventory_is_no_problem(head: Head) -> None:
+    head.now_s = AT_S + 31
+    assert "collector east: silent since" in head.problems()[0]
+    section = replace(head.loop._section(), inventory=replace(head.inventory, collectors=()))
+    head.loop._section = lambda: section
+    assert head.problems() == ()
+
+
 def test_a_meter_has_one_reader(head: Head, folder: Path) -> None:
     ours = inventory(folder, EAST)
     assert [machine.node for machine in ours.read_by("east")[0]] == ["n3", "n4"]
