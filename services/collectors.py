@@ -108,15 +108,15 @@ class CollectorState:
     refusal: str = ""
 
 
-WriteReadings = Callable[[Sequence[MeterReading]], None]
-"""Writes readings into the ledger, and where else the site wants them."""
-
-
 class CollectorIntake:
     """Takes the sweeps of collectors, by the agent's clocks, and writes their rows by `write`."""
 
     def __init__(
-        self, ledger: Ledger, write: WriteReadings, clock: Callable[[], float], steady: Callable[[], float]
+        self,
+        ledger: Ledger,
+        write: Callable[[Sequence[MeterReading]], None],
+        clock: Callable[[], float],
+        steady: Callable[[], float],
     ) -> None:
         self._ledger, self._write, self._clock, self._steady = ledger, write, clock, steady
         self._started_unix_s, self._reported = clock(), frozenset[str]()
@@ -148,9 +148,8 @@ class CollectorIntake:
         if sweep.at_unix_s == state.last_unix_s:
             # The reply was lost.
             return {"sweep": "counted"}
-        now_unix_s = self._clock()
-        times = {"last_unix_s": state.last_unix_s, "now_unix_s": now_unix_s}
-        state.refusal = find_refusal(sweep, collector, inventory, **times)
+        last_unix_s, now_unix_s = state.last_unix_s, self._clock()
+        state.refusal = find_refusal(sweep, collector, inventory, last_unix_s=last_unix_s, now_unix_s=now_unix_s)
         if state.refusal:
             return {"sweep": "refused", "why": state.refusal}
         site, is_late = site_of(collector.name), now_unix_s - sweep.at_unix_s > hold_s

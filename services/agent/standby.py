@@ -59,6 +59,7 @@ class Standby:
                 change_hold=self._refuse,
                 order_caps=self._refuse,
                 order_event=self._refuse,
+                receive_sweep=self._refuse,
             )
             shown = ""
             async with serve_socket(self.settings.agent.socket, server):
