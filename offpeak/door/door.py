@@ -136,7 +136,7 @@ class Door:
         except _EffectRefused as refused:
             return self._refuse(effect, refused.refusal, progress)
         except Exception as problem:
-            return self._failed(effect, progress, Outcome("failed", _error_text(problem), error_kind(problem)))
+            return await self._failed(effect, progress, Outcome("failed", _error_text(problem), error_kind(problem)))
         except BaseException:
             if progress.written:
                 result = REFUSED if progress.entry is None else "interrupted"
@@ -178,11 +178,10 @@ class Door:
     async def _confirm(self, effect: Effect, progress: _EffectProgress) -> Guard:
         for _ in range(ATTEMPTS):
             begun_s = await self._ask_last(effect)
-            self._begin(effect, progress)
+            await self._begin(effect, progress)
             if not effect.takes_power_away or self._steady() - begun_s <= FRESH_S:
-                # No await since the limit check: two concurrent effects cannot both take the last place below a limit.
-                progress.entry = self.history.begun(effect)
                 return partial(self._guard, effect, begun_s)
+            self._forget(progress)
         raise _EffectRefused(_too_late(effect))
 
     def _guard(self, effect: Effect, begun_s: float) -> None:
@@ -196,16 +195,35 @@ class Door:
         if refusal := self.predict_refusal(effect):
             raise _EffectRefused(refusal)
 
-    def _begin(self, effect: Effect, progress: _EffectProgress) -> None:
-        """Refuse, or write the intent once; a wake proceeds without, but never without the lease."""
+    def _take_place(self, effect: Effect, progress: _EffectProgress) -> None:
+        """Count the effect in the history, or refuse it by a limit or the mode.
+
+        No await between both: two concurrent effects cannot both take the last place below a limit.
+        """
+        self._forget(progress)
         self._check_now(effect)
+        progress.entry = self.history.begun(effect)
+
+    async def _begin(self, effect: Effect, progress: _EffectProgress) -> None:
+        """Refuse, or write the intent once; a wake proceeds without, but never without the lease.
+
+        A slow ledger keeps only this effect waiting. What an admin decides meanwhile counts.
+        """
+        self._take_place(effect, progress)
         problem = ""
         if not progress.written:
 
             def write() -> None:
                 progress.intent = self._journal.write_intent(effect, self._clock())
 
-            problem = self._try_to_write(write)
+            writing = asyncio.create_task(asyncio.to_thread(self._try_to_write, write))
+            try:
+                problem = await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                self._forget(progress)
+                progress.written = not await writing
+                raise
+            self._take_place(effect, progress)
         if not self._journal.may_act():
             message = f"{effect.subject}: this agent does not hold the lease{f': {problem}' if problem else ''}"
             raise _EffectRefused(Refusal(LEASE_RULE, message, "`offpeak status` says which agent acts"))
@@ -229,14 +247,13 @@ class Door:
             self.history.cancelled(progress.entry)
             progress.entry = None
 
-    def _failed(self, effect: Effect, progress: _EffectProgress, outcome: Outcome) -> Outcome | Refusal:
+    async def _failed(self, effect: Effect, progress: _EffectProgress, outcome: Outcome) -> Outcome | Refusal:
         """Write the outcome of an order that failed, even while it was prepared."""
         if progress.entry is None:
             try:
-                self._begin(effect, progress)
+                await self._begin(effect, progress)
             except _EffectRefused as refused:
                 return self._refuse(effect, refused.refusal, progress)
-            progress.entry = self.history.begun(effect)
         return self._end(progress, outcome)
 
     def _over_limit(self, effect: Effect) -> Refusal | None:

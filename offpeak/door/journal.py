@@ -60,7 +60,10 @@ class LeaseState:
 
 
 class Journal(Protocol):
-    """The record of effects. Calls are short and do not wait; all but `write_outcome` may raise CannotWrite."""
+    """The record of effects. All calls but `write_outcome` may raise CannotWrite. Several threads may call it at once.
+
+    `write_intent` may wait for seconds; the door calls it in a thread.
+    """
 
     def may_act(self) -> bool:
         """Whether this program may act: of two agents that share a journal, one may. It does not wait."""

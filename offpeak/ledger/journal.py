@@ -1,5 +1,6 @@
 """The door's intents and the admins' holds in their tables. At most one hold of a node is open; ended ones stay."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, not_, or_, select, update
@@ -17,11 +18,10 @@ def effect_columns(effect: Effect, at_unix_s: float) -> dict[str, Any]:
     return {"at_unix_s": at_unix_s} | vars(effect) | {"order": str(effect.order)}
 
 
-def add_intent(connection: Connection, effect: Effect, at_unix_s: float) -> int:
-    """Write an intent and return its number."""
-    key = connection.execute(insert(intents).values(effect_columns(effect, at_unix_s))).inserted_primary_key
-    assert key is not None
-    return int(key[0])
+def add_intents(connection: Connection, rows: Sequence[dict[str, Any]]) -> list[int]:
+    """Write intents and return their numbers in the same order."""
+    statement = insert(intents).returning(intents.c.number, sort_by_parameter_order=True)
+    return list(connection.execute(statement, rows).scalars())
 
 
 def unfinished_intents(connection: Connection) -> tuple[Intent, ...]:

@@ -2,6 +2,10 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -44,6 +48,14 @@ OTHERS_TURN_S = 0.01
 """Pause between two slices, in which other writers get the SQLite lock."""
 
 
+@dataclass
+class _IntentBatch:
+    """Intents that are written together, and their numbers or the error of all of them."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    numbers: "Future[list[int]]" = field(default_factory=Future)
+
+
 class Ledger:
     """One writer of one ledger, a `Journal`. The constructor returns at once; `ready` tells whether the ledger works.
 
@@ -69,6 +81,8 @@ class Ledger:
         # The intents of this program without an outcome.
         self.open_intents: set[int] = set()
         self._refused: dict[tuple[str, str], tuple[str, float]] = {}
+        self._turn = Lock()
+        self._batch: _IntentBatch | None = None
         self._bound_s = BOUND_S / PATIENCE_S * patience_s
         store = LedgerStore(settings.url, patience_s=patience_s, lease=self.lease)
         by_minute = settings.keep_readings_s == 0
@@ -97,10 +111,33 @@ class Ledger:
         return not self._is_claimed or self.lease.may_act
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
-        """Write an intent to the disk and return its number. Raises CannotWrite if that fails."""
-        number = self._ask_to_act(lambda connection: journal.add_intent(connection, effect, at_unix_s))
+        """Write an intent to the disk and return its number. Raises CannotWrite if that fails.
+
+        Intents that wait for a slow database at the same time become one transaction.
+        """
+        with self._turn:
+            leads, self._batch = self._batch is None, self._batch or _IntentBatch()
+            batch = self._batch
+            at = len(batch.rows)
+            batch.rows.append(journal.effect_columns(effect, at_unix_s))
+
+        def add(connection: Connection) -> list[int]:
+            self._close_batch(batch)
+            return journal.add_intents(connection, batch.rows)
+
+        if leads:
+            try:
+                batch.numbers.set_result(self._ask_to_act(add))
+            except Exception as problem:
+                self._close_batch(batch)
+                batch.numbers.set_exception(problem)
+        number = batch.numbers.result()[at]
         self.open_intents.add(number)
         return number
+
+    def _close_batch(self, batch: "_IntentBatch") -> None:
+        with self._turn:
+            self._batch = None if self._batch is batch else self._batch
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:
         """Write the outcome of an intent. The first outcome stays."""
@@ -285,12 +322,7 @@ class Ledger:
     def _ask_to_act(self, work: Callable[[Connection], Answer]) -> Answer:
         """Run `work` only if the lease is still valid by the clock of the database, in the same transaction."""
         self.confirm_claim()
+        return self._ask(work, to_act=True)
 
-        def checked(connection: Connection) -> Answer:
-            self.lease.check(connection, to_act=True)
-            return work(connection)
-
-        return self._ask(checked)
-
-    def _ask(self, work: Callable[[Connection], Answer]) -> Answer:
-        return self._writer.call(work, bound_s=self._bound_s)
+    def _ask(self, work: Callable[[Connection], Answer], *, to_act: bool = False) -> Answer:
+        return self._writer.call(work, bound_s=self._bound_s, to_act=to_act)

@@ -44,7 +44,7 @@ class LedgerStore:
         self._logs_are: set[tuple[int, int]] = set()
 
     @contextmanager
-    def transaction(self) -> Iterator[Connection]:
+    def transaction(self, *, to_act: bool = False) -> Iterator[Connection]:
         """Open a transaction and commit it when the block ends. Raises CannotWrite or BadLedger if that fails.
 
         Errors of a row itself pass through.
@@ -54,7 +54,7 @@ class LedgerStore:
             with engine.begin() as connection:
                 if self._lease is not None:
                     # What an agent writes after it has lost its lease would replace what the next one has written.
-                    self._lease.check(connection)
+                    self._lease.check(connection, to_act=to_act)
                 yield connection
         except (DBAPIError, OSError) as problem:
             self.close()
@@ -122,8 +122,8 @@ class _CallGivenUp(Exception):
 class WriterCall(Generic[Answer]):
     """One transaction whose caller waits. It is committed, or the caller gets an error."""
 
-    def __init__(self, work: Callable[[Connection], Answer]) -> None:
-        self._work = work
+    def __init__(self, work: Callable[[Connection], Answer], *, to_act: bool) -> None:
+        self._work, self._to_act = work, to_act
         self._changed = Condition()
         self._state = "waiting"
         self._answer: list[Answer] = []
@@ -132,7 +132,7 @@ class WriterCall(Generic[Answer]):
     def run(self, store: LedgerStore) -> Exception | None:
         """Do the work in the thread of the writer; return the error of the database, if any."""
         try:
-            with store.transaction() as connection:
+            with store.transaction(to_act=self._to_act) as connection:
                 answer = self._work(connection)
                 if not self._go_to("committing", unless="given up"):
                     raise _CallGivenUp
@@ -223,13 +223,13 @@ class Writer:
             self._backlog.add(kind, rows)
             self._changed.notify_all()
 
-    def call(self, work: Callable[[Connection], Answer], *, bound_s: float) -> Answer:
+    def call(self, work: Callable[[Connection], Answer], *, bound_s: float, to_act: bool = False) -> Answer:
         """Run `work` in a transaction and return its result after the commit. Raises CannotWrite or BadLedger if it
         fails.
 
         After a failed attempt the writer refuses calls for as long as the attempt took.
         """
-        call = WriterCall(work)
+        call = WriterCall(work, to_act=to_act)
         with self._changed:
             if self._ending:
                 raise CannotWrite("the ledger is closed")

@@ -1,5 +1,7 @@
 """A journal that is forgotten when the program ends."""
 
+from threading import Lock
+
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult, counts_as_last_order
 
@@ -10,6 +12,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self._done: dict[int, IntentResult] = {}
         self.refusals: list[tuple[Effect, Refusal]] = []
+        self._turn = Lock()
 
     def may_act(self) -> bool:
         """No other program shares the journal."""
@@ -17,8 +20,9 @@ class MemoryJournal:
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Return the intent's number."""
-        number = len(self._done) + 1
-        self._done[number] = IntentResult(Intent(number, effect, at_unix_s))
+        with self._turn:
+            number = len(self._done) + 1
+            self._done[number] = IntentResult(Intent(number, effect, at_unix_s))
         return number
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:

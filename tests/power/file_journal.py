@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import asdict
 from pathlib import Path
+from threading import Lock
 
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult, counts_as_last_order
@@ -14,7 +15,7 @@ class FileJournal:
     """Implements offpeak.door.journal.Journal."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self._turn = path, Lock()
         path.touch()
 
     def may_act(self) -> bool:
@@ -22,8 +23,9 @@ class FileJournal:
         return True
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
-        number = len(self.recent(0)) + 1
-        self._write({"intent": number, "effect": asdict(effect), "at": at_unix_s})
+        with self._turn:
+            number = len(self.recent(0)) + 1
+            self._write({"intent": number, "effect": asdict(effect), "at": at_unix_s})
         return number
 
     def write_outcome(self, intent: int, outcome: Outcome, at_unix_s: float) -> None:

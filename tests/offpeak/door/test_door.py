@@ -1,6 +1,7 @@
 """The door: every effect is in the journal, and none bypasses the door."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -154,10 +155,88 @@ def test_one_node_has_one_effect_at_a_time() -> None:
 
     async def both() -> None:
         await asyncio.gather(one.let_through(OFF, act), one.let_through(ON, act))
-        await asyncio.gather(one.let_through(OFF, act), one.let_through(replace(ON, subject="n2"), act))
+        meeting = asyncio.Barrier(2)
+
+        async def meet() -> str:
+            await asyncio.wait_for(meeting.wait(), 10)
+            return ""
+
+        await asyncio.gather(one.let_through(OFF, meet), one.let_through(replace(ON, subject="n2"), meet))
 
     asyncio.run(both())
-    assert running == [1, 1, 1, 2]
+    assert running == [1, 1]
+
+
+class SlowJournal(MemoryJournal):
+    """Writes an intent once it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes, self.may_write = threading.Event(), threading.Event()
+
+    def write_intent(self, effect: Effect, at_unix_s: float) -> int:
+        """Wait, then write it."""
+        self.writes.set()
+        assert self.may_write.wait(10)
+        return super().write_intent(effect, at_unix_s)
+
+
+async def slow_intent(
+    one: Door, journal: SlowJournal, device: Device, meanwhile: Callable[["asyncio.Task[object]"], object]
+) -> object:
+    """Return the answer to an order; `meanwhile` is called while its intent is written."""
+    task: asyncio.Task[object] = asyncio.create_task(one.let_through(OFF, device.act))
+    await asyncio.to_thread(journal.writes.wait, 10)
+    meanwhile(task)
+    await asyncio.sleep(0)
+    assert device.sent == 0
+    journal.may_write.set()
+    return await task
+
+
+def test_a_slow_journal_keeps_only_its_own_effect_waiting() -> None:
+    journal, device, turns = SlowJournal(), Device(), []
+    answer = asyncio.run(slow_intent(door(journal=journal), journal, device, turns.append))
+    assert (answer, len(turns), device.sent) == (Outcome("done", "accepted"), 1, 1)
+
+
+def test_a_limit_counts_effects_whose_intents_are_being_written() -> None:
+    history, journal, device = EffectHistory(), SlowJournal(), Device()
+
+    def at_most_one(_effect: Effect) -> Refusal | None:
+        return NO if len(list(history.within(60))) >= 1 else None
+
+    one = door(journal=journal, limits=[("one", at_most_one)], history=history)
+
+    async def both() -> tuple[object, object]:
+        others: list[asyncio.Task[object]] = []
+
+        def other(_task: "asyncio.Task[object]") -> None:
+            others.append(asyncio.create_task(one.let_through(replace(OFF, subject="n2"), device.act)))
+
+        return await slow_intent(one, journal, device, other), await others[0]
+
+    assert asyncio.run(both()) == (Outcome("done", "accepted"), NO)
+    assert device.sent == 1
+
+
+def test_what_an_admin_decides_while_the_intent_is_written_counts() -> None:
+    journal, device, held = SlowJournal(), Device(), []
+    one = door(journal=journal, limits=[("held", lambda _effect: NO if held else None)])
+    assert asyncio.run(slow_intent(one, journal, device, held.append)) == NO
+    (done,) = journal.recent(0)
+    assert done.outcome is not None
+    assert (done.outcome.result, device.sent, list(one.history.within(60))) == ("refused", 0, [])
+
+
+def test_cancelled_while_the_intent_is_written_nothing_was_sent() -> None:
+    journal, device = SlowJournal(), Device()
+    one = door(journal=journal)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(slow_intent(one, journal, device, lambda task: task.cancel()))
+    (done,) = journal.recent(0)
+    assert done.outcome is not None
+    assert (done.outcome.result, device.sent, list(one.history.within(60))) == ("refused", 0, [])
 
 
 def test_a_device_that_fails_is_an_outcome() -> None:
@@ -193,7 +272,7 @@ def _again_after_cancelled(one: Door, device: Device) -> Outcome | Refusal:
 
     async def run() -> Outcome | Refusal:
         task = asyncio.ensure_future(one.let_through(OFF, device.act))
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(0.2)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -4,20 +4,26 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from ledger_sums import count, rows_of
+from pytest_mock import MockerFixture
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, Journal
-from offpeak.errors import BadInput
+from offpeak.errors import BadInput, CannotWrite
 from offpeak.ledger import tables
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, NodeStateRecord
 from offpeak.ledger.tables import decisions
+from offpeak.ledger.writer import LedgerStore
 from offpeak.model.orders import NodeOrder
 
 SLEEP = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for 20 min", (("idle_s", 1200.0), ("rule", "timeout")))
@@ -74,6 +80,63 @@ def test_intents_are_numbered_upwards_however_the_clock_goes(ledger: Ledger) -> 
     numbers = [ledger.write_intent(SLEEP, at_unix_s) for at_unix_s in (7200.0, 3600.0, 3600.0)]
     assert numbers == sorted(set(numbers))
     assert [intent.at_unix_s for intent in ledger.unfinished()] == [7200.0, 3600.0, 3600.0]
+
+
+def intents_at_once(ledger: Ledger, count: int) -> list[Future[int]]:
+    """Write intents in threads of their own, each about another node, while the writer is busy."""
+    busy, goes_on = threading.Event(), threading.Event()
+
+    def occupy(_: object) -> None:
+        busy.set()
+        assert goes_on.wait(10)
+
+    with ThreadPoolExecutor(count + 1) as threads:
+        occupied = threads.submit(ledger._ask, occupy)
+        assert busy.wait(10)
+        written = [threads.submit(ledger.write_intent, replace(SLEEP, subject=f"n{at}"), at) for at in range(count)]
+        batch = wait_for(lambda: ledger._batch)
+        wait_until(lambda: len(batch.rows) == count, what="all intents to wait")
+        goes_on.set()
+        occupied.result()
+    return written
+
+
+def wait_for(found: Callable[[], Any]) -> Any:
+    wait_until(lambda: found() is not None, what="the first intent")
+    return found()
+
+
+def test_intents_that_wait_together_are_one_transaction(
+    ledger: Ledger, opened: Callable[..., Ledger], mocker: MockerFixture
+) -> None:
+    transactions = mocker.spy(LedgerStore, "transaction")
+    numbers = [future.result() for future in intents_at_once(ledger, 12)]
+    assert transactions.call_count == 2  # that which kept the writer busy, and theirs
+    assert ledger.open_intents == set(numbers)
+    known = {intent.number: intent.effect.subject for intent in opened(ledger.settings.url).unfinished()}
+    assert known == {number: f"n{at}" for at, number in enumerate(numbers)}
+
+
+def test_intents_whose_transaction_fails_are_not_written(ledger: Ledger, mocker: MockerFixture) -> None:
+    mocker.patch("offpeak.ledger.journal.insert", side_effect=ValueError("no row"))
+    for future in intents_at_once(ledger, 3):
+        with pytest.raises(ValueError, match="no row"):
+            future.result()
+    mocker.stopall()
+    assert (ledger.open_intents, ledger.unfinished()) == (set(), ())
+    number = ledger.write_intent(SLEEP, 5.0)
+    assert [intent.number for intent in ledger.unfinished()] == [number]
+
+
+def test_an_intent_that_nobody_waits_for_is_not_written(url: str, opened: Callable[..., Ledger]) -> None:
+    ledger, goes_on = opened(url, patience_s=0.2), threading.Event()
+    ledger.ready()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(ledger._ask, lambda _: goes_on.wait(10))
+        with pytest.raises(CannotWrite, match="did not answer within"):
+            ledger.write_intent(SLEEP, 5.0)
+        goes_on.set()
+    assert (ledger._batch, ledger.unfinished()) == (None, ())
 
 
 def test_a_hold_belongs_to_its_owner(ledger: Ledger) -> None:
