@@ -8,6 +8,7 @@ had: they run again elsewhere.
 
 import hashlib
 import logging
+import math
 import os
 import pickle
 import platform
@@ -414,7 +415,16 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
             scheduler_options={"dashboard_address": "127.0.0.1:0", **configured["scheduler-options"]},
         )
         self._open.enter_context(cluster)
-        cluster.adapt(minimum_jobs=0, maximum_jobs=self._most_jobs)
+        adaptive: Any = import_module("distributed").Adaptive
+        workers = configured["processes"] or cores
+
+        async def whole_jobs(scaling: Any) -> int:
+            """Return how many workers to have: with part of a job, Dask would cancel and submit it again, for ever."""
+            target: int = await adaptive.target(scaling)
+            return math.ceil(target / workers) * workers
+
+        whole = type("WholeJobs", (adaptive,), {"target": whole_jobs})
+        cluster.adapt(Adaptive=whole, minimum_jobs=0, maximum_jobs=self._most_jobs)
         return cluster
 
 
