@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import shutil
 import subprocess
 import threading
@@ -186,6 +187,13 @@ def test_a_refused_batch_does_not_stop_the_next_one(store: tuple[str, Store]) ->
     writer.add([reading(10.0, 100.0)])
     send(writer)
     assert writer.counts == RemoteWriteCounts(waiting=0, sent=1, refused=2)
+
+
+def test_ten_minutes_of_ten_thousand_meters_wait() -> None:
+    chance, writer = random.Random(1), RemoteWriter("http://127.0.0.1:1/api/v1/write")
+    for sweep in range(60):
+        writer.add([reading(10.0 * sweep, chance.uniform(100, 400), f"n{node:05}") for node in range(10_000)])
+    assert writer.counts == RemoteWriteCounts(waiting=600_000)
 
 
 def test_one_call_sends_a_bounded_number_of_batches(store: tuple[str, Store], monkeypatch: pytest.MonkeyPatch) -> None:
