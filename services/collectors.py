@@ -14,7 +14,8 @@ import signal
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -120,14 +121,10 @@ class CollectorIntake:
     ) -> None:
         self._ledger, self._write, self._clock, self._steady = ledger, write, clock, steady
         self._started_unix_s, self._reported = clock(), frozenset[str]()
-        self._states: dict[str, CollectorState] = {}
+        self.states: dict[str, CollectorState] = {}
 
     async def receive(
-        self,
-        request: Mapping[str, Any],
-        inventory: Inventory,
-        pace: Pace,
-        site_of: Callable[[str], MeteredSite],
+        self, request: Mapping[str, Any], inventory: Inventory, pace: Pace, site_of: Callable[[str], MeteredSite]
     ) -> dict[str, Any]:
         """Count a sweep and return the reply. Raises BadInput for an unknown collector or a wrong token."""
         collector = _authenticate(request, inventory)
@@ -176,7 +173,7 @@ class CollectorIntake:
         """Return the problem of each collector that is or was in the inventory, None where there is none."""
         found: dict[str, str | None] = dict.fromkeys(self._reported)
         for each in inventory.collectors:
-            state = self._states.get(each.name, CollectorState(self._started_unix_s))
+            state = self.states.get(each.name, CollectorState(self._started_unix_s))
             lines = [state.refusal and f"its post was refused: {state.refusal}"]
             if self._clock() - state.last_unix_s > hold_s:
                 since = utc_text(state.last_unix_s)
@@ -185,21 +182,17 @@ class CollectorIntake:
         self._reported = frozenset(found)
         return found
 
-    def meterings(self) -> Iterator[tuple[str, Metering]]:
-        """Yield the meters of each collector after its last sweep."""
-        yield from ((name, state.metering) for name, state in self._states.items())
-
     async def _load(self, name: str, hold_s: float) -> CollectorState:
         """Return the state, after a restart with the time of the last sweep that was counted before."""
         now_unix_s = self._clock()
-        if name not in self._states:
+        if name not in self.states:
             text = await asyncio.to_thread(self._ledger.remembered, f"collector {name}")
             # What was swept before the first post may have been counted by another reader.
-            self._states.setdefault(name, CollectorState(now_unix_s - hold_s if text is None else float(text)))
-        if self._states[name].last_unix_s > now_unix_s + MOST_SKEW_S:
+            self.states.setdefault(name, CollectorState(now_unix_s - hold_s if text is None else float(text)))
+        if self.states[name].last_unix_s > now_unix_s + MOST_SKEW_S:
             # Both clocks were in the future: what was counted then does not bound what is counted now.
-            self._states[name] = CollectorState(now_unix_s - hold_s)
-        return self._states[name]
+            self.states[name] = CollectorState(now_unix_s - hold_s)
+        return self.states[name]
 
 
 def _authenticate(request: Mapping[str, Any], inventory: Inventory) -> Collector:
@@ -321,17 +314,12 @@ async def _collect(settings: Settings, inventory: Inventory, collector: Collecto
     wire = Transport(timeout_s=settings.hardware.timeout_s)
     process = MeterCollector(collector, device_meters(*inventory.read_by(collector.name), wire), pace)
     LOG.info("%s: %s every %g s, for %s", collector.name, _devices_text(collector), pace.period_s, collector.url)
-    tasks = [asyncio.create_task(each()) for each in (process.sweep_forever, process.post_forever)]
+    both = asyncio.gather(process.sweep_forever(), process.post_forever())
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, tasks[0].cancel)
+        asyncio.get_running_loop().add_signal_handler(number, both.cancel)
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        with suppress(asyncio.CancelledError):
+            await both
     finally:
-        for task in tasks:
-            task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
         await process.close()
         await wire.close()
-    for result in results:
-        if isinstance(result, Exception):
-            raise result

@@ -133,7 +133,7 @@ class MeterLoop(Loop):
     def _meterings(self) -> Iterator[tuple[str | None, Metering]]:
         """Yield the meters of each collector, and those of the agent itself with None."""
         yield None, self._metering
-        yield from self._intake.meterings()
+        yield from ((name, state.metering) for name, state in self._intake.states.items())
 
     def _find_problem(self) -> str | None:
         """Return the problems of the readings, those of the same kind by one of them."""

@@ -61,8 +61,8 @@ MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
 
 HOLD_REQUESTS = (HOLD, END_HOLD, CAP, SHED)
 """Requests of operators that wait until devices have followed."""
-HOLD_PATIENCE_S, CAP_PATIENCE_S = 30.0, 60.0
-"""An order under way must end before a hold is confirmed."""
+HOLD_PATIENCE_S, CAP_PATIENCE_S, SWEEP_PATIENCE_S = 30.0, 60.0, 15.0
+"""An order under way must end before a hold is confirmed; the sweep of a collector waits for the ledger."""
 ChangeHold = Callable[[HoldRequest], Awaitable[dict[str, Any]]]
 """Begins or ends a hold, and returns the reply once it is in force."""
 OrderCaps = Callable[[CapRequest], Awaitable[dict[str, Any]]]
@@ -71,11 +71,6 @@ OrderCaps = Callable[[CapRequest], Awaitable[dict[str, Any]]]
 
 OrderEvent = Callable[[ShedRequest], Awaitable[dict[str, Any]]]
 """Orders or ends a grid event, and returns the reply once it is in force."""
-
-
-ReceiveSweep = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
-"""Counts the sweep of a collector, and returns the reply. It waits for the ledger."""
-SWEEP_PATIENCE_S = 15.0
 
 
 async def refuse(_request: object) -> dict[str, Any]:
@@ -100,7 +95,7 @@ class SocketServer:
         change_hold: ChangeHold = refuse,
         order_caps: OrderCaps = refuse,
         order_event: OrderEvent = refuse,
-        receive_sweep: ReceiveSweep = refuse,
+        receive_sweep: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] = refuse,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._receive, self._callers = published, receive, callers
