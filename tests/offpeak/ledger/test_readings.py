@@ -254,8 +254,9 @@ def test_the_minutes_of_an_inner_meter_are_written_where_the_outer_one_has_a_gap
         ]
         return [*outlets, MeterReading("bmc1", "dcmi", "total", at_s, at_s + 10, 180.0, node="n1")]
 
-    ledger = opened(url, keep_readings_s=0)
+    ledger = opened(url, keep_readings_s=0, patience_s=60.0)
     exact = opened(f"sqlite:///{tmp_path / 'exact'}")
+    ledger.ready()
     for at_s in range(0, 900, 10):
         ledger.write_readings(sweep(at_s))
         exact.write_readings(sweep(at_s))
