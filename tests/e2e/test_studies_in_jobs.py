@@ -37,6 +37,8 @@ MEMORY_MIB = 16_384
 # The documented partition; the documented account needs none, as nothing checks accounts here.
 PARTITION = "PartitionName=compute Nodes=ALL Default=YES MaxTime=1-0 State=UP\n"
 STUDY_S = 900.0
+ALONE_S = 90.0
+"""The page says a minute, for workers whose offpeak was killed."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,29 @@ def test_the_documented_command_and_settings_run_a_study_on_slurm(
     assert (workers.stat().st_uid, workers.stat().st_mode & 0o777) == (USER.pw_uid, 0o700)
     assert all(output.name.startswith("dask-worker-") for output in workers.iterdir())
     assert list(workers.iterdir())
+
+
+def test_a_killed_command_leaves_no_job_and_the_same_command_continues(
+    user: OrdinaryUser, slurm: SlurmCluster, documented: str, expected: bytes, tmp_path: Path
+) -> None:
+    """Without a file of settings: the default partition and jobs of one processor."""
+    again = documented.replace("--out grid", "--out killed")
+    environment = {**user.environment, "SLURM_CONF": str(slurm.conf)}
+
+    def killed_by(number: signal.Signals) -> None:
+        process = start_server(user.command(f"exec {again}"), tmp_path / "study.log", environment)
+        wait_until(lambda: "RUNNING" in shown(slurm, "JobState"), what="a worker in a job", log=tmp_path / "study.log")
+        process.send_signal(number)
+        assert process.wait(60) != 0
+        wait_until(lambda: slurm.run("squeue", "--noheader") == "", what="the end of all jobs", seconds=ALONE_S)
+
+    killed_by(signal.SIGKILL)
+    killed_by(signal.SIGTERM)
+    done = user.run(again, environment)
+    assert done.returncode == 0, done.stderr
+    assert (user.home / "killed" / "results.jsonl").read_bytes() == expected
+    assert set(shown(slurm, "NumCPUs")) == {"1"}
+    assert set(shown(slurm, "TimeLimit")) == {"00:30:00"}
 
 
 QSUB = """\
