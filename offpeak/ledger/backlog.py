@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Table, case, func, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from offpeak.ledger import tables
+from offpeak.ledger.database import add_partitions
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.rows import MemoryRecord, MeterReading
 from offpeak.ledger.tables import minutes, quarters, readings, series
@@ -339,6 +340,7 @@ def _add_to_means(connection: Connection, table: Table, means: Iterable[tuple[tu
     # In order of the key: two writers never wait for each other in a circle.
     in_order = sorted(means, key=itemgetter(0))
     rows = [{"at_unix_s": at, "series": series} | vars(sums) for (at, series), sums in in_order]
+    add_partitions(connection, table.name, {at for (at, _), _ in in_order})
     connection.execute(upsert, rows)
 
 

@@ -5,10 +5,12 @@ those of this program, after a copy was made; a newer ledger is left alone.
 """
 
 import os
+import re
 import sqlite3
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from offpeak.errors import BadInput, BadLedger, CannotWrite
 from offpeak.installation import install_hint
+from offpeak.model.constants import DAY_S
 
 PATIENCE_S = 2.0
 """How long a write waits for other writers; a database server gets the same time to answer."""
@@ -149,7 +152,7 @@ def copy_sqlite(file: Path, path: Path) -> None:
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0008"
+HEAD = "0009"
 """The last migration. Migrations are numbered upwards; a greater number is from a newer program."""
 
 
@@ -218,6 +221,29 @@ def _upgrade(connection: Connection) -> None:
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
+
+
+def list_partitions(connection: Connection, table: str) -> list[str]:
+    """Return the names of the partitions of a table in PostgreSQL: the month of the last rows ends each of them."""
+    names = inspect(connection).get_table_names() if connection.dialect.name == "postgresql" else ()
+    return sorted(name for name in names if re.fullmatch(rf"{table}_(until_)?\d{{4}}_\d\d", name))
+
+
+def add_partitions(connection: Connection, table: str, at_unix_s: Iterable[float]) -> None:
+    """Create the missing partitions of the months (UTC) of these times in PostgreSQL. Readers and writers do not wait.
+
+    The partition of an older table has all months before its own, too.
+    """
+    if connection.dialect.name != "postgresql":
+        return
+    there = list_partitions(connection, table)
+    oldest = max((name[-7:] for name in there if "until" in name), default="")
+    for first in {datetime.fromtimestamp(at // DAY_S * DAY_S, UTC).replace(day=1) for at in at_unix_s}:
+        name, end = f"{table}_{first:%Y_%m}", (first + timedelta(32)).replace(day=1)
+        if name not in there and name[-7:] > oldest:
+            connection.execute(text(f"CREATE TABLE {name} (LIKE {table} INCLUDING ALL)"))
+            bounds = f"FROM ({first.timestamp():.0f}) TO ({end.timestamp():.0f})"
+            connection.execute(text(f"ALTER TABLE {table} ATTACH PARTITION {name} FOR VALUES {bounds}"))
 
 
 def require_ledger_file(url: str) -> Path | None:

@@ -25,7 +25,15 @@ from offpeak.errors import BadInput, BadLedger, BadSetting, CannotWrite
 from offpeak.ledger import database as place
 from offpeak.ledger import database as schema
 from offpeak.ledger import tables
-from offpeak.ledger.database import HEAD, back_up_ledger, check_schema, ledger_address, reading_engine, writing_engine
+from offpeak.ledger.database import (
+    HEAD,
+    back_up_ledger,
+    check_schema,
+    ledger_address,
+    list_partitions,
+    reading_engine,
+    writing_engine,
+)
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, MeterReading, SavingRecord
 from offpeak.ledger.tables import metadata
@@ -90,11 +98,11 @@ def test_an_older_file_is_copied_before_it_is_changed(
     _with_one_step_more(tmp_path, monkeypatch)
     newer = opened(ledger.settings.url)
     assert [intent.number for intent in newer.unfinished()] == [number]
-    copy = tmp_path / "ledger.sqlite.before-0009"
+    copy = tmp_path / "ledger.sqlite.before-0010"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(copy)) as before, closing(sqlite3.connect(file_of(newer))) as now:
-        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0008",)]
-        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0009",)]
+        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0009",)]
+        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0010",)]
         assert before.execute("SELECT number FROM intents").fetchall() == [(number,)]
         assert now.execute("SELECT extra FROM intents").fetchall() == [(None,)]
 
@@ -103,12 +111,12 @@ def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Simulate the next release, whose intents have one more column."""
     later = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, later)
-    (later / "versions" / "r0009_more.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0009', '0008'\n"
+    (later / "versions" / "r0010_more.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0010', '0009'\n"
         "def upgrade():\n    op.add_column('intents', sa.Column('extra', sa.Text()))\n"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", later)
-    monkeypatch.setattr(schema, "HEAD", "0009")
+    monkeypatch.setattr(schema, "HEAD", "0010")
 
 
 def test_a_migration_that_is_killed_leaves_the_old_tables_and_is_made_by_the_next_start(
@@ -118,20 +126,20 @@ def test_a_migration_that_is_killed_leaves_the_old_tables_and_is_made_by_the_nex
     number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
     ledger.close()
     _with_one_step_more(tmp_path, monkeypatch)
-    step = schema.MIGRATIONS / "versions" / "r0009_more.py"
+    step = schema.MIGRATIONS / "versions" / "r0010_more.py"
     whole = step.read_text()
     # The process ends in the middle: the column is there, the number of the version is not.
     step.write_text(f"{whole}    import os, signal\n    os.kill(os.getpid(), signal.SIGKILL)\n")
     program = (
         "import sys; from pathlib import Path; from offpeak.ledger import database as d\n"
-        "d.MIGRATIONS, d.HEAD = Path(sys.argv[2]), '0009'\n"
+        "d.MIGRATIONS, d.HEAD = Path(sys.argv[2]), '0010'\n"
         "d.prepare_schema(d.writing_engine(sys.argv[1]), sys.argv[1])"
     )
     killed = subprocess.run((sys.executable, "-c", program, url, str(schema.MIGRATIONS)), check=False)
     assert killed.returncode == -signal.SIGKILL
     engine = reading_engine(url)
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0008"
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0009"
         columns = list(connection.execute(text("SELECT * FROM intents")).keys())
         assert "extra" not in columns
     engine.dispose()
@@ -147,7 +155,8 @@ def test_a_ledger_of_the_first_tables_keeps_what_is_in_it(
         older.setattr(schema, "HEAD", "0001")
         older.setattr(schema, "_upgrade", partial(_upgrade_to, "0001"))
         number = first.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
-        first.write_readings([MeterReading("pdu1", "snmp", "outlet 1", 0.0, 900.0, 100.0, node="n1")])
+        change(url, "INSERT INTO series (meter, way, part, node) VALUES ('pdu1', 'snmp', 'outlet 1', 'n1')")
+        change(url, f"INSERT INTO quarters ({MEANS}) VALUES (0, 1, 900, 90000, 100, 100, 0)")
         first.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
         assert first.close() == 0
     now = opened(url)
@@ -182,6 +191,72 @@ def test_savings_that_are_not_known_become_null_and_0_again(
         assert again.all() == [(0.0, "order"), (0.0, "sleep"), (0.0, "sleep")]
     engine.dispose()
     opened(url).ready()
+
+
+MEANS = "at_unix_s, series, covered_s, energy_j, min_w, max_w, without_value"
+
+
+@pytest.fixture
+def older_means(url: str, opened: Open, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a ledger without partitions that has the last minute of January and the first one of February 1970."""
+    with monkeypatch.context() as older:
+        older.setattr(schema, "HEAD", "0008")
+        older.setattr(schema, "_upgrade", partial(_upgrade_to, "0008"))
+        opened(url).ready()
+    change(url, "INSERT INTO series (meter, way, part, node) VALUES ('pdu1', 'snmp', 'outlet 1', 'n1')")
+    for table in ("minutes", "quarters"):
+        rows = "(2678340, 1, 30, 3000, 100, 100, 0), (2678400, 1, 60, 6000, 100, 100, 0)"
+        change(url, f"INSERT INTO {table} ({MEANS}) VALUES {rows}")
+    return url
+
+
+def test_means_of_an_older_program_go_on_and_back(older_means: str, opened: Open) -> None:
+    ledger = opened(older_means)
+    # Late readings of both months, and a later month.
+    ends_s = (2_678_400.0, 2_678_430.0, 9_000_000.0)
+    ledger.write_readings([MeterReading("pdu1", "snmp", "outlet 1", at - 10, at, 40.0, node="n1") for at in ends_s])
+    assert ledger.settle(60)
+    expected = [
+        (2_678_340, 1, 40.0, 3400.0, 40.0, 100.0, 0),
+        (2_678_400, 1, 70.0, 6400.0, 40.0, 100.0, 0),
+        (8_999_940, 1, 10.0, 400.0, 40.0, 40.0, 0),
+    ]
+    assert rows_of(ledger, tables.minutes) == expected
+    engine = writing_engine(older_means)
+    with engine.begin() as connection:
+        is_postgresql = connection.dialect.name == "postgresql"
+        names = ["minutes_1970_04", "minutes_until_1970_02"]
+        assert list_partitions(connection, "minutes") == (names if is_postgresql else [])
+        _upgrade_to("0008", connection, command.downgrade)
+        assert list_partitions(connection, "minutes") == []
+        back = connection.execute(text("SELECT * FROM minutes ORDER BY at_unix_s"))
+        assert [tuple(row) for row in back] == expected
+    engine.dispose()
+    again = opened(older_means)
+    again.ready()
+    assert rows_of(again, tables.minutes) == expected
+
+
+def test_partitions_whose_making_is_killed_are_made_by_the_next_start(older_means: str, opened: Open) -> None:
+    program = (
+        "import os, signal, sys; from sqlalchemy import event; from offpeak.ledger import database as d\n"
+        "engine = d.writing_engine(sys.argv[1])\n"
+        "def end(connection, cursor, statement, *rest):\n"
+        "    if 'ATTACH PARTITION quarters' in statement or '0009' in str(rest[0]) or \"'0009'\" in statement:\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "event.listen(engine, 'after_cursor_execute', end)\n"
+        "d.prepare_schema(engine, sys.argv[1])"
+    )
+    killed = subprocess.run((sys.executable, "-c", program, older_means), check=False)
+    assert killed.returncode == -signal.SIGKILL
+    engine = reading_engine(older_means)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0008"
+        assert list_partitions(connection, "minutes") == []
+    engine.dispose()
+    ledger = opened(older_means)
+    ledger.ready()
+    assert [row[3] for row in rows_of(ledger, tables.minutes)] == [3000.0, 6000.0]
 
 
 def _upgrade_to(revision: str, connection: Connection, go: Callable[[Config, str], None] = command.upgrade) -> None:
