@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import tomlkit
@@ -160,15 +161,13 @@ def _batch_jobs(chance: random.Random, thin: int, fat: int, length_s: int) -> It
 def _story_jobs(nodes: int, length_s: int) -> Iterator[DemoJob]:
     """Give the jobs that show what offpeak does: two that may wait, and a rush before electricity gets cheap."""
     kinds = {kind.name: kind for kind in KINDS}
+    rush = partial(DemoJob, 0, run_s=RUSH_S, limit_s=2 * RUSH_S)
     for user in USERS[2:]:
-        size = max(1, nodes // 4)
-        yield DemoJob(
-            0, round(PATIENT_AT_SHARE * length_s), size, RUSH_S, 2 * RUSH_S, user, kinds["render"], comment=PATIENT
-        )
+        at_s = round(PATIENT_AT_SHARE * length_s)
+        yield rush(at_s, max(1, nodes // 4), user=user, kind=kinds["render"], comment=PATIENT)
     for number, (kind, part) in enumerate(RUSH):
-        user = USERS[number % len(USERS)]
         at_s = round(RUSH_AT_SHARE * length_s) + 60 * number
-        yield DemoJob(0, at_s, max(1, nodes // part), RUSH_S, 2 * RUSH_S, user, kinds[kind])
+        yield rush(at_s, max(1, nodes // part), user=USERS[number % len(USERS)], kind=kinds[kind])
 
 
 def _gpu_jobs(chance: random.Random, nodes: int, length_s: int) -> Iterator[DemoJob]:
