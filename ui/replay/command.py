@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KINDS = ("class", "user", "partition", "day")
 
 
-@settings_options(
+SIMULATED = (
     *("prices.file", "prices.layout", "prices.tariff", "prices.peak_rule", "prices.decide_by", "prices.fill_gaps"),
     *("carbon.source",),
     *("plan.devices", "plan.peak_target", "plan.peak_wait", "plan.facility", "plan.outside_c"),
@@ -34,6 +34,10 @@ KINDS = ("class", "user", "partition", "day")
     *("power.job", "power.idle", "power.seed"),
     *("log.time_zone", "log.anonymise"),
 )
+"""The settings of a replay."""
+
+
+@settings_options(*SIMULATED)
 def simulate(
     chosen: CommandSettings,
     trace: Annotated[

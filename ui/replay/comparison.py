@@ -312,6 +312,17 @@ def _pool_json(pool: PoolSleep) -> dict[str, Any]:
     return {**asdict(pool), "node_type": pool.node_type.equipment}
 
 
+def policies_json(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return the figures of each policy as an object."""
+    policies = [asdict(outcome) for outcome in comparison.outcomes]
+    for policy, bill in zip(policies, comparison.device_bills, strict=False):
+        policy["devices"] = asdict(bill)
+    if comparison.case.pools is not None:
+        for policy, run in zip(policies, comparison.runs, strict=True):
+            policy["by_node_type"] = [_pool_json(each) for each in run_pool_sleeps(comparison, run)]
+    return policies
+
+
 def comparison_json(
     trace: Trace,
     prepared: PreparedCase,
@@ -345,13 +356,8 @@ def comparison_json(
             for rejected in prepared.rejected
         ],
         "skipped_lines": trace.skipped_lines,
-        "policies": [asdict(outcome) for outcome in comparison.outcomes],
+        "policies": policies_json(comparison),
     }
-    for policy, bill in zip(document["policies"], comparison.device_bills, strict=False):
-        policy["devices"] = asdict(bill)
-    if case.pools is not None:
-        for policy, run in zip(document["policies"], comparison.runs, strict=True):
-            policy["by_node_type"] = [_pool_json(each) for each in run_pool_sleeps(comparison, run)]
     for kind, of_policies in breakdowns.items():
         for policy, rows in zip(document["policies"], of_policies, strict=True):
             policy[f"by_{kind}"] = [asdict(row) for row in rows]

@@ -18,6 +18,7 @@ from pyarrow import csv
 from offpeak.errors import BadInput
 from offpeak.executor import HERE, Executor, executor_on
 from offpeak.files import check_writable, replacing
+from offpeak.model.jobs import Trace
 from offpeak.model.site_devices import read_devices
 from offpeak.settings.table import Settings
 from power.capacity.levers import PEAK_SHAVING, add_sleeping_nodes, all_policies, why_no_shaving
@@ -28,9 +29,9 @@ from sim_backend.comparison.compare import Comparison, compare
 from sim_backend.comparison.devices import with_device_bills
 from sim_backend.comparison.outcome import PolicyRun
 from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
-from sim_backend.replay.policy import parse_policy
-from ui.estimate.accounting_source import log_on_cluster
-from ui.replay.comparison import comparison_json, print_comparison
+from sim_backend.replay.policy import Policy, parse_policy
+from ui.estimate.accounting_source import Accounting, log_on_cluster
+from ui.replay.comparison import comparison_json, headline, print_comparison
 from ui.report.tables import ReportOrigin
 from ui.report.write import write_report
 from ui.terminal import repeat_progress, replay_progress, say_written
@@ -51,26 +52,32 @@ class SimulateRequest:
     on: str | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class LogReplay:
+    """A log replayed under several policies, the first being the baseline; `spreads` are the ranges of many replays.
+
+    `comparison.runs` has the schedule of each policy.
+    """
+
+    trace: Trace
+    prepared: PreparedCase
+    comparison: Comparison
+    spreads: tuple[ReplicationSpread, ...]
+
+    def __repr__(self) -> str:
+        policies = ", ".join(run.policy for run in self.comparison.runs)
+        return f"{headline(self.trace, self.prepared, self.comparison)}, under {policies}"
+
+
 def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     """Replay the log under the policies of the settings, write schedules and report, and print table or JSON."""
-    disciplines = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
-    for name in expand_front(settings.capacity.policies):
-        check_policy_name(name)
+    parse_policies(settings)
     _check_paths(settings, request)
-    devices = settings.plan.devices and read_devices(settings.plan.devices)
+    if settings.plan.devices:
+        read_devices(settings.plan.devices)
     accounting = log_on_cluster(source, settings, lenient=request.lenient)
-    trace = accounting.trace
-    prepared = prepare(trace, settings, start=request.start, cluster=accounting.cluster)
-    if settings.plan.peak_target_w is not None:
-        prepared = _for_peaks(prepared)
-    policies_at = partial(all_policies, disciplines, settings=settings)
-    policies = policies_at(prepared.case)
-    with replay_progress(len(prepared.case.jobs)) as progress:
-        comparison = compare(prepared.case, policies, progress)
-    if devices:
-        comparison = with_device_bills(comparison, devices)
-    with executor_on(request.on, HERE) as executor:
-        spreads = _spreads(prepared, policies_at, request.replays, settings.power.seed, executor)
+    replayed = replay_log(accounting, settings, start=request.start, replays=request.replays, on=request.on)
+    trace, prepared, comparison, spreads = replayed.trace, replayed.prepared, replayed.comparison, replayed.spreads
     written: list[Path] = []
     if request.schedule is not None:
         written += write_schedules(comparison, request.schedule)
@@ -87,6 +94,35 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     else:
         print_comparison(trace, prepared, comparison, spreads, groups)
     say_written(*written, as_json=request.as_json)
+
+
+def parse_policies(settings: Settings) -> tuple[Policy, ...]:
+    """Return the scheduling policies of the settings; raise BadInput for an unknown one, of capacity too."""
+    policies = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
+    for name in expand_front(settings.capacity.policies):
+        check_policy_name(name)
+    return policies
+
+
+def prepare_log(accounting: Accounting, settings: Settings, *, start: str | None) -> PreparedCase:
+    """Return the case of the log: its prices and its machine, with nodes if peaks are to be shaved."""
+    prepared = prepare(accounting.trace, settings, start=start, cluster=accounting.cluster)
+    return prepared if settings.plan.peak_target_w is None else _for_peaks(prepared)
+
+
+def replay_log(
+    accounting: Accounting, settings: Settings, *, start: str | None, replays: int | None = None, on: str | None = None
+) -> LogReplay:
+    """Replay the log under the policies of the settings, and `replays` times more for the ranges."""
+    policies_at = partial(all_policies, parse_policies(settings), settings=settings)
+    prepared = prepare_log(accounting, settings, start=start)
+    with replay_progress(len(prepared.case.jobs)) as progress:
+        comparison = compare(prepared.case, policies_at(prepared.case), progress)
+    if settings.plan.devices:
+        comparison = with_device_bills(comparison, read_devices(settings.plan.devices))
+    with executor_on(on, HERE) as executor:
+        spreads = _spreads(prepared, policies_at, replays, settings.power.seed, executor)
+    return LogReplay(accounting.trace, prepared, comparison, spreads)
 
 
 def _for_peaks(prepared: PreparedCase) -> PreparedCase:

@@ -1,12 +1,14 @@
 """Write the report of a comparison as a single HTML file."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from offpeak.files import replacing
 from offpeak.model.jobs import Trace
 from sim_backend.case.replay_case import PreparedCase
 from sim_backend.comparison.compare import Comparison
-from sim_backend.comparison.figures import busiest_window
+from sim_backend.comparison.figures import BusiestWindow, busiest_window
 from sim_backend.comparison.replications import ReplicationSpread
 from ui.report.figure import Figure
 from ui.report.nodes_figure import jobs_figure, most_jobs, nodes_figure
@@ -43,29 +45,44 @@ def write_report(
         file.write(content)
 
 
+def figures_of(subject: ReportSubject) -> dict[str, Callable[[], Figure]]:
+    """Return by its name what makes each figure of the report, except that of single jobs."""
+    makers: dict[str, Callable[[ReportSubject], Figure]] = {
+        "cost": cost_figure,
+        "power": lambda drawn: power_figure(drawn, _busiest(drawn)),
+        "hours": hours_figure,
+        "wait": wait_figure,
+    }
+    if subject.can_sleep:
+        makers |= {
+            "nodes": lambda drawn: nodes_figure(drawn, _busiest(drawn)),
+            "trade": trade_figure,
+            "weeks": weeks_figure,
+            "delays": delays_figure,
+            "cycles": cycles_figure,
+        }
+    return {name: partial(make, subject) for name, make in makers.items()}
+
+
+def _busiest(subject: ReportSubject) -> BusiestWindow:
+    schedules = [policy.run.schedule for policy in subject.policies]
+    return busiest_window(subject.policies[0].curve, schedules, most_jobs=most_jobs(subject))
+
+
 def report_html(subject: ReportSubject, origin: ReportOrigin | None = None) -> str:
     """Return the page."""
-    schedules = [policy.run.schedule for policy in subject.policies]
-    busiest = busiest_window(subject.policies[0].curve, schedules, most_jobs=most_jobs(subject))
-    power, hours, wait, costs = (
-        power_figure(subject, busiest),
-        hours_figure(subject),
-        wait_figure(subject),
-        list[Figure](),
-    )
-    first = [power, hours, wait]
-    if subject.can_sleep:
-        first = [power, nodes_figure(subject, busiest), hours, trade_figure(subject)]
-        costs = [wait, weeks_figure(subject), delays_figure(subject), cycles_figure(subject)]
+    figures, sleeps = figures_of(subject), subject.can_sleep
+    first = ("power", "nodes", "hours", "trade") if sleeps else ("power", "hours", "wait")
+    costs = [figure_section(figures[name]()) for name in ("wait", "weeks", "delays", "cycles") if sleeps]
     return page(
         subject,
-        [summary_section(subject), figure_section(cost_figure(subject)), glossary_section(subject)],
+        [summary_section(subject), figure_section(figures["cost"]()), glossary_section(subject)],
         [
-            beside(*map(figure_section, first)),
-            *([folded("What sleeping costs the jobs and the nodes", *map(figure_section, costs))] if costs else []),
+            beside(*(figure_section(figures[name]()) for name in first)),
+            *([folded("What sleeping costs the jobs and the nodes", *costs)] if costs else []),
             folded("All figures of the replayed time", savings_section(subject)),
             folded("Which jobs start later", postponed_section(subject)),
-            folded("The busiest days, job by job", figure_section(jobs_figure(subject, busiest))),
+            folded("The busiest days, job by job", figure_section(jobs_figure(subject, _busiest(subject)))),
             folded("Assumptions, words, and how to make this again", foundations_section(subject, origin)),
         ],
     )

@@ -1,0 +1,157 @@
+"""`import offpeak` in Python and notebooks: the figures of the command, and errors that name the way out."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import offpeak
+from offpeak.errors import BadInput
+from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+
+Offpeak = Callable[..., subprocess.CompletedProcess[str]]
+JOB = "{job} {submit} 0 {run} 4 -1 -1 4 7200 -1 1 1 -1 -1 -1 -1 -1 -1"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    jobs = [JOB.format(job=1 + job, submit=600 * job, run=1800 + 60 * job) for job in range(40)]
+    (tmp_path / "log.swf").write_text("\n".join(["; MaxProcs: 8", *jobs, ""]), encoding="utf-8")
+    return tmp_path / "log.swf"
+
+
+@pytest.fixture
+def offpeak_command(request: pytest.FixtureRequest) -> Offpeak:
+    """The fixture `offpeak` under a name that leaves the module its own."""
+    command: Offpeak = request.getfixturevalue("offpeak")
+    return command
+
+
+def without_times(policies: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [{key: value for key, value in policy.items() if key != "simulate_s"} for policy in policies]
+
+
+@pytest.mark.parametrize(
+    ("source", "load", "price", "replay"),
+    [
+        (SAMPLE_LOG, {}, {"prices": SAMPLE_PRICES, "carbon": "400g/kWh"}, {"policy": ["easy", "greedy"]}),
+        (SAMPLE_LOG, {"nodes": 140}, {"node_class": "server"}, {"policy": "easy", "capacity": "always-on,priced"}),
+    ],
+    ids=["order", "sleep"],
+)
+def test_figures_are_those_of_the_command(
+    offpeak_command: Offpeak, source: Path, load: dict[str, object], price: dict[str, object], replay: dict[str, object]
+) -> None:
+    options = [
+        part
+        for key, value in (load | price | replay).items()
+        for part in (f"--{key.replace('_', '-')}", ",".join(value) if isinstance(value, list) else str(value))
+    ]
+    done = offpeak_command("simulate", source, *options, "--json")
+    assert done.returncode == 0, done.stderr
+    replayed = offpeak.replay(offpeak.price(offpeak.load(source, **load), **price), **replay)
+    policies = json.loads(json.dumps(offpeak.compare(replayed)))
+    assert without_times(policies) == without_times(json.loads(done.stdout)["policies"])
+
+
+def test_a_log_without_prices_of_its_own_gets_those_of_the_settings(log: Path) -> None:
+    loaded = offpeak.load(log)
+    replayed = offpeak.replay(loaded, policy="easy,greedy")
+    priced = offpeak.replay(offpeak.price(loaded), policy=["easy", "greedy"])
+    assert without_times(offpeak.compare(replayed)) == without_times(offpeak.compare(priced))
+    assert repr(loaded) == "log: 40 jobs"
+    assert "assumed" in repr(offpeak.price(loaded))
+    assert repr(replayed).endswith("under easy, greedy")
+
+
+def test_a_loaded_log_is_priced_twice_without_a_change(log: Path) -> None:
+    loaded = offpeak.load(log)
+    cheap, expensive = (
+        offpeak.compare(offpeak.replay(offpeak.price(loaded, tariff=tariff), policy="easy"))[0]["cost"]
+        for tariff in (f"on={price}EUR/MWh,off={price}EUR/MWh,hours=09:00-23:00" for price in (30, 90))
+    )
+    assert expensive == pytest.approx(3 * cheap)
+
+
+@pytest.mark.parametrize("figure", ["cost", "power", "hours", "wait", "nodes", "trade", "weeks", "delays", "cycles"])
+def test_each_figure_of_the_report_can_be_plotted(log: Path, figure: str) -> None:
+    replayed = offpeak.replay(offpeak.load(log), policy="easy", capacity=["always-on", "timeout:10min"])
+    drawn = json.loads(offpeak.plot(replayed, figure).to_json())
+    assert drawn["data"]
+    assert "var(--" not in json.dumps(drawn)
+    legend = [trace["name"] for trace in drawn["data"] if trace["showlegend"]]
+    assert len(set(legend)) == len(legend)
+
+
+def test_a_figure_shows_the_policy_of_the_choice(log: Path) -> None:
+    replayed = offpeak.replay(offpeak.load(log), policy="easy", capacity=["always-on", "timeout:10min"])
+    awake, sleeping = (
+        json.loads(offpeak.plot(replayed, "nodes", choice=name).to_json())["data"]
+        for name in ("easy", "easy timeout:10min")
+    )
+    assert len(sleeping) > len(awake)
+
+
+def test_the_table_is_that_of_the_command(log: Path, offpeak_command: Offpeak) -> None:
+    figures = offpeak.compare(offpeak.replay(offpeak.load(log), policy="easy,greedy"))
+    table = repr(figures)
+    assert table in offpeak_command("simulate", log, "--policy", "easy,greedy").stdout
+    assert figures._repr_html_().startswith("<pre>policy ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (
+            lambda log: offpeak.load(log, policy="easy"),
+            "load() has no option 'policy'\nHint: it is an option of replay()",
+        ),
+        (lambda log: offpeak.load(log, node=3), "load() has no option 'node'\nHint: did you mean nodes?"),
+        (
+            lambda log: offpeak.replay(offpeak.load(log), policy="gredy"),
+            "unknown policy 'gredy'\nHint: did you mean greedy?",
+        ),
+        (
+            lambda log: offpeak.plot(offpeak.replay(offpeak.load(log)), "nodes"),
+            "no figure 'nodes' of this replay\nHint: kn",
+        ),
+        (lambda log: offpeak.load(log.parent / "no.swf"), "no.swf: no such file\nHint: `ls "),
+    ],
+    ids=["of another function", "misspelt", "policy", "figure", "file"],
+)
+def test_errors_name_the_way_out(log: Path, wrong: Callable[[Path], object], message: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        wrong(log)
+    assert message in "\n".join([str(caught.value), *caught.value.__notes__])
+
+
+def test_import_loads_nothing() -> None:
+    code = (
+        "import sys, offpeak; print(*sorted({name.split('.')[0] for name in sys.modules} & {'numpy', 'numba', 'ui'}))"
+    )
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "\n"
+    assert {"load", "price", "replay", "compare", "plot"} <= set(dir(offpeak))
+    with pytest.raises(AttributeError, match="no attribute 'relpay'"):
+        offpeak.relpay  # noqa: B018
+
+
+@pytest.mark.thorough
+def test_the_notebook_runs(repository: Path, tmp_path: Path) -> None:
+    """In a process of its own, as Jupyter runs it; its file keeps no outputs."""
+    notebook = repository / "docs" / "tutorial" / "replay.ipynb"
+    assert all(not cell.get("outputs") for cell in json.loads(notebook.read_text())["cells"])
+    code = (
+        "import sys, nbformat; from nbclient import NotebookClient\n"
+        "notebook = nbformat.read(sys.argv[1], 4)\n"
+        "NotebookClient(notebook, timeout=300, kernel_name='python3').execute()\n"
+        "nbformat.write(notebook, sys.argv[2])"
+    )
+    out = tmp_path / "run.ipynb"
+    done = subprocess.run([sys.executable, "-c", code, notebook, out], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    shown = json.dumps(json.loads(out.read_text()))
+    assert "easy timeout:10min" in shown
+    assert shown.count("application/vnd.plotly.v1+json") == 2

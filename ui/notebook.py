@@ -1,0 +1,165 @@
+"""The functions of `import offpeak`, for notebooks: load a log, price it, replay it, compare the policies, plot.
+
+They call what `offpeak simulate` calls, so the figures are those of the command. A keyword is an option of the command:
+`node_class="server"` is --node-class.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from html import escape
+from importlib.resources import files
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import plotly.graph_objects as go
+
+from offpeak.errors import BadInput
+from offpeak.settings.table import BY_NAME
+from offpeak.text import counted, did_you_mean
+from sim_backend.case.replay_case import PreparedCase
+from ui.estimate.accounting_source import Accounting, log_on_cluster
+from ui.options import CommandSettings
+from ui.replay.command import SIMULATED
+from ui.replay.comparison import basis_lines, policies_json, policy_table
+from ui.replay.simulate_answer import LogReplay, prepare_log, replay_log
+from ui.report.figure import layout
+from ui.report.subject import subject_of
+from ui.report.write import figures_of
+from ui.terminal import table_lines
+
+SECTIONS = {
+    "load": ("log", "machine"),
+    "price": ("prices", "carbon", "plan", "power"),
+    "replay": ("scheduling", "capacity"),
+}
+"""The sections of the settings whose options each function takes."""
+KEYWORDS = {BY_NAME[name].flag[2:].replace("-", "_"): name for name in SIMULATED}
+OFFERED = {
+    function: {keyword: name for keyword, name in KEYWORDS.items() if BY_NAME[name].section in sections}
+    for function, sections in SECTIONS.items()
+}
+"""The setting of each keyword, by function."""
+_COLOURS = re.compile(r"--([\w-]+): ([^;]+);")
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedLog:
+    """A job log with the options so far; `prepared` is None before `price`, which maps it to the dates from `start`."""
+
+    accounting: Accounting
+    chosen: CommandSettings
+    start: str | None = None
+    prepared: PreparedCase | None = None
+
+    def __repr__(self) -> str:
+        trace = self.accounting.trace
+        basis = basis_lines(self.prepared.basis) if self.prepared else ()
+        return "\n".join([f"{trace.name}: {counted(len(trace.jobs), 'job')}", *basis])
+
+
+class PolicyFigures(list[dict[str, Any]]):
+    """The figures of each policy, as `offpeak simulate --json` has them; shown as the table of the command."""
+
+    text = ""
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
+
+def load(
+    source: str | PathLike[str], *, config: Path | None = None, lenient: bool = False, **options: Any
+) -> LoadedLog:
+    """Return the job log, of any format that `offpeak simulate` reads; options: nodes, cluster, time_zone and so on.
+
+    `config` is a settings file, the one of the command by default. `lenient` skips malformed lines.
+    """
+    chosen = CommandSettings(config, _settings("load", options))
+    return LoadedLog(log_on_cluster(fspath(source), chosen.read(), lenient=lenient), chosen)
+
+
+def price(log: LoadedLog, *, start: str | None = None, **options: Any) -> LoadedLog:
+    """Return the log with prices and the power of its jobs; options: prices, tariff, carbon, node_class and so on.
+
+    `start` is the date of the prices to which the log's start is mapped.
+    """
+    priced = replace(log, chosen=_with(log.chosen, "price", options), start=start)
+    return replace(priced, prepared=prepare_log(log.accounting, priced.chosen.read(), start=start))
+
+
+def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> LogReplay:
+    """Replay the log; options: policy=["easy", "greedy"], capacity, max_postponement and so on.
+
+    `replays` replays each policy so often with shifted submit times, to give ranges. A log without `price` gets the
+    prices of the settings.
+    """
+    settings = _with(log.chosen, "replay", options).read()
+    return replay_log(log.accounting, settings, start=log.start, replays=replays)
+
+
+def compare(replayed: LogReplay) -> PolicyFigures:
+    """Return the figures of each policy; `pandas.DataFrame` takes them. Savings are against the first policy."""
+    figures = PolicyFigures(policies_json(replayed.comparison))
+    figures.text = "\n".join(table_lines(policy_table(replayed.comparison.outcomes, narrow=False)))
+    return figures
+
+
+def plot(replayed: LogReplay, figure: str = "cost", *, choice: str | None = None) -> go.Figure:
+    """Return a figure of the report: cost, power, hours or wait; if nodes sleep nodes, trade, weeks, delays or cycles.
+
+    `choice` is the policy of the figures that show one at a time, and of trade its horizontal axis.
+    """
+    makers = figures_of(subject_of(replayed.trace, replayed.prepared, replayed.comparison, replayed.spreads))
+    if figure not in makers:
+        raise BadInput(f"no figure {figure!r} of this replay", hint=did_you_mean(figure, makers))
+    made = makers[figure]()
+    if choice is not None and choice not in made.choices:
+        raise BadInput(f"{figure}: no choice {choice!r}", hint=did_you_mean(choice, made.choices))
+    shown = made.choices.index(choice) if choice is not None else made.shown
+    traces = [trace for trace in made.data if trace.get("meta", {"choice": shown})["choice"] == shown]
+    # The legend of the report is a part of its page.
+    first = {trace.get("name"): number for number, trace in reversed([*enumerate(traces)])}
+    traces = [trace | {"showlegend": "name" in trace and first[trace["name"]] == at} for at, trace in enumerate(traces)]
+    look = {"title": made.heading, "showlegend": True, "paper_bgcolor": "var(--card)"}
+    own = made.layout | (made.choice_layouts[shown] if made.choice_layouts else {})
+    return go.Figure(_coloured({"data": traces, "layout": layout(own) | look}))
+
+
+def _with(chosen: CommandSettings, function: str, options: Mapping[str, Any]) -> CommandSettings:
+    return replace(chosen, options={**chosen.options, **_settings(function, options)})
+
+
+def _settings(function: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options by the names of their settings; raise BadInput for one that the function does not take."""
+    offered = OFFERED[function]
+    for keyword in options:
+        if keyword not in offered:
+            other = next((each for each, keywords in OFFERED.items() if keyword in keywords), None)
+            hint = f"it is an option of {other}()" if other else did_you_mean(keyword, offered)
+            raise BadInput(f"{function}() has no option {keyword!r}", hint=hint)
+    return {offered[keyword]: _written(value) for keyword, value in options.items()}
+
+
+def _written(value: Any) -> Any:
+    """Return the value as a settings file has it."""
+    return fspath(value) if isinstance(value, PathLike) else value
+
+
+def _coloured(value: Any) -> Any:
+    """Return a figure with the colours of the bright page for their names."""
+    if isinstance(value, dict):
+        return {key: _coloured(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_coloured(each) for each in value]
+    return _palette()[value[6:-1]] if isinstance(value, str) and value.startswith("var(--") else value
+
+
+@cache
+def _palette() -> dict[str, str]:
+    bright = files("services.page").joinpath("palette.css").read_text(encoding="utf-8").partition("@media")[0]
+    return dict(_COLOURS.findall(bright))
