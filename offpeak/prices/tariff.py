@@ -16,17 +16,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.model.step_series import Series, merge, split
 from offpeak.model.units import parse_price
+from offpeak.prices import rates
 from offpeak.prices.peak import ClockHours, PeakRule
-from offpeak.prices.rates import (
-    HOLIDAY,
-    ClockWindow,
-    RateSchedule,
-    RateWindow,
-    TariffCalendar,
-    check_holidays,
-    parse_days,
-    parse_hours,
-)
 from offpeak.text import parse_pairs
 
 KEYS = ("on", "off", "hours", "days", "holidays", "zone")
@@ -45,7 +36,7 @@ class DemandCharge:
     name: str
     per_kw: float
     is_yearly: bool
-    windows: tuple[ClockWindow, ...]
+    windows: tuple[rates.ClockWindow, ...]
 
     def counts(self, cells: Int64) -> NDArray[np.bool_]:
         """Return whether a quarter-hour counts in each of these cells of the tariff's calendar."""
@@ -66,11 +57,11 @@ class Tariff:
     """
 
     currency: str
-    energy: RateSchedule
+    energy: rates.RateSchedule
     text: str
     description: str
-    fees: tuple[RateSchedule, ...] = ()
-    export: RateSchedule | None = None
+    fees: tuple[rates.RateSchedule, ...] = ()
+    export: rates.RateSchedule | None = None
     demand: tuple[DemandCharge, ...] = ()
     vat_percent: float = 0.0
     hours: ClockHours | None = None
@@ -78,7 +69,7 @@ class Tariff:
     names_zone: bool = False
 
     @property
-    def calendar(self) -> TariffCalendar:
+    def calendar(self) -> rates.TariffCalendar:
         """The clock of the tariff."""
         return self.energy.calendar
 
@@ -143,16 +134,16 @@ def _when(pairs: dict[str, str], zone: tzinfo) -> str:
 
 
 def _hours(pairs: dict[str, str], zone: tzinfo) -> ClockHours:
-    from_s, until_s = parse_hours(pairs["hours"])
+    from_s, until_s = rates.parse_hours(pairs["hours"])
     named = parse_zone(pairs["zone"]) if "zone" in pairs else None
-    place = pairs["holidays"] and check_holidays(pairs["holidays"])
-    return ClockHours(from_s, until_s, parse_days(pairs["days"]), place, named or zone)
+    place = pairs["holidays"] and rates.check_holidays(pairs["holidays"])
+    return ClockHours(from_s, until_s, rates.parse_days(pairs["days"]), place, named or zone)
 
 
-def _two_prices(on_per_mwh: float, off_per_mwh: float, hours: ClockHours) -> RateSchedule:
-    windows = (RateWindow("on", on_per_mwh, when=hours.window), RateWindow("off", off_per_mwh))
-    holiday = RateWindow("holiday", off_per_mwh, when=ClockWindow(days=(HOLIDAY,)))
-    return RateSchedule("energy", hours.calendar, (*windows, holiday) if hours.holidays else windows)
+def _two_prices(on_per_mwh: float, off_per_mwh: float, hours: ClockHours) -> rates.RateSchedule:
+    windows = (rates.RateWindow("on", on_per_mwh, when=hours.window), rates.RateWindow("off", off_per_mwh))
+    holiday = rates.RateWindow("holiday", off_per_mwh, when=rates.ClockWindow(days=(rates.HOLIDAY,)))
+    return rates.RateSchedule("energy", hours.calendar, (*windows, holiday) if hours.holidays else windows)
 
 
 def price_of_next_mwh(tariff: Tariff, unix_s: Int64, spot: Float64 | float = np.nan) -> Float64:

@@ -9,35 +9,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+from offpeak.settings import replay
 from offpeak.settings.agent import AgentSettings, HardwareSettings, PageSettings, PbsSettings, SlurmSettings
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.kinds import Setting, SettingValue
 from offpeak.settings.ledger import DataCentreSettings, LedgerSettings
 from offpeak.settings.plan import FlexibilitySettings, PlanSettings
-from offpeak.settings.replay import (
-    CarbonSettings,
-    FeedSettings,
-    LogSettings,
-    MachineSettings,
-    PowerSettings,
-    PriceSettings,
-    SchedulingSettings,
-)
 
 
 @dataclass(frozen=True)
 class Settings:
     """All sections. `Settings()` holds the defaults."""
 
-    log: LogSettings = LogSettings()
-    prices: PriceSettings = PriceSettings()
-    carbon: CarbonSettings = CarbonSettings()
-    power: PowerSettings = PowerSettings()
-    machine: MachineSettings = MachineSettings()
-    scheduling: SchedulingSettings = SchedulingSettings()
+    log: replay.LogSettings = replay.LogSettings()
+    prices: replay.PriceSettings = replay.PriceSettings()
+    carbon: replay.CarbonSettings = replay.CarbonSettings()
+    power: replay.PowerSettings = replay.PowerSettings()
+    machine: replay.MachineSettings = replay.MachineSettings()
+    scheduling: replay.SchedulingSettings = replay.SchedulingSettings()
     capacity: CapacitySettings = CapacitySettings()
-    feeds: FeedSettings = FeedSettings()
+    feeds: replay.FeedSettings = replay.FeedSettings()
     hardware: HardwareSettings = HardwareSettings()
     ledger: LedgerSettings = LedgerSettings()
     agent: AgentSettings = AgentSettings()

@@ -16,6 +16,7 @@ from functools import partial
 
 from offpeak.model.orders import NodeChange
 from offpeak.model.request import Request
+from plugin.pbs import scheduler
 from plugin.pbs.commands import (
     HINTS_VARIABLE,
     CannotAskPbs,
@@ -51,17 +52,6 @@ from plugin.pbs.openpbs_server import (
     parse_hooks,
     parse_resources,
 )
-from plugin.pbs.scheduler import (
-    Command,
-    Dialect,
-    MarkKind,
-    NodeMark,
-    PbsScheduler,
-    PbsServer,
-    derive_node_state,
-    mark_of_sleeping,
-    unclear_record,
-)
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking
@@ -91,7 +81,7 @@ SiteValue = Callable[[Record], float]
 """The value of the site's own formula for a job's record, without our term."""
 
 
-def qstat_arguments(attributes: Mapping[str, str]) -> Command:
+def qstat_arguments(attributes: Mapping[str, str]) -> scheduler.Command:
     """Return the arguments that show all jobs, and those that have ended if the server keeps a history.
 
     A server without job history shows no job at all with -x, not even a running one.
@@ -100,7 +90,7 @@ def qstat_arguments(attributes: Mapping[str, str]) -> Command:
     return (*ended, "-t", "-f", "-F", "json")
 
 
-def parse_jobs(answer: bytes, server: PbsServer) -> tuple[PbsJob, ...]:
+def parse_jobs(answer: bytes, server: scheduler.PbsServer) -> tuple[PbsJob, ...]:
     """Return the jobs of qstat's answer, with the values of the site's own formula."""
     formula = parse_formula(server.attributes.get("job_sort_formula", ""))
     priorities = {name: as_int(attributes.get("Priority")) for name, attributes in server.queues.items()}
@@ -212,18 +202,18 @@ def _comment(variables: Record) -> str:
     return hints_comment(as_text(variables[HINTS_VARIABLE])) if HINTS_VARIABLE in variables else ""
 
 
-_MARK = re.compile(rf"({'|'.join(MarkKind)})\.(\d+)")
+_MARK = re.compile(rf"({'|'.join(scheduler.MarkKind)})\.(\d+)")
 
 
-def format_openpbs_mark(mark: NodeMark) -> str:
+def format_openpbs_mark(mark: scheduler.NodeMark) -> str:
     """Return the mark as the resource's value."""
     return f"{mark.kind}.{mark.since_s}"
 
 
-def parse_openpbs_mark(value: str) -> NodeMark | None:
+def parse_openpbs_mark(value: str) -> scheduler.NodeMark | None:
     """Return the mark that a resource's value means, None for none."""
     match = _MARK.fullmatch(value)
-    return NodeMark(MarkKind(match[1]), int(match[2])) if match else None
+    return scheduler.NodeMark(scheduler.MarkKind(match[1]), int(match[2])) if match else None
 
 
 DOWN, OFFLINE, SLEEP = "down", "offline", "sleep"
@@ -262,7 +252,7 @@ def assigned_of_json(answer: bytes, node: str) -> list[str]:
     state, jobs = _state_of(record), record.get("jobs")
     states, resources = frozenset(state.split(",")), record.get("resources_assigned")
     if not states <= KNOWN or not isinstance(resources, dict):
-        raise unclear_record(node, state, f", with resources_assigned {resources!r}")
+        raise scheduler.unclear_record(node, state, f", with resources_assigned {resources!r}")
     found = [f"state {name}" for name in sorted(states & (USED | RESERVED))]
     found += [f"jobs {jobs}"] if jobs else []
     return found + [f"resources_assigned.{name} {value}" for name, value in resources.items() if not _is_nothing(value)]
@@ -277,7 +267,7 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
     states = frozenset(native_state.split(","))
     available, assigned = json_part(record, "resources_available"), json_part(record, "resources_assigned")
     comment, mark = as_text(record.get("comment")), parse_openpbs_mark(as_text(available.get(NODE_RESOURCE)))
-    derived = derive_node_state(
+    derived = scheduler.derive_node_state(
         # A node that an admin has also set offline is the admin's.
         None if OFFLINE in states else mark,
         closed=bool(states & {SLEEP, OFFLINE}),
@@ -346,10 +336,10 @@ def _features(key: str, value: object) -> list[str]:
     return [name for name in as_text(value).split(",") if name] if isinstance(value, str) and value != "False" else []
 
 
-def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> list[Command]:
+def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> list[scheduler.Command]:
     """Return the commands for a change of a node; qmgr executes each completely or not at all."""
     sleeps = SLEEP in node.native_state.split(",")
-    if sleeps and (mark := mark_of_sleeping(node, change, now_s)):
+    if sleeps and (mark := scheduler.mark_of_sleeping(node, change, now_s)):
         text = f'comment = "{one_line(reason)}"'
         return [("qmgr", "-c", f"set node {node.name} {_mark_assignment(mark.kind, mark.since_s)}, {text}")]
     return [("qmgr", "-c", line) for line in qmgr_directives(node.name, change, reason, now_s, sleeps=sleeps)]
@@ -361,24 +351,24 @@ def qmgr_directives(node: str, change: NodeChange, reason: str, now_s: int, *, s
     close = "" if sleeps else f", state += {SLEEP}"
     match change:
         case NodeChange.CLOSE | NodeChange.WITHDRAW:
-            return (f"set node {node} {_mark_assignment(MarkKind.CLOSED, now_s)}, {comment}{close}",)
+            return (f"set node {node} {_mark_assignment(scheduler.MarkKind.CLOSED, now_s)}, {comment}{close}",)
         case NodeChange.POWER_DOWN:
-            return (f"set node {node} {_mark_assignment(MarkKind.ASLEEP, now_s)}, {comment}{close}",)
+            return (f"set node {node} {_mark_assignment(scheduler.MarkKind.ASLEEP, now_s)}, {comment}{close}",)
         case NodeChange.POWER_UP:
-            return (f"set node {node} {_mark_assignment(MarkKind.WAKES, now_s)}, {comment}",)
+            return (f"set node {node} {_mark_assignment(scheduler.MarkKind.WAKES, now_s)}, {comment}",)
         case NodeChange.OPEN | NodeChange.RESUME:
             opens = (f"set node {node} state -= {SLEEP}",) if sleeps else ()
             return (*opens, f"unset node {node} resources_available.{NODE_RESOURCE}, comment")
 
 
-def _mark_assignment(kind: MarkKind, now_s: int) -> str:
-    return f"resources_available.{NODE_RESOURCE} = {format_openpbs_mark(NodeMark(kind, now_s))}"
+def _mark_assignment(kind: scheduler.MarkKind, now_s: int) -> str:
+    return f"resources_available.{NODE_RESOURCE} = {format_openpbs_mark(scheduler.NodeMark(kind, now_s))}"
 
 
-class OpenPbsScheduler(PbsScheduler):
+class OpenPbsScheduler(scheduler.PbsScheduler):
     """OpenPBS, read as JSON. `rank` adds a value to the site's own formula, `defer` sets a time for the runjob hook."""
 
-    dialect = Dialect(
+    dialect = scheduler.Dialect(
         name="openpbs",
         ranking=Ranking.OFFSET,
         closed_states=frozenset({SLEEP, OFFLINE}),

@@ -19,6 +19,7 @@ from xml.etree import ElementTree
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
 from offpeak.settings.agent import PbsSettings
+from plugin.pbs import scheduler
 from plugin.pbs.commands import (
     HINTS_VARIABLE,
     AttributesByName,
@@ -38,16 +39,6 @@ from plugin.pbs.commands import (
     xml_records,
 )
 from plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
-from plugin.pbs.scheduler import (
-    Command,
-    Dialect,
-    MarkKind,
-    NodeMark,
-    PbsScheduler,
-    derive_node_state,
-    mark_of_sleeping,
-    unclear_record,
-)
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking
@@ -282,16 +273,16 @@ def qalter_time(at_s: int) -> str:
 _NOTE = re.compile(rf"{OURS}: (asleep|withdrawn|wakes) since (\d+)")
 
 
-def format_torque_note(mark: NodeMark) -> str:
+def format_torque_note(mark: scheduler.NodeMark) -> str:
     """Return the note of a node that is asleep, withdrawn from jobs, or wakes."""
     return f"{OURS}: {mark.kind} since {mark.since_s}"
 
 
-def parse_torque_note(note: str) -> NodeMark | None:
+def parse_torque_note(note: str) -> scheduler.NodeMark | None:
     """Return offpeak's mark in a note, None if there is none. The server may append errors to the note."""
     if match := _NOTE.match(note):
-        return NodeMark(MarkKind(match[1]), int(match[2]))
-    return NodeMark(MarkKind.CLOSED, 0) if note == OURS or note.startswith(f"{OURS}:") else None
+        return scheduler.NodeMark(scheduler.MarkKind(match[1]), int(match[2]))
+    return scheduler.NodeMark(scheduler.MarkKind.CLOSED, 0) if note == OURS or note.startswith(f"{OURS}:") else None
 
 
 DOWN, OFFLINE = "down", "offline"
@@ -318,7 +309,7 @@ def assigned_of_xml(answer: bytes, node: str) -> list[str]:
     state, jobs = record.get("state", ""), record.get("jobs")
     states = frozenset(state.split(","))
     if not states <= KNOWN:
-        raise unclear_record(node, state)
+        raise scheduler.unclear_record(node, state)
     found = [f"state {name}" for name in sorted(states & (USED | {RESERVED}))]
     return found + ([f"jobs {jobs}"] if jobs else [])
 
@@ -346,7 +337,7 @@ def _node(record: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: i
     slots, status = jobs_on(record.get("jobs", "")), status_of(record.get("status", ""))
     note, mark = record.get("note", ""), parse_torque_note(record.get("note", ""))
     reported_s = as_int(status.get("rectime"))
-    derived = derive_node_state(
+    derived = scheduler.derive_node_state(
         mark,
         closed=OFFLINE in states,
         down=DOWN in states,
@@ -368,10 +359,10 @@ def _node(record: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: i
         responds=DOWN not in states,
         reserved=RESERVED in states,
         # It was woken, has registered, and only must be opened.
-        planned=derived.closed and mark is not None and mark.kind is MarkKind.WAKES,
+        planned=derived.closed and mark is not None and mark.kind is scheduler.MarkKind.WAKES,
         reason=note or _own_reason(states),
         reason_by="",
-        reason_s=mark.since_s if mark and mark.kind is not MarkKind.CLOSED else None,
+        reason_s=mark.since_s if mark and mark.kind is not scheduler.MarkKind.CLOSED else None,
         partitions=queues,
         features=tuple(name for name in record.get("properties", "").split(",") if name),
         cpus=as_int(record.get("np")),
@@ -387,26 +378,26 @@ def _own_reason(states: frozenset[str]) -> str:
     return "its daemon does not answer" if DOWN in states else ("set offline" if OFFLINE in states else "")
 
 
-def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> list[Command]:
+def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> list[scheduler.Command]:
     """Return the command for a change of a node: pbsnodes does not report which of several nodes it refuses."""
-    if mark := mark_of_sleeping(node, change, now_s):
+    if mark := scheduler.mark_of_sleeping(node, change, now_s):
         return [("pbsnodes", "-o", "-N", format_torque_note(mark), node.name)]
     match change:
         case NodeChange.CLOSE | NodeChange.WITHDRAW:
             arguments = ("-o", "-N", one_line(reason))
         case NodeChange.POWER_DOWN:
-            arguments = ("-o", "-N", format_torque_note(NodeMark(MarkKind.ASLEEP, now_s)))
+            arguments = ("-o", "-N", format_torque_note(scheduler.NodeMark(scheduler.MarkKind.ASLEEP, now_s)))
         case NodeChange.POWER_UP:
-            arguments = ("-o", "-N", format_torque_note(NodeMark(MarkKind.WAKES, now_s)))
+            arguments = ("-o", "-N", format_torque_note(scheduler.NodeMark(scheduler.MarkKind.WAKES, now_s)))
         case NodeChange.OPEN | NodeChange.RESUME:
             arguments = ("-c", "-N", "")
     return [("pbsnodes", *arguments, node.name)]
 
 
-class TorqueScheduler(PbsScheduler):
+class TorqueScheduler(scheduler.PbsScheduler):
     """Torque, read as XML. `rank` sets priorities or exchanges positions, by what the site's scheduler sorts by."""
 
-    dialect = Dialect(
+    dialect = scheduler.Dialect(
         name="torque",
         ranking=Ranking.VALUE,
         closed_states=frozenset({OFFLINE}),

@@ -19,16 +19,8 @@ from offpeak.model.snapshot import Snapshot
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from plugin.capacity.policies import constant_schedule
 from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
+from power.capacity import price_profile
 from power.capacity.online_simulation import DEFAULT_PERIOD, check_sla, parse_period_and_sla
-from power.capacity.price_profile import (
-    OfferProfile,
-    PowerTerms,
-    PricesAhead,
-    find_fewest_units,
-    find_prices_ahead,
-    make_power_terms,
-    offer_everything,
-)
 from power.capacity.profile_simulation import ProfilePlan, ProfileSimulation
 
 MOST_PLANS = 16
@@ -54,8 +46,8 @@ class ProfileDecision:
 
 def find_cheapest_profile(
     snapshot: Snapshot,
-    prices: PricesAhead,
-    terms: PowerTerms,
+    prices: price_profile.PricesAhead,
+    terms: price_profile.PowerTerms,
     *,
     sla: float = DEFAULT_SLA,
     most_plans: int = MOST_PLANS,
@@ -73,7 +65,7 @@ def find_cheapest_profile(
 
 def search_profiles(simulation: ProfileSimulation, sla: float) -> Iterator[ProfilePlan]:
     """Yield the cheapest good plan so far after each simulation. The first one offers all units and may not be good."""
-    best = uncapped = simulation.plan(offer_everything(simulation.snapshot, simulation.prices))
+    best = uncapped = simulation.plan(price_profile.offer_everything(simulation.snapshot, simulation.prices))
     yield best
     if uncapped.slowdown > sla:
         return
@@ -134,17 +126,17 @@ class _ProfileSearch:
 def _list_cap_levels(simulation: ProfileSimulation) -> Int64:
     """Return the cap levels of each interval [units], int64[LEVELS, intervals], ascending, in whole nodes."""
     snapshot = simulation.snapshot
-    fewest, per_node = find_fewest_units(snapshot, simulation.prices), snapshot.units_per_node
+    fewest, per_node = price_profile.find_fewest_units(snapshot, simulation.prices), snapshot.units_per_node
     nodes = (snapshot.usable_units - fewest) // per_node
     steps: Int64 = fewest + nodes * np.arange(CAP_LEVELS)[:, None] // CAP_LEVELS * per_node
     return steps
 
 
-def _cap_profile(profile: OfferProfile, intervals: Int64, units: Int64) -> OfferProfile:
+def _cap_profile(profile: price_profile.OfferProfile, intervals: Int64, units: Int64) -> price_profile.OfferProfile:
     """Return the profile with `units[i]` on offer in each of the intervals."""
     changed = profile.units.copy()
     changed[intervals] = units[intervals]
-    return OfferProfile(profile.at_s, changed, profile.until_s)
+    return price_profile.OfferProfile(profile.at_s, changed, profile.until_s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,13 +144,13 @@ class ProfilePolicy:
     """Decides by the cheapest profile of the coming day that keeps the SLA in a what-if."""
 
     fleet: Fleet
-    terms: PowerTerms
+    terms: price_profile.PowerTerms
     sla: float
     period_s: int
 
     def __call__(self, snapshot: Snapshot) -> CapacityTargets:
         """Return the nodes that the profile offers in the interval that contains the middle of the coming period."""
-        prices = find_prices_ahead(self.fleet, snapshot.now_s)
+        prices = price_profile.find_prices_ahead(self.fleet, snapshot.now_s)
         present = prices.interval_at(snapshot.now_s + self.period_s // 2)
         if not prices.is_expensive[present]:
             return CapacityTargets(self.fleet.nodes)
@@ -178,7 +170,7 @@ def make_profile_policy(fleet: Fleet, settings: CapacitySettings, argument: str)
     if not len(fleet.price_at_s):
         raise BadInput("the capacity policy 'profile' needs prices", hint="give them with --prices or --tariff")
     period_s, sla = parse_period_and_sla("profile", argument, settings.sla)
-    terms = make_power_terms(fleet, settings)
+    terms = price_profile.make_power_terms(fleet, settings)
     rules = terms.capacity._replace(period_s=period_s)
     decide = ProfilePolicy(fleet, terms, sla, period_s)
     return CapacityPolicy(

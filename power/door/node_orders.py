@@ -19,33 +19,7 @@ from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
 from power.drivers.registry import DriverPool
-from power.interlocks.preconditions import (
-    HELD,
-    AvailabilityLimits,
-    FindStateReading,
-    InUse,
-    StateReading,
-    refuse_held,
-    require_fresh_state,
-    require_identity,
-    require_no_job,
-    require_opt_in,
-    require_proven_standby,
-)
-from power.interlocks.rate_limits import (
-    Breaker,
-    BreakerTerms,
-    PowerStep,
-    find_groups,
-    limit_cycles_per_day,
-    limit_per_hour,
-    limit_per_rack,
-    limit_per_sweep,
-    limit_ramps,
-    limit_wakes,
-    pause_after_order,
-    power_step_of_class,
-)
+from power.interlocks import preconditions, rate_limits
 
 
 @dataclass(frozen=True)
@@ -57,10 +31,10 @@ class InterlockContext:
 
     inventory: Inventory
     ways: DriverPool
-    reading_of: FindStateReading
+    reading_of: preconditions.FindStateReading
     clock: Callable[[], float]
     hold_of: Callable[[str], Hold | None]
-    in_use: InUse
+    in_use: preconditions.InUse
     steady: Callable[[], float] = time.monotonic
     answer_clock: Callable[[], float] = time.monotonic
 
@@ -107,7 +81,7 @@ def make_node_orders(
         journal=journal,
         clock=site.clock,
         rules=_list_rules(site),
-        last=(("no_job_now", require_no_job(site.in_use, site.answer_clock)),),
+        last=(("no_job_now", preconditions.require_no_job(site.in_use, site.answer_clock)),),
         limits=_list_limits(settings, site, history),
         history=history,
         steady=site.answer_clock,
@@ -117,42 +91,48 @@ def make_node_orders(
 
 def _list_rules(site: InterlockContext) -> tuple[tuple[str, Rule], ...]:
     machines = {machine.node: machine for machine in site.inventory.machines}
-    return (("identity", require_identity(machines.__getitem__, site.ways.bmc_of)),)
+    return (("identity", preconditions.require_identity(machines.__getitem__, site.ways.bmc_of)),)
 
 
 def _list_limits(
     settings: AgentSettings, site: InterlockContext, history: EffectHistory
 ) -> tuple[tuple[str, Limit], ...]:
     nodes = frozenset(node.node for node in site.inventory.chosen(expand(settings.nodes))) if settings.nodes else ()
-    enough = AvailabilityLimits(nodes, site.reading_of, site.hold_of, site.clock, settings.fresh_s)
-    terms = BreakerTerms(settings.breaker_failures, settings.breaker_orders, settings.breaker_pause_s)
-    breaker = Breaker(history, terms, site.ways.needed)
-    ramp = limit_ramps(
+    enough = preconditions.AvailabilityLimits(nodes, site.reading_of, site.hold_of, site.clock, settings.fresh_s)
+    terms = rate_limits.BreakerTerms(settings.breaker_failures, settings.breaker_orders, settings.breaker_pause_s)
+    breaker = rate_limits.Breaker(history, terms, site.ways.needed)
+    ramp = rate_limits.limit_ramps(
         history, find_power_steps(site.inventory).get, sleep_w=settings.sleep_ramp_w, wake_w=settings.wake_ramp_w
     )
     return (
-        ("opted_in", require_opt_in(nodes)),
-        (HELD, refuse_held(site.hold_of, site.clock)),
-        ("proven", require_proven_standby({machine.node: machine for machine in site.inventory.machines}.get)),
-        ("observed_fresh", require_fresh_state(site.reading_of, site.clock, settings.fresh_s)),
+        ("opted_in", preconditions.require_opt_in(nodes)),
+        (preconditions.HELD, preconditions.refuse_held(site.hold_of, site.clock)),
+        (
+            "proven",
+            preconditions.require_proven_standby({machine.node: machine for machine in site.inventory.machines}.get),
+        ),
+        ("observed_fresh", preconditions.require_fresh_state(site.reading_of, site.clock, settings.fresh_s)),
         ("refused_login", breaker.for_login),
         ("breaker", breaker.for_all),
         ("unknown_nodes", enough.not_too_many_unknown(settings.unknown_percent)),
         ("min_on", enough.min_on(history, settings.min_on)),
-        ("just_ordered", pause_after_order(history)),
-        ("cycles_per_day", limit_cycles_per_day(history, settings.cycles_per_day)),
-        ("per_sweep", limit_per_sweep(history, settings.nodes_per_sweep)),
-        ("per_hour", limit_per_hour(history, settings.nodes_per_hour)),
-        ("wakes", limit_wakes(history, settings.wakes_per_min)),
-        ("per_rack", limit_per_rack(history, find_groups(site.inventory), settings.rack_nodes_per_min)),
+        ("just_ordered", rate_limits.pause_after_order(history)),
+        ("cycles_per_day", rate_limits.limit_cycles_per_day(history, settings.cycles_per_day)),
+        ("per_sweep", rate_limits.limit_per_sweep(history, settings.nodes_per_sweep)),
+        ("per_hour", rate_limits.limit_per_hour(history, settings.nodes_per_hour)),
+        ("wakes", rate_limits.limit_wakes(history, settings.wakes_per_min)),
+        (
+            "per_rack",
+            rate_limits.limit_per_rack(history, rate_limits.find_groups(site.inventory), settings.rack_nodes_per_min),
+        ),
         ("ramp", ramp),
     )
 
 
-def find_power_steps(inventory: Inventory) -> Mapping[str, PowerStep]:
+def find_power_steps(inventory: Inventory) -> Mapping[str, rate_limits.PowerStep]:
     """Return by how much each node's wake-up and shutdown change the power, for nodes with a known class."""
     kinds = {machine.hardware.node_class for machine in inventory.machines}
-    power_steps = {kind: power_step_of_class(node_class_named(kind)) for kind in kinds if kind}
+    power_steps = {kind: rate_limits.power_step_of_class(node_class_named(kind)) for kind in kinds if kind}
     return {
         machine.node: power_steps[machine.hardware.node_class]
         for machine in inventory.machines
@@ -162,7 +142,7 @@ def find_power_steps(inventory: Inventory) -> Mapping[str, PowerStep]:
 
 IS_READ_ANEW = Outcome("interrupted", "the scheduler is read again, and caps are removed")
 
-ReadState = Callable[[str], Awaitable[StateReading]]
+ReadState = Callable[[str], Awaitable[preconditions.StateReading]]
 """Reads the current state of a node, UNKNOWN if it cannot be read."""
 
 
@@ -187,7 +167,7 @@ async def reconcile(
     return ends
 
 
-def make_outcome(reading: StateReading) -> Outcome:
+def make_outcome(reading: preconditions.StateReading) -> Outcome:
     """Return the outcome of an order that may or may not have been sent."""
     state = "in an unknown state" if reading.state == NodeState.UNKNOWN else reading.state
     return Outcome("interrupted", f"found {state} after a restart")

@@ -13,15 +13,7 @@ from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from plugin.pbs.commands import (
-    RIGHTS_HINT,
-    CannotAskPbs,
-    CommandResult,
-    PbsCommands,
-    PbsIsSilent,
-    xml_fields,
-    xml_records,
-)
+from plugin.pbs import commands
 from plugin.pbs.scheduler import MarkKind
 from plugin.pbs.torque import DOWN, RUNNING, parse_torque_note, status_of
 from power.drivers.port import PowerObservation, confirm_at_once
@@ -46,7 +38,7 @@ class PbsnodesDriver:
         if machine.bmc is None:
             raise BadInventory(f"{machine.node}: has no name in Torque", hint="write it as bmc of its [[machines]]")
         self._node, self._now = machine.bmc, now
-        self._commands = PbsCommands(timeout_s=timeout_s)
+        self._commands = commands.PbsCommands(timeout_s=timeout_s)
         self._sent_off = False
 
     async def query(self) -> PowerObservation:
@@ -73,7 +65,7 @@ class PbsnodesDriver:
             return
         guard = await confirm()
 
-        def tell() -> CommandResult:
+        def tell() -> commands.CommandResult:
             guard()
             return self._commands.change("pbsnodes", "-m", POWER_ARGUMENTS[order], self._node)
 
@@ -93,15 +85,15 @@ class PbsnodesDriver:
 
     async def _attributes(self) -> dict[str, str]:
         reply = await self._run(lambda: self._commands.query("pbsnodes", "-x", self._node))
-        found = xml_records(reply, "Node", source="pbsnodes -x")
-        return xml_fields(found[0]) if found else {}
+        found = commands.xml_records(reply, "Node", source="pbsnodes -x")
+        return commands.xml_fields(found[0]) if found else {}
 
     async def _run(self, work: Callable[[], Answer]) -> Answer:
         try:
             return await asyncio.to_thread(work)
-        except PbsIsSilent as problem:
+        except commands.PbsIsSilent as problem:
             raise NoAnswer(f"{self._node}: {problem}", hint=problem.hint) from None
-        except CannotAskPbs as problem:
+        except commands.CannotAskPbs as problem:
             raise BadAnswer(f"{self._node}: {problem}", hint=problem.hint) from None
 
     def _observed(self, attributes: dict[str, str]) -> PowerObservation:
@@ -130,5 +122,5 @@ def error_of_complaint(node: str, option: str, reply: str) -> DeviceError:
     if "invalid option" in reply:
         return NotSupported(f"{node}: this Torque's pbsnodes has no -m", hint=OTHER_DRIVER_HINT)
     if "Unauthorized" in reply:
-        return AccessRefused(message, hint=RIGHTS_HINT)
+        return AccessRefused(message, hint=commands.RIGHTS_HINT)
     return BadAnswer(message, hint=f"`pbsnodes -x {node}` shows what Torque knows of it")

@@ -30,25 +30,15 @@ from predictors.port import (
     state_part,
 )
 from predictors.recent_errors import OpenQuestions
-from predictors.trees.forest import (
-    Forest,
-    Growth,
-    GrowthSchedule,
-    TrainingHistory,
-    can_grow,
-    forest_state,
-    grow,
-    no_trees,
-    restore_forest,
-)
+from predictors.trees import forest
 from predictors.trees.running_statistics import COMMON, RECENT_MEAN, RunningStatistics
 from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from predictors.waits.similar_jobs import SimilarJobs
 from predictors.waits.states import FEATURES
 
 MOST_ROWS = 200_000
-GROWTH = Growth(loss="absolute_error")
-SCHEDULE = GrowthSchedule(least=100)
+GROWTH = forest.Growth(loss="absolute_error")
+SCHEDULE = forest.GrowthSchedule(least=100)
 ALL, USER, QUEUE, SIZE, ESTIMATE = range(5)
 REQUEST = [FEATURES.index("size"), FEATURES.index("estimate_s")]
 KINDS = ((ALL,), (USER,), (QUEUE,), (SIZE,), (SIZE, ESTIMATE), (USER, SIZE))
@@ -62,16 +52,16 @@ class BoostedWaits:
 
     name = "boosted"
 
-    def __init__(self, *, growth: Growth = GROWTH, schedule: GrowthSchedule = SCHEDULE) -> None:
+    def __init__(self, *, growth: forest.Growth = GROWTH, schedule: forest.GrowthSchedule = SCHEDULE) -> None:
         self._growth = growth
         self._schedule = schedule
         self._running = RunningStatistics(KINDS, targets=1)
-        self._history = TrainingHistory(len(FEATURES) + self._running.columns, MOST_ROWS)
+        self._history = forest.TrainingHistory(len(FEATURES) + self._running.columns, MOST_ROWS)
         self._open: OpenQuestions[Float64] = OpenQuestions()
         self._spread = WaitSpread()
-        self._forest: Forest | None = None
+        self._forest: forest.Forest | None = None
         self._due_at = schedule.least
-        self._can_grow, self._no_trees = can_grow(), no_trees()
+        self._can_grow, self._no_trees = forest.can_grow(), forest.no_trees()
 
     def learn(self, outcome: WaitOutcomes, _at_s: int) -> None:
         """Take in jobs that started, one after the other."""
@@ -87,7 +77,7 @@ class BoostedWaits:
                 self._grow()
 
     def _grow(self) -> None:
-        self._forest = grow(self._history.lessons(), self._growth)
+        self._forest = forest.grow(self._history.lessons(), self._growth)
         self._due_at = self._schedule.next_after(self._history.count)
 
     def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
@@ -104,14 +94,17 @@ class BoostedWaits:
         """Return all that was learned, the forest too."""
         parts: dict[str, Restorable] = {"running": self._running, "history": self._history, "spread": self._spread}
         states = {name: part.state() for name, part in parts.items()}
-        return {"due_at": scalar_array(self._due_at), **join_states({**states, "forest": forest_state(self._forest)})}
+        return {
+            "due_at": scalar_array(self._due_at),
+            **join_states({**states, "forest": forest.forest_state(self._forest)}),
+        }
 
     def restore(self, state: State) -> None:
         """Take over all of it."""
         self._running.restore(state_part(state, "running"))
         self._history.restore(state_part(state, "history"))
         self._spread.restore(state_part(state, "spread"))
-        self._forest = restore_forest(state_part(state, "forest"), len(FEATURES) + self._running.columns)
+        self._forest = forest.restore_forest(state_part(state, "forest"), len(FEATURES) + self._running.columns)
         self._due_at = int(state["due_at"])
 
     def _known(self, question: WaitQuestions) -> Float64:
@@ -264,17 +257,17 @@ class PlannedWaits:
 ARBITER_WITHOUT_TREES = "arbiter without trees"
 
 
-def arbiter(plan: PlanOfWaits, schedule: GrowthSchedule = SCHEDULE) -> Arbiter:
+def arbiter(plan: PlanOfWaits, schedule: forest.GrowthSchedule = SCHEDULE) -> Arbiter:
     """Return the default predictor: an arbiter over the published predictor, boosted trees and the what-if.
 
     Without scikit-learn it has no trees, and another name: it gives other answers.
     """
-    if not can_grow():
+    if not forest.can_grow():
         return Arbiter((SimilarJobs(), PlannedWaits(plan)), ARBITER_WITHOUT_TREES)
     return Arbiter((SimilarJobs(), BoostedWaits(schedule=schedule), PlannedWaits(plan)))
 
 
 def wait_predictors(plan: PlanOfWaits) -> tuple[WaitPredictor, ...]:
     """Return one untrained predictor of each kind; `plan` runs the scheduler on from a state."""
-    trees = (BoostedWaits(),) if can_grow() else ()
+    trees = (BoostedWaits(),) if forest.can_grow() else ()
     return (NoWaitPredictor(), SimilarJobs(), *trees, PlannedWaits(plan), arbiter(plan))

@@ -12,26 +12,15 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_marks
 from offpeak.ledger.rows import JobCredit, JobGpus
 from plugin.scheduler.port import SchedulerView
+from services.accounts import ended_jobs
 from services.accounts.credits import CreditRates, make_credits
-from services.accounts.ended_jobs import (
-    MEMORY_NAME,
-    EndedJob,
-    JobWatch,
-    after_booking,
-    after_view,
-    away_line,
-    is_worth_saving,
-    job_watch_json,
-    jobs_to_book,
-    parse_job_watch,
-)
 from services.accounts.job_draws import JobDraw, NodeKind
 from services.accounts.job_forecasts import JobPowers, RunTimes
 from services.accounts.job_use import BookedJob, measure_job_gpus, measure_jobs, model_job
 
 
 def book_jobs(
-    url: str, ended: Sequence[EndedJob], cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
+    url: str, ended: Sequence[ended_jobs.EndedJob], cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
 ) -> tuple[BookedJob, ...]:
     """Return the use of each job; `cpus` are those of the nodes, `expected` the powers by job number.
 
@@ -50,7 +39,7 @@ def book_jobs(
 
 
 def _measure_job(
-    connection: Connection, ended: EndedJob, cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
+    connection: Connection, ended: ended_jobs.EndedJob, cpus: Mapping[str, int], expected: Mapping[str, JobDraw]
 ) -> BookedJob:
     """Return the job, modelled if prices in two currencies or an unknown node set leave the ledger without figures."""
     try:
@@ -79,14 +68,14 @@ class Accounts:
 class AccountRound:
     """The watch after a round, the one that the ledger has, and a line for the log, "" for none."""
 
-    ran: JobWatch
-    kept: JobWatch | None
+    ran: ended_jobs.JobWatch
+    kept: ended_jobs.JobWatch | None
     line: str = ""
 
 
 def first_round(ledger: Ledger) -> AccountRound | None:
     """Return the saved round of an earlier run, None if there is none. It waits for the ledger: call it in a thread."""
-    kept = parse_job_watch(ledger.remembered(MEMORY_NAME))
+    kept = ended_jobs.parse_job_watch(ledger.remembered(ended_jobs.MEMORY_NAME))
     return None if kept is None else AccountRound(kept, kept)
 
 
@@ -95,23 +84,23 @@ async def account_round(
 ) -> AccountRound:
     """Book the jobs of a view; the ledger is read in a thread. BadLedger: the next round tries the same jobs."""
     last = before.ran if before else None
-    ran = after_view(last, view)
-    now = jobs_to_book(ran, settle_s=accounts.settle_s)
+    ran = ended_jobs.after_view(last, view)
+    now = ended_jobs.jobs_to_book(ran, settle_s=accounts.settle_s)
     booked, credits, gpus = await asyncio.to_thread(_book, accounts, now, view, kinds)
     # First the jobs, then that they are booked: the ledger writes in this order, so no kill in between loses one.
     accounts.ledger.write_jobs([job.use for job in booked])
     accounts.ledger.write_credits(credits)
     accounts.ledger.write_job_gpus(gpus)
-    ran = after_booking(ran, now)
+    ran = ended_jobs.after_booking(ran, now)
     kept = before.kept if before else None
-    if is_worth_saving(kept, ran):
-        accounts.ledger.remember(MEMORY_NAME, job_watch_json(ran))
+    if ended_jobs.is_worth_saving(kept, ran):
+        accounts.ledger.remember(ended_jobs.MEMORY_NAME, ended_jobs.job_watch_json(ran))
         kept = ran
-    return AccountRound(ran, kept, away_line(last, view))
+    return AccountRound(ran, kept, ended_jobs.away_line(last, view))
 
 
 def _book(
-    accounts: Accounts, now: tuple[EndedJob, ...], view: SchedulerView, kinds: Mapping[str, NodeKind]
+    accounts: Accounts, now: tuple[ended_jobs.EndedJob, ...], view: SchedulerView, kinds: Mapping[str, NodeKind]
 ) -> tuple[tuple[BookedJob, ...], list[JobCredit], list[JobGpus]]:
     if not now:
         return (), [], []

@@ -30,27 +30,10 @@ from offpeak.display import minute_text, percent_text
 from offpeak.errors import BadInput
 from offpeak.files import reading
 from offpeak.installation import installed_version
+from offpeak.ledger import seals
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.marks import read_memory
 from offpeak.ledger.prices import slot_prices
-from offpeak.ledger.seals import (
-    KEY_NAME,
-    SEALED_TABLES,
-    LedgerSeal,
-    SealedRows,
-    SealedTable,
-    TextColumn,
-    broken_links,
-    find_changes,
-    in_order,
-    is_text,
-    pseudonym,
-    read_rows,
-    read_seals,
-    recoded,
-    take_rows,
-    with_pseudonyms,
-)
 from offpeak.ledger.tables import metadata, quarters
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.local_time import parse_zone, zone_text
@@ -61,7 +44,7 @@ from services.accounts.power_bill import check_demand, read_demand
 
 FORMAT = 2
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
-MEMBERS = (MANIFEST, *(f"{table.name}.parquet" for table in SEALED_TABLES), SUMS)
+MEMBERS = (MANIFEST, *(f"{table.name}.parquet" for table in seals.SEALED_TABLES), SUMS)
 EVER = TimeRange(-1e11, 1e11)
 PERIODS = ("prices", "savings", "trial_days")
 """Tables whose rows have a period: all are in the bundle that touch its time."""
@@ -115,7 +98,7 @@ def _figure(energy_j: float, cost: float | None, carbon_g: float | None) -> dict
     }
 
 
-def find_gaps(connection: Connection, span: TimeRange, zone: tzinfo, chain: Sequence[LedgerSeal]) -> list[str]:
+def find_gaps(connection: Connection, span: TimeRange, zone: tzinfo, chain: Sequence[seals.LedgerSeal]) -> list[str]:
     """Return what is missing in a time, and what holds without it."""
     start_s = np.arange(span.from_unix_s // QUARTER_S * QUARTER_S, span.until_unix_s, QUARTER_S, dtype=np.float64)
     prices = slot_prices(connection, start_s, QUARTER_S).price_per_mwh
@@ -150,7 +133,7 @@ def make_bundle(
     if connection.dialect.name == "postgresql":
         # Figures and rows of one instant, as SQLite gives them: the agent goes on writing.
         connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    chain, key = read_seals(connection, span), read_memory(connection, KEY_NAME) or ""
+    chain, key = seals.read_seals(connection, span), read_memory(connection, seals.KEY_NAME) or ""
     named = [seal for seal in chain if not all(each.get("key") for each in seal.tables.values())]
     if anonymise and (named or not key):
         until = f"until {minute_text(named[-1].until_unix_s, zone)}" if named else "of this ledger"
@@ -174,32 +157,34 @@ def make_bundle(
         "seals": [asdict(seal) for seal in chain],
         "key": None if anonymise else key,
         "tariff": tariff,
-        "figures": find_figures(connection, span, zone, tariff, partial(pseudonym, key=key) if anonymise else str),
+        "figures": find_figures(
+            connection, span, zone, tariff, partial(seals.pseudonym, key=key) if anonymise else str
+        ),
     }
     members = {MANIFEST: json.dumps(manifest, indent=1, default=str).encode()}
-    for table in SEALED_TABLES:
+    for table in seals.SEALED_TABLES:
         members[f"{table.name}.parquet"] = _parquet(connection, table, sealed, zone, key if anonymise else "")
     return pack(members)
 
 
-def _parquet(connection: Connection, table: SealedTable, span: TimeRange, zone: tzinfo, key: str) -> bytes:
+def _parquet(connection: Connection, table: seals.SealedTable, span: TimeRange, zone: tzinfo, key: str) -> bytes:
     if table.name in PERIODS:
-        rows = read_rows(connection, table, EVER)
+        rows = seals.read_rows(connection, table, EVER)
         touches = (rows["from_unix_s"] < span.until_unix_s) & (rows["until_unix_s"] > span.from_unix_s)
-        days = [take_rows(rows, touches | table.within(rows[table.at], span))]
+        days = [seals.take_rows(rows, touches | table.within(rows[table.at], span))]
     else:
         edges = pairwise(day_edges(span, zone))
-        days = [read_rows(connection, table, TimeRange(start, end)) for start, end in edges]
-    days = [with_pseudonyms(table, day, key) for day in days] if key else days
+        days = [seals.read_rows(connection, table, TimeRange(start, end)) for start, end in edges]
+    days = [seals.with_pseudonyms(table, day, key) for day in days] if key else days
     whole = pa.concat_tables([pa.table({name: _array(column) for name, column in day.items()}) for day in days])
     file = BytesIO()
-    texts = [column.name for column in table.columns if is_text(column)]
+    texts = [column.name for column in table.columns if seals.is_text(column)]
     pq.write_table(whole.unify_dictionaries(), file, compression="zstd", use_dictionary=texts)
     return file.getvalue()
 
 
 def _array(column: Any) -> pa.Array:
-    if isinstance(column, TextColumn):
+    if isinstance(column, seals.TextColumn):
         return pa.DictionaryArray.from_arrays(pa.array(column.codes, pa.int32()), pa.array(column.values, pa.string()))
     return pa.array(column, pa.float64(), from_pandas=True)
 
@@ -228,7 +213,7 @@ class Examination:
     zone: tzinfo
     made_by: str
     rows: int
-    chain: list[LedgerSeal]
+    chain: list[seals.LedgerSeal]
     is_anonymised: bool
 
     @property
@@ -296,13 +281,13 @@ def _unpack(raw: bytes, changes: list[str]) -> dict[str, bytes]:
 
 
 def _examine(manifest: Mapping[str, Any], members: Mapping[str, bytes], changes: list[str]) -> Examination:
-    chain = [LedgerSeal(**seal) for seal in manifest["seals"]]
+    chain = [seals.LedgerSeal(**seal) for seal in manifest["seals"]]
     span, zone = TimeRange(manifest["from_unix_s"], manifest["until_unix_s"]), _zone(manifest["zone"])
-    changes += [f"the seal of {_day(seal, zone)} was changed" for seal in broken_links(chain)]
+    changes += [f"the seal of {_day(seal, zone)} was changed" for seal in seals.broken_links(chain)]
     engine, rows = create_engine("sqlite://"), 0
     metadata.create_all(engine)
     with engine.connect() as connection:
-        for table in SEALED_TABLES:
+        for table in seals.SEALED_TABLES:
             if (content := members.get(f"{table.name}.parquet")) is not None:
                 of_table = _rows_of(table, content)
                 rows += len(of_table[table.at])
@@ -333,18 +318,20 @@ def _zone(name: str) -> tzinfo:
         return UTC
 
 
-def _day(seal: LedgerSeal, zone: tzinfo) -> str:
+def _day(seal: seals.LedgerSeal, zone: tzinfo) -> str:
     return minute_text(seal.from_unix_s, zone).partition(" ")[0]
 
 
 def changes_in(
-    table: SealedTable, rows: SealedRows, chain: Sequence[LedgerSeal], zone: tzinfo, key: str | None
+    table: seals.SealedTable, rows: seals.SealedRows, chain: Sequence[seals.LedgerSeal], zone: tzinfo, key: str | None
 ) -> list[str]:
     """Return the changes of a table's rows since the days of the chain were sealed, as texts; `key` as there."""
     found = []
     for seal in chain:
         inside = table.within(rows[table.at], seal.span)
-        for change in find_changes(table, seal.of(table), in_order(table, take_rows(rows, inside)), key):
+        for change in seals.find_changes(
+            table, seal.of(table), seals.in_order(table, seals.take_rows(rows, inside)), key
+        ):
             which = ", ".join(
                 minute_text(value, zone) if name.endswith("unix_s") and isinstance(value, float) else str(value)
                 for name, value in change.key
@@ -355,9 +342,9 @@ def changes_in(
     return found
 
 
-def _rows_of(table: SealedTable, content: bytes) -> SealedRows:
-    read = pq.read_table(BytesIO(content), read_dictionary=[each.name for each in table.columns if is_text(each)])
-    return {column.name: _column(read[column.name], is_text(column)) for column in table.columns}
+def _rows_of(table: seals.SealedTable, content: bytes) -> seals.SealedRows:
+    read = pq.read_table(BytesIO(content), read_dictionary=[each.name for each in table.columns if seals.is_text(each)])
+    return {column.name: _column(read[column.name], seals.is_text(column)) for column in table.columns}
 
 
 def _column(read: pa.ChunkedArray, has_text: bool) -> Any:
@@ -365,10 +352,10 @@ def _column(read: pa.ChunkedArray, has_text: bool) -> Any:
         return read.cast(pa.float64()).to_numpy()
     array = read.cast(pa.dictionary(pa.int32(), pa.string())).unify_dictionaries().combine_chunks()
     values, codes = array.dictionary.to_pylist(), array.indices.to_numpy()
-    return recoded(TextColumn(tuple(values), codes), values)
+    return seals.recoded(seals.TextColumn(tuple(values), codes), values)
 
 
-def _load(connection: Connection, table: SealedTable, rows: SealedRows) -> None:
+def _load(connection: Connection, table: seals.SealedTable, rows: seals.SealedRows) -> None:
     """Insert the rows of a table; those of quarter-hours by the numbers of their series."""
     target, columns, cursor = metadata.tables[table.name], {**rows}, connection.connection.cursor()
     if target is quarters:
@@ -388,6 +375,6 @@ def _load(connection: Connection, table: SealedTable, rows: SealedRows) -> None:
 
 
 def _listed(column: Any, some: slice) -> list[Any]:
-    if isinstance(column, TextColumn):
+    if isinstance(column, seals.TextColumn):
         return [column.values[code] for code in column.codes[some].tolist()]
     return list(column[some].tolist())

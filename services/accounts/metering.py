@@ -18,16 +18,7 @@ from offpeak.ledger.rows import MeterReading
 from offpeak.machines.inventory import BMC_WAYS, Enclosure
 from power.drivers.poll import ReportedProblem, limit_repeats
 from power.lifecycle.node_record import Instant
-from power.meters.energy import (
-    CounterTotal,
-    Energy,
-    Part,
-    add_counter_values,
-    add_readings,
-    compare_meters,
-    find_contradictions,
-    part_of,
-)
+from power.meters import energy
 from power.meters.plausibility import DrawBound, PartHistory, check_reading, find_enclosure_bound
 from power.meters.port import Meter, MeterResult, Reading, read_meters
 
@@ -56,8 +47,8 @@ class MeterComparison:
     """The energies since `since_s` (monotonic), and the problems of the last comparison by subject."""
 
     since_s: float
-    sums: Mapping[Part, Energy] = field(default_factory=dict)
-    counts: Mapping[Part, CounterTotal] = field(default_factory=dict)
+    sums: Mapping[energy.Part, energy.Energy] = field(default_factory=dict)
+    counts: Mapping[energy.Part, energy.CounterTotal] = field(default_factory=dict)
     wrong: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -68,8 +59,8 @@ def next_comparison(
     read = tuple(taken)
     after = replace(
         before,
-        sums=add_readings(before.sums, read, longest_hold_s=longest_hold_s),
-        counts=add_counter_values(before.counts, read),
+        sums=energy.add_readings(before.sums, read, longest_hold_s=longest_hold_s),
+        counts=energy.add_counter_values(before.counts, read),
     )
     if now_s - before.since_s < COMPARE_EVERY_S:
         return after, ()
@@ -82,15 +73,15 @@ def next_comparison(
 def _find_differences(found: MeterComparison) -> dict[str, str]:
     places = {
         f"{node}, {difference.outer} and {difference.inner}": difference.problem
-        for node, of_node in compare_meters(found.sums).items()
+        for node, of_node in energy.compare_meters(found.sums).items()
         for difference in of_node
         if difference.problem
     }
-    counters = find_contradictions(found.sums, found.counts).items()
+    counters = energy.find_contradictions(found.sums, found.counts).items()
     return places | {f"{meter} {part}, counter and watts": reported for (meter, _, part, _), reported in counters}
 
 
-LatestReadings = Mapping[Part, Reading]
+LatestReadings = Mapping[energy.Part, Reading]
 """The latest reading of every part."""
 
 OF_THE_TIME_BEFORE = frozenset({"rapl"})
@@ -103,7 +94,7 @@ def make_meter_rows(
     """Return the latest readings after a round, and the rows of the time since those before."""
     after, rows = dict(last), list[MeterReading]()
     for reading in _readings(last, taken, now_unix_s):
-        part = part_of(reading)
+        part = energy.part_of(reading)
         before = after.get(part)
         if before is None or before.at_unix_s != reading.at_unix_s:
             after[part] = reading
@@ -163,7 +154,7 @@ class Metering:
     silent: Mapping[MeterName, Silence] = field(default_factory=dict)
     reported: Mapping[MeterName, ReportedProblem] = field(default_factory=dict)
     compared: MeterComparison | None = None
-    histories: Mapping[Part, PartHistory] = field(default_factory=dict)
+    histories: Mapping[energy.Part, PartHistory] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -201,7 +192,7 @@ def check_readings(
             if reading.way == GPU:
                 readings.append(reading)
                 continue
-            part = part_of(reading)
+            part = energy.part_of(reading)
             known = histories.get(part, PartHistory())
             kept, waited, histories[part] = check_reading(reading, known, site.bound_of(reading))
             readings.append(kept)

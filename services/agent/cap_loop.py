@@ -14,16 +14,7 @@ from offpeak.door.effect import ADMIN, DONE, US, Outcome, Refusal
 from offpeak.errors import BadInput, DeviceError
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import fold
-from offpeak.model.node_cap import (
-    NO_CURVE,
-    CappableNode,
-    CapPlan,
-    NodeCap,
-    cap_curve_named,
-    cap_gain,
-    make_cap,
-    plan_caps,
-)
+from offpeak.model import node_cap
 from offpeak.model.node_class import NodeClass
 from power.door.cap_orders import DEAD_MAN_S, OBEYS_WITHIN_W, CapOrderer, CapOrders, CapRecord, CapRecords
 from power.drivers.caps import CapState
@@ -87,7 +78,7 @@ class CapController(Loop):
         self.left_alone: dict[str, str] = {}
         self.freed: set[str] = set()
 
-    async def plan(self, nodes: Iterable[str], shed_w: float, saved_w: Mapping[str, float] = NONE) -> CapPlan:
+    async def plan(self, nodes: Iterable[str], shed_w: float, saved_w: Mapping[str, float] = NONE) -> node_cap.CapPlan:
         """Return the caps that bring the draw of these nodes down by `shed_w`, each with its slowdown.
 
         Of nodes with a cap only those are capped further whose caps in force bring `saved_w`.
@@ -103,7 +94,7 @@ class CapController(Loop):
             elif node in self.freed:
                 left[node] = "an admin has ended its cap"
             elif machine is not None and machine.hardware.cap_curve is None:
-                left[node] = NO_CURVE
+                left[node] = node_cap.NO_CURVE
             elif node in saved_w or node not in self.records.by_node:
                 free.append(node)
         async for node, state in self._read(orders, free):
@@ -113,10 +104,10 @@ class CapController(Loop):
                 left[node] = "its device does not tell its draw"
             else:
                 found.append(self._cappable(node, state, saved_w.get(node)))
-        plan = plan_caps(found, shed_w)
+        plan = node_cap.plan_caps(found, shed_w)
         return replace(plan, left=left | plan.left)
 
-    async def carry_out(self, caps: Iterable[NodeCap], orderer: CapOrderer) -> dict[str, Outcome | Refusal]:
+    async def carry_out(self, caps: Iterable[node_cap.NodeCap], orderer: CapOrderer) -> dict[str, Outcome | Refusal]:
         """Order these caps through the door, and return the outcome for each node."""
         return await (await self._doors()).cap({cap.node: cap.cap_w for cap in caps}, orderer)
 
@@ -208,13 +199,13 @@ class CapController(Loop):
                 yield f"hardware {hardware.name}: without cap_curve and node_class the slowdown of jobs is not known"
                 continue
             known = replace(self._cappable(node, replace(state, draw_w=full_w)), draw_w=node_class.running_w(1.0))
-            cap = make_cap(known, cap_w)
-            gain = cap_gain(known, cap, rest_w=node_class.idle_w)
+            cap = node_cap.make_cap(known, cap_w)
+            gain = node_cap.cap_gain(known, cap, rest_w=node_class.idle_w)
             slowdown = f"{cap.slowdown[0]:.0%} to {cap.slowdown[1]:.0%}" if cap.slowdown else "more than was measured"
             refusal = f"; {gain.refusal}" if gain and gain.refusal else ""
             yield f"hardware {hardware.name}: at full load jobs slow down by {slowdown}{refusal}"
 
-    def _cappable(self, node: str, state: CapState, saved_w: float | None = None) -> CappableNode:
+    def _cappable(self, node: str, state: CapState, saved_w: float | None = None) -> node_cap.CappableNode:
         hardware, node_class = self._section().machines[node].hardware, self._section().node_class(node)
         draw_w, brought_w = state.draw_w or 0.0, 0.0
         if saved_w is not None and (record := self.records.by_node.get(node)) is not None:
@@ -223,9 +214,9 @@ class CapController(Loop):
             brought_w = draw_w - capped_w
         # A BMC cannot lower what the node draws idle; processors and GPUs are capped as a whole.
         idle_w = node_class.idle_w if node_class and hardware.cap_by == "bmc" else 0.0
-        curve = cap_curve_named(hardware.cap_curve) if hardware.cap_curve else None
+        curve = node_cap.cap_curve_named(hardware.cap_curve) if hardware.cap_curve else None
         offset_w = min(idle_w, draw_w)
-        return CappableNode(
+        return node_cap.CappableNode(
             node, draw_w, draw_w - offset_w, curve, state.least_w, state.most_w, offset_w=offset_w, saved_w=brought_w
         )
 

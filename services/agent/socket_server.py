@@ -17,31 +17,7 @@ from offpeak.process import user_name
 from plugin.day_plan.day_plan import DayPlan, plan_to_json
 from plugin.federation.site_report import SiteReport, report_json
 from services.accounts.job_bills import BillQuery, JobBill, bills_json
-from services.agent.requests import (
-    BILLS,
-    CAP,
-    END_HOLD,
-    HOLD,
-    SHED,
-    SWEEP,
-    AgentRequest,
-    Callers,
-    CapRequest,
-    HoldRequest,
-    NodeRequestSink,
-    Rights,
-    ShedRequest,
-    WakeableNodes,
-    error_reply,
-    jobs_seen,
-    make_reply,
-    not_ready,
-    parse_bill_query,
-    parse_cap_request,
-    parse_hold_request,
-    parse_request,
-    parse_shed_request,
-)
+from services.agent import requests as agent_requests
 from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, StatusReply, StatusSnapshot, snapshot_json
 from services.unix_socket import Peer, bound_socket, peer_of, remove_socket
 
@@ -59,17 +35,17 @@ MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
 """Returns the snapshot for a caller that already has the jobs of that time; None before the first snapshot."""
 
 
-HOLD_REQUESTS = (HOLD, END_HOLD, CAP, SHED)
+HOLD_REQUESTS = (agent_requests.HOLD, agent_requests.END_HOLD, agent_requests.CAP, agent_requests.SHED)
 """Requests of operators that wait until devices have followed."""
 HOLD_PATIENCE_S, CAP_PATIENCE_S, SWEEP_PATIENCE_S = 30.0, 60.0, 15.0
 """An order under way must end before a hold is confirmed; the sweep of a collector waits for the ledger."""
-ChangeHold = Callable[[HoldRequest], Awaitable[dict[str, Any]]]
+ChangeHold = Callable[[agent_requests.HoldRequest], Awaitable[dict[str, Any]]]
 """Begins or ends a hold, and returns the reply once it is in force."""
-OrderCaps = Callable[[CapRequest], Awaitable[dict[str, Any]]]
+OrderCaps = Callable[[agent_requests.CapRequest], Awaitable[dict[str, Any]]]
 """Sets, ends or lists caps, and returns the reply once the devices have followed."""
 
 
-OrderEvent = Callable[[ShedRequest], Awaitable[dict[str, Any]]]
+OrderEvent = Callable[[agent_requests.ShedRequest], Awaitable[dict[str, Any]]]
 """Orders or ends a grid event, and returns the reply once it is in force."""
 
 
@@ -84,14 +60,14 @@ class SocketServer:
     def __init__(
         self,
         published: Callable[[], StatusReply | None],
-        receive: NodeRequestSink,
-        callers: Callers,
+        receive: agent_requests.NodeRequestSink,
+        callers: agent_requests.Callers,
         *,
         report: MakeSiteReport,
         snapshot: MakeSnapshot,
         plan: Callable[[], DayPlan | None],
         bills: Callable[[BillQuery], Sequence[JobBill]],
-        wakes: WakeableNodes = tuple,
+        wakes: agent_requests.WakeableNodes = tuple,
         change_hold: ChangeHold = refuse,
         order_caps: OrderCaps = refuse,
         order_event: OrderEvent = refuse,
@@ -154,10 +130,10 @@ class SocketServer:
         try:
             if line is None:
                 raise OffpeakError("a request is one line, and this one is too long")
-            fields, rights = parse_request(line), self._callers.rights_of(peer)
+            fields, rights = agent_requests.parse_request(line), self._callers.rights_of(peer)
             if fields == FOR_BROKERS:
                 return await self._reply_with_report()
-            if fields.get("tell") == SWEEP:
+            if fields.get("tell") == agent_requests.SWEEP:
                 limit.reschedule(asyncio.get_running_loop().time() + SWEEP_PATIENCE_S)
                 return await self._receive_sweep(fields)
             if fields == FOR_ADMINS:
@@ -166,23 +142,23 @@ class SocketServer:
                 return await self._hold(peer, fields, rights, limit)
             user = None if rights.sees_all else await self._name(peer.uid)
             person = await self._person(peer) if fields.get("tell") == "order" else ""
-            request = AgentRequest(fields, rights, user, person)
-            if fields.get("ask") == BILLS:
+            request = agent_requests.AgentRequest(fields, rights, user, person)
+            if fields.get("ask") == agent_requests.BILLS:
                 return await self._reply_with_bills(peer, request)
             if fields.get("ask") == SNAPSHOT:
                 return self._reply_with_snapshot(request)
-            return make_reply(request, self._published(), self._receive, self._wakes)
+            return agent_requests.make_reply(request, self._published(), self._receive, self._wakes)
         except OffpeakError as problem:
-            return error_reply(problem)
+            return agent_requests.error_reply(problem)
 
     async def _reply_with_report(self) -> dict[str, Any]:
         report = await self._report()
         if report is None:
-            raise not_ready()
+            raise agent_requests.not_ready()
         return {"snapshot": report_json(report)}
 
-    async def _reply_with_bills(self, peer: Peer, request: AgentRequest) -> dict[str, Any]:
-        query = parse_bill_query(request)
+    async def _reply_with_bills(self, peer: Peer, request: agent_requests.AgentRequest) -> dict[str, Any]:
+        query = agent_requests.parse_bill_query(request)
         if peer.uid in self._reading:
             raise OffpeakError("another of your questions about bills is being answered", hint="ask again in a minute")
         self._reading.add(peer.uid)
@@ -197,25 +173,25 @@ class SocketServer:
             # Nobody waits for the error of an answer whose connection has ended.
             answer.exception()
 
-    def _reply_with_snapshot(self, request: AgentRequest) -> dict[str, Any]:
-        snapshot = self._snapshot(jobs_seen(request))
+    def _reply_with_snapshot(self, request: agent_requests.AgentRequest) -> dict[str, Any]:
+        snapshot = self._snapshot(agent_requests.jobs_seen(request))
         if snapshot is None:
-            raise not_ready()
+            raise agent_requests.not_ready()
         return {"picture": snapshot_json(snapshot)}
 
     async def _hold(
-        self, peer: Peer, request: dict[str, Any], rights: Rights, limit: asyncio.Timeout
+        self, peer: Peer, request: dict[str, Any], rights: agent_requests.Rights, limit: asyncio.Timeout
     ) -> dict[str, Any]:
         if not rights.may_hold:
             hint = "be root, or in the group that operators below [agent] names"
             raise BadInput("only operators may hold, release and cap nodes, and order events", hint=hint)
         limit.reschedule(asyncio.get_running_loop().time() + HOLD_PATIENCE_S)
-        if request.get("tell") == CAP:
+        if request.get("tell") == agent_requests.CAP:
             limit.reschedule(asyncio.get_running_loop().time() + CAP_PATIENCE_S)
-            return await self._order_caps(parse_cap_request(request, await self._person(peer)))
-        if request.get("tell") == SHED:
-            return await self._order_event(parse_shed_request(request, await self._person(peer)))
-        return await self._change_hold(parse_hold_request(request, await self._person(peer)))
+            return await self._order_caps(agent_requests.parse_cap_request(request, await self._person(peer)))
+        if request.get("tell") == agent_requests.SHED:
+            return await self._order_event(agent_requests.parse_shed_request(request, await self._person(peer)))
+        return await self._change_hold(agent_requests.parse_hold_request(request, await self._person(peer)))
 
     async def _person(self, peer: Peer) -> str:
         return await asyncio.get_running_loop().run_in_executor(self._names, lambda: peer.person)
@@ -224,7 +200,7 @@ class SocketServer:
         return await asyncio.get_running_loop().run_in_executor(self._names, user_name, uid)
 
 
-def make_plan_reply(plan: DayPlan | None, rights: Rights) -> dict[str, Any]:
+def make_plan_reply(plan: DayPlan | None, rights: agent_requests.Rights) -> dict[str, Any]:
     """Return the present plan. Raises BadInput if there is none, or if the caller may not see all jobs."""
     if not rights.sees_all:
         raise BadInput("the plan names other users' jobs", hint="`offpeak queue` shows the jobs that are yours")

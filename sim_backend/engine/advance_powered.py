@@ -17,30 +17,9 @@ from offpeak.prices.bill import QUARTER_S
 from plugin.capacity.peak_shaving import NO_CAP, NO_SHAVING, PeakRules, soft_cap
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL, EXTERNAL
-from sim_backend.engine.advance import (
-    DECIDE,
-    FINISHED,
-    PAUSED,
-    correct_predictions,
-    next_event_s,
-    next_to_start,
-    nothing_can_start,
-    take_price_changes,
-    want_pass,
-)
+from sim_backend.engine import advance, power_capacity
 from sim_backend.engine.backfill import open_backfill, open_promises
 from sim_backend.engine.power import Power, log_is_full, refresh_free
-from sim_backend.engine.power_capacity import (
-    expect_needs,
-    follow_schedule,
-    next_row_s,
-    nodes_needed,
-    note_blocked_since,
-    set_target,
-    shrink_to_target,
-    sleep_due,
-    wake_needed,
-)
 from sim_backend.engine.power_jobs import drop_too_wide, end_powered, rebind, start_powered
 from sim_backend.engine.power_transitions import arrive
 from sim_backend.engine.queue import close_pass, note_passed_over, submit_next
@@ -145,7 +124,7 @@ def next_power_s(power: Power, schedule: CapacitySchedule) -> int:
     """Return the time of the next event of, or decision on, the nodes."""
     nodes = power.scalars[0]
     at_s = min(nodes.next_ready_s, nodes.wake_due_s)
-    return int(min(at_s, nodes.due_s, nodes.next_decision_s, next_row_s(power, schedule)))
+    return int(min(at_s, nodes.due_s, nodes.next_decision_s, power_capacity.next_row_s(power, schedule)))
 
 
 @part
@@ -180,11 +159,11 @@ def run_powered_pass(workload: Workload, state: State, power: Power, rules: Powe
         open_backfill(state)
     is_late = False
     power.scalars[0].held_until_s = NEVER
-    position = next_to_start(state, rules.scheduling)
+    position = advance.next_to_start(state, rules.scheduling)
     while position >= 0:
         if not is_held(workload, state, power, rules.peak, position):
             is_late |= start_powered(workload, state, power, rules.depths, rules.capacity, position)
-        position = next_to_start(state, rules.scheduling)
+        position = advance.next_to_start(state, rules.scheduling)
     if rules.scheduling.policy != ARRIVAL:
         note_passed_over(state)
     close_pass(state)
@@ -203,9 +182,9 @@ def is_to_reserve(state: State, capacity: CapacityRules) -> bool:
 @part
 def keep_nodes(state: State, power: Power, rules: PoweredRules) -> None:
     """Put to sleep and wake the nodes that are due after a pass."""
-    sleep_due(state, power, rules.depths, rules.capacity, rules.schedule)
-    wake_needed(state, power, rules.depths, rules.capacity)
-    note_blocked_since(state, power, rules.capacity)
+    power_capacity.sleep_due(state, power, rules.depths, rules.capacity, rules.schedule)
+    power_capacity.wake_needed(state, power, rules.depths, rules.capacity)
+    power_capacity.note_blocked_since(state, power, rules.capacity)
 
 
 @in_place
@@ -228,46 +207,46 @@ def advance_powered(
         if now.deciding == 0:
             if log_is_full(power):
                 return LOG_FULL
-            at_s = min(next_event_s(state, peaks), next_power_s(power, schedule))
+            at_s = min(advance.next_event_s(state, peaks), next_power_s(power, schedule))
             if at_s == NEVER or (is_over(state) and at_s > nodes.rest_until_s):
-                return FINISHED
+                return advance.FINISHED
             if at_s > until_s:
-                return PAUSED
+                return advance.PAUSED
             meter_draw(power, rules.peak, at_s)
             now.now_s = max(now.now_s, at_s)
             arrive(state, power, depths)
-            changed = take_price_changes(state, peaks)
+            changed = advance.take_price_changes(state, peaks)
             changed |= take_powered_events(workload, state, power, schedule, scheduling)
             rebind(workload, state, power, capacity, schedule)
-            changed |= follow_schedule(power, schedule, now.now_s)
+            changed |= power_capacity.follow_schedule(power, schedule, now.now_s)
             if depths.repair_s == NEVER:
                 changed |= drop_too_wide(state, power)
             changed |= refresh_free(state, power, capacity)
             if changed:
-                want_pass(state, scheduling)
+                advance.want_pass(state, scheduling)
             if nodes.next_decision_s <= now.now_s:
                 nodes.next_decision_s = now.now_s + capacity.period_s
                 if capacity.worth_s == 0:
                     now.deciding = CAPACITY_REQUESTED
                     return CAPACITY
-                expect_needs(power, capacity, now.now_s, nodes_needed(state, power))
+                power_capacity.expect_needs(power, capacity, now.now_s, power_capacity.nodes_needed(state, power))
         if now.deciding != ORDER_REQUESTED:
             now.deciding = 0
-            set_target(state, power, depths, capacity)
-            shrink_to_target(state, power, depths, capacity, schedule)
+            power_capacity.set_target(state, power, depths, capacity)
+            power_capacity.shrink_to_target(state, power, depths, capacity, schedule)
             if refresh_free(state, power, capacity):
-                want_pass(state, scheduling)
+                advance.want_pass(state, scheduling)
         if now.wanted_pass_s <= now.now_s:
             if now.deciding == 0:
                 now.wanted_pass_s = NEVER
                 if scheduling.estimates >= CAN_BE_OUTLIVED:
-                    correct_predictions(workload, state)
-                if not nothing_can_start(state, scheduling) or is_to_reserve(state, capacity):
+                    advance.correct_predictions(workload, state)
+                if not advance.nothing_can_start(state, scheduling) or is_to_reserve(state, capacity):
                     open_window(state, 0 if scheduling.policy == ARRIVAL else scheduling.window)
                     if scheduling.policy == EXTERNAL:
                         now.deciding = ORDER_REQUESTED
                         now.wanted_pass_s = now.now_s
-                        return DECIDE
+                        return advance.DECIDE
                     if scheduling.policy != ARRIVAL:
                         order_window(now, state.window, state.queue.passed_over_s, peaks, scheduling, free=now.free)
                     run_powered_pass(workload, state, power, rules)
@@ -280,4 +259,4 @@ def advance_powered(
         keep_nodes(state, power, rules)
         refresh_free(state, power, capacity)
         if now.free > free or now.free + now.returning > expected:
-            want_pass(state, scheduling)
+            advance.want_pass(state, scheduling)

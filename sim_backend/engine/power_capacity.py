@@ -6,29 +6,8 @@ A forecast, passed to the engine every period, sets how many idle nodes stay awa
 from offpeak.bits import NO_BIT, next_bit, previous_bit
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
+from plugin.capacity import sleepers
 from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
-from plugin.capacity.sleepers import (
-    NO_DEPTH,
-    SHALLOW_TO_DEEP,
-    WAKE_AHEAD_AT,
-    SleepCriteria,
-    deepest_in_use,
-    depth_at_age,
-    depth_to_enter,
-    due_in_s,
-    eligible_up_to,
-    floor_nodes_part,
-    follows_queue,
-    free_to_sleep_s,
-    is_shallower,
-    is_spent,
-    last_key,
-    last_rank,
-    may_sleep,
-    observe_need,
-    sleep_key,
-    target_for_queue,
-)
 from sim_backend.engine.power import Power, falling_nodes, free_units, rising_nodes
 from sim_backend.engine.power_transitions import go_deeper, put_to_sleep, wake
 from sim_backend.engine.state import NOT_YET, State
@@ -40,7 +19,7 @@ A_MINUTE_S = 60
 def first_due_s(schedule: CapacitySchedule, row: int, idle_since_s: int) -> int:
     """Return when a node that has been idle since then is due for its first depth, NEVER if for none."""
     earliest = NEVER
-    for depth in range(SHALLOW_TO_DEEP):
+    for depth in range(sleepers.SHALLOW_TO_DEEP):
         if schedule.after_s[row, depth] != NEVER:
             earliest = min(earliest, idle_since_s + schedule.after_s[row, depth])
     return int(earliest)
@@ -93,9 +72,9 @@ def widest_waiting(state: State, power: Power, depths: DepthTable) -> int:
 def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
     """Adjust the target to the queue: between two levels, or up for a job wider than the target."""
     nodes = power.scalars[0]
-    if follows_queue(rules, nodes.target, power.nodes_in[ACTIVE] - nodes.idle_nodes):
+    if sleepers.follows_queue(rules, nodes.target, power.nodes_in[ACTIVE] - nodes.idle_nodes):
         widest = widest_waiting(state, power, depths)
-        nodes.target = target_for_queue(rules, nodes.target, widest, len(power.ready_s))
+        nodes.target = sleepers.target_for_queue(rules, nodes.target, widest, len(power.ready_s))
 
 
 @part
@@ -113,28 +92,28 @@ def within_rate(power: Power, rules: CapacityRules, wanted: int, now_s: int) -> 
 
 
 @part
-def sleep_some(state: State, power: Power, depths: DepthTable, criteria: SleepCriteria, allowed: int) -> bool:
+def sleep_some(state: State, power: Power, depths: DepthTable, criteria: sleepers.SleepCriteria, allowed: int) -> bool:
     """Put up to `allowed` idle nodes to sleep; return whether more nodes are due."""
     now_s = criteria.now_s
     table = power.table
     rules = criteria.rules
-    due = eligible_up_to(criteria, NEVER)
+    due = sleepers.eligible_up_to(criteria, NEVER)
     left = within_rate(power, rules, max(0, min(allowed, due)), now_s)
     limited = left < due
     last = NEVER
     ties = 0
     if 0 < left < due:
-        last = last_key(criteria, left)
-        ties = left - eligible_up_to(criteria, last - 1)
+        last = sleepers.last_key(criteria, left)
+        ties = left - sleepers.eligible_up_to(criteria, last - 1)
     before = previous_bit(table.idle, len(table.state) - 1)
     while left > 0 and before != NO_BIT:
         node = before
         before = previous_bit(table.idle, node - 1)
-        key = sleep_key(table, rules, node, now_s)
+        key = sleepers.sleep_key(table, rules, node, now_s)
         if key > last or (key == last and ties == 0):
             continue
-        if may_sleep(criteria, node):
-            put_to_sleep(state, power, depths, node, depth_to_enter(criteria, node))
+        if sleepers.may_sleep(criteria, node):
+            put_to_sleep(state, power, depths, node, sleepers.depth_to_enter(criteria, node))
             left -= 1
             ties -= key == last
     return bool(limited)
@@ -150,7 +129,7 @@ def may_leave(power: Power, rules: CapacityRules) -> int:
     nodes = power.scalars[0]
     idle = nodes.idle_nodes - max(nodes.reserve, nodes.keep)
     coming = 0 if rules.on_demand else rising_nodes(power) - nodes.rising_idle
-    return int(min(power.nodes_in[ACTIVE] + coming - floor_nodes_part(rules, power.scalars[0].target), idle))
+    return int(min(power.nodes_in[ACTIVE] + coming - sleepers.floor_nodes_part(rules, power.scalars[0].target), idle))
 
 
 @part
@@ -163,11 +142,13 @@ def shrink_to_target(
         return
     nodes.due_s = NEVER
     excess = may_leave(power, rules)
-    if excess <= 0 or deepest_in_use(schedule, nodes.row) == NO_DEPTH:
+    if excess <= 0 or sleepers.deepest_in_use(schedule, nodes.row) == sleepers.NO_DEPTH:
         return
     before = nodes.idle_nodes
     now_s = state.scalars[0].now_s
-    sleep_some(state, power, depths, SleepCriteria(power.table, rules, schedule, nodes.row, now_s, True), excess)
+    sleep_some(
+        state, power, depths, sleepers.SleepCriteria(power.table, rules, schedule, nodes.row, now_s, True), excess
+    )
     if before - nodes.idle_nodes < excess:
         nodes.due_s = next_leave_s(power, rules, now_s)
 
@@ -178,7 +159,7 @@ def next_leave_s(power: Power, rules: CapacityRules, now_s: int) -> int:
     earliest = next_rate_s(power, rules, now_s)
     node = next_bit(power.table.idle, 0)
     while node != NO_BIT:
-        free_s = free_to_sleep_s(power.table, rules, node, now_s)
+        free_s = sleepers.free_to_sleep_s(power.table, rules, node, now_s)
         if free_s > now_s:
             earliest = min(earliest, free_s)
         node = next_bit(power.table.idle, node + 1)
@@ -215,11 +196,11 @@ def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRu
         at = index(node)
         if power.table.busy[at] > 0:
             continue
-        depth = depth_at_age(schedule, row, now_s - power.table.idle_since_s[at])
-        is_due = depth != NO_DEPTH and is_shallower(power.table.state[at], depth)
-        if is_due and not is_spent(power.table, rules, node, now_s):
+        depth = sleepers.depth_at_age(schedule, row, now_s - power.table.idle_since_s[at])
+        is_due = depth != sleepers.NO_DEPTH and sleepers.is_shallower(power.table.state[at], depth)
+        if is_due and not sleepers.is_spent(power.table, rules, node, now_s):
             go_deeper(state, power, depths, rules.wakes_per_min, node, depth)
-        earliest = min(earliest, due_in_s(power.table, rules, schedule, row, node, now_s))
+        earliest = min(earliest, sleepers.due_in_s(power.table, rules, schedule, row, node, now_s))
     return int(earliest)
 
 
@@ -232,14 +213,14 @@ def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRul
         return
     stay = is_awaited(state, rules) or waits_for_repair(state, power, depths)
     allowed = 0 if stay else may_leave(power, rules)
-    criteria = SleepCriteria(power.table, rules, schedule, nodes.row, now_s, False)
+    criteria = sleepers.SleepCriteria(power.table, rules, schedule, nodes.row, now_s, False)
     nodes.limited = 1 if sleep_some(state, power, depths, criteria, allowed) else 0
     earliest = NEVER
-    if light_sleepers(power, deepest_in_use(schedule, nodes.row)) > 0:
+    if light_sleepers(power, sleepers.deepest_in_use(schedule, nodes.row)) > 0:
         earliest = deepen_due(state, power, depths, rules, schedule)
     node = next_bit(power.table.idle, 0)
     while node != NO_BIT:
-        earliest = min(earliest, due_in_s(power.table, rules, schedule, nodes.row, node, now_s))
+        earliest = min(earliest, sleepers.due_in_s(power.table, rules, schedule, nodes.row, node, now_s))
         node = next_bit(power.table.idle, node + 1)
     nodes.due_s = min(earliest, next_rate_s(power, rules, now_s)) if nodes.limited else earliest
 
@@ -304,10 +285,10 @@ def wake_needed(state: State, power: Power, depths: DepthTable, rules: CapacityR
     """
     now_s = state.scalars[0].now_s
     nodes = power.scalars[0]
-    missing = floor_nodes_part(rules, power.scalars[0].target) - power.nodes_in[ACTIVE] - rising_nodes(power)
+    missing = sleepers.floor_nodes_part(rules, power.scalars[0].target) - power.nodes_in[ACTIVE] - rising_nodes(power)
     missing = max(missing, nodes.reserve - nodes.idle_nodes - nodes.rising_idle)
     missing = max(missing, needed_for_reservation(state, power, rules))
-    for depth in range(SHALLOW_TO_DEEP):
+    for depth in range(sleepers.SHALLOW_TO_DEEP):
         after = next_bit(power.away, 0) if power.nodes_in[index(3 + 3 * depth)] > 0 else NO_BIT
         while missing > 0 and after != NO_BIT:
             node = after
@@ -348,6 +329,6 @@ def nodes_needed(state: State, power: Power) -> int:
 def expect_needs(power: Power, rules: CapacityRules, now_s: int, needed: int) -> None:
     """Learn from the nodes that are needed now, and set how many idle nodes stay awake and how many must be awake."""
     nodes = power.scalars[0]
-    observe_need(power.needs, now_s, needed)
-    nodes.keep = last_rank(power.needs, 1 / rules.worth_s)
-    nodes.reserve = last_rank(power.needs, WAKE_AHEAD_AT / rules.worth_s)
+    sleepers.observe_need(power.needs, now_s, needed)
+    nodes.keep = sleepers.last_rank(power.needs, 1 / rules.worth_s)
+    nodes.reserve = sleepers.last_rank(power.needs, sleepers.WAKE_AHEAD_AT / rules.worth_s)

@@ -10,23 +10,12 @@ from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.capacity.sleepers import SHALLOW_TO_DEEP
+from sim_backend.engine import running_jobs
 from sim_backend.engine.backfill import duration_of
 from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
 from sim_backend.engine.power_capacity import first_due_s
 from sim_backend.engine.power_transitions import wake
 from sim_backend.engine.queue import compact, copy_position, fill_position, note_estimate
-from sim_backend.engine.running_jobs import (
-    add_free,
-    await_end,
-    close_slot,
-    expect_end,
-    first_end,
-    held_until_s,
-    learn_from,
-    place_job,
-    push,
-    unlist,
-)
 from sim_backend.engine.state import (
     CHUNK_NODES,
     NEVER,
@@ -173,13 +162,13 @@ def start_powered(
     if begin_s > now.now_s:
         plan_later_end(state, position, begin_s)
     nodes.jobs_mw += int(1000 * workload.node_power_w[job] * state.queue.size[index(position)])
-    slot = place_job(workload, state, position, head, begin_s)
+    slot = running_jobs.place_job(workload, state, position, head, begin_s)
     nodes.last_up_s = max(nodes.last_up_s, begin_s)
     now.free = free_units(power, rules)
     power.will_fail[index(slot)] = 1 if fails_s != NEVER else 0
     if fails_s != NEVER:
         state.slots.end_s[index(slot)] = fails_s
-    await_end(state, slot)
+    running_jobs.await_end(state, slot)
     return bool(begin_s > now.now_s)
 
 
@@ -190,7 +179,7 @@ def plan_later_end(state: State, position: int, begin_s: int) -> None:
     size = state.queue.size[index(position)]
     duration_s = duration_of(state, position)
     if now.breakpoints > 0:
-        add_free(state, now.now_s + duration_s, begin_s + duration_s, -size)
+        running_jobs.add_free(state, now.now_s + duration_s, begin_s + duration_s, -size)
         now.corrected = 1
     estimate_s = state.queue.estimate_s[index(position)]
     if now.now_s + estimate_s <= now.shadow_s < begin_s + estimate_s:
@@ -201,9 +190,9 @@ def plan_later_end(state: State, position: int, begin_s: int) -> None:
 def release_powered(state: State, power: Power, schedule: CapacitySchedule, slot: int) -> None:
     """Release the nodes of `slot` according to their states."""
     now = state.scalars[0]
-    unlist(state, slot)
+    running_jobs.unlist(state, slot)
     if now.breakpoints > 0:
-        add_free(state, now.now_s, held_until_s(state, slot), state.slots.size[index(slot)])
+        running_jobs.add_free(state, now.now_s, running_jobs.held_until_s(state, slot), state.slots.size[index(slot)])
     return_units(state, power, schedule, state.slots.pieces[index(slot)])
     state.slots.pieces[index(slot)] = NOT_YET
     now.ended = 1
@@ -262,7 +251,7 @@ def end_powered(
     workload: Workload, state: State, power: Power, schedule: CapacitySchedule, rules: SchedulingRules
 ) -> None:
     """End the job that ends first, or put it back into the queue if a node that it waited for has failed."""
-    slot = first_end(state)
+    slot = running_jobs.first_end(state)
     job = state.slots.job[index(slot)]
     planned_s = state.slots.expected_end_s[index(slot)] - state.start_s[index(job)]
     size = state.slots.size[index(slot)]
@@ -273,8 +262,8 @@ def end_powered(
         state.start_s[index(job)] = NOT_YET
         put_back(workload, state, job, planned_s)
     else:
-        learn_from(workload, state, rules, job)
-    close_slot(state, slot)
+        running_jobs.learn_from(workload, state, rules, job)
+    running_jobs.close_slot(state, slot)
 
 
 @part
@@ -315,7 +304,7 @@ def drop_too_wide(state: State, power: Power) -> bool:
             promised_s = queue.reserved_s[index(position)]
             if now.breakpoints > 0 and promised_s != NOT_YET:
                 end_s = promised_s + duration_of(state, position)
-                add_free(state, promised_s, end_s, queue.size[index(position)])
+                running_jobs.add_free(state, promised_s, end_s, queue.size[index(position)])
             queue.size[index(position)] = NEVER
             if now.ranked:
                 note_estimate(state.by_width, queue.job[index(position)], NEVER)
@@ -375,13 +364,13 @@ def begin_now(workload: Workload, state: State, power: Power, schedule: Capacity
     power.will_fail[held] = 0
     state.start_s[job] = now.now_s
     state.slots.end_s[held] = now.now_s + workload.runtime_s[job]
-    expect_end(state, slot, now.now_s + planned_s)
+    running_jobs.expect_end(state, slot, now.now_s + planned_s)
     if now.breakpoints > 0:
-        add_free(state, now.now_s, held_until_s(state, slot), -state.slots.size[held])
+        running_jobs.add_free(state, now.now_s, running_jobs.held_until_s(state, slot), -state.slots.size[held])
     at = 0
     while state.ends[index(at)] != slot:
         at += 1
-    push(state.ends, at, state.slots, slot)
+    running_jobs.push(state.ends, at, state.slots, slot)
     now.next_end_s = state.slots.end_s[index(state.ends[0])]
 
 

@@ -13,23 +13,9 @@ from offpeak.compiled import apart, in_place, index, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.engine.window import order_window
+from sim_backend.mixed import queue
 from sim_backend.mixed.limits import is_limited
 from sim_backend.mixed.preemption import lacks_room, look_again
-from sim_backend.mixed.queue import (
-    close_pass,
-    forget_blocked,
-    may_start,
-    next_entry,
-    next_requeue_s,
-    note_passed_over,
-    open_places,
-    open_records,
-    open_window,
-    requeue_next,
-    restore_places,
-    submit_next,
-    write_places,
-)
 from sim_backend.mixed.reservations import (
     drop_reservations,
     first_start_s,
@@ -64,7 +50,7 @@ def next_event_s(state: MixedState, peaks: PeakTimes, rules: MixedRules) -> int:
     now = state.scalars[0]
     if now.is_interrupted:
         return int(now.now_s)
-    at_s = min(now.next_submit_s, now.next_end_s, next_requeue_s(state, rules))
+    at_s = min(now.next_submit_s, now.next_end_s, queue.next_requeue_s(state, rules))
     if now.waiting > 0:
         wanted_s = min(now.wanted_pass_s, now.wanted_backfill_s, now.wanted_order_s)
         at_s = min(at_s, wanted_s, next_stoppable_s(state, rules))
@@ -93,10 +79,10 @@ def take_events(
     while now.next_end_s <= now.now_s:
         end_first(tables, workload, state)
         any_event = True
-    while next_requeue_s(state, rules) <= now.now_s:
-        any_event |= requeue_next(tables, workload, state, rules)
+    while queue.next_requeue_s(state, rules) <= now.now_s:
+        any_event |= queue.requeue_next(tables, workload, state, rules)
     while now.next_submit_s <= now.now_s:
-        submit_next(tables, workload, state, rules)
+        queue.submit_next(tables, workload, state, rules)
         any_event = True
     return any_event
 
@@ -175,17 +161,17 @@ def order_group(
     """Write the order of each window of the group; return False where an external policy has to decide first."""
     now = state.scalars[0]
     if now.next_window == 0 and now.deciding == NOT_YET:
-        restore_places(workload, state, group)
+        queue.restore_places(workload, state, group)
     while now.next_window < tables.group_windows[index(group)]:
         if now.deciding == NOT_YET:
-            open_records(tables, workload, state, rules, group, now.next_window)
+            queue.open_records(tables, workload, state, rules, group, now.next_window)
             if rules.policy == EXTERNAL and now.window > 0:
                 now.deciding = group
                 return False
             if rules.policy != EXTERNAL:
                 order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=now.free)
         now.deciding = NOT_YET
-        write_places(workload, state)
+        queue.write_places(workload, state)
         now.next_window += 1
     now.next_window = 0
     return True
@@ -205,7 +191,7 @@ def open_queue(tables: Tables, state: MixedState, rules: MixedRules, group: int)
         now.cursor = here.seen - now.behind_window
         return
     drop_reservations(state, group)
-    forget_blocked(state, group)
+    queue.forget_blocked(state, group)
     here.is_stale = 0
     forget_refusals(tables, state, group)
 
@@ -240,9 +226,9 @@ def reserve_first(tables: Tables, workload: MixedWorkload, state: MixedState, ru
     position = int(here.blocked)
     if position == NOT_YET:
         state.scalars[0].cursor = 0
-        position = next_entry(tables, state, group, False)
+        position = queue.next_entry(tables, state, group, False)
         while position != NOT_YET and is_limited(workload.limits, state.limit_used, state.waiting.job[position]):
-            position = next_entry(tables, state, group, False)
+            position = queue.next_entry(tables, state, group, False)
     if position != NOT_YET:
         reserve(tables, state, rules, position)
 
@@ -256,21 +242,21 @@ def run_full_pass(tables: Tables, workload: MixedWorkload, state: MixedState, ru
         if is_blocked and rules.reservations == IN_ORDER:
             return
         all_reserved = is_blocked and (rules.reservations == EASY_LIKE or here.reserved == rules.reservations)
-        position = next_entry(tables, state, group, all_reserved)
+        position = queue.next_entry(tables, state, group, all_reserved)
         if position == NOT_YET:
             return
         if is_limited(workload.limits, state.limit_used, state.waiting.job[position]):
             continue
         if is_blocked and not reserve_blocked(tables, state, rules, group):
             return
-        if may_start(state, position) and try_start(tables, workload, state, rules, position):
+        if queue.may_start(state, position) and try_start(tables, workload, state, rules, position):
             continue
         if here.blocked == NOT_YET:
             here.blocked = position
         elif here.reserved < rules.reservations:
             reserve(tables, state, rules, position)
     if rules.reservations > EASY_LIKE:
-        forget_blocked(state, group)
+        queue.forget_blocked(state, group)
 
 
 @part
@@ -283,18 +269,18 @@ def run_pass_in_order(
     now.searches += 1
     closing = now.searches
     while here.hopeful > 0:
-        position = next_entry(tables, state, group, False)
+        position = queue.next_entry(tables, state, group, False)
         if position == NOT_YET:
             break
         job = state.waiting.job[position]
         partition = workload.partition[job]
         if state.closed[partition] == closing or is_limited(workload.limits, state.limit_used, job):
             continue
-        if not (may_start(state, position) and try_start(tables, workload, state, rules, position)):
+        if not (queue.may_start(state, position) and try_start(tables, workload, state, rules, position)):
             for other in range(len(state.closed)):
                 if workload.closes[index(partition), index(other)]:
                     state.closed[index(other)] = closing
-    forget_blocked(state, group)
+    queue.forget_blocked(state, group)
 
 
 @apart
@@ -309,8 +295,8 @@ def run_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: 
     else:
         run_pass_in_order(tables, workload, state, group, rules)
     if rules.policy != ARRIVAL:
-        note_passed_over(tables, state, group)
-    close_pass(tables, state, group)
+        queue.note_passed_over(tables, state, group)
+    queue.close_pass(tables, state, group)
     if state.scalars[0].started > started:
         want_order(state, rules, state.scalars[0].now_s + 1)
 
@@ -332,9 +318,9 @@ def run_passes(tables: Tables, workload: MixedWorkload, state: MixedState, peaks
             now.next_group += 1
             continue
         if here.is_simple == 0:
-            open_places(tables, workload, state, group)
+            queue.open_places(tables, workload, state, group)
         elif now.deciding == NOT_YET:
-            open_window(tables, workload, state, rules, group, 0 if rules.policy == ARRIVAL else rules.window)
+            queue.open_window(tables, workload, state, rules, group, 0 if rules.policy == ARRIVAL else rules.window)
             if rules.policy == EXTERNAL:
                 now.deciding = group
                 return True

@@ -20,17 +20,7 @@ from sim_backend.engine.power_capacity import (
 )
 from sim_backend.engine.power_transitions import arrive
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
-from sim_backend.mixed.advance import (
-    DECIDE,
-    FINISHED,
-    FULL,
-    PAUSED,
-    next_event_s,
-    open_passes,
-    run_passes,
-    take_events,
-    want_passes,
-)
+from sim_backend.mixed import advance
 from sim_backend.mixed.cells import copy_cell, find_place, put_back
 from sim_backend.mixed.limits import is_limited
 from sim_backend.mixed.power import (
@@ -371,32 +361,32 @@ def advance_powered(
         if pools.stage[0] == EVENTS:
             if a_log_is_full(pools):
                 return LOG_FULL
-            at_s = min(next_event_s(state, peaks, rules), next_pool_event_s(pools))
+            at_s = min(advance.next_event_s(state, peaks, rules), next_pool_event_s(pools))
             if at_s == NEVER or (is_over(state) and at_s > pools.power.scalars[0].rest_until_s):
-                return FINISHED
+                return advance.FINISHED
             if at_s > until_s:
-                return PAUSED
+                return advance.PAUSED
             now.now_s = max(now.now_s, at_s)
             take_node_events(state)
-            changed = take_events(tables, workload, state, peaks, rules)
+            changed = advance.take_events(tables, workload, state, peaks, rules)
             changed |= follow_schedules(state)
             changed |= offer_all(tables, workload, state)
             if changed:
-                want_passes(state, rules)
+                advance.want_passes(state, rules)
             if lacks_room(state):
-                return FULL
+                return advance.FULL
             if take_decisions(state):
                 pools.stage[0] = TARGETS
                 return CAPACITY
         if pools.stage[0] != PASSES:
             leave_beyond_target(tables, state)
             if offer_all(tables, workload, state):
-                want_passes(state, rules)
+                advance.want_passes(state, rules)
             pools.stage[0] = PASSES
-            if not open_passes(state, rules):
+            if not advance.open_passes(state, rules):
                 now.next_group = len(state.groups)
-        if run_passes(tables, workload, state, peaks, rules):
-            return DECIDE
+        if advance.run_passes(tables, workload, state, peaks, rules):
+            return advance.DECIDE
         pools.stage[0] = EVENTS
         if keep_nodes(tables, workload, state, rules):
-            want_passes(state, rules)
+            advance.want_passes(state, rules)

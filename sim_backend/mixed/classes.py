@@ -20,30 +20,13 @@ from offpeak.model.jobs import RejectedJobs
 from offpeak.model.limits import Limit, PreemptMode
 from offpeak.model.request import Chunk, Request
 from offpeak.text import counted
+from sim_backend.mixed import state
 from sim_backend.mixed.cells import fits_empty
-from sim_backend.mixed.state import (
-    ALL_SLOTS,
-    CAN_STOP,
-    CANCELLED,
-    CORES,
-    COUNTS,
-    EXEMPT_S,
-    GPUS,
-    KIND,
-    PRECEDENCE,
-    RANKS,
-    RANKS_SEVERAL,
-    REQUEUED,
-    SLOTS,
-    STOP_ORDER,
-    Preemption,
-    Tables,
-)
 
 NARROW_MOST = np.iinfo(np.int32).max
 
 
-_STOPS = {PreemptMode.REQUEUE: REQUEUED, PreemptMode.CANCEL: CANCELLED}
+_STOPS = {PreemptMode.REQUEUE: state.REQUEUED, PreemptMode.CANCEL: state.CANCELLED}
 """How jobs are stopped. Jobs that are suspended in the scheduler go on in a replay."""
 
 _MOST_16_BITS = 0xFFFF
@@ -60,7 +43,7 @@ class RequestClasses:
 
     cluster: Cluster
     requests: tuple[Request, ...]
-    tables: Tables
+    tables: state.Tables
     limits_s: Int64
     keys: Int64
     class_of_key: Int64
@@ -68,7 +51,7 @@ class RequestClasses:
     limits_of: tuple[tuple[tuple[Limit, int], ...], ...]
     partition: Int64
     closes: Int64
-    preemption: Preemption
+    preemption: state.Preemption
     parts: Float64
 
     def assign(self, request: Int64, estimate_s: Int64, job_id: Int64) -> tuple[Int64, tuple[RejectedJobs, ...]]:
@@ -180,7 +163,7 @@ def _closes(cluster: Cluster, numbered: Sequence[tuple[str, ...]]) -> Int64:
     )
 
 
-def _preemption(cluster: Cluster, classes: Sequence[Request]) -> Preemption:
+def _preemption(cluster: Cluster, classes: Sequence[Request]) -> state.Preemption:
     """Return which jobs may stop which.
 
     Raises BadInput if jobs could stop each other for ever.
@@ -198,13 +181,13 @@ def _preemption(cluster: Cluster, classes: Sequence[Request]) -> Preemption:
     precedence = [cluster.precedence(request) for request in first_of.values()]
     ranks = {each: rank for rank, each in enumerate(sorted(set(precedence)))}
     terms = np.zeros((len(classes), 5), dtype=np.int64)
-    terms[:, KIND] = [kinds[request.partitions, request.qos] for request in classes]
-    terms[:, PRECEDENCE] = np.array([ranks[each] for each in precedence], dtype=np.int64)[terms[:, KIND]]
-    terms[:, CAN_STOP] = (stops.sum(axis=1) > 0)[terms[:, KIND]]
+    terms[:, state.KIND] = [kinds[request.partitions, request.qos] for request in classes]
+    terms[:, state.PRECEDENCE] = np.array([ranks[each] for each in precedence], dtype=np.int64)[terms[:, state.KIND]]
+    terms[:, state.CAN_STOP] = (stops.sum(axis=1) > 0)[terms[:, state.KIND]]
     if not cluster.preemption.youngest_first:
-        terms[:, STOP_ORDER] = [_stop_order(cluster, request) for request in classes]
-    terms[:, EXEMPT_S] = [cluster.exempt_s(request) for request in classes]
-    return Preemption(terms, stops, cluster.preemption.youngest_first)
+        terms[:, state.STOP_ORDER] = [_stop_order(cluster, request) for request in classes]
+    terms[:, state.EXEMPT_S] = [cluster.exempt_s(request) for request in classes]
+    return state.Preemption(terms, stops, cluster.preemption.youngest_first)
 
 
 def _stop_order(cluster: Cluster, request: Request) -> int:
@@ -248,7 +231,7 @@ class _OptionColumns:
             self.is_ranked.append(option.is_ranked)
 
 
-def tables_of(cluster: Cluster, classes: Sequence[Request]) -> Tables:
+def tables_of(cluster: Cluster, classes: Sequence[Request]) -> state.Tables:
     """Return the tables of a cluster and of the distinct requests to it, each of which fits it."""
     pools = _UsablePools(cluster)
     is_shared = _shared_pools(pools, classes)
@@ -271,15 +254,15 @@ def tables_of(cluster: Cluster, classes: Sequence[Request]) -> Tables:
     node_cores = np.array([max(1, pool.node_type.cores) for pool in cluster.pools])
     pool_weight = np.where(np.isin(pool_group, list(shared_groups)) & ~np.array(is_shared), node_cores, 1)
     is_ranked = np.array(options.is_ranked)
-    ranking = np.full(len(classes), COUNTS, dtype=np.int64)
-    ranking[option_class[is_ranked != 0]] = RANKS
-    ranking[(ranking == RANKS) & (np.diff(chunk_first) > 1)] = RANKS_SEVERAL
+    ranking = np.full(len(classes), state.COUNTS, dtype=np.int64)
+    ranking[option_class[is_ranked != 0]] = state.RANKS
+    ranking[(ranking == state.RANKS) & (np.diff(chunk_first) > 1)] = state.RANKS_SEVERAL
     by_group = np.argsort(pool_group[cell_pool], kind="stable")
-    return Tables(
+    return state.Tables(
         cell_first=_first(cells),
         cell_pool=cell_pool,
         capacity=np.ascontiguousarray(np.array(equipment.capacity, dtype=np.int64).T[:, cell_pool]),
-        window_column=np.where(is_shared, CORES, SLOTS)[cell_pool],
+        window_column=np.where(is_shared, state.CORES, state.SLOTS)[cell_pool],
         window_weight=np.where(pool_group >= 0, pool_weight, 0)[cell_pool],
         chunk_first=chunk_first,
         class_group=class_group,
@@ -342,21 +325,21 @@ class _Equipment:
         mixed = (pool.node_type.gpus for pool in self.cluster.pools if len(pool.node_type.gpus) > 1)
         self.gpu_types = sorted({name for gpus in mixed for name, _ in gpus})
         self.capacity = [
-            self._of_node(pool) if own else [pool.nodes] + [0] * (GPUS + len(self.gpu_types))
+            self._of_node(pool) if own else [pool.nodes] + [0] * (state.GPUS + len(self.gpu_types))
             for pool, own in zip(self.cluster.pools, is_shared, strict=True)
         ]
-        self._counted_node = (1, *[0] * (GPUS + len(self.gpu_types)))
+        self._counted_node = (1, *[0] * (state.GPUS + len(self.gpu_types)))
 
     def is_narrow(self, classes: Sequence[Request]) -> bool:
         """Tell whether the numbers of all options fit into 32 bits."""
         of_nodes = (max(pool.nodes, *pool.node_type[:2], pool.node_type.gpu_count()) for pool in self.cluster.pools)
         copies = (chunk.copies for request in classes for chunk in request.chunks)
-        return max(ALL_SLOTS, len(classes), *of_nodes, max(copies, default=0)) <= NARROW_MOST
+        return max(state.ALL_SLOTS, len(classes), *of_nodes, max(copies, default=0)) <= NARROW_MOST
 
     def _of_node(self, pool: Pool) -> list[int]:
         kind = pool.node_type
         typed = [kind.gpu_count(name) for name in self.gpu_types]
-        return [ALL_SLOTS, kind.cores, kind.memory_mib, kind.gpu_count(), *typed]
+        return [state.ALL_SLOTS, kind.cores, kind.memory_mib, kind.gpu_count(), *typed]
 
     def options(self, request: Request, chunk: Chunk) -> Iterator[_Option]:
         """Yield the pools that the chunk can use."""

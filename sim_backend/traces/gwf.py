@@ -19,6 +19,7 @@ from offpeak.model.jobs import Trace
 from offpeak.model.local_time import zone_text
 from offpeak.model.request import Chunk, Request
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, rejected_jobs, request_classes, trace_of
+from sim_backend.traces.swf import read as swf
 from sim_backend.traces.swf.lines import (
     LARGEST,
     NUMBER,
@@ -30,27 +31,9 @@ from sim_backend.traces.swf.lines import (
     split_lines,
     without_lines,
 )
-from sim_backend.traces.swf.read import (
-    APPLICATION,
-    DEMAND,
-    GROUP,
-    JANUARY_1990_S,
-    JOB,
-    PARTITION,
-    QUEUE,
-    REQUESTED_KIB,
-    REQUESTED_PROCESSORS,
-    REQUESTED_TIME,
-    RUN,
-    USED_PROCESSORS,
-    USER,
-    WAIT,
-    logged_size,
-    size_note,
-)
 
 COLUMNS = 29
-NAMED = (USER, GROUP, APPLICATION, QUEUE, PARTITION, REQUESTED_KIB)
+NAMED = (swf.USER, swf.GROUP, swf.APPLICATION, swf.QUEUE, swf.PARTITION, swf.REQUESTED_KIB)
 """Fields that are read as text, including the requested memory, which may not be a number if no job has one."""
 COMMENT_LINE = re.compile(rb"^[ \t]*#.*(?:\n|\Z)", re.MULTILINE)
 
@@ -67,10 +50,10 @@ def job_lines(text: bytes) -> bytes:
 def parse_columns(body: bytes, codes: dict[int, Codes]) -> Columns | None:
     """Return the used columns of job lines with single blanks, `codes` those of the names; None at a malformed line."""
     text = pa.dictionary(pa.int32(), pa.binary())
-    table = read_table(body, COLUMNS, dict.fromkeys(DEMAND, pa.float64()) | dict.fromkeys(NAMED, text))
+    table = read_table(body, COLUMNS, dict.fromkeys(swf.DEMAND, pa.float64()) | dict.fromkeys(NAMED, text))
     if table is None:
         return None
-    numbers = {number: table.column(str(number)).to_numpy() for number in DEMAND}
+    numbers = {number: table.column(str(number)).to_numpy() for number in swf.DEMAND}
     if not are_usable(numbers):
         return None
     return numbers | {number: codes[number].of(table.column(str(number))) for number in NAMED}
@@ -87,7 +70,7 @@ def malformed_lines(text: LongText) -> Iterator[tuple[int, str]]:
 def _fault(fields: list[bytes]) -> str:
     if len(fields) != COLUMNS:
         return f"{len(fields)} fields where {COLUMNS} are expected"
-    return number_fault(fields, DEMAND, DEMAND)
+    return number_fault(fields, swf.DEMAND, swf.DEMAND)
 
 
 EXPECTED = f"a log has one line of {COLUMNS} fields for each job"
@@ -109,7 +92,7 @@ def looks_like_gwf(head: bytes) -> bool:
     """Tell whether a file with this head is such a log, by its first job line or by the field list in the comments."""
     lines = (line.split() for line in head.splitlines())
     first = next((fields for fields in lines if fields and not fields[0].startswith((b"#", b";"))), [])
-    if len(first) == COLUMNS and all(map(NUMBER.fullmatch, first[:USED_PROCESSORS])):
+    if len(first) == COLUMNS and all(map(NUMBER.fullmatch, first[: swf.USED_PROCESSORS])):
         return True
     return FIELD_LIST.search(head) is not None
 
@@ -134,9 +117,9 @@ def gwf_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
     trace = trace_of(
         name, _records(parsed, kept), time_zone=zone_text(zone), rejected=rejected, skipped_lines=parsed.skipped_lines
     )
-    trace = replace(trace, notes=(*trace.notes, *size_note(trace.jobs)))
+    trace = replace(trace, notes=(*trace.notes, *swf.size_note(trace.jobs)))
     # Submit times are Unix times in most logs of the archive; in the others they count from the first job.
-    return trace if (trace.jobs.submit_s >= JANUARY_1990_S).all() else replace(trace, unix_start_s=None)
+    return trace if (trace.jobs.submit_s >= swf.JANUARY_1990_S).all() else replace(trace, unix_start_s=None)
 
 
 def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
@@ -165,16 +148,16 @@ def _read(text: LongText) -> _Parsed | None:
 
 
 def _every_job(columns: Columns) -> dict[str, Int64]:
-    numbers = {field: np.rint(columns[field]).astype(np.int64) for field in DEMAND}
-    requested, used = numbers[REQUESTED_PROCESSORS], numbers[USED_PROCESSORS]
+    numbers = {field: np.rint(columns[field]).astype(np.int64) for field in swf.DEMAND}
+    requested, used = numbers[swf.REQUESTED_PROCESSORS], numbers[swf.USED_PROCESSORS]
     processors = np.where(requested > 0, requested, used)
-    logged = logged_size(requested, used)
+    logged = swf.logged_size(requested, used)
     return {
-        "job_id": numbers[JOB],
+        "job_id": numbers[swf.JOB],
         "queued_s": numbers[SUBMIT],
-        "start_s": np.where(numbers[WAIT] >= 0, numbers[SUBMIT] + numbers[WAIT], -1),
-        "runtime_s": numbers[RUN],
-        "estimate_s": numbers[REQUESTED_TIME],
+        "start_s": np.where(numbers[swf.WAIT] >= 0, numbers[SUBMIT] + numbers[swf.WAIT], -1),
+        "runtime_s": numbers[swf.RUN],
+        "estimate_s": numbers[swf.REQUESTED_TIME],
         "processors": processors,
         "logged_processors": processors if logged is None else logged,
         **{str(field): columns[field].astype(np.int64) for field in NAMED},
@@ -193,9 +176,9 @@ def _records(parsed: _Parsed, kept: Int64) -> Records:
         return parsed.codes[field].coded(column(str(field)))
 
     processors, logged = column("processors"), column("logged_processors")
-    queue, partition = coded(QUEUE), coded(PARTITION)
+    queue, partition = coded(swf.QUEUE), coded(swf.PARTITION)
     is_partitioned = bool((partition.code >= 0).any())
-    request, requests = _requests(processors, coded(REQUESTED_KIB), partition if is_partitioned else queue)
+    request, requests = _requests(processors, coded(swf.REQUESTED_KIB), partition if is_partitioned else queue)
     return Records(
         job_id=column("job_id"),
         queued_s=column("queued_s"),
@@ -204,10 +187,10 @@ def _records(parsed: _Parsed, kept: Int64) -> Records:
         estimate_s=column("estimate_s"),
         nodes=None,
         processors=processors,
-        user=coded(USER),
-        group=coded(GROUP),
+        user=coded(swf.USER),
+        group=coded(swf.GROUP),
         queue=queue,
-        application=coded(APPLICATION),
+        application=coded(swf.APPLICATION),
         energy_j=None,
         job_names={},
         logged_processors=None if (logged == processors).all() else logged,

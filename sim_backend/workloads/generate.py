@@ -23,18 +23,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.text import did_you_mean
-from sim_backend.workloads.lublin_model import (
-    BATCH,
-    INTERACTIVE,
-    TYPELESS,
-    Arrivals,
-    JobDemand,
-    Lublin,
-    blocks,
-    draw_arrivals,
-    draw_demand,
-    stretched,
-)
+from sim_backend.workloads import lublin_model
 from sim_backend.workloads.tsafrir import COMMON_ESTIMATES_S, FEWEST_JOBS, tsafrir_estimates_s
 
 USERS = 100
@@ -53,7 +42,7 @@ def draw_users(count: int, rng: Generator) -> Int64:
 def draw_estimates_s(runtime_s: Int64, rng: Generator) -> Int64:
     """Draw the limits [s] that users request, never below the run time."""
     estimate_s = np.empty_like(runtime_s)
-    for block in blocks(len(runtime_s)):
+    for block in lublin_model.blocks(len(runtime_s)):
         overestimate = rng.uniform(1.0, LARGEST_OVERESTIMATE, block.stop - block.start)
         estimate_s[block] = round_estimates_s(np.ceil(runtime_s[block] * overestimate).astype(np.int64))
     return estimate_s
@@ -81,7 +70,7 @@ Estimates = Callable[[Int64, Generator], Int64]
 """Draws the limits [s] that users request from the run times [s] of all jobs; none is below its run time."""
 
 
-def jobs_of(demand: JobDemand, user_power_w: Float64, estimates: Estimates, rng: Generator) -> Jobs:
+def jobs_of(demand: lublin_model.JobDemand, user_power_w: Float64, estimates: Estimates, rng: Generator) -> Jobs:
     """Return the jobs, numbered from 1, all submitted in second 0 by users with these habits."""
     count = len(demand.size)
     # A broadcast value takes no memory.
@@ -105,7 +94,7 @@ def jobs_of(demand: JobDemand, user_power_w: Float64, estimates: Estimates, rng:
 
 def _users(count: int, user_power_w: Float64, rng: Generator) -> tuple[Int64, Float64]:
     user, node_power_w = np.empty(count, np.int64), np.empty(count)
-    for block in blocks(count):
+    for block in lublin_model.blocks(count):
         user[block] = draw_users(block.stop - block.start, rng)
         node_power_w[block] = draw_node_power_w(user[block], user_power_w, rng)
     return user, node_power_w
@@ -122,7 +111,7 @@ def lublin_jobs(
     machine_size: int,
     seed: Generator | int,
     load: float | None = None,
-    model: Lublin = BATCH,
+    model: lublin_model.Lublin = lublin_model.BATCH,
     estimates: Estimates = draw_estimates_s,
 ) -> Jobs:
     """Generate `count` jobs of one kind for a machine of that many units, with estimates, users and power per unit.
@@ -133,11 +122,11 @@ def lublin_jobs(
     check_request(count, machine_size, load)
     rng = np.random.default_rng(seed)
     user_power_w = draw_user_power_w(rng)
-    demand = draw_demand(count, model, machine_size, rng)
+    demand = lublin_model.draw_demand(count, model, machine_size, rng)
     jobs = jobs_of(demand, user_power_w, estimates, rng)
-    arrivals = draw_arrivals(count, model, rng)
+    arrivals = lublin_model.draw_arrivals(count, model, rng)
     if load is not None:
-        (arrivals,) = stretched((arrivals,), demand.span_s(machine_size=machine_size, load=load))
+        (arrivals,) = lublin_model.stretched((arrivals,), demand.span_s(machine_size=machine_size, load=load))
     return replace(jobs, submit_s=arrivals.submit_s())
 
 
@@ -154,7 +143,7 @@ def check_request(count: int, machine_size: int, load: float | None) -> None:
         raise BadInput(f"no log has a load of {load:g}", hint=hint)
 
 
-KINDS = (INTERACTIVE, BATCH)
+KINDS = (lublin_model.INTERACTIVE, lublin_model.BATCH)
 """The models by queue: 0 is interactive, as the Standard Workload Format suggests."""
 
 
@@ -171,20 +160,22 @@ def mixed_jobs(
     rng = np.random.default_rng(seed)
     user_power_w = draw_user_power_w(rng)
     arrivals = _first_arrivals(count, rng)
-    demand = _joined([draw_demand(len(arrivals[queue].even_s), KINDS[queue], machine_size, rng) for queue in arrivals])
+    demand = _joined(
+        [lublin_model.draw_demand(len(arrivals[queue].even_s), KINDS[queue], machine_size, rng) for queue in arrivals]
+    )
     if load is not None:
-        at_load = stretched(tuple(arrivals.values()), demand.span_s(machine_size=machine_size, load=load))
+        at_load = lublin_model.stretched(tuple(arrivals.values()), demand.span_s(machine_size=machine_size, load=load))
         arrivals = dict(zip(arrivals, at_load, strict=True))
     submit_s = np.concatenate([kind.submit_s() for kind in arrivals.values()])
     queue = np.repeat(list(arrivals), [len(kind.even_s) for kind in arrivals.values()])
     order = np.argsort(submit_s, kind="stable")
-    jobs = jobs_of(JobDemand(demand.size[order], demand.runtime_s[order]), user_power_w, estimates, rng)
+    jobs = jobs_of(lublin_model.JobDemand(demand.size[order], demand.runtime_s[order]), user_power_w, estimates, rng)
     return replace(jobs, submit_s=submit_s[order], queue=queue[order])
 
 
-def _first_arrivals(count: int, rng: Generator) -> dict[int, Arrivals]:
+def _first_arrivals(count: int, rng: Generator) -> dict[int, lublin_model.Arrivals]:
     """Draw the first `count` arrivals of all kinds, by queue; a kind without arrivals is left out."""
-    drawn = [draw_arrivals(count, model, rng) for model in KINDS]
+    drawn = [lublin_model.draw_arrivals(count, model, rng) for model in KINDS]
     clock_s = np.concatenate([kind.clock_s(slice(None)) for kind in drawn])
     first = np.argpartition(clock_s, count - 1)[:count]
     number = np.bincount(first // count, minlength=len(KINDS))
@@ -193,14 +184,14 @@ def _first_arrivals(count: int, rng: Generator) -> dict[int, Arrivals]:
     }
 
 
-def _joined(demands: list[JobDemand]) -> JobDemand:
-    return JobDemand(
+def _joined(demands: list[lublin_model.JobDemand]) -> lublin_model.JobDemand:
+    return lublin_model.JobDemand(
         np.concatenate([demand.size for demand in demands]), np.concatenate([demand.runtime_s for demand in demands])
     )
 
 
 MIXED = "mixed"
-ONE_KIND = {"batch": BATCH, "interactive": INTERACTIVE, "typeless": TYPELESS}
+ONE_KIND = {"batch": lublin_model.BATCH, "interactive": lublin_model.INTERACTIVE, "typeless": lublin_model.TYPELESS}
 MODELS = (*ONE_KIND, MIXED)
 LONGEST_LIMIT_H = 48
 """The longest limit: the model cuts run times at e^12 s, 45 hours."""

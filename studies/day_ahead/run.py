@@ -26,30 +26,11 @@ from plugin.federation.cycle import GridRules
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Link, Site
 from predictors.waits.similar_jobs import SimilarJobs
-from sim_backend.grid.broker import (
-    Decider,
-    LearnedWaits,
-    Moment,
-    NoisyWaits,
-    StayHome,
-    WaitEstimator,
-    ZeroGridWaits,
-    run_grid,
-)
+from sim_backend.grid import broker
 from sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
 from sim_backend.grid.sites import GridOutcome, GridSchedule, fairness, load_at, mean_power_w, outcome_of, utilizations
 from sim_backend.replay.policy import parse_policy
-from studies.day_ahead.inputs import (
-    DrawnJobs,
-    PricePlace,
-    SiteDemand,
-    SiteRow,
-    daily_prices,
-    draw,
-    forecasts,
-    places,
-    site_rows,
-)
+from studies.day_ahead import inputs
 
 BANDWIDTH_MB_PER_S = 250.0
 """Ours: a file transfer at 2 Gbit/s between any two places, of the order of GridFTP over links of 10 Gbit/s."""
@@ -61,7 +42,7 @@ DATA_MB = (0.0, 1e-3, 1.0, 10.0, 100.0, 500.0, GB, 10 * GB, 100 * GB, 500 * GB, 
 
 def links_of(folder: Path) -> tuple[Link, ...]:
     """Return a link between any two systems that are in different places."""
-    rows = site_rows(folder)
+    rows = inputs.site_rows(folder)
     return tuple(
         Link((one.name, other.name), LATENCY_S, BANDWIDTH_MB_PER_S)
         for one, other in combinations(rows, 2)
@@ -91,14 +72,14 @@ SHARES = {
 """Share of all jobs, mean size and load: of the 4,100 jobs that the authors published."""
 
 
-def zone_of(row: SiteRow) -> timezone:
+def zone_of(row: inputs.SiteRow) -> timezone:
     """Return the clock of a system."""
     return timezone(timedelta(hours=EASTERN_H + row.lag_h))
 
 
-def market_of(place: PricePlace, zone: timezone) -> DayAhead:
+def market_of(place: inputs.PricePlace, zone: timezone) -> DayAhead:
     """Return the prices of a place on that clock; the last week is repeated for jobs that still run in July."""
-    price, coming = daily_prices(place.prices), forecasts(place)
+    price, coming = inputs.daily_prices(place.prices), inputs.forecasts(place)
     price, coming = (np.concatenate([days, *[days[-WEEK_DAYS:]] * WEEKS_MORE]) for days in (price, coming))
     return DayAhead(price, coming, int(JUNE.replace(tzinfo=zone).timestamp()), "USD/MWh")
 
@@ -124,8 +105,8 @@ def grid_of(
 
     `out` is the folder of the forecasts, `most` the number of jobs that a system takes in a cycle.
     """
-    rows = site_rows(folder)
-    place = places(folder, out)
+    rows = inputs.site_rows(folder)
+    place = inputs.places(folder, out)
     markets = tuple(market_of(place[row.place], zone_of(row)) for row in rows)
     policy = parse_policy("easy", SchedulingSettings())
     nothing = integrate_constant(0.0)
@@ -136,7 +117,7 @@ def grid_of(
     return SimulatedGrid(sites, log_of(rows, rng, jobs, history), links), markets
 
 
-def _site(row: SiteRow, most: int | None) -> Site:
+def _site(row: inputs.SiteRow, most: int | None) -> Site:
     return Site(
         row.name,
         row.cores,
@@ -148,21 +129,21 @@ def _site(row: SiteRow, most: int | None) -> Site:
     )
 
 
-def log_of(rows: tuple[SiteRow, ...], rng: Generator, jobs: int, history: int) -> GridLog:
+def log_of(rows: tuple[inputs.SiteRow, ...], rng: Generator, jobs: int, history: int) -> GridLog:
     """Draw the jobs of all systems over the same span."""
     count = jobs + history
     span_s = count / (ARRIVALS_PER_H * len(rows)) * HOUR_S
-    drawn = [draw(_demand(row, count), span_s, rng) for row in rows]
+    drawn = [inputs.draw(_demand(row, count), span_s, rng) for row in rows]
     start_s = [int(JUNE.timestamp()) + (-HOUR_S * row.lag_h) % DAY_S for row in rows]
     return _joined(drawn, start_s, history)
 
 
-def _demand(row: SiteRow, count: int) -> SiteDemand:
+def _demand(row: inputs.SiteRow, count: int) -> inputs.SiteDemand:
     share, mean_cores, load = SHARES[row.name]
-    return SiteDemand(round(share * count), load, mean_cores, row.cores, row.widest_cores, row.longest_s)
+    return inputs.SiteDemand(round(share * count), load, mean_cores, row.cores, row.widest_cores, row.longest_s)
 
 
-def _joined(drawn: list[DrawnJobs], start_s: list[int], history: int) -> GridLog:
+def _joined(drawn: list[inputs.DrawnJobs], start_s: list[int], history: int) -> GridLog:
     submit_s = np.concatenate([site_jobs.submit_s + start for site_jobs, start in zip(drawn, start_s, strict=True)])
     home = np.repeat(np.arange(len(drawn)), [len(site_jobs.size) for site_jobs in drawn])
     order = np.argsort(submit_s, kind="stable")
@@ -323,7 +304,7 @@ def run(experiment: DayAheadExperiment, folder: Path, out: Path) -> DayAheadResu
     )
     grid = replace(grid, log=_case_log(grid.log, case, rng))
     counted = np.arange(len(grid.log)) >= experiment.history
-    home = run_grid(grid, StayHome(), period_s=case.period_s)
+    home = broker.run_grid(grid, broker.StayHome(), period_s=case.period_s)
     waits = RecordedWaits(_waits(case, experiment))
     schedule = home if case.strategy == "baseline" else _chosen(grid, case, waits, Markets(markets))
     return figures_of(grid, schedule, home, counted, waits.error_min(schedule), rng)
@@ -336,26 +317,28 @@ def _case_log(log: GridLog, case: StrategyCase, rng: Generator) -> GridLog:
     return replace(log, brokered=brokered, data_mb=data_mb)
 
 
-def _waits(case: StrategyCase, experiment: DayAheadExperiment) -> WaitEstimator:
+def _waits(case: StrategyCase, experiment: DayAheadExperiment) -> broker.WaitEstimator:
     if case.strategy == "inst":
-        return ZeroGridWaits()
-    learned = LearnedWaits(SimilarJobs)
-    return NoisyWaits(learned, case.wrong_h, experiment.replay) if case.wrong_h else learned
+        return broker.ZeroGridWaits()
+    learned = broker.LearnedWaits(SimilarJobs)
+    return broker.NoisyWaits(learned, case.wrong_h, experiment.replay) if case.wrong_h else learned
 
 
-def _chosen(grid: SimulatedGrid, case: StrategyCase, waits: WaitEstimator, markets: Markets) -> GridSchedule:
+def _chosen(grid: SimulatedGrid, case: StrategyCase, waits: broker.WaitEstimator, markets: Markets) -> GridSchedule:
     rules = GridRules(weights=Weights(case.time_pct, 100 - case.time_pct), passes=case.passes)
-    return run_grid(grid, Decider(grid_policy(case.strategy), rules, waits, markets), period_s=case.period_s)
+    return broker.run_grid(
+        grid, broker.Decider(grid_policy(case.strategy), rules, waits, markets), period_s=case.period_s
+    )
 
 
 class RecordedWaits:
     """Passes predictions on, and records the last one for each job at each site."""
 
-    def __init__(self, waits: WaitEstimator) -> None:
+    def __init__(self, waits: broker.WaitEstimator) -> None:
         self._waits = waits
         self._predicted_s: dict[int, Float64] = {}
 
-    def wait_s(self, moment: Moment) -> Float64:
+    def wait_s(self, moment: broker.Moment) -> Float64:
         """Return the predictions."""
         predicted_s = self._waits.wait_s(moment)
         self._predicted_s.update(zip(moment.job.tolist(), predicted_s, strict=True))

@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from offpeak.text import counted
 from plugin.federation.metaschedule import need_or_tools
+from studies import report
 from studies.day_ahead.inputs import DAYS, SITES, make_forecasts, places, site_rows
 from studies.day_ahead.run import DayAheadExperiment, DayAheadResult, StrategyCase, run
 from studies.day_ahead.tables import (
@@ -35,22 +36,6 @@ from studies.day_ahead.tables import (
     weights_table,
 )
 from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
-from studies.report import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    Axes,
-    Figure,
-    Report,
-    StudyTable,
-    add_legend,
-    draw_figure,
-    folder_for,
-    plot_dots,
-    plot_line,
-    require_matplotlib,
-)
 
 RUN = "studies.day_ahead.run"
 
@@ -73,7 +58,7 @@ WAIT_NOTE = (
 )
 POWER_NOTE = "power: Linpack's per core at the system where a job runs; energy of idle cores is not counted"
 
-TABLES: tuple[Callable[[DayAheadResults], StudyTable], ...] = (
+TABLES: tuple[Callable[[DayAheadResults], report.StudyTable], ...] = (
     strategies_table,
     weights_table,
     errors_table,
@@ -88,13 +73,13 @@ TABLES: tuple[Callable[[DayAheadResults], StudyTable], ...] = (
 )
 
 
-def day_ahead(order: StudyOrder, progress: Progress) -> Report:
+def day_ahead(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
     need_or_tools()
     order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
-    require_matplotlib()
+    report.require_matplotlib()
     sites = tuple(row.name for row in site_rows(order.prices))
-    folder, out = Path(order.prices or "").resolve(), folder_for(order.out).resolve()
+    folder, out = Path(order.prices or "").resolve(), report.folder_for(order.out).resolve()
     forecast_note = make_forecasts(places(folder, out), DAYS, order.executor)
     replays = Replays(order.replays, order.seed)
     digest = digest_of(folder, [place.prices for place in places(folder, out).values()])
@@ -105,7 +90,7 @@ def day_ahead(order: StudyOrder, progress: Progress) -> Report:
     results = DayAheadResults(results_of(runner, keys, order, progress), replays, sites)
     notes = (LOG_NOTE, WAIT_NOTE, POWER_NOTE, forecast_note, _replays_note(replays, len(keys)))
     figures = {"trade.svg": trade_svg(results), "hours.svg": hours_svg(results)}
-    return Report(TITLE, notes, tuple(table(results) for table in TABLES), figures)
+    return report.Report(TITLE, notes, tuple(table(results) for table in TABLES), figures)
 
 
 def _replays_note(replays: Replays, count: int) -> str:
@@ -115,7 +100,7 @@ def _replays_note(replays: Replays, count: int) -> str:
     )
 
 
-COLOURS = {"INST": ORANGE, "TWOPRICE": GREEN, "baseline": GREY}
+COLOURS = {"INST": report.ORANGE, "TWOPRICE": report.GREEN, "baseline": report.GREY}
 PANELS = (("load_h", "Mason"), ("load_h", "Gordon"), ("power_w", "Blacklight"), ("power_w", "Lonestar"))
 CROWDED_PCT = 10.0
 """The weight whose label is below its mark, because other marks are beside it."""
@@ -125,13 +110,13 @@ def trade_svg(results: DayAheadResults) -> str:
     """Return the figure: cost against response, MCMF as a line by w_t, the other strategies as dots."""
     results = results.shared((*by_weight(), *STRATEGIES.values()))
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         axes = panels[0]
         axes.set_xlabel("mean response [min]")
         axes.set_ylabel("cost of all jobs [USD]")
         minutes = [results.of(case, response).mean for case in by_weight()]
         usd = [results.of(case, cost).mean for case in by_weight()]
-        plot_line(axes, "MCMF by w_t", BLUE, minutes, usd, "o")
+        report.plot_line(axes, "MCMF by w_t", report.BLUE, minutes, usd, "o")
         for case, x, y in zip(by_weight(), minutes, usd, strict=True):
             below = case.time_pct == CROWDED_PCT
             axes.annotate(
@@ -139,31 +124,31 @@ def trade_svg(results: DayAheadResults) -> str:
             )
         for name, colour in COLOURS.items():
             case = STRATEGIES[name]
-            plot_dots(axes, name, colour, [results.of(case, response).mean], [results.of(case, cost).mean])
+            report.plot_dots(axes, name, colour, [results.of(case, response).mean], [results.of(case, cost).mean])
         axes.margins(0.08)
-        add_legend(figure, axes, 1 + len(COLOURS))
+        report.add_legend(figure, axes, 1 + len(COLOURS))
 
-    return draw_figure(1, 1, height_in=3.8, draw=draw)
+    return report.draw_figure(1, 1, height_in=3.8, draw=draw)
 
 
 def hours_svg(results: DayAheadResults) -> str:
     """Return the figure: loads of Mason and Gordon, and power of Blacklight and Lonestar, over the first 100 hours."""
     cases = {"baseline": STRATEGIES["baseline"], "MCMF": by_weight()[2], "INST": INST, "TWOPRICE": TWO_PRICE}
-    colours = {**COLOURS, "MCMF": BLUE}
+    colours = {**COLOURS, "MCMF": report.BLUE}
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         for (column, site), axes in zip(PANELS, panels, strict=True):
             number, scale = results.sites.index(site), 1.0 if column == "load_h" else 1e-3
             axes.set_title(f"{site}: {'load [h]' if column == 'load_h' else 'power [kW]'}")
             for name, case in cases.items():
                 values = _first_replay(results, case, column, number)
-                plot_line(axes, name, colours[name], range(len(values)), [scale * value for value in values])
+                report.plot_line(axes, name, colours[name], range(len(values)), [scale * value for value in values])
             axes.set_ylim(bottom=0.0)
             axes.set_xlim(left=0.0)
         panels[-1].set_xlabel("hour")
-        add_legend(figure, panels[0], len(cases))
+        report.add_legend(figure, panels[0], len(cases))
 
-    return draw_figure(len(PANELS), 1, height_in=7.5, draw=draw)
+    return report.draw_figure(len(PANELS), 1, height_in=7.5, draw=draw)
 
 
 def _first_replay(results: DayAheadResults, case: StrategyCase, column: str, site: int) -> Sequence[float]:

@@ -12,18 +12,7 @@ from functools import reduce
 from typing import Any
 
 from offpeak.model.constants import HOUR_S
-from studies.dynamic_pricing.run import (
-    BASELINE_WITHOUT,
-    FIRST_FIT,
-    FIRST_FIT_AGAINST_FCFS,
-    NO_BOUND_S,
-    TO_THE_LETTER,
-    WITHOUT_BACKFILLING,
-    PricingBill,
-    PricingExperiment,
-    PricingSetup,
-    months_of,
-)
+from studies.dynamic_pricing import run
 from studies.harness import Replays
 from studies.logs import StudyLog
 
@@ -98,8 +87,8 @@ def implied_on_peak_share(price_ratio: float, times: float) -> float:
 class Variant:
     """The replays whose mean is a figure: of the whole log or, if `months_apart`, of each of its months by itself."""
 
-    setup: PricingSetup = field(default_factory=PricingSetup)
-    bill: PricingBill = field(default_factory=PricingBill)
+    setup: run.PricingSetup = field(default_factory=run.PricingSetup)
+    bill: run.PricingBill = field(default_factory=run.PricingBill)
     months_apart: bool = False
 
 
@@ -122,20 +111,20 @@ class PricingChange:
         )
 
 
-def experiments(variant: Variant, log: str, months: int, replays: Replays) -> list[tuple[PricingExperiment, ...]]:
+def experiments(variant: Variant, log: str, months: int, replays: Replays) -> list[tuple[run.PricingExperiment, ...]]:
     """Return for each replay the experiments whose figures are averaged: one, or one a month."""
     stretches = range(months) if variant.months_apart else (variant.setup.month,)
     setups = [replace(variant.setup, month=month) for month in stretches]
     return [
-        tuple(PricingExperiment(log, replays.seed, replay, setup) for setup in setups)
+        tuple(run.PricingExperiment(log, replays.seed, replay, setup) for setup in setups)
         for replay in range(replays.count)
     ]
 
 
 NO_IDLE_POWER = PricingChange("idle nodes", "draw nothing: only busy nodes are billed", bill={"idle_w": 0.0})
-NO_BOUND = PricingChange("overtaking", "never ends", setup={"max_postponement_s": NO_BOUND_S})
+NO_BOUND = PricingChange("overtaking", "never ends", setup={"max_postponement_s": run.NO_BOUND_S})
 NO_RESERVATION = PricingChange(
-    "backfilling", "first fit, no reservations, on either side", setup={"policies": FIRST_FIT}
+    "backfilling", "first fit, no reservations, on either side", setup={"policies": run.FIRST_FIT}
 )
 HALF_DAY = PricingChange("on-peak", "12:00-24:00", setup={"on_peak": "12:00-24:00"})
 MONTHS_APART = PricingChange("period", "each month from an empty machine, savings averaged", months_apart=True)
@@ -144,10 +133,10 @@ TWO_KINDS = PricingChange("power", "two kinds of jobs: 100 or 300 W", setup={"po
 TEN_MINUTES = PricingChange("passes", "every 10 min", setup={"period_s": 600})
 
 ALONE = (
-    PricingChange("backfilling", "none, on either side", setup={"policies": WITHOUT_BACKFILLING}),
-    PricingChange("backfilling", "none for the baseline only", setup={"policies": BASELINE_WITHOUT}),
+    PricingChange("backfilling", "none, on either side", setup={"policies": run.WITHOUT_BACKFILLING}),
+    PricingChange("backfilling", "none for the baseline only", setup={"policies": run.BASELINE_WITHOUT}),
     NO_RESERVATION,
-    PricingChange("backfilling", "first fit, against plain FCFS", setup={"policies": FIRST_FIT_AGAINST_FCFS}),
+    PricingChange("backfilling", "first fit, against plain FCFS", setup={"policies": run.FIRST_FIT_AGAINST_FCFS}),
     NO_IDLE_POWER,
     PricingChange("idle nodes", "draw 150 W", bill={"idle_w": 150.0}),
     TWO_KINDS,
@@ -203,7 +192,9 @@ def period_text(period_s: int) -> str:
 
 def letter_change(bound_s: int) -> PricingChange:
     """Return the change to the slide's knapsack, which delays jobs on-peak up to that bound."""
-    return PricingChange("policy", "to the letter", setup={"policies": TO_THE_LETTER, "max_postponement_s": bound_s})
+    return PricingChange(
+        "policy", "to the letter", setup={"policies": run.TO_THE_LETTER, "max_postponement_s": bound_s}
+    )
 
 
 def ratio_change(power_ratio: float, price_ratio: float) -> PricingChange:
@@ -262,7 +253,7 @@ class PricingSubject:
 
 def subjects_of(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
     """Return each log unchanged."""
-    return tuple(_subject(log, log.source.name, PricingSetup()) for log in logs)
+    return tuple(_subject(log, log.source.name, run.PricingSetup()) for log in logs)
 
 
 def paper_subjects(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
@@ -280,17 +271,17 @@ def _counterpart(log: StudyLog, counterpart: Counterpart) -> PricingSubject:
     name = log.source.name
     if counterpart.load is not None:
         name = f"{name} at {counterpart.load:.0%} load"
-    subject = _subject(log, name, PricingSetup(load=counterpart.load))
+    subject = _subject(log, name, run.PricingSetup(load=counterpart.load))
     return replace(subject, paper=counterpart.paper, changes=counterpart.changes)
 
 
-def _subject(log: StudyLog, name: str, setup: PricingSetup) -> PricingSubject:
-    return PricingSubject(name, log, Variant(setup), months_of(log, setup))
+def _subject(log: StudyLog, name: str, setup: run.PricingSetup) -> PricingSubject:
+    return PricingSubject(name, log, Variant(setup), run.months_of(log, setup))
 
 
 def planned(
     everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject], replays: Replays
-) -> tuple[PricingExperiment, ...]:
+) -> tuple[run.PricingExperiment, ...]:
     """Return the experiments, each once, those of a log next to each other."""
     lines = [(subject, variant) for subject in (*everywhere, *studied) for variant in ratio_variants(subject)]
     lines += [(subject, variant) for subject in studied for variant in study_variants(subject)]

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from offpeak.display import percent_text
 from offpeak.model.constants import HOUR_S
+from studies import report
 from studies.dynamic_pricing.plan import (
     ANL_BGP,
     BOUNDS,
@@ -38,23 +39,6 @@ from studies.dynamic_pricing.plan import (
 from studies.dynamic_pricing.run import PricingExperiment, PricingResult, arranged, ceiling_pct, run, saved_pct
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs, generated_note, offered_load
-from studies.report import (
-    BLUE,
-    ORANGE,
-    Axes,
-    Figure,
-    Range,
-    Report,
-    StudyTable,
-    TableCell,
-    add_legend,
-    dodge,
-    draw_figure,
-    label_rows,
-    plot_ranges,
-    range_of,
-    require_matplotlib,
-)
 
 GREEDY, KNAPSACK = 1, 2
 """The positions of the policies in a setup, after the baseline."""
@@ -72,21 +56,21 @@ class PricingResults:
         groups = experiments(variant, subject.log.source.name, subject.months, self.replays)
         return [fmean(figure(self.results[experiment]) for experiment in group) for group in groups]
 
-    def saved(self, subject: PricingSubject, variant: Variant, policy: int) -> Range:
+    def saved(self, subject: PricingSubject, variant: Variant, policy: int) -> report.Range:
         """Return what a policy saves [%]."""
-        return range_of(self.each(subject, variant, partial(saved_pct, at=policy, bill=variant.bill)))
+        return report.range_of(self.each(subject, variant, partial(saved_pct, at=policy, bill=variant.bill)))
 
-    def saved_more(self, subject: PricingSubject, variant: Variant, base: Variant, policy: int) -> Range:
+    def saved_more(self, subject: PricingSubject, variant: Variant, base: Variant, policy: int) -> report.Range:
         """Return by how many points it saves more than in another variant, in the same replays."""
         figures = (
             self.each(subject, compared, partial(saved_pct, at=policy, bill=compared.bill))
             for compared in (variant, base)
         )
-        return range_of([here - there for here, there in zip(*figures, strict=True)])
+        return report.range_of([here - there for here, there in zip(*figures, strict=True)])
 
-    def ceiling(self, subject: PricingSubject, variant: Variant) -> Range:
+    def ceiling(self, subject: PricingSubject, variant: Variant) -> report.Range:
         """Return what the best order could save [%] if node-hours on-peak stayed the same."""
-        return range_of(self.each(subject, variant, partial(ceiling_pct, bill=variant.bill)))
+        return report.range_of(self.each(subject, variant, partial(ceiling_pct, bill=variant.bill)))
 
     def utilization(self, subject: PricingSubject, variant: Variant, policy: int) -> float:
         """Return the mean utilization [%]."""
@@ -101,9 +85,9 @@ RANGES = "In brackets the lowest and the highest of the replays."
 POLICIES = {"greedy": GREEDY, "knapsack": KNAPSACK}
 
 
-def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
     """Return a row for each log: its properties, and what the policies save at the starting point."""
-    return StudyTable(
+    return report.StudyTable(
         "logs",
         "Every log at its original load, at the starting point",
         "Savings in per cent of the bill under EASY. The ceiling is the saving of the best order if on-peak and "
@@ -117,7 +101,7 @@ def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> S
     )  # fmt: skip
 
 
-def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[TableCell, ...]:
+def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[report.TableCell, ...]:
     jobs, size = arranged(subject.log, subject.base.setup)
     letter = letter_change(subject.base.setup.max_postponement_s).of(subject.base)
     return (
@@ -132,10 +116,10 @@ def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[TableCel
     )
 
 
-def paper_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def paper_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
     """Return the paper's first table beside ours."""
     headers = [header for ratio in PRICE_RATIOS for header in (f"prices 1:{ratio:g}", f"paper 1:{ratio:g}")]
-    return StudyTable(
+    return report.StudyTable(
         "paper",
         "The paper's ratios",
         f"Savings in per cent by power ratio and price ratio. {RANGES}",
@@ -151,18 +135,18 @@ def paper_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> 
 
 def _paper_row(
     results: PricingResults, subject: PricingSubject, power_ratio: float, policy: str
-) -> tuple[TableCell, ...]:
+) -> tuple[report.TableCell, ...]:
     theirs = subject.paper.savings[power_ratio, policy] if subject.paper else (None,) * len(PRICE_RATIOS)
-    cells: list[TableCell] = []
+    cells: list[report.TableCell] = []
     for price_ratio, figure in zip(PRICE_RATIOS, theirs, strict=True):
         variant = ratio_change(power_ratio, price_ratio).of(subject.base)
         cells += [results.saved(subject, variant, POLICIES[policy]), figure]
     return (subject.name, subject.paper.name if subject.paper else "", f"1:{power_ratio:g}", policy, *cells)
 
 
-def ratios_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def ratios_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
     """Return the savings at the paper's ratios for every log, means alone."""
-    return StudyTable(
+    return report.StudyTable(
         "ratios",
         "The paper's ratios on every log at its original load",
         "Mean savings in per cent by power ratio and price ratio.",
@@ -171,21 +155,21 @@ def ratios_table(results: PricingResults, subjects: Sequence[PricingSubject]) ->
     )
 
 
-def _ratio_row(results: PricingResults, subject: PricingSubject, power_ratio: float) -> tuple[TableCell, ...]:
+def _ratio_row(results: PricingResults, subject: PricingSubject, power_ratio: float) -> tuple[report.TableCell, ...]:
     variants = [ratio_change(power_ratio, price_ratio).of(subject.base) for price_ratio in PRICE_RATIOS]
     means = (results.saved(subject, variant, policy).mean for policy in POLICIES.values() for variant in variants)
     return (subject.name, f"1:{power_ratio:g}", *means)
 
 
-def implied_table() -> StudyTable:
+def implied_table() -> report.StudyTable:
     """Return the on-peak share that the paper's savings imply, by price ratios."""
-    rows: list[tuple[TableCell, ...]] = []
+    rows: list[tuple[report.TableCell, ...]] = []
     for paper in (ANL_BGP, SDSC_BLUE):
         for (power_ratio, policy), (first, *others) in paper.savings.items():
             pairs = zip(PRICE_RATIOS[1:], others, strict=True)
             shares = (implied_on_peak_share(price_ratio, saving / first) for price_ratio, saving in pairs)
             rows.append((paper.name, f"1:{power_ratio:g}", policy, *shares))
-    return StudyTable(
+    return report.StudyTable(
         "implied",
         "The share of energy used on-peak that the paper's own figures imply",
         "From the savings at two price ratios each. No policy knows the ratio, so both figures of a row must agree, "
@@ -199,14 +183,14 @@ BOTH = (GREEDY, KNAPSACK)
 START = ("starting point", "")
 
 
-def alone_table(results: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
+def alone_table(results: PricingResults, subject: PricingSubject, number: int) -> report.StudyTable:
     """Return a row for each change that is made alone on a log."""
     base = subject.base
     rows = [(*START, *_saved(results, subject, base, base))]
     rows += [
         (change.what, change.how, *_saved(results, subject, change.of(base), base)) for change in changes_alone(subject)
     ]
-    return StudyTable(
+    return report.StudyTable(
         f"alone{number}",
         f"One assumption at a time: {subject.name}",
         "Savings in per cent, and the difference from the starting point in percentage points over the same replays; a "
@@ -216,7 +200,7 @@ def alone_table(results: PricingResults, subject: PricingSubject, number: int) -
     )
 
 
-def ladder_table(results: PricingResults, subject: PricingSubject, number: int) -> StudyTable:
+def ladder_table(results: PricingResults, subject: PricingSubject, number: int) -> report.StudyTable:
     """Return a row for each rung: changes one after the other, each on top of those before."""
     before = subject.base
     rows = [(*START, *_saved(results, subject, before, before), results.ceiling(subject, before))]
@@ -225,7 +209,7 @@ def ladder_table(results: PricingResults, subject: PricingSubject, number: int) 
         ceiling = results.ceiling(subject, variant) if variant.bill.metered == "as_run" else None
         rows.append((change.what, change.how, *_saved(results, subject, variant, before), ceiling))
         before = variant
-    return StudyTable(
+    return report.StudyTable(
         f"ladder{number}",
         f"Cumulative changes: {subject.name}",
         "Savings in per cent with this change and all above it, the percentage points that it adds, and the saving of "
@@ -242,17 +226,19 @@ def _paper_note(subject: PricingSubject) -> str:
     return f"The paper has {greedy:.2f} and {knapsack:.2f} on {subject.paper.name}."
 
 
-def _saved(results: PricingResults, subject: PricingSubject, variant: Variant, base: Variant) -> tuple[TableCell, ...]:
-    cells: list[TableCell] = []
+def _saved(
+    results: PricingResults, subject: PricingSubject, variant: Variant, base: Variant
+) -> tuple[report.TableCell, ...]:
+    cells: list[report.TableCell] = []
     for policy in BOTH:
-        more: Range | None = results.saved_more(subject, variant, base, policy) if variant != base else None
+        more: report.Range | None = results.saved_more(subject, variant, base, policy) if variant != base else None
         cells += [results.saved(subject, variant, policy), more]
     return tuple(cells)
 
 
-def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
     """Return a row for each period: savings, utilizations and waits, the paper's beside them."""
-    return StudyTable(
+    return report.StudyTable(
         "frequency",
         "Scheduling frequency",
         "One pass in each period. Savings, and utilizations from the first submission to the last end, in per cent; "
@@ -265,7 +251,7 @@ def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject])
     )  # fmt: skip
 
 
-def _frequency_row(results: PricingResults, subject: PricingSubject, period_s: int) -> tuple[TableCell, ...]:
+def _frequency_row(results: PricingResults, subject: PricingSubject, period_s: int) -> tuple[report.TableCell, ...]:
     variant = period_change(period_s).of(subject.base)
     greedy, knapsack = (results.saved(subject, variant, policy) for policy in BOTH)
     theirs = subject.paper.frequencies.get(period_s) if subject.paper else None
@@ -288,9 +274,9 @@ def _listed(figures: Sequence[float]) -> str:
     return ", ".join(f"{figure:.1f}" for figure in figures)
 
 
-def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> StudyTable:
+def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
     """Return the saving of the knapsack to the letter, by the time for which it may hold jobs back."""
-    return StudyTable(
+    return report.StudyTable(
         "letter",
         "The knapsack to the letter, which holds all jobs back on-peak",
         "Unlike the others, this policy leaves nodes idle. A job that was overtaken or held back for longer than the "
@@ -303,7 +289,7 @@ def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) ->
     )  # fmt: skip
 
 
-def _letter_row(results: PricingResults, subject: PricingSubject, bound: str) -> tuple[TableCell, ...]:
+def _letter_row(results: PricingResults, subject: PricingSubject, bound: str) -> tuple[report.TableCell, ...]:
     variant = letter_change(BOUNDS[bound]).of(subject.base)
     saved = (results.saved(subject, changed, 1) for changed in (variant, NO_IDLE_POWER.of(variant)))
     utilizations = (results.utilization(subject, variant, policy) for policy in (0, 1))
@@ -323,9 +309,9 @@ CLOCK_NOTE = (
 )
 
 
-def dynamic_pricing(order: StudyOrder, progress: Progress) -> Report:
+def dynamic_pricing(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
-    require_matplotlib()
+    report.require_matplotlib()
     logs, left_out = find_logs(order.logs)
     everywhere, studied = subjects_of(logs), paper_subjects(logs)
     replays = Replays(order.replays, order.seed)
@@ -341,12 +327,14 @@ def dynamic_pricing(order: StudyOrder, progress: Progress) -> Report:
         f"{len(keys):,} experiments of two to three policies each"
     )
     notes = (START_NOTE, CLOCK_NOTE, replays_note, *generated_note(logs), *left_out)
-    return Report(TITLE, notes, _tables(results, everywhere, studied), {"ladder.svg": ladder_svg(results, studied)})
+    return report.Report(
+        TITLE, notes, _tables(results, everywhere, studied), {"ladder.svg": ladder_svg(results, studied)}
+    )
 
 
 def _tables(
     results: PricingResults, everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject]
-) -> tuple[StudyTable, ...]:
+) -> tuple[report.StudyTable, ...]:
     ladders = (ladder_table(results, subject, number) for number, subject in enumerate(studied, start=1))
     alone = (alone_table(results, subject, number) for number, subject in enumerate(studied, start=1))
     return (
@@ -361,31 +349,31 @@ def _tables(
     )
 
 
-COLOURS = {"greedy": ORANGE, "knapsack": BLUE}
+COLOURS = {"greedy": report.ORANGE, "knapsack": report.BLUE}
 
 
 def ladder_svg(results: PricingResults, subjects: Sequence[PricingSubject]) -> str:
     """Return the figure: a panel for each log, a row for each rung of the ladder, and the paper's savings as lines."""
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         for subject, axes in zip(subjects, panels, strict=True):
             _plot_ladder(results, subject, axes)
-        add_legend(figure, panels[0], len(POLICIES))
+        report.add_legend(figure, panels[0], len(POLICIES))
 
     row_counts = [len(ladder_of(subject)) + 1 for subject in subjects]
     height_in = 0.4 + sum(0.8 + 0.3 * count for count in row_counts)
-    return draw_figure(len(subjects), 1, height_in=height_in, draw=draw, height_ratios=row_counts)
+    return report.draw_figure(len(subjects), 1, height_in=height_in, draw=draw, height_ratios=row_counts)
 
 
-def _plot_ladder(results: PricingResults, subject: PricingSubject, axes: Axes) -> None:
+def _plot_ladder(results: PricingResults, subject: PricingSubject, axes: report.Axes) -> None:
     steps = [("starting point", subject.base)]
     steps += [(f"+ {change.what}: {change.how}", variant) for change, variant in ladder_of(subject)]
-    label_rows(axes, [label for label, _ in steps])
+    report.label_rows(axes, [label for label, _ in steps])
     axes.set_title(subject.name)
     axes.set_xlabel(f"saved [%]; dashed: the paper on {subject.paper.name}" if subject.paper else "saved [%]")
     for at, (name, policy) in enumerate(POLICIES.items()):
         saved = [results.saved(subject, variant, policy) for _, variant in steps]
-        plot_ranges(axes, name, COLOURS[name], dodge(len(steps), at, len(POLICIES)), saved)
+        report.plot_ranges(axes, name, COLOURS[name], report.dodge(len(steps), at, len(POLICIES)), saved)
         if subject.paper:
             axes.axvline(subject.paper.savings[3.0, name][0], color=COLOURS[name], linestyle="--")
     axes.set_xlim(min(axes.get_xlim()[0], 0.0))

@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from offpeak.display import percent_text
 from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
+from studies import report
 from studies.energy_carbon.federation import (
     AWARE_CHOSEN_SAVED_PCT,
     AWARE_SAVED_PCT,
@@ -26,25 +27,6 @@ from studies.energy_carbon.federation import (
 )
 from studies.energy_carbon.single_site import DISCIPLINES
 from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
-from studies.report import (
-    BAND,
-    BLUE,
-    GREEN,
-    Axes,
-    Figure,
-    Range,
-    Report,
-    StudyTable,
-    TableCell,
-    add_legend,
-    column_means,
-    confidence_of,
-    draw_figure,
-    label_rows,
-    less_pct,
-    plot_ranges,
-    require_matplotlib,
-)
 
 SELECTIONS = {"RR": "round-robin", "FP": "fastest", "ECA": "eca-queue"}
 LOADS = (0.9, 1.2)
@@ -99,15 +81,15 @@ class FederationResults:
         """Return the results of a case, one for each replay."""
         return [self.results[experiment] for experiment in experiments(case, self.replays)]
 
-    def of(self, case: FederationCase, figure: Callable[[FederationResult], float]) -> Range:
+    def of(self, case: FederationCase, figure: Callable[[FederationResult], float]) -> report.Range:
         """Return a figure of the case over the replays."""
-        return confidence_of([figure(result) for result in self.each(case)])
+        return report.confidence_of([figure(result) for result in self.each(case)])
 
     def saved_pct(
         self, case: FederationCase, base: FederationCase, figure: Callable[[FederationResult], float]
-    ) -> Range:
+    ) -> report.Range:
         """Return by how much per cent a figure is lower than under another case in the same replay."""
-        return less_pct(self.each(case), self.each(base), figure)
+        return report.less_pct(self.each(case), self.each(base), figure)
 
 
 RANGES = "In brackets the 95 % confidence interval of the mean over the replays."
@@ -119,10 +101,10 @@ energy: Callable[[FederationResult], float] = attrgetter("energy_kwh")
 co2: Callable[[FederationResult], float] = attrgetter("co2_kg")
 
 
-def saved_table(results: FederationResults) -> StudyTable:
+def saved_table(results: FederationResults) -> report.StudyTable:
     """Return the energy saved, by scheduler and load."""
     bands = (FASTEST_SAVED_PCT, None, AWARE_SAVED_PCT, AWARE_CHOSEN_SAVED_PCT, AWARE_CHOSEN_SAVED_PCT)
-    return StudyTable(
+    return report.StudyTable(
         "energy",
         "Figures 4 to 7: energy of three clusters",
         "Energy saved compared with the same normal scheduler with round-robin, per cent. E: idle nodes are switched "
@@ -132,9 +114,9 @@ def saved_table(results: FederationResults) -> StudyTable:
     )
 
 
-def co2_table(results: FederationResults) -> StudyTable:
+def co2_table(results: FederationResults) -> report.StudyTable:
     """Return the CO2 saved, by scheduler and load."""
-    return StudyTable(
+    return report.StudyTable(
         "co2",
         "Figures 11 and 12: CO2 of three clusters",
         f"CO2 saved compared with the same normal scheduler with round-robin, per cent. {RANGES}",
@@ -151,7 +133,9 @@ def _band(band: tuple[int, int] | None) -> str | None:
     return None if band is None else f"{band[0]} to {band[1]}"
 
 
-def _rows(results: FederationResults, figure: Callable[[FederationResult], float]) -> tuple[tuple[TableCell, ...], ...]:
+def _rows(
+    results: FederationResults, figure: Callable[[FederationResult], float]
+) -> tuple[tuple[report.TableCell, ...], ...]:
     return tuple(
         (
             percent_text(100 * load),
@@ -170,9 +154,9 @@ def _rows(results: FederationResults, figure: Callable[[FederationResult], float
     )
 
 
-def waits_table(results: FederationResults) -> StudyTable:
+def waits_table(results: FederationResults) -> report.StudyTable:
     """Return mean waits and durations, by scheduler and load."""
-    return StudyTable(
+    return report.StudyTable(
         "waits",
         "Figures 8 and 9: waits, and time until all jobs have ended",
         f"Hours: the mean wait of a job and the time to the last end, nodes that stay on. {RANGES}",
@@ -185,15 +169,15 @@ def waits_table(results: FederationResults) -> StudyTable:
     )
 
 
-def _times(results: FederationResults, scheduler: str, load: float) -> tuple[Range, ...]:
+def _times(results: FederationResults, scheduler: str, load: float) -> tuple[report.Range, ...]:
     each = [choice(scheduler, selection, asleep=False, load=load) for selection in SELECTIONS]
     waits = (results.of(case, lambda result: result.wait_h) for case in each)
     return (*waits, *(results.of(case, lambda result: result.duration_h) for case in each))
 
 
-def limits_table(results: FederationResults) -> StudyTable:
+def limits_table(results: FederationResults) -> report.StudyTable:
     """Return the effect of ECA's limit of the queue."""
-    return StudyTable(
+    return report.StudyTable(
         "limits",
         "ECA by the queue length above which it skips a cluster",
         "Energy-aware schedulers. CO2 and energy saved compared with the normal scheduler with round-robin, per "
@@ -203,7 +187,7 @@ def limits_table(results: FederationResults) -> StudyTable:
     )
 
 
-def _limit_row(results: FederationResults, of: tuple[float, str, int]) -> tuple[TableCell, ...]:
+def _limit_row(results: FederationResults, of: tuple[float, str, int]) -> tuple[report.TableCell, ...]:
     load, scheduler, limit = of
     case, base = with_limit(scheduler, limit, load), choice(scheduler, "RR", asleep=False, load=load)
     return (
@@ -217,9 +201,9 @@ def _limit_row(results: FederationResults, of: tuple[float, str, int]) -> tuple[
     )
 
 
-def bench_table(results: FederationResults) -> StudyTable:
+def bench_table(results: FederationResults) -> report.StudyTable:
     """Return Table IX beside ours."""
-    return StudyTable(
+    return report.StudyTable(
         "table-ix",
         "Table IX: the federated testbed",
         "Energy in kJ; jobs on Juggle, Jufit and Dune, means; to RR and to FP: per cent saved of their energy; CO2 in "
@@ -229,13 +213,13 @@ def bench_table(results: FederationResults) -> StudyTable:
     )
 
 
-def _bench_row(results: FederationResults, column: str) -> tuple[TableCell, ...]:
+def _bench_row(results: FederationResults, column: str) -> tuple[report.TableCell, ...]:
     case, theirs = MeasuredCase(column), TABLE_IX[column]
     return (
         column,
         results.of(case, lambda result: HOUR_S * result.energy_kwh),
         theirs.energy_kj,
-        ", ".join(f"{mean:.0f}" for mean in column_means(result.jobs for result in results.each(case))),
+        ", ".join(f"{mean:.0f}" for mean in report.column_means(result.jobs for result in results.each(case))),
         ", ".join(str(part.jobs) for part in theirs.parts),
         *_against(results, case, "RR"),
         *_against(results, case, "FP"),
@@ -244,7 +228,7 @@ def _bench_row(results: FederationResults, column: str) -> tuple[TableCell, ...]
     )
 
 
-def _against(results: FederationResults, case: MeasuredCase, base: str) -> tuple[TableCell, TableCell]:
+def _against(results: FederationResults, case: MeasuredCase, base: str) -> tuple[report.TableCell, report.TableCell]:
     ours: FederationCase = MeasuredCase(base)
     paper_pct = 100 * (1 - TABLE_IX[case.column].energy_kj / TABLE_IX[base].energy_kj)
     return results.saved_pct(case, ours, energy), paper_pct
@@ -263,9 +247,9 @@ def federation_svg(results: FederationResults) -> str:
     """Return the figure at the starting point's load: savings with their confidence intervals, on the paper's bands."""
     rows = [(shown, scheduler) for shown in SHOWN for scheduler in DISCIPLINES]
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         axes = panels[0]
-        label_rows(
+        report.label_rows(
             axes,
             [
                 f"{'E-' if asleep else ''}{scheduler} {selection}, {what}"
@@ -274,8 +258,8 @@ def federation_svg(results: FederationResults) -> str:
         )
         bands = [band for (_, _, _, band), _ in rows]
         widths = [high - low for low, high in bands]
-        axes.barh(range(len(rows)), widths, 0.9, left=[low for low, _ in bands], color=BAND, label="paper")
-        for what, (colour, figure_of) in {"energy": (BLUE, energy), "CO2": (GREEN, co2)}.items():
+        axes.barh(range(len(rows)), widths, 0.9, left=[low for low, _ in bands], color=report.BAND, label="paper")
+        for what, (colour, figure_of) in {"energy": (report.BLUE, energy), "CO2": (report.GREEN, co2)}.items():
             saved = {
                 at: results.saved_pct(
                     choice(scheduler, selection, asleep=asleep), choice(scheduler, "RR", asleep=False), figure_of
@@ -283,12 +267,12 @@ def federation_svg(results: FederationResults) -> str:
                 for at, ((selection, asleep, shown, _), scheduler) in enumerate(rows)
                 if shown == what
             }
-            plot_ranges(axes, what, colour, list(saved), list(saved.values()))
+            report.plot_ranges(axes, what, colour, list(saved), list(saved.values()))
         axes.set_xlim(0.0, 60.0)
         axes.set_xlabel("saved [%]")
-        add_legend(figure, axes, 3)
+        report.add_legend(figure, axes, 3)
 
-    return draw_figure(1, 1, height_in=1.0 + 0.24 * len(rows), draw=draw)
+    return report.draw_figure(1, 1, height_in=1.0 + 0.24 * len(rows), draw=draw)
 
 
 TITLE = "Energy and carbon aware scheduling: Majanen, Mämmelä and Giesler's federations, re-run"
@@ -306,10 +290,10 @@ BENCH_NOTE = (
 )
 
 
-def federation(order: StudyOrder, progress: Progress) -> Report:
+def federation(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
     order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
-    require_matplotlib()
+    report.require_matplotlib()
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment) for experiment in planned(replays)}
     runner = Runner(run, TypeAdapter(FederationResult))
@@ -317,4 +301,6 @@ def federation(order: StudyOrder, progress: Progress) -> Report:
     tables = (saved_table, co2_table, waits_table, limits_table, bench_table)
     replays_note = f"{replays.describe()}: {replays.describe_seeds()}; {counted(len(keys), 'experiment')}"
     notes = (CLUSTERS_NOTE, ECA_NOTE, BENCH_NOTE, replays_note)
-    return Report(TITLE, notes, tuple(table(results) for table in tables), {"federation.svg": federation_svg(results)})
+    return report.Report(
+        TITLE, notes, tuple(table(results) for table in tables), {"federation.svg": federation_svg(results)}
+    )

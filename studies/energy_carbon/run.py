@@ -27,20 +27,7 @@ from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
 from sim_backend.replay.policy import Policy, parse_policy
 from sim_backend.replay.powered import PoweredMachine, PoweredSchedule, replay_powered
 from sim_backend.replay.schedule import replay
-from studies.energy_carbon.paper import (
-    JOB_CORES,
-    JOB_LOAD_PCT,
-    JOBS,
-    JUGGLE,
-    NARROW,
-    RUNTIME_S,
-    SERVER_CORES,
-    TESTBEDS,
-    WIDE_SHARE,
-    WIDEST,
-    MeasuredCluster,
-    MeasuredPair,
-)
+from studies.energy_carbon import paper
 from studies.logs import usage_of
 
 OF_DEFAULT, AS_MEASURED = "of the default run", "as measured"
@@ -163,19 +150,19 @@ def discipline(name: str, period_s: int = 0) -> Policy:
     return parse_policy(name, SchedulingSettings(period_s=period_s or None))
 
 
-def draw_mix(testbed: MeasuredCluster, widths: str, rng: Generator) -> WorkloadMix:
+def draw_mix(testbed: paper.MeasuredCluster, widths: str, rng: Generator) -> WorkloadMix:
     """Draw 2 to 30 jobs whose run times differ up to twentyfold, of any size or as in the paper's federated test."""
     count = int(rng.integers(FEWEST_JOBS, MOST_JOBS, endpoint=True))
-    widest = testbed.nodes if widths == ANY_WIDTH else NARROW
+    widest = testbed.nodes if widths == ANY_WIDTH else paper.NARROW
     size = rng.integers(1, widest, count, endpoint=True)
     if widths != ANY_WIDTH:
-        size = np.where(rng.random(count) < WIDE_SHARE, testbed.wide, size)
+        size = np.where(rng.random(count) < paper.WIDE_SHARE, testbed.wide, size)
     return WorkloadMix(size, np.exp(rng.uniform(0, np.log(LONGEST_OVER_SHORTEST), count)))
 
 
 def draw_workload(measurement: Measurement, rng: Generator) -> BatchWorkload:
     """Return the first drawn workload with the utilization and the length of the table, as the measurement reads it."""
-    testbed = TESTBEDS[measurement.testbed]
+    testbed = paper.TESTBEDS[measurement.testbed]
     while True:
         workload = fitted(draw_mix(testbed, measurement.widths, rng), measurement)
         if workload is not None:
@@ -184,7 +171,7 @@ def draw_workload(measurement: Measurement, rng: Generator) -> BatchWorkload:
 
 def fitted(mix: WorkloadMix, measurement: Measurement) -> BatchWorkload | None:
     """Return the mix, stretched to the length of the measurement; None if its utilization differs."""
-    testbed = TESTBEDS[measurement.testbed]
+    testbed = paper.TESTBEDS[measurement.testbed]
     row, nodes, share = testbed.rows[measurement.way][measurement.load_pct], testbed.nodes, measurement.load_pct / 100
     default, aware = discipline(measurement.default, measurement.period_s), discipline(AWARE)
     measured = measurement.reading == AS_MEASURED
@@ -221,7 +208,7 @@ def node_class_of(testbed: str, way: str) -> NodeClass:
     node_class = bundled_node_class(testbed)
     if way != BOTH:
         return node_class
-    both_w = JUGGLE.rows[BOTH][0].aware.power_w / JUGGLE.nodes
+    both_w = paper.JUGGLE.rows[BOTH][0].aware.power_w / paper.JUGGLE.nodes
     deepest = node_class.depths[-1]
     return replace(node_class, depths=(*node_class.depths[:-1], replace(deepest, power_w=both_w)))
 
@@ -264,7 +251,7 @@ def measured(case: Measurement, workload: BatchWorkload) -> MeasurementResult:
     The default run draws the average power of the table for its elapsed time. The part above the power of idle nodes is
     that of the jobs, the same for each node-second of a job.
     """
-    testbed = TESTBEDS[case.testbed]
+    testbed = paper.TESTBEDS[case.testbed]
     row = testbed.rows[case.way][case.load_pct]
     node_class = node_class_of(case.testbed, case.way)
     busy_w = busy_node_w(row, node_class, testbed.nodes, node_s(workload.jobs) / workload.default_s)
@@ -284,7 +271,7 @@ def measured(case: Measurement, workload: BatchWorkload) -> MeasurementResult:
     )
 
 
-def busy_node_w(row: MeasuredPair, node_class: NodeClass, nodes: int, busy_nodes: float) -> float:
+def busy_node_w(row: paper.MeasuredPair, node_class: NodeClass, nodes: int, busy_nodes: float) -> float:
     """Return the power of each of so many nodes with a job at which the default run has the power of the table."""
     return node_class.idle_w + (row.default.power_w - nodes * node_class.idle_w) / busy_nodes
 
@@ -337,11 +324,16 @@ def draw_jobs(case: Simulation, node_class: NodeClass, rng: Generator) -> tuple[
 
     A job has its nodes for itself and uses one, two or all four cores of each, at a load of its own.
     """
-    size = rng.integers(1, WIDEST, JOBS, endpoint=True)
-    runtime_s = rng.integers(*RUNTIME_S, JOBS, endpoint=True)
-    used = rng.choice(JOB_CORES, JOBS) / SERVER_CORES * rng.uniform(*JOB_LOAD_PCT, JOBS) / 100
+    size = rng.integers(1, paper.WIDEST, paper.JOBS, endpoint=True)
+    runtime_s = rng.integers(*paper.RUNTIME_S, paper.JOBS, endpoint=True)
+    used = (
+        rng.choice(paper.JOB_CORES, paper.JOBS)
+        / paper.SERVER_CORES
+        * rng.uniform(*paper.JOB_LOAD_PCT, paper.JOBS)
+        / 100
+    )
     power_w = np.array([node_class.running_w(share) for share in used])
-    after_s = np.append(0, np.cumsum(rng.exponential(1.0, JOBS - 1)))
+    after_s = np.append(0, np.cumsum(rng.exponential(1.0, paper.JOBS - 1)))
     span_s = float(np.dot(size, runtime_s)) / (case.servers * case.load)
     submit_s = np.rint(after_s * span_s / after_s[-1]).astype(np.int64)
     return make_jobs(submit_s, size, runtime_s, runtime_s), power_w

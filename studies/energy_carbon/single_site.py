@@ -14,6 +14,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.text import counted
+from studies import report
 from studies.energy_carbon.paper import (
     DUNE,
     FEDERATED_SAVED_PCT,
@@ -38,27 +39,6 @@ from studies.energy_carbon.run import (
     run,
 )
 from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
-from studies.report import (
-    BAND,
-    BLUE,
-    GREEN,
-    LIGHT_ORANGE,
-    ORANGE,
-    Axes,
-    Figure,
-    Range,
-    Report,
-    StudyTable,
-    TableCell,
-    add_legend,
-    draw_figure,
-    label_rows,
-    plot_dots,
-    plot_line,
-    plot_ranges,
-    range_of,
-    require_matplotlib,
-)
 
 DISCIPLINES = {"FIFO": "fcfs", "BFF": "first-fit", "BBF": "best-fit"}
 LOADS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)
@@ -141,14 +121,16 @@ class SingleSiteResults:
     results: Mapping[SingleSiteExperiment, SingleSiteResult]
     replays: Replays
 
-    def of(self, case: Measurement | Simulation, figure: str) -> Range:
+    def of(self, case: Measurement | Simulation, figure: str) -> report.Range:
         """Return the range of a field of the case's results over the replays."""
-        return range_of([getattr(self.results[experiment], figure) for experiment in experiments(case, self.replays)])
+        return report.range_of(
+            [getattr(self.results[experiment], figure) for experiment in experiments(case, self.replays)]
+        )
 
-    def waited_longer_s(self, case: Simulation) -> Range:
+    def waited_longer_s(self, case: Simulation) -> report.Range:
         """Return by how much the mean wait is longer under the energy-aware scheduler [s]."""
         found = (self.results[experiment] for experiment in experiments(case, self.replays))
-        return range_of(
+        return report.range_of(
             [result.aware_wait_s - result.wait_s for result in found if isinstance(result, SimulationResult)]
         )
 
@@ -194,9 +176,9 @@ BAR_POINTS = 3.0
 WORKLOAD_RANGES = f"In brackets the lowest and the highest of the replays, each the mean of {WORKLOADS} workloads."
 
 
-def savings_table(results: SingleSiteResults, testbed: MeasuredCluster) -> StudyTable:
+def savings_table(results: SingleSiteResults, testbed: MeasuredCluster) -> report.StudyTable:
     """Return the testbed's table beside ours."""
-    return StudyTable(
+    return report.StudyTable(
         testbed.name,
         f"{testbed.name.capitalize()}: savings compared with the paper's",
         "Savings in per cent of the default scheduler's energy, and of its average power. Elapsed: the time of the "
@@ -212,7 +194,7 @@ def savings_table(results: SingleSiteResults, testbed: MeasuredCluster) -> Study
     )  # fmt: skip
 
 
-def _empty_row(testbed: MeasuredCluster, way: str) -> tuple[TableCell, ...]:
+def _empty_row(testbed: MeasuredCluster, way: str) -> tuple[report.TableCell, ...]:
     row = testbed.rows[way][0]
     saved_pct = empty_saved_pct(row, node_class_of(testbed.name, way), way, testbed.nodes)
     return (
@@ -229,7 +211,7 @@ def _empty_row(testbed: MeasuredCluster, way: str) -> tuple[TableCell, ...]:
     )
 
 
-def _saved_row(results: SingleSiteResults, testbed: MeasuredCluster, case: Measurement) -> tuple[TableCell, ...]:
+def _saved_row(results: SingleSiteResults, testbed: MeasuredCluster, case: Measurement) -> tuple[report.TableCell, ...]:
     row = testbed.rows[case.way][case.load_pct]
     saved_pct = results.of(case, "saved_pct")
     return (
@@ -250,9 +232,9 @@ def _within(saved_pct: float, row: MeasuredPair) -> str:
     return "yes" if abs(saved_pct - row.saved_pct) <= BAR_POINTS else "no"
 
 
-def implied_table(testbeds: tuple[MeasuredCluster, ...]) -> StudyTable:
+def implied_table(testbeds: tuple[MeasuredCluster, ...]) -> report.StudyTable:
     """Return what the paper's totals imply."""
-    return StudyTable(
+    return report.StudyTable(
         "implied",
         "What the paper's own totals imply",
         "By eq. (8): the saving of the printed power times the printed time. Ceiling: the saving if all nodes "
@@ -264,7 +246,7 @@ def implied_table(testbeds: tuple[MeasuredCluster, ...]) -> StudyTable:
     )
 
 
-def _implied_row(testbed: MeasuredCluster, case: Measurement) -> tuple[TableCell, ...]:
+def _implied_row(testbed: MeasuredCluster, case: Measurement) -> tuple[report.TableCell, ...]:
     row = testbed.rows[case.way][case.load_pct]
     node_class, nodes = node_class_of(testbed.name, case.way), testbed.nodes
     return (
@@ -279,10 +261,10 @@ def _implied_row(testbed: MeasuredCluster, case: Measurement) -> tuple[TableCell
     )
 
 
-def changes_table(results: SingleSiteResults, testbed: MeasuredCluster) -> StudyTable:
+def changes_table(results: SingleSiteResults, testbed: MeasuredCluster) -> report.StudyTable:
     """Return savings, elapsed times and wakes with one assumption changed."""
     loads = loads_of(testbed)
-    return StudyTable(
+    return report.StudyTable(
         f"{testbed.name}-assumptions",
         f"{testbed.name.capitalize()}: changed assumptions",
         "Savings in per cent and elapsed times divided by the default's, by utilization. Far shorter: the share in "
@@ -298,7 +280,7 @@ def changes_table(results: SingleSiteResults, testbed: MeasuredCluster) -> Study
 
 def _change_row(
     results: SingleSiteResults, cluster: MeasuredCluster, change: MeasurementChange
-) -> tuple[TableCell, ...]:
+) -> tuple[report.TableCell, ...]:
     cases = [change.of(case) for case in first_way(cluster)]
     saved = (results.of(case, "saved_pct") for case in cases)
     elapsed = (results.of(case, "elapsed_ratio").mean for case in cases)
@@ -310,9 +292,9 @@ def _change_row(
 RANGES = "In brackets the lowest and the highest of the replays."
 
 
-def clusters_table(results: SingleSiteResults) -> StudyTable:
+def clusters_table(results: SingleSiteResults) -> report.StudyTable:
     """Return the savings, a row for each cluster and load."""
-    return StudyTable(
+    return report.StudyTable(
         "clusters",
         "Six schedulers on one cluster",
         "Energy that E-FIFO, E-BFF and E-BBF save compared with the same schedulers with nodes that stay on, and the "
@@ -322,17 +304,17 @@ def clusters_table(results: SingleSiteResults) -> StudyTable:
     )
 
 
-def _cluster_saved_row(results: SingleSiteResults, servers: int, load: float) -> tuple[TableCell, ...]:
+def _cluster_saved_row(results: SingleSiteResults, servers: int, load: float) -> tuple[report.TableCell, ...]:
     cases = [Simulation(servers, discipline, load) for discipline in DISCIPLINES.values()]
     saved = (results.of(case, "saved_pct") for case in cases)
     used = (100 * results.of(case, "utilization").mean for case in cases)
     return (str(servers), _load_text(load), *saved, *used)
 
 
-def waits_table(results: SingleSiteResults) -> StudyTable:
+def waits_table(results: SingleSiteResults) -> report.StudyTable:
     """Return the waits, a row for each cluster and load."""
     headers = [head for name in DISCIPLINES for head in (f"wait {name}", f"longer by {name}", f"delay {name}")]
-    return StudyTable(
+    return report.StudyTable(
         "waits",
         "Waits of the jobs",
         "Mean wait in hours; its increase under the energy-aware scheduler in minutes; and the mean time in minutes "
@@ -342,14 +324,14 @@ def waits_table(results: SingleSiteResults) -> StudyTable:
     )
 
 
-def _wait_row(results: SingleSiteResults, servers: int, load: float) -> tuple[TableCell, ...]:
-    found: list[TableCell] = [str(servers), _load_text(load)]
+def _wait_row(results: SingleSiteResults, servers: int, load: float) -> tuple[report.TableCell, ...]:
+    found: list[report.TableCell] = [str(servers), _load_text(load)]
     for discipline in DISCIPLINES.values():
         case = Simulation(servers, discipline, load)
         longer = results.waited_longer_s(case)
         found += [
             results.of(case, "wait_s").mean / HOUR_S,
-            Range(longer.mean / 60, longer.low / 60, longer.high / 60),
+            report.Range(longer.mean / 60, longer.low / 60, longer.high / 60),
             results.of(case, "sleep_delay_s").mean / 60,
         ]
     return tuple(found)
@@ -378,10 +360,10 @@ CLUSTER_NOTE = (
 )
 
 
-def single_site(order: StudyOrder, progress: Progress) -> Report:
+def single_site(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
     order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
-    require_matplotlib()
+    report.require_matplotlib()
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment, NODE_CLASSES) for experiment in planned(replays)}
     runner: Runner[SingleSiteExperiment, SingleSiteResult] = Runner(run, TypeAdapter(SingleSiteResult))
@@ -389,10 +371,10 @@ def single_site(order: StudyOrder, progress: Progress) -> Report:
     replays_note = f"{replays.describe()}: {replays.describe_seeds()}; {counted(len(keys), 'experiment')}"
     notes = (TESTBED_NOTE, SCHEDULER_NOTE, CLUSTER_NOTE, replays_note)
     figures = {"testbeds.svg": testbeds_svg(results), "clusters.svg": clusters_svg(results)}
-    return Report(TITLE, notes, _tables(results), figures)
+    return report.Report(TITLE, notes, _tables(results), figures)
 
 
-def _tables(results: SingleSiteResults) -> tuple[StudyTable, ...]:
+def _tables(results: SingleSiteResults) -> tuple[report.StudyTable, ...]:
     testbeds = (DUNE, JUGGLE)
     return (
         *(savings_table(results, testbed) for testbed in testbeds),
@@ -407,40 +389,40 @@ def testbeds_svg(results: SingleSiteResults) -> str:
     """Return the figure: the energy saved in each cell of the testbeds' tables, beside the paper's."""
     cases = [case for testbed in TESTBEDS.values() for case in cells(testbed)]
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         axes, rows = panels[0], range(len(cases))
-        label_rows(axes, [f"{case.testbed}, {case.way}, {case.load_pct} %" for case in cases])
+        report.label_rows(axes, [f"{case.testbed}, {case.way}, {case.load_pct} %" for case in cases])
         axes.set_xlabel("energy saved [%]")
-        plot_dots(
+        report.plot_dots(
             axes,
             "paper",
-            BLUE,
+            report.BLUE,
             [TESTBEDS[case.testbed].rows[case.way][case.load_pct].saved_pct for case in cases],
             rows,
         )
         measured = [results.of(as_measured(case), "saved_pct").mean for case in cases]
-        plot_dots(axes, "as measured", LIGHT_ORANGE, measured, rows)
-        plot_ranges(axes, "ours", ORANGE, rows, [results.of(case, "saved_pct") for case in cases])
-        add_legend(figure, axes, 3)
+        report.plot_dots(axes, "as measured", report.LIGHT_ORANGE, measured, rows)
+        report.plot_ranges(axes, "ours", report.ORANGE, rows, [results.of(case, "saved_pct") for case in cases])
+        report.add_legend(figure, axes, 3)
 
-    return draw_figure(1, 1, height_in=1.0 + 0.26 * len(cases), draw=draw)
+    return report.draw_figure(1, 1, height_in=1.0 + 0.26 * len(cases), draw=draw)
 
 
 def clusters_svg(results: SingleSiteResults) -> str:
     """Return the figure: the energy saved on each cluster over the load."""
     low, high = FEDERATED_SAVED_PCT
-    colours = dict(zip(DISCIPLINES, (BLUE, ORANGE, GREEN), strict=True))
+    colours = dict(zip(DISCIPLINES, (report.BLUE, report.ORANGE, report.GREEN), strict=True))
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         for servers, axes in zip(SERVERS, panels, strict=True):
             axes.set_title(f"{servers} servers")
             axes.set_xlabel("load [%]")
-            axes.axhspan(low, high, color=BAND, label=f"{low} to {high} %: the paper's three clusters together")
+            axes.axhspan(low, high, color=report.BAND, label=f"{low} to {high} %: the paper's three clusters together")
             for name, discipline in DISCIPLINES.items():
                 saved = [results.of(Simulation(servers, discipline, load), "saved_pct").mean for load in LOADS]
-                plot_line(axes, f"E-{name}", colours[name], [100 * load for load in LOADS], saved)
+                report.plot_line(axes, f"E-{name}", colours[name], [100 * load for load in LOADS], saved)
             axes.set_ylim(0.0, 80.0)
         panels[0].set_ylabel("energy saved [%]")
-        add_legend(figure, panels[0], 4)
+        report.add_legend(figure, panels[0], 4)
 
-    return draw_figure(1, len(SERVERS), height_in=3.6, draw=draw, sharey=True)
+    return report.draw_figure(1, len(SERVERS), height_in=3.6, draw=draw, sharey=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pydantic import TypeAdapter
 
 from offpeak.text import counted
+from studies import report
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs, generated_note
 from studies.online_simulation.plan import PERIODS, OnlineSubject, planned, policies_of, subjects_of
@@ -23,25 +24,6 @@ from studies.online_simulation.tables import (
     slowdown,
     utilization_pct,
 )
-from studies.report import (
-    BLUE,
-    GREY,
-    LOG_COLOURS,
-    ORANGE,
-    Axes,
-    Figure,
-    Range,
-    Report,
-    StudyTable,
-    add_legend,
-    dodge,
-    draw_figure,
-    label_rows,
-    plot_line,
-    plot_ranges,
-    require_matplotlib,
-    set_log_axis,
-)
 
 RUN = "studies.online_simulation.run"
 TITLE = "Nodes that sleep by online simulation: Lawson and Smirni, ICS 2005, re-run"
@@ -52,9 +34,9 @@ SETUP_NOTE = (
 SLEEP_NOTE = "nodes: 200 W idle, 15 W off; `server` takes 60 s down and 300 s up"
 
 
-def online_simulation(order: StudyOrder, progress: Progress) -> Report:
+def online_simulation(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
-    require_matplotlib()
+    report.require_matplotlib()
     logs, left_out = find_logs(order.logs)
     subjects = subjects_of(logs)
     replays = Replays(order.replays, order.seed)
@@ -66,7 +48,7 @@ def online_simulation(order: StudyOrder, progress: Progress) -> Report:
     runner = Runner(RunOnLog.of(run, logs), TypeAdapter(OnlineResult))
     results = OnlineResults(results_of(runner, keys, order, progress), replays)
     notes = (SETUP_NOTE, SLEEP_NOTE, _replays_note(replays, len(keys)), *_log_notes(subjects), *left_out)
-    return Report(TITLE, notes, _tables(results, subjects), figures(results, subjects))
+    return report.Report(TITLE, notes, _tables(results, subjects), figures(results, subjects))
 
 
 def _replays_note(replays: Replays, experiments: int) -> str:
@@ -86,7 +68,7 @@ def _log_notes(subjects: Sequence[OnlineSubject]) -> tuple[str, ...]:
     return (*generated_note([subject.log for subject in subjects]), *sizes)
 
 
-def _tables(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> tuple[StudyTable, ...]:
+def _tables(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> tuple[report.StudyTable, ...]:
     return (
         logs_table(subjects),
         claims_table(results, subjects),
@@ -99,7 +81,7 @@ def _tables(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> tuple[
 
 
 FIGURE_MEASURES = {"slowdown": slowdown, "utilization [%]": utilization_pct, "inactive [%]": inactive_pct}
-POLICY_COLOURS = {"all processors": GREY, "two-level": BLUE, "OLS": ORANGE}
+POLICY_COLOURS = {"all processors": report.GREY, "two-level": report.BLUE, "OLS": report.ORANGE}
 
 
 def figures(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> Mapping[str, str]:
@@ -115,7 +97,7 @@ def figures(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> Mappin
 
 
 def _policies(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
-    def values(policy: str, measure: Measure) -> list[Range]:
+    def values(policy: str, measure: Measure) -> list[report.Range]:
         return [results.of(subject, policies_of(subject)[policy], measure) for subject in subjects]
 
     return ranges_svg([subject.name for subject in subjects], POLICY_COLOURS, values)
@@ -123,31 +105,33 @@ def _policies(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
 
 def _periods(results: OnlineResults, subjects: Sequence[OnlineSubject]) -> str:
     by_name = {subject.name: subject for subject in subjects}
-    colours = {name: LOG_COLOURS[at % len(LOG_COLOURS)] for at, name in enumerate(by_name)}
+    colours = {name: report.LOG_COLOURS[at % len(report.LOG_COLOURS)] for at, name in enumerate(by_name)}
 
-    def values(log: str, measure: Measure) -> list[Range]:
+    def values(log: str, measure: Measure) -> list[report.Range]:
         return [results.of(by_name[log], by_name[log].setup(f"ols:{period}"), measure) for period in PERIODS]
 
     return ranges_svg(PERIODS, colours, values)
 
 
 def ranges_svg(
-    rows: Sequence[str], colours: Mapping[str, str], values: Callable[[str, Measure], Sequence[Range]]
+    rows: Sequence[str], colours: Mapping[str, str], values: Callable[[str, Measure], Sequence[report.Range]]
 ) -> str:
     """Return a figure with a panel for each measure; `values` gives the ranges of a series by row."""
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
-        label_rows(panels[0], rows)
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
+        report.label_rows(panels[0], rows)
         for (name, measure), axes in zip(FIGURE_MEASURES.items(), panels, strict=True):
             axes.set_title(name)
             axes.grid(visible=False, axis="y")
             for at, (series, colour) in enumerate(colours.items()):
-                plot_ranges(axes, series, colour, dodge(len(rows), at, len(colours)), values(series, measure))
+                report.plot_ranges(
+                    axes, series, colour, report.dodge(len(rows), at, len(colours)), values(series, measure)
+                )
             axes.set_xlim(left=0.0)
-        add_legend(figure, panels[0], len(colours))
+        report.add_legend(figure, panels[0], len(colours))
 
     height_in = 0.8 + len(rows) * (0.2 + 0.16 * len(colours))
-    return draw_figure(1, len(FIGURE_MEASURES), height_in=height_in, draw=draw, sharey=True)
+    return report.draw_figure(1, len(FIGURE_MEASURES), height_in=height_in, draw=draw, sharey=True)
 
 
 def _weekly(
@@ -188,21 +172,21 @@ def weeks_svg(
     The axis ends at the log's value of `tops`, if given. It is logarithmic from 1 on if `is_log`.
     """
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         for (log, series), axes in zip(by_log.items(), panels, strict=False):
             axes.set_title(log)
             for name, values in series.items():
-                plot_line(axes, name, POLICY_COLOURS[name], [week + 0.5 for week in range(len(values))], values)
+                report.plot_line(axes, name, POLICY_COLOURS[name], [week + 0.5 for week in range(len(values))], values)
             axes.set_xlim(left=0.0)
             axes.locator_params(axis="x", integer=True)
             if is_log:
-                set_log_axis(axes, bottom=1.0)
+                report.set_log_axis(axes, bottom=1.0)
             else:
                 axes.set_ylim(0.0, tops[log] if tops else None)
         for axes in panels[len(by_log) :]:
             axes.set_visible(False)
         panels[len(by_log) - 1].set_xlabel("week")
-        add_legend(figure, panels[0], len(POLICY_COLOURS))
+        report.add_legend(figure, panels[0], len(POLICY_COLOURS))
 
     rows = -(-len(by_log) // 2)
-    return draw_figure(rows, 2, height_in=0.5 + 2.1 * rows, draw=draw)
+    return report.draw_figure(rows, 2, height_in=0.5 + 2.1 * rows, draw=draw)

@@ -13,6 +13,7 @@ from offpeak.files import read_bytes
 from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
 from sim_backend.sample import SAMPLE_PRICES
+from studies import report
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs
 from studies.price_capacity.run import (
@@ -31,22 +32,6 @@ from studies.price_capacity.run import (
     price_notes,
     profile,
     run_at_prices,
-)
-from studies.report import (
-    LOG_COLOURS,
-    Axes,
-    Figure,
-    Range,
-    Report,
-    StudyTable,
-    TableCell,
-    add_legend,
-    draw_figure,
-    include_zero,
-    plot_line,
-    range_of,
-    require_matplotlib,
-    series_id,
 )
 
 
@@ -72,9 +57,9 @@ class CapacityResults:
         """Return the results of a setup's replays."""
         return [self.results[experiment] for experiment in experiments(log, setup, self.replays)]
 
-    def of(self, log: str, setup: CapacitySetup, figure: Callable[[CapacityResult], float]) -> Range:
+    def of(self, log: str, setup: CapacitySetup, figure: Callable[[CapacityResult], float]) -> report.Range:
         """Return a figure over the replays."""
-        return range_of([figure(result) for result in self.each(log, setup)])
+        return report.range_of([figure(result) for result in self.each(log, setup)])
 
     def saved_per_100_h(self, log: str, setup: CapacitySetup, policy: str) -> float | None:
         """Return what is saved of the machine's cost for 100 hours that jobs wait longer, all replays together.
@@ -92,9 +77,9 @@ WAITS = ("mean wait [h]", "longer [h]", "longer [%]", "slowdown")
 IN_BRACKETS = "In brackets the lowest and the highest of the replays: where they differ in sign it may be chance."
 
 
-def policies_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
+def policies_table(results: CapacityResults, logs: Sequence[str]) -> report.StudyTable:
     """Return a row for each log and policy at the starting point."""
-    return StudyTable(
+    return report.StudyTable(
         "policies",
         "Savings of fewer nodes in expensive hours, and the longer waits",
         "Compared with nodes that are always on, in the same replays. Jobs: saved share of the cost of the jobs' "
@@ -106,8 +91,8 @@ def policies_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
     )
 
 
-def _policy_row(results: CapacityResults, log: str, policy: str) -> tuple[TableCell, ...]:
-    figures: tuple[TableCell, ...] = (
+def _policy_row(results: CapacityResults, log: str, policy: str) -> tuple[report.TableCell, ...]:
+    figures: tuple[report.TableCell, ...] = (
         results.of(log, START, lambda result: result.of(policy).mean_wait_s / HOUR_S),
         results.of(log, START, lambda result: result.longer_h(policy)),
         results.of(log, START, lambda result: result.longer_pct(policy)),
@@ -117,18 +102,18 @@ def _policy_row(results: CapacityResults, log: str, policy: str) -> tuple[TableC
     return (log, NAMES.get(policy, policy), *saved(results, log, START, policy), *figures)
 
 
-def saved(results: CapacityResults, log: str, setup: CapacitySetup, policy: str) -> tuple[Range, Range]:
+def saved(results: CapacityResults, log: str, setup: CapacitySetup, policy: str) -> tuple[report.Range, report.Range]:
     """Return what a policy saves of the jobs' cost and of the machine's [%]."""
     of_jobs = results.of(log, setup, lambda result: result.job_saved_pct(policy))
     return of_jobs, results.of(log, setup, lambda result: result.saved_pct(policy))
 
 
-def factors_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
+def factors_table(results: CapacityResults, logs: Sequence[str]) -> report.StudyTable:
     """Return a row for each log and factor, for two SLAs."""
     headers = [f"{sla:g}: {cell}" for sla in FEW_SLAS for cell in ("jobs [%]", "machine [%]", "longer [h]")]
     rows = [(log, "starting point", "", START) for log in logs]
     rows += [(log, factor.name, factor.value, factor.setup) for log in logs for factor in FACTORS]
-    return StudyTable(
+    return report.StudyTable(
         "factors",
         "Effect of load, price spread and length of jobs",
         "Everything else is as at the starting point. Saved share of the jobs' cost and of the "
@@ -142,8 +127,8 @@ def factors_table(results: CapacityResults, logs: Sequence[str]) -> StudyTable:
     )
 
 
-def _factor_cells(results: CapacityResults, log: str, setup: CapacitySetup) -> tuple[TableCell, ...]:
-    cells: list[TableCell] = [results.of(log, setup, lambda result: result.of(ALWAYS_ON).mean_wait_s / HOUR_S)]
+def _factor_cells(results: CapacityResults, log: str, setup: CapacitySetup) -> tuple[report.TableCell, ...]:
+    cells: list[report.TableCell] = [results.of(log, setup, lambda result: result.of(ALWAYS_ON).mean_wait_s / HOUR_S)]
     for policy in map(profile, FEW_SLAS):
         cells += saved(results, log, setup, policy)
         cells.append(results.of(log, setup, lambda result, policy=policy: result.longer_h(policy)))  # type: ignore[misc]
@@ -164,19 +149,19 @@ def trade_svg(results: CapacityResults, logs: Sequence[str]) -> str:
         ("saved of the machine's cost, sleeping nodes included [%]", CapacityResult.saved_pct),
     )
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         for (name, saving), axes in zip(measures, panels, strict=True):
             axes.set_title(name)
             axes.set_xlabel("mean wait longer by [h]")
             for at, log in enumerate(logs):
-                _plot_log(results, log, saving, LOG_COLOURS[at % len(LOG_COLOURS)], axes)
-            include_zero(axes)
-        add_legend(figure, panels[0], 3, LEGEND)
+                _plot_log(results, log, saving, report.LOG_COLOURS[at % len(report.LOG_COLOURS)], axes)
+            report.include_zero(axes)
+        report.add_legend(figure, panels[0], 3, LEGEND)
 
-    return draw_figure(len(measures), 1, height_in=8.0, draw=draw)
+    return report.draw_figure(len(measures), 1, height_in=8.0, draw=draw)
 
 
-def _plot_log(results: CapacityResults, log: str, saving: Saving, colour: str, axes: Axes) -> None:
+def _plot_log(results: CapacityResults, log: str, saving: Saving, colour: str, axes: report.Axes) -> None:
     """Plot a log's policies: a line through those with an SLA, and marks beside it."""
     policies = (*map(profile, SLAS), BLIND, TIMEOUT)
     hours = [
@@ -189,11 +174,16 @@ def _plot_log(results: CapacityResults, log: str, saving: Saving, colour: str, a
     ]
     axes.vlines(hours, [saving.low for saving in saved], [saving.high for saving in saved], colors=colour, alpha=0.5)
     means = [saving.mean for saving in saved]
-    plot_line(axes, log, colour, hours[:-2], means[:-2], "o")
+    report.plot_line(axes, log, colour, hours[:-2], means[:-2], "o")
     axes.plot(
-        hours[-2:-1], means[-2:-1], "o", color=colour, markerfacecolor="white", gid=series_id(axes, f"{log} ring")
+        hours[-2:-1],
+        means[-2:-1],
+        "o",
+        color=colour,
+        markerfacecolor="white",
+        gid=report.series_id(axes, f"{log} ring"),
     )
-    axes.plot(hours[-1:], means[-1:], "s", color=colour, markersize=7, gid=series_id(axes, f"{log} square"))
+    axes.plot(hours[-1:], means[-1:], "s", color=colour, markersize=7, gid=report.series_id(axes, f"{log} square"))
 
 
 RUN = "studies.price_capacity.run"
@@ -213,9 +203,9 @@ START_NOTE = (
 )
 
 
-def price_capacity(order: StudyOrder, progress: Progress) -> Report:
+def price_capacity(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
-    require_matplotlib()
+    report.require_matplotlib()
     logs, left_out = find_logs(order.logs)
     prices, replays = order.prices or SAMPLE_PRICES, Replays(order.replays, order.seed)
     price_lines = dict.fromkeys(note for log in logs for note in price_notes(log, prices))
@@ -230,7 +220,7 @@ def price_capacity(order: StudyOrder, progress: Progress) -> Report:
     results = CapacityResults(results_of(runner, keys, order, progress), replays)
     notes = (START_NOTE, *price_lines, _replays_note(replays, len(keys)), *left_out)
     tables = (policies_table(results, names), factors_table(results, names))
-    return Report(TITLE, notes, tables, {"trade.svg": trade_svg(results, names)})
+    return report.Report(TITLE, notes, tables, {"trade.svg": trade_svg(results, names)})
 
 
 def _replays_note(replays: Replays, experiments: int) -> str:

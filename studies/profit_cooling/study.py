@@ -14,6 +14,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.text import counted
 from plugin.planner.cp_solver import require_or_tools
 from plugin.planner.solvers import RULE_BASED
+from studies import report
 from studies.harness import Progress, Runner, StudyOrder, result_key, results_of
 from studies.profit_cooling.run import (
     DAYS,
@@ -30,23 +31,6 @@ from studies.profit_cooling.run import (
     find_log,
     least_pue,
     run,
-)
-from studies.report import (
-    BLUE,
-    LIGHT_GREEN,
-    ORANGE,
-    VIOLET,
-    Axes,
-    Figure,
-    Report,
-    StudyTable,
-    TableCell,
-    add_legend,
-    draw_figure,
-    label_rows,
-    plot_line,
-    require_matplotlib,
-    series_id,
 )
 
 
@@ -105,9 +89,9 @@ RULES = tuple(RULE_BASED)
 STRICT = tuple(solver for solver in RULE_BASED if solver.startswith("strict"))
 
 
-def gains_table(results: Results) -> StudyTable:
+def gains_table(results: Results) -> report.StudyTable:
     """Return tables 1 and 2: gains over the best rule-based scheduler."""
-    return StudyTable(
+    return report.StudyTable(
         "gains",
         "Tables 1 and 2: our best search against rule-based schedulers",
         "Profit at the last submission and makespan, in per cent better than the best rule-based scheduler, strict "
@@ -122,7 +106,7 @@ def gains_table(results: Results) -> StudyTable:
     )  # fmt: skip
 
 
-def _gains_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
+def _gains_row(results: Results, scenario: str) -> tuple[report.TableCell, ...]:
     paper, search = PAPER[scenario], best(results, scenario, SEARCHES)
     rule, strict = best(results, scenario, RULES), best(results, scenario, STRICT)
     ours, theirs, strictly = (results[scenario, solver] for solver in (search, rule, strict))
@@ -148,9 +132,9 @@ def _gains_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
     )
 
 
-def solvers_table(results: Results) -> StudyTable:
+def solvers_table(results: Results) -> report.StudyTable:
     """Return a row for each solver and scenario."""
-    return StudyTable(
+    return report.StudyTable(
         "solvers",
         "All solvers",
         "Profit until the last submission in thousand EUR and in per cent of a machine that is always full of the "
@@ -161,7 +145,7 @@ def solvers_table(results: Results) -> StudyTable:
     )
 
 
-def _solver_row(results: Results, scenario: str, solver: str) -> tuple[TableCell, ...]:
+def _solver_row(results: Results, scenario: str, solver: str) -> tuple[report.TableCell, ...]:
     result = results[scenario, solver]
     return (
         scenario,
@@ -180,9 +164,9 @@ def _solver_row(results: Results, scenario: str, solver: str) -> tuple[TableCell
 IMPROVERS = SEARCHES[1:]
 
 
-def searches_table(results: Results) -> StudyTable:
+def searches_table(results: Results) -> report.StudyTable:
     """Return figures 5 to 8: gains over the default search."""
-    return StudyTable(
+    return report.StudyTable(
         "searches",
         "Figures 5 to 8: gain of the searches over the default search",
         "Profit at the last submission in per cent above the default search's, and the days with a plan found by the "
@@ -193,16 +177,16 @@ def searches_table(results: Results) -> StudyTable:
     )
 
 
-def _searches_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
+def _searches_row(results: Results, scenario: str) -> tuple[report.TableCell, ...]:
     paper, default = PAPER[scenario], results[scenario, "default"]
     gains = (gain_pct(results[scenario, search].profit_then, default.profit_then) for search in SEARCHES)
     own = (f"{result.own} of {result.plans}" for result in (default, *(results[scenario, name] for name in IMPROVERS)))
     return (scenario, *gains, paper.best_search, paper.over_default_pct, *own)
 
 
-def efficiency_table(results: Results) -> StudyTable:
+def efficiency_table(results: Results) -> report.StudyTable:
     """Return table 3: gains by second."""
-    return StudyTable(
+    return report.StudyTable(
         "efficiency",
         "Table 3: gains by second, in per cent",
         "MultiSearch: its gain over the best rule-based scheduler per second of all its plans. The others: their "
@@ -212,10 +196,10 @@ def efficiency_table(results: Results) -> StudyTable:
     )
 
 
-def _efficiency_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
+def _efficiency_row(results: Results, scenario: str) -> tuple[report.TableCell, ...]:
     paper, multi = PAPER[scenario], results[scenario, "multi"]
     rule = results[scenario, best(results, scenario, RULES)]
-    cells: list[TableCell] = [f"{gain_pct(multi.profit_then, rule.profit_then) / multi.seconds:.4f}"]
+    cells: list[report.TableCell] = [f"{gain_pct(multi.profit_then, rule.profit_then) / multi.seconds:.4f}"]
     cells.append(f"{paper.multi_pct_per_s:.4f}")
     printed = {"relaxation": paper.relaxation_pct_per_s, "delay": paper.delay_pct_per_s}
     for name in IMPROVERS:
@@ -226,10 +210,10 @@ def _efficiency_row(results: Results, scenario: str) -> tuple[TableCell, ...]:
     return (scenario, *cells)
 
 
-def gaps_table(results: Results) -> StudyTable:
+def gaps_table(results: Results) -> report.StudyTable:
     """Return the share of the upper bound that each day's plan of the best search may have missed."""
     names = {scenario: best(results, scenario, SEARCHES) for scenario in SCENARIOS}
-    return StudyTable(
+    return report.StudyTable(
         "gaps",
         "Gaps of each day to its upper bound",
         "The gap to the upper bound, in per cent of it, of each day's plan of the best search, "
@@ -242,28 +226,38 @@ def gaps_table(results: Results) -> StudyTable:
     )
 
 
-COLOURS = {"best search": ORANGE, "default search": VIOLET, "best rule": BLUE, "best strict rule": LIGHT_GREEN}
-SEARCH_COLOURS = {"multi": BLUE, "relaxation": LIGHT_GREEN, "delay": VIOLET, "neighbourhood": ORANGE}
+COLOURS = {
+    "best search": report.ORANGE,
+    "default search": report.VIOLET,
+    "best rule": report.BLUE,
+    "best strict rule": report.LIGHT_GREEN,
+}
+SEARCH_COLOURS = {
+    "multi": report.BLUE,
+    "relaxation": report.LIGHT_GREEN,
+    "delay": report.VIOLET,
+    "neighbourhood": report.ORANGE,
+}
 
 
 def behind_svg(results: Results, searches: tuple[str, ...]) -> str:
     """Return the figure: a panel for each scenario, a line for each solver, thousands of EUR over days."""
     solvers = dict(zip(COLOURS, (searches, ("default",), RULES, STRICT), strict=True))
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         for scenario, axes in zip(SCENARIOS, panels, strict=True):
             chosen = {kind: best(results, scenario, names) for kind, names in solvers.items()}
             axes.set_title(f"{scenario}: {', '.join(chosen.values())}")
             for kind, solver in chosen.items():
                 full, earned = always_full(scenario), accumulate(results[scenario, solver].profit)
                 missed = [full / DAYS * day - profit for day, profit in enumerate(earned, start=1)]
-                plot_line(axes, kind, COLOURS[kind], range(1, DAYS + 1), [eur / 1000 for eur in missed])
+                report.plot_line(axes, kind, COLOURS[kind], range(1, DAYS + 1), [eur / 1000 for eur in missed])
             axes.set_xlim(1, DAYS)
             axes.set_ylim(bottom=0.0)
         panels[-1].set_xlabel("day")
-        add_legend(figure, panels[0], len(COLOURS), "Behind a machine that is always full, thousand EUR")
+        report.add_legend(figure, panels[0], len(COLOURS), "Behind a machine that is always full, thousand EUR")
 
-    return draw_figure(len(SCENARIOS), 1, height_in=1.0 + 1.8 * len(SCENARIOS), draw=draw)
+    return report.draw_figure(len(SCENARIOS), 1, height_in=1.0 + 1.8 * len(SCENARIOS), draw=draw)
 
 
 def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
@@ -279,20 +273,20 @@ def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
     low_pct = min(0.0, *(min(by_search) for by_search in gains.values()))
     high_pct = max(0.01, *(max(by_search) for by_search in gains.values()))
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         for scenario, axes in zip(SCENARIOS, panels, strict=True):
             paper = PAPER[scenario]
             axes.set_title(f"{scenario} (paper: {paper.best_search} {percent_text(paper.over_default_pct, 1)})")
-            label_rows(axes, searches)
+            report.label_rows(axes, searches)
             colours = [SEARCH_COLOURS[search] for search in searches]
             bars = axes.barh(range(len(searches)), gains[scenario], 0.7, color=colours)
             for search, bar in zip(searches, bars, strict=True):
-                bar.set_gid(series_id(axes, search))
+                bar.set_gid(report.series_id(axes, search))
             axes.bar_label(bars, fmt="%.2f", padding=4)
             axes.set_xlim(1.08 * low_pct, 1.08 * high_pct)
         figure.suptitle("Profit above the default search's, per cent", x=0.01, ha="left", fontsize="medium")
 
-    return draw_figure(len(SCENARIOS), 1, height_in=0.4 + 1.4 * len(SCENARIOS), draw=draw)
+    return report.draw_figure(len(SCENARIOS), 1, height_in=0.4 + 1.4 * len(SCENARIOS), draw=draw)
 
 
 RUN = "studies.profit_cooling.run"
@@ -302,10 +296,10 @@ SOLVERS = {**dict.fromkeys((*RULE_BASED, "multi"), 0.0), **dict.fromkeys(("defau
 """Seconds per plan beyond the one that a search begins with."""
 
 
-def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
+def profit_cooling(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
     require_or_tools()
-    require_matplotlib()
+    report.require_matplotlib()
     log = find_log(order.logs)
     jobs = curie_jobs(log)
     planned = [CoolingExperiment(scenario, *solver, order.seed) for solver in SOLVERS.items() for scenario in SCENARIOS]
@@ -318,7 +312,7 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
         table(results) for table in (gains_table, efficiency_table, searches_table, gaps_table, solvers_table)
     )
     figures = {"behind.svg": behind_svg(results, SEARCHES), "searches.svg": searches_svg(results, SEARCHES)}
-    return Report(TITLE, study_notes(len(jobs), results), tables, figures)
+    return report.Report(TITLE, study_notes(len(jobs), results), tables, figures)
 
 
 def study_notes(jobs: int, results: Mapping[tuple[str, str], CoolingResult]) -> tuple[str, ...]:

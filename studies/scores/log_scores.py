@@ -23,20 +23,10 @@ from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import MachineSettings, SchedulingSettings
 from offpeak.text import counted
 from power.whatif import simulate_waits_s
+from predictors import scores
 from predictors.job_power import POWER_PREDICTORS, readings_w
 from predictors.port import Predictor
 from predictors.run_times import RUN_TIME_PREDICTORS, boosted_run_time
-from predictors.scores import (
-    Exam,
-    JobExam,
-    Score,
-    WaitExam,
-    compute_score,
-    power_exam,
-    run_time_exam,
-    take_exam,
-    wait_exam,
-)
 from predictors.trees.boosted import SCHEDULE, BoostedTrees
 from predictors.trees.forest import GrowthSchedule, can_grow
 from predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
@@ -175,7 +165,7 @@ def fresh_predictors(quantity: str) -> Mapping[str, Predictor[Any, Any]]:
     return {predictor.name: predictor for predictor in available_predictors(MAKERS[quantity]())}
 
 
-def log_exam(path: Path, quantity: str, predictor: str) -> Exam[Any, Any]:
+def log_exam(path: Path, quantity: str, predictor: str) -> scores.Exam[Any, Any]:
     """Return the exam in that quantity on a log, for the predictor of that name."""
     log = read_log_file(path)
     if quantity == RUN_TIME:
@@ -185,24 +175,24 @@ def log_exam(path: Path, quantity: str, predictor: str) -> Exam[Any, Any]:
     return waits_of(log, _expected_run_s(path) if predictor in PLANNERS else None)
 
 
-def run_times_of(log: LogFile) -> JobExam:
+def run_times_of(log: LogFile) -> scores.JobExam:
     """Return the exam about the run times of the jobs that the log has as a whole."""
-    exam = run_time_exam(log.jobs, log.start_s)
+    exam = scores.run_time_exam(log.jobs, log.start_s)
     return exam.without(~log.whole, ~log.whole[exam.outcomes.job_id])
 
 
-def powers_of(log: LogFile) -> JobExam:
+def powers_of(log: LogFile) -> scores.JobExam:
     """Return the exam about the power of the jobs that the log has as a whole."""
-    exam = power_exam(log.jobs, log.start_s)
+    exam = scores.power_exam(log.jobs, log.start_s)
     return exam.without(~log.whole, ~log.whole[exam.outcomes.job_id])
 
 
-def waits_of(log: LogFile, expected_s: Int64 | None) -> WaitExam:
+def waits_of(log: LogFile, expected_s: Int64 | None) -> scores.WaitExam:
     """Return the exam about the waits of the jobs that the log has as a whole.
 
     In the states of the machine jobs run for `expected_s`, by default their estimates.
     """
-    exam = wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
+    exam = scores.wait_exam(log.jobs, log.start_s, log.end_s, units=log.units, expected_s=expected_s)
     return exam.without(~log.whole, ~log.whole[exam.outcomes.questions.job_id])
 
 
@@ -218,7 +208,7 @@ def expected_run_s(log: LogFile, schedule: GrowthSchedule = SCHEDULE) -> Int64:
     """
     if not can_grow():
         return log.jobs.estimate_s.copy()
-    answer = take_exam(boosted_run_time(schedule), run_times_of(log))
+    answer = scores.take_exam(boosted_run_time(schedule), run_times_of(log))
     return np.rint(answer.point).astype(np.int64)
 
 
@@ -241,7 +231,7 @@ class LogResult:
 
     task: LogTask
     log: str
-    score: Score
+    score: scores.Score
     cpu_s: float
     notes: tuple[str, ...]
 
@@ -259,9 +249,9 @@ def run_log_task(task: LogTask) -> LogResult:
     predictor = fresh_predictors(task.quantity)[task.predictor]
     exam = log_exam(task.path, task.quantity, task.predictor)
     begin_s = time.process_time()
-    answer = take_exam(predictor, exam)
+    answer = scores.take_exam(predictor, exam)
     cpu_s = time.process_time() - begin_s
-    return LogResult(task, log.name, compute_score(exam.actual, answer), cpu_s, log.notes)
+    return LogResult(task, log.name, scores.compute_score(exam.actual, answer), cpu_s, log.notes)
 
 
 READING = (

@@ -10,27 +10,9 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from offpeak.text import counted
+from studies import report
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs
-from studies.report import (
-    BLUE,
-    DARK,
-    GREEN,
-    ORANGE,
-    VIOLET,
-    Axes,
-    Figure,
-    Range,
-    Report,
-    StudyTable,
-    TableCell,
-    add_legend,
-    draw_figure,
-    plot_line,
-    range_of,
-    require_matplotlib,
-    set_log_axis,
-)
 from studies.sleeping.run import (
     ALWAYS_ON,
     AT_ONCE,
@@ -82,14 +64,14 @@ class SleepingResults:
         """Return the results of a policy's replays."""
         return [self.results[experiment] for experiment in experiments(log, policy, self.replays)]
 
-    def of(self, log: str, policy: str, measure: Measure) -> Range:
+    def of(self, log: str, policy: str, measure: Measure) -> report.Range:
         """Return a figure over the replays."""
-        return range_of([measure(result) for result in self.each(log, policy)])
+        return report.range_of([measure(result) for result in self.each(log, policy)])
 
-    def longer_s(self, log: str, policy: str) -> Range:
+    def longer_s(self, log: str, policy: str) -> report.Range:
         """Return by how much jobs wait longer than on nodes that are always on, in the same replays [s]."""
         pairs = zip(self.each(log, policy), self.each(log, ALWAYS_ON), strict=False)
-        return range_of([here.wait_s - there.wait_s for here, there in pairs])
+        return report.range_of([here.wait_s - there.wait_s for here, there in pairs])
 
     def at_energy(self, log: str, family: str, pct: float, measure: Measure) -> list[float | None]:
         """Return a figure of a family at a saving of `pct` of the idle energy, by replay; None if it never saves it."""
@@ -122,9 +104,9 @@ FEWEST_REPLAYS = 6
 """With fewer replays all may have the same sign by chance."""
 
 
-def policies_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
+def policies_table(results: SleepingResults, logs: Sequence[str]) -> report.StudyTable:
     """Return a row for each log and policy."""
-    return StudyTable(
+    return report.StudyTable(
         "policies",
         "Energy, delay and cycles of every rule",
         "Saved: the share of the idle nodes' energy. Delay: the mean time over all jobs for which only sleeping "
@@ -139,7 +121,7 @@ def policies_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
     )  # fmt: skip
 
 
-def _policy_row(results: SleepingResults, log: str, policy: str) -> tuple[TableCell, ...]:
+def _policy_row(results: SleepingResults, log: str, policy: str) -> tuple[report.TableCell, ...]:
     longer = results.longer_s(log, policy)
     return (
         log,
@@ -155,15 +137,15 @@ def _policy_row(results: SleepingResults, log: str, policy: str) -> tuple[TableC
     )
 
 
-def _beyond_chance(longer: Range, replays: int) -> str | None:
+def _beyond_chance(longer: report.Range, replays: int) -> str | None:
     if replays < FEWEST_REPLAYS:
         return None
     return "no" if longer.low <= 0 <= longer.high else "yes"
 
 
-def equal_energy_table(results: SleepingResults, logs: Sequence[str]) -> StudyTable:
+def equal_energy_table(results: SleepingResults, logs: Sequence[str]) -> report.StudyTable:
     """Return a row for each log and family at the saving at which families are compared."""
-    return StudyTable(
+    return report.StudyTable(
         "equal-energy",
         "At equal energy",
         "Each family at the same share of saved idle energy, interpolated linearly between its policies for each "
@@ -174,9 +156,9 @@ def equal_energy_table(results: SleepingResults, logs: Sequence[str]) -> StudyTa
     )
 
 
-def _equal_rows(results: SleepingResults, log: str) -> list[tuple[TableCell, ...]]:
+def _equal_rows(results: SleepingResults, log: str) -> list[tuple[report.TableCell, ...]]:
     pct = results.equal_energy_pct(log)
-    rows: list[tuple[TableCell, ...]] = [
+    rows: list[tuple[report.TableCell, ...]] = [
         (log, str(pct), family, *_equal_cells(results, log, family)) for family in FAMILIES
     ]
     least, timeout = results.bound(log, pct), _range(results.at_energy(log, TIMEOUT, pct, cycles))
@@ -184,9 +166,9 @@ def _equal_rows(results: SleepingResults, log: str) -> list[tuple[TableCell, ...
     return [*rows, (log, str(pct), BOUND, 0.0, 0.0, least, times)]
 
 
-def _equal_cells(results: SleepingResults, log: str, family: str) -> tuple[Range | None, ...]:
+def _equal_cells(results: SleepingResults, log: str, family: str) -> tuple[report.Range | None, ...]:
     pct = results.equal_energy_pct(log)
-    found: list[Range | None] = []
+    found: list[report.Range | None] = []
     for measure in (delay_s, cycles):
         own, timeout = (results.at_energy(log, compared, pct, measure) for compared in (family, TIMEOUT))
         pairs = zip(own, timeout, strict=False)
@@ -194,9 +176,9 @@ def _equal_cells(results: SleepingResults, log: str, family: str) -> tuple[Range
     return tuple(found)
 
 
-def _range(values: Sequence[float | None]) -> Range | None:
+def _range(values: Sequence[float | None]) -> report.Range | None:
     known = [value for value in values if value is not None]
-    return range_of(known) if known else None
+    return report.range_of(known) if known else None
 
 
 @dataclass(frozen=True)
@@ -211,14 +193,14 @@ class Style:
 
 
 STYLES: Mapping[str, Style] = {
-    TIMEOUT: Style("time-out, 5 min to 2 h", DARK, "o"),
-    POOL: Style("green pool, 1 to 20 %", GREEN, "s"),
-    FORECAST: Style("forecast, 20 min to 3 h", BLUE, "^"),
-    LATE: Style("forecast-late, 20 min to 3 h", ORANGE, "v"),
-    OLS: Style("ols:1h, SLA 5 to 200", VIOLET, "D"),
-    AT_ONCE: Style("energy-aware: at once", DARK, "o", hollow=True),
-    BREAK_EVEN: Style("break-even", DARK, "s", hollow=True, size=9.0),
-    TWO_LEVEL: Style("two-level, by the load", DARK, "D", hollow=True),
+    TIMEOUT: Style("time-out, 5 min to 2 h", report.DARK, "o"),
+    POOL: Style("green pool, 1 to 20 %", report.GREEN, "s"),
+    FORECAST: Style("forecast, 20 min to 3 h", report.BLUE, "^"),
+    LATE: Style("forecast-late, 20 min to 3 h", report.ORANGE, "v"),
+    OLS: Style("ols:1h, SLA 5 to 200", report.VIOLET, "D"),
+    AT_ONCE: Style("energy-aware: at once", report.DARK, "o", hollow=True),
+    BREAK_EVEN: Style("break-even", report.DARK, "s", hollow=True, size=9.0),
+    TWO_LEVEL: Style("two-level, by the load", report.DARK, "D", hollow=True),
 }
 RULES: Mapping[str, tuple[str, ...]] = {**FAMILIES, **{policy: (policy,) for policy in SINGLE}}
 """The policies of each style."""
@@ -233,24 +215,24 @@ LEAST_DELAY_S = 1.0
 def front_svg(results: SleepingResults, logs: Sequence[str]) -> str:
     """Return the figure: for each log what a rule saves against a job's boot delay, and against a node's cycles."""
 
-    def draw(figure: Figure, panels: Sequence[Axes]) -> None:
+    def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
         for log, delays, wear in zip(logs, panels[::2], panels[1::2], strict=True):
             _plot_rules(results, log, delays, delay_s)
             delays.set_title(f"{log}: mean boot delay of a job [s], logarithmic")
-            set_log_axis(delays)
+            report.set_log_axis(delays)
             _plot_rules(results, log, wear, cycles)
             wear.set_title(f"{log}: power cycles of a node in a day")
             wear.set_ylim(bottom=0.0)
             shares = [pct for pct in SHARES_PCT if wear.get_xlim()[0] <= pct <= wear.get_xlim()[1]]
             bound = [results.bound(log, pct) for pct in shares]
-            plot_line(wear, BOUND_LABEL, RED, shares, bound)
+            report.plot_line(wear, BOUND_LABEL, RED, shares, bound)
             wear.lines[-1].set_linestyle("--")
-        add_legend(figure, panels[1], 3, FIGURE_NOTE)
+        report.add_legend(figure, panels[1], 3, FIGURE_NOTE)
 
-    return draw_figure(len(logs), 2, height_in=1.3 + 3.2 * len(logs), draw=draw)
+    return report.draw_figure(len(logs), 2, height_in=1.3 + 3.2 * len(logs), draw=draw)
 
 
-def _plot_rules(results: SleepingResults, log: str, axes: Axes, measure: Measure) -> None:
+def _plot_rules(results: SleepingResults, log: str, axes: report.Axes, measure: Measure) -> None:
     axes.axvline(results.equal_energy_pct(log), color="#999999", linewidth=1.2)
     axes.set_xlabel("idle energy saved [%]")
     for rule, style in STYLES.items():
@@ -258,7 +240,7 @@ def _plot_rules(results: SleepingResults, log: str, axes: Axes, measure: Measure
         heights = [results.of(log, policy, measure).mean for policy in RULES[rule]]
         # The axis of delays is logarithmic.
         shown = [max(height, LEAST_DELAY_S) for height in heights] if measure is delay_s else heights
-        plot_line(axes, style.label, style.colour, saved, shown, style.marker)
+        report.plot_line(axes, style.label, style.colour, saved, shown, style.marker)
         axes.lines[-1].set(markersize=style.size, linestyle="none" if style.hollow else "-")
         axes.lines[-1].set_markerfacecolor("none" if style.hollow else style.colour)
     axes.set_xmargin(0.0)
@@ -274,9 +256,9 @@ SETUP_NOTE = (
 )
 
 
-def sleeping(order: StudyOrder, progress: Progress) -> Report:
+def sleeping(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
-    require_matplotlib()
+    report.require_matplotlib()
     logs, left_out = find_logs(order.logs)
     replays = Replays(order.replays, order.seed)
     digests = {log.source.name: log.digest for log in logs}
@@ -291,7 +273,7 @@ def sleeping(order: StudyOrder, progress: Progress) -> Report:
     )
     notes = (SETUP_NOTE, f"machines: {machines}", _replays_note(replays, len(keys)), *left_out)
     tables = (policies_table(results, tuple(digests)), equal_energy_table(results, tuple(digests)))
-    return Report(TITLE, notes, tables, {"front.svg": front_svg(results, tuple(digests))})
+    return report.Report(TITLE, notes, tables, {"front.svg": front_svg(results, tuple(digests))})
 
 
 def _replays_note(replays: Replays, count: int) -> str:

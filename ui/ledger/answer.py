@@ -27,17 +27,7 @@ from predictors.feeds.markets import site_zone
 from services.accounts.account_of_savings import account_of
 from services.accounts.credits import credits_by_account
 from services.accounts.power_bill import read_demand
-from ui.ledger.text import (
-    account_lines,
-    assumed_prices,
-    print_nothing,
-    records_table,
-    rows_csv,
-    rows_json,
-    used_row,
-    used_table,
-    with_times,
-)
+from ui.ledger import text
 from ui.terminal import print_table
 
 Times = tuple[str | None, str | None]
@@ -53,7 +43,7 @@ def print_records(kind: str, nodes: str | None, times: Times, settings: Settings
         if kind == "savings":
             found = savings_in(connection, span)
             share = assumed_share(connection, span)
-            sums = account_lines(account_of(connection, span), account_of(connection, span, is_shadow=True))
+            sums = text.account_lines(account_of(connection, span), account_of(connection, span, is_shadow=True))
             tariff = site_tariff(settings.prices.tariff if form == "text" else None, zone)
             sums += [each.text(zone) for each in read_demand(connection, span, tariff)]
         elif kind == "credits":
@@ -62,14 +52,14 @@ def print_records(kind: str, nodes: str | None, times: Times, settings: Settings
             found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
         latest_unix_s = None if found else last_written_unix_s(connection)
     if form != "text":
-        _write(form, [with_times(record, zone) for record in found])
+        _write(form, [text.with_times(record, zone) for record in found])
     elif found:
-        print_table(records_table(kind, found, zone))
+        print_table(text.records_table(kind, found, zone))
         for line in sums:
             typer.echo(f"\n{line}")
-        _print_notes(assumed_prices(share, zone))
+        _print_notes(text.assumed_prices(share, zone))
     else:
-        print_nothing(span, zone, latest_unix_s)
+        text.print_nothing(span, zone, latest_unix_s)
 
 
 def print_used(kind: str, by: str, times: Times, settings: Settings, form: str) -> None:
@@ -84,12 +74,12 @@ def print_used(kind: str, by: str, times: Times, settings: Settings, form: str) 
         latest_unix_s = None if found else last_written_unix_s(connection)
         share = assumed_share(connection, span) if kind == "cost" else 0.0
     if form != "text":
-        _write(form, [used_row(groups, use) for use in found])
+        _write(form, [text.used_row(groups, use) for use in found])
     elif found:
-        print_table(used_table(kind, groups, found))
-        _print_notes(assumed_prices(share, zone))
+        print_table(text.used_table(kind, groups, found))
+        _print_notes(text.assumed_prices(share, zone))
     else:
-        print_nothing(span, zone, latest_unix_s)
+        text.print_nothing(span, zone, latest_unix_s)
 
 
 def _span(times: Times, zone: tzinfo) -> TimeRange:
@@ -102,7 +92,7 @@ def _print_notes(lines: tuple[str, ...]) -> None:
 
 
 def _write(form: str, rows: list[dict[str, object]]) -> None:
-    sys.stdout.write(rows_json(rows) if form == "json" else rows_csv(rows))
+    sys.stdout.write(text.rows_json(rows) if form == "json" else text.rows_csv(rows))
 
 
 def prune_ledger(settings: LedgerSettings) -> None:

@@ -9,16 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
-from offpeak.display import (
-    NOT_KNOWN,
-    amount_text,
-    energy_text,
-    idle_hours_text,
-    minute_text,
-    money_text,
-    percent_text,
-    range_text,
-)
+from offpeak import display
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, GpuUse, known_sum, sum_uses
@@ -157,7 +148,7 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     """Return the line of the metered nodes."""
     kwh = sum(node.energy_j for node in nodes) / J_PER_KWH
     covered = sum(node.covered or 0.0 for node in nodes) / len(nodes)
-    basis = f"{MEASURED}, {percent_text(100 * covered, 1)} of the time of {len(nodes)} nodes"
+    basis = f"{MEASURED}, {display.percent_text(100 * covered, 1)} of the time of {len(nodes)} nodes"
     line = MonthLine(NODES, "nodes with meters", measured_kwh=kwh, partly_kwh=0.0, modelled_kwh=0.0, basis=basis)
     cost, carbon_g = (known_sum(getattr(node, name) for node in nodes) for name in ("cost", "carbon_g"))
     return replace(line, energy_kwh=kwh, cost=cost, currency=nodes[0].currency, co2_kg=_kg(carbon_g))
@@ -165,12 +156,12 @@ def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
 
 def demand_lines(demand: DemandSaving, zone: tzinfo) -> Iterator[MonthLine]:
     """Yield the line of a demand charge, then that of what was saved of it."""
-    name = f"{demand.name}: {demand.peak_kw:,.1f} kW on {minute_text(demand.at_unix_s, zone)}"
-    so_far, share = "" if demand.is_over else ", so far", percent_text(100 * demand.share, 1)
+    name = f"{demand.name}: {demand.peak_kw:,.1f} kW on {display.minute_text(demand.at_unix_s, zone)}"
+    so_far, share = "" if demand.is_over else ", so far", display.percent_text(100 * demand.share, 1)
     basis = f"{MEASURED}, the highest quarter-hour of the nodes with meters{so_far}; {share} of the charge"
     yield MonthLine(DEMAND, name, cost=demand.cost, currency=demand.currency, basis=basis)
     basis = f"{MEASURED}: {demand.without_kw or 0.0:,.1f} kW with all nodes on"
-    basis = basis if demand.why == "" else f"{NOT_KNOWN}: {demand.why}"
+    basis = basis if demand.why == "" else f"{display.NOT_KNOWN}: {demand.why}"
     yield MonthLine(SAVED, f"{demand.name}{so_far}", cost=demand.saved, currency=demand.currency, basis=basis)
 
 
@@ -266,10 +257,10 @@ def used_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
         (
             line.name or "no account",
             "" if line.jobs is None else f"{line.jobs:,}",
-            amount_text(line.energy_kwh),
+            display.amount_text(line.energy_kwh),
             *(share_text(line, part) for part in (line.measured_kwh, line.partly_kwh, line.modelled_kwh)),
-            money_text(line.cost, line.currency),
-            amount_text(line.co2_kg),
+            display.money_text(line.cost, line.currency),
+            display.amount_text(line.co2_kg),
         )
         for line in subject.lines
         if line.kind not in (*SAVING_KINDS, IDLE_GPUS)
@@ -285,10 +276,10 @@ def gpu_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
         (
             line.name,
             f"{line.jobs:,}",
-            amount_text(line.gpu_h),
-            idle_hours_text(use.allocated_s, use.idle_s, use.busy_s),
-            amount_text(line.energy_kwh),
-            money_text(line.cost, line.currency),
+            display.amount_text(line.gpu_h),
+            display.idle_hours_text(use.allocated_s, use.idle_s, use.busy_s),
+            display.amount_text(line.energy_kwh),
+            display.money_text(line.cost, line.currency),
         )
         for use, line in zip(subject.account.gpus, map(gpu_line, subject.account.gpus), strict=True)
     ]
@@ -299,10 +290,10 @@ def saved_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
     return [
         (
             line.name,
-            "" if line.energy_kwh is None else amount_text(line.energy_kwh),
-            money_text(line.cost, line.currency),
-            range_text(line.low, line.high),
-            "" if line.energy_kwh is None else amount_text(line.co2_kg),
+            "" if line.energy_kwh is None else display.amount_text(line.energy_kwh),
+            display.money_text(line.cost, line.currency),
+            display.range_text(line.low, line.high),
+            "" if line.energy_kwh is None else display.amount_text(line.co2_kg),
             line.basis,
         )
         for line in subject.lines
@@ -322,13 +313,13 @@ def footnotes(lines: list[str]) -> Iterator[str]:
 
 def share_text(line: MonthLine, part_kwh: float | None) -> str:
     """Return the share of a line's energy."""
-    return percent_text(100 * (part_kwh or 0.0) / line.energy_kwh) if line.energy_kwh else ""
+    return display.percent_text(100 * (part_kwh or 0.0) / line.energy_kwh) if line.energy_kwh else ""
 
 
 ACCOUNTS = (
     "Jobs count as a whole in the month in which they ended, as on a bill. Each quarter of an hour is charged at its "
     "price in the ledger at the time of booking.",
-    f"Measured: meters covered the job's nodes for at least {percent_text(100 * ALL, 1)} of its time. Partly "
+    f"Measured: meters covered the job's nodes for at least {display.percent_text(100 * ALL, 1)} of its time. Partly "
     "measured: for less of its time, the rest is modelled. Modelled: from similar jobs, or from the class of its "
     "nodes.",
     "The energy of nodes is that of their meters, without filling gaps. Energy that no job used belongs to no account.",
@@ -376,6 +367,6 @@ def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:
     unpriced_kwh = sum(account.unpriced_j for account in accounts) / J_PER_KWH
     unknown = sum(account.unknown for account in accounts)
     if unpriced_kwh:
-        yield f"{energy_text(unpriced_kwh)} of jobs had no price: they are in the energy and in no cost."
+        yield f"{display.energy_text(unpriced_kwh)} of jobs had no price: they are in the energy and in no cost."
     if unknown:
         yield f"Of {counted(unknown, 'job')} the energy is not known: they are counted, and in no figure."

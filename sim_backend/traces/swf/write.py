@@ -13,19 +13,8 @@ from pyarrow import csv
 
 from offpeak.files import replacing
 from offpeak.model.jobs import Jobs
+from sim_backend.traces.swf import read as swf
 from sim_backend.traces.swf.lines import COLUMNS, SUBMIT
-from sim_backend.traces.swf.read import (
-    APPLICATION,
-    GROUP,
-    JOB,
-    QUEUE,
-    REQUESTED_PROCESSORS,
-    REQUESTED_TIME,
-    RUN,
-    USED_PROCESSORS,
-    USER,
-    WAIT,
-)
 
 STATUS = 11
 COMPLETED = 1
@@ -80,18 +69,18 @@ def _table(jobs: Jobs) -> pa.Table:
     # As text, so that constant values are not formatted in every line.
     unknown, completed = pa.repeat("-1", len(jobs)), pa.repeat(str(COMPLETED), len(jobs))
     fields = dict.fromkeys(range(1, COLUMNS + 1), unknown) | {
-        JOB: jobs.job_id,
+        swf.JOB: jobs.job_id,
         SUBMIT: jobs.submit_s,
-        WAIT: np.where(jobs.logged_start_s >= 0, jobs.logged_start_s - jobs.submit_s, -1),
-        RUN: jobs.runtime_s,
-        USED_PROCESSORS: jobs.as_logged().size,
-        REQUESTED_PROCESSORS: jobs.size,
-        REQUESTED_TIME: jobs.estimate_s,
+        swf.WAIT: np.where(jobs.logged_start_s >= 0, jobs.logged_start_s - jobs.submit_s, -1),
+        swf.RUN: jobs.runtime_s,
+        swf.USED_PROCESSORS: jobs.as_logged().size,
+        swf.REQUESTED_PROCESSORS: jobs.size,
+        swf.REQUESTED_TIME: jobs.estimate_s,
         STATUS: completed,
-        USER: jobs.user,
-        GROUP: jobs.group,
-        APPLICATION: jobs.application,
-        QUEUE: jobs.queue,
+        swf.USER: jobs.user,
+        swf.GROUP: jobs.group,
+        swf.APPLICATION: jobs.application,
+        swf.QUEUE: jobs.queue,
     }
     if np.isfinite(jobs.node_power_w).any():
         fields[POWER_COLUMN] = np.nan_to_num(jobs.node_power_w, nan=-1.0)
