@@ -26,18 +26,7 @@ from offpeak.model.node_class_file import bundled_node_class, bundled_node_class
 from offpeak.prices.tariff import Tariff, parse_tariff
 from offpeak.settings.kinds import BANDWIDTH, CARBON, LATENCY
 from offpeak.text import did_you_mean
-from plugin.federation.sites import (
-    MOST_FEATURES,
-    SLURM,
-    SSH,
-    Grid,
-    Link,
-    Reach,
-    Site,
-    SiteRoom,
-    esc_g_per_kwh,
-    parse_reach,
-)
+from plugin.federation import sites as federation
 from predictors.feeds.markets import MARKETS, find_market
 
 AtLeastOne = Annotated[int, Field(ge=1)]
@@ -107,7 +96,7 @@ class BadKey(BadInput):
         self.key = key
 
 
-def read_reach(table: SiteTable, *, beside: Path) -> Reach | None:
+def read_reach(table: SiteTable, *, beside: Path) -> federation.Reach | None:
     """Return how the site is reached, None if its table does not say. Raises BadKey.
 
     Files are relative to `beside`, the folder of the sites file, or to systemd's folder of credentials.
@@ -118,7 +107,7 @@ def read_reach(table: SiteTable, *, beside: Path) -> Reach | None:
             raise BadKey(given[0], "goes with reach", hint='add reach, such as reach = "local"')
         return None
     try:
-        reach = parse_reach(table.reach)
+        reach = federation.parse_reach(table.reach)
     except BadInput as problem:
         raise BadKey("reach", str(problem), hint=problem.hint) from None
     _check_reach(table, reach, given)
@@ -132,21 +121,21 @@ def read_reach(table: SiteTable, *, beside: Path) -> Reach | None:
     )
 
 
-def _check_reach(table: SiteTable, reach: Reach, given: list[str]) -> None:
+def _check_reach(table: SiteTable, reach: federation.Reach, given: list[str]) -> None:
     if table.submit is not None and table.submit not in SUBMIT_PROGRAMS:
         raise BadKey("submit", f"{table.submit!r} submits nothing", hint=did_you_mean(table.submit, SUBMIT_PROGRAMS))
-    if table.submit == "qsub" and reach.way == SLURM:
+    if table.submit == "qsub" and reach.way == federation.SLURM:
         raise BadKey("submit", "qsub goes to no cluster of Slurm", hint='write submit = "sbatch" or another reach')
     for key in SSH_KEYS:
-        if reach.way == SSH and key not in given:
+        if reach.way == federation.SSH and key not in given:
             # Without them ssh would accept any host, or offer other keys of the user.
             raise BadKey(key, "is missing", hint=f"ssh needs key_file and known_hosts: add {key}")
-        if reach.way != SSH and key in given:
+        if reach.way != federation.SSH and key in given:
             raise BadKey(key, "goes with ssh", hint=f'leave {key}, or write reach = "ssh USER@HOST"')
     by_http = (table.agent or "").startswith(("http://", "https://"))
-    if reach.way == SLURM and table.agent is None:
+    if reach.way == federation.SLURM and table.agent is None:
         raise BadKey("agent", "is missing", hint="name its agent's socket, or the address of its `offpeak broker`")
-    if reach.way == SSH and table.agent is not None and not by_http:
+    if reach.way == federation.SSH and table.agent is not None and not by_http:
         raise BadKey("agent", "a socket is not reached by ssh", hint="leave it: `offpeak snapshot` is run there")
     if by_http != (table.secret_file is not None):
         raise BadKey("secret_file", "goes with an agent that is asked over HTTP", hint="both, or none of the two")
@@ -166,14 +155,14 @@ class SiteReader:
     def __init__(self, path: Path, name: str, table: SiteTable) -> None:
         self._path, self._name, self._table = path, name, table
 
-    def site(self) -> Site:
+    def site(self) -> federation.Site:
         """Return the site. Raises BadSites with the key and a hint for what is wrong."""
         table, node_class = self._table, self._node_class()
         self._check()
         units = table.nodes or table.cores or 0
         unit_w = node_class.running_w(1.0) if node_class else (table.core_power or 0.0) * table.cores_per_node
         room = self._room(units * unit_w, node_class.idle_w if node_class else 0.0)
-        return Site(
+        return federation.Site(
             name=self._name,
             units=units,
             unit_w=unit_w,
@@ -212,7 +201,7 @@ class SiteReader:
         if self._one_of("energy_mix", "esc", "carbon_zone") == "carbon_zone":
             self._read("carbon_zone", table.carbon_zone, _known_carbon_zone)
 
-    def _room(self, full_power_w: float, idle_w: float) -> SiteRoom | None:
+    def _room(self, full_power_w: float, idle_w: float) -> federation.SiteRoom | None:
         if self._table.facility is None:
             return None
 
@@ -220,7 +209,7 @@ class SiteReader:
             beside = self._path.parent / text
             return facility_named(str(beside) if text.endswith(".csv") else text, full_power_w=full_power_w)
 
-        return SiteRoom(self._read("facility", self._table.facility, named), self._table.outside, idle_w)
+        return federation.SiteRoom(self._read("facility", self._table.facility, named), self._table.outside, idle_w)
 
     def _node_class(self) -> NodeClass | None:
         if self._one_of("node_class", "core_power") == "core_power":
@@ -251,7 +240,7 @@ class SiteReader:
             raise self._wrong("allocations_since", "goes with allocations", hint="give both, or none of the two")
         return int(datetime.combine(table.allocations_since, time.min, parse_zone(table.time_zone)).timestamp())
 
-    def _reach(self) -> Reach | None:
+    def _reach(self) -> federation.Reach | None:
         try:
             return read_reach(self._table, beside=self._path.parent)
         except BadKey as problem:
@@ -259,7 +248,7 @@ class SiteReader:
 
     def _esc_g_per_kwh(self) -> float | None:
         mix = self._table.energy_mix
-        return self._table.esc if mix is None else self._read("energy_mix", mix, esc_g_per_kwh)
+        return self._table.esc if mix is None else self._read("energy_mix", mix, federation.esc_g_per_kwh)
 
     def _one_of(self, *keys: str) -> str:
         given = [key for key in keys if getattr(self._table, key) is not None]
@@ -281,7 +270,7 @@ class SiteReader:
         return BadSites(f"{self._path}: {place}: {what}", hint=hint)
 
 
-def _full_pue(room: SiteRoom, full_power_w: float) -> float:
+def _full_pue(room: federation.SiteRoom, full_power_w: float) -> float:
     return float(room.facility.pue_at(np.array(full_power_w), np.array(room.outside_c)))
 
 
@@ -303,38 +292,40 @@ PAGE = "docs/reference/sites.md explains every key"
 EXAMPLE = files("plugin.federation") / "sites.example.toml"
 
 
-def read_sites(path: Path) -> Grid:
+def read_sites(path: Path) -> federation.Grid:
     """Return the sites of the file. Raises BadSites with file, table, key and hint for what is wrong in it."""
     if not path.exists():
         raise BadSites(f"{path}: there is no file of sites", hint="docs/reference/sites.md shows how one is written")
     return parse_sites(read_bytes(path, BadSites), path)
 
 
-def example_sites() -> Grid:
+def example_sites() -> federation.Grid:
     """Return the sites of the example that comes with offpeak."""
     return parse_sites(EXAMPLE.read_bytes(), Path(EXAMPLE.name))
 
 
-def parse_sites(text: bytes, path: Path) -> Grid:
+def parse_sites(text: bytes, path: Path) -> federation.Grid:
     """Return the sites in the text of that file. Raises BadSites like `read_sites`."""
     shape = read_shape(text, SitesShape, file=str(path), error=BadSites, page=PAGE)
     sites = tuple(SiteReader(path, name, table).site() for name, table in shape.sites.items())
-    grid = Grid(
+    grid = federation.Grid(
         sites, tuple(_read_link(path, number, table, sites) for number, table in enumerate(shape.links, start=1))
     )
-    if len(grid.features) > MOST_FEATURES:
-        raise BadSites(f"{path}: {len(grid.features)} features", hint=f"{MOST_FEATURES} different ones are the most")
+    if len(grid.features) > federation.MOST_FEATURES:
+        raise BadSites(
+            f"{path}: {len(grid.features)} features", hint=f"{federation.MOST_FEATURES} different ones are the most"
+        )
     return grid
 
 
-def _read_link(path: Path, number: int, table: LinkTable, sites: tuple[Site, ...]) -> Link:
+def _read_link(path: Path, number: int, table: LinkTable, sites: tuple[federation.Site, ...]) -> federation.Link:
     place, names = f"{path}: links[{number}].between", [site.name for site in sites]
     for end in table.between:
         if end not in names:
             raise BadSites(f"{place}: there is no [sites.{end}]", hint=did_you_mean(end, names))
     if table.between[0] == table.between[1]:
         raise BadSites(f"{place}: {table.between[0]} is there twice", hint="name two sites")
-    return Link(table.between, table.latency, table.bandwidth)
+    return federation.Link(table.between, table.latency, table.bandwidth)
 
 
 FileVersion = tuple[int, int, int]
@@ -348,7 +339,7 @@ class WatchedSites:
         self._grid, self._file_version = read_sites(path), _file_version(path)
         self.problem: BadSites | None = None
 
-    def grid(self) -> Grid:
+    def grid(self) -> federation.Grid:
         """Return the sites of the file's last correct state; `problem` is its present error."""
         version = _file_version(self._path)
         if version != self._file_version:

@@ -21,17 +21,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from offpeak.model.request import Chunk, Request
-from plugin.pbs.commands import (
-    CannotAskPbs,
-    PbsCommands,
-    PbsIsSilent,
-    as_int,
-    change_by_value,
-    has_dependency,
-    invalid_job_numbers,
-    memory_mib,
-    one_line,
-)
+from plugin.pbs import commands as pbs
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import RequeuePermit
@@ -52,7 +42,7 @@ def job_reason(state: JobState, depend: str, hold_types: str, comment: str) -> s
     """Return why a job waits: its dependency or its holds, else the scheduler's comment."""
     if state is not JobState.HELD:
         return comment
-    return f"Dependency: {depend}" if has_dependency(depend) else f"JobHeld: {hold_types or '?'}"
+    return f"Dependency: {depend}" if pbs.has_dependency(depend) else f"JobHeld: {hold_types or '?'}"
 
 
 ALWAYS_MANAGER = "root"
@@ -88,11 +78,11 @@ def find_hidden_jobs(server: str, attributes: Mapping[str, str], user: PbsUser) 
     return message, MANAGER_HINT.format(user=user.user, host=user.host)
 
 
-def contradiction_error(node: str, assigned: Sequence[str], user: PbsUser) -> CannotAskPbs:
+def contradiction_error(node: str, assigned: Sequence[str], user: PbsUser) -> pbs.CannotAskPbs:
     """Return the error for a node whose record shows use while no job is shown there."""
     message = f"pbsnodes: {node} has {'; '.join(assigned)}, but qstat shows no job there"
     hint = f"has {user.user} lost its right to see all jobs, or is the node reserved? " + MANAGER_HINT
-    return CannotAskPbs(message, hint=hint.format(user=user.user, host=user.host))
+    return pbs.CannotAskPbs(message, hint=hint.format(user=user.user, host=user.host))
 
 
 def count_jobs(attributes: Mapping[str, str], without: frozenset[str] = ENDED_STATES) -> int:
@@ -118,7 +108,7 @@ def read_all_jobs(
         jobs = read()
         if not _any_active(jobs):
             message = f"qstat: shows no job, and the server counts {still}"
-            raise CannotAskPbs(message, hint="compare `qstat` with `qstat -B`; nothing is done until both agree")
+            raise pbs.CannotAskPbs(message, hint="compare `qstat` with `qstat -B`; nothing is done until both agree")
     return jobs
 
 
@@ -156,9 +146,9 @@ def read_holding_jobs(
     for attempt in range(READ_ATTEMPTS):
         try:
             return _read_selected(select(), read)
-        except PbsIsSilent:
+        except pbs.PbsIsSilent:
             raise
-        except CannotAskPbs:
+        except pbs.CannotAskPbs:
             if attempt == READ_ATTEMPTS - 1:
                 raise
     raise AssertionError
@@ -171,7 +161,7 @@ def _read_selected(names: Sequence[str], read: Callable[[Sequence[str]], tuple[P
     shown |= {_SUBJOB.sub("[]", name) for name in shown}
     if missing := [name for name in names if name not in shown]:
         message = f"qstat: does not show {', '.join(missing)}, which qselect names"
-        raise CannotAskPbs(message, hint=f"compare `qselect` with `qstat -f {missing[0]}`")
+        raise pbs.CannotAskPbs(message, hint=f"compare `qselect` with `qstat -f {missing[0]}`")
     return tuple(jobs)
 
 
@@ -199,21 +189,21 @@ NO_COMMENT = "nothing more to say"
 
 
 def notify_owners(
-    commands: PbsCommands, comments: Mapping[str, str], jobs: Callable[[], Iterable[PbsJob]]
+    commands: pbs.PbsCommands, comments: Mapping[str, str], jobs: Callable[[], Iterable[PbsJob]]
 ) -> dict[str, str]:
     """Write for each job the notice that its owner sees; return why not, by job.
 
     "" removes our comment, if the job still has one: a comment that the scheduler has written since stays.
     """
-    refused = invalid_job_numbers(comments)
+    refused = pbs.invalid_job_numbers(comments)
     texts = {
-        job: f'comment="{OURS}: {one_line(text)}"' for job, text in comments.items() if text and job not in refused
+        job: f'comment="{OURS}: {pbs.one_line(text)}"' for job, text in comments.items() if text and job not in refused
     }
     if any(not text for text in comments.values()):
         noticed = [pbs_job.job for pbs_job in jobs() if pbs_job.job.reason.startswith(f"{OURS}:")]
         ours = {name for job in noticed for name in (job.job_id, job.array_id)}
         texts |= {job: f'comment="{NO_COMMENT}"' for job, text in comments.items() if not text and job in ours}
-    return refused | change_by_value(commands, "qalter", "-W", texts)
+    return refused | pbs.change_by_value(commands, "qalter", "-W", texts)
 
 
 CPU_RESOURCES = frozenset({"ppn", "ncpus"})
@@ -247,7 +237,7 @@ def _parse_chunk(terms: list[str]) -> Chunk:
         elif name in GPU_RESOURCES:
             gpus = int(value) if value.isdecimal() else 1
         elif name == "mem":
-            memory = memory_mib(value)
+            memory = pbs.memory_mib(value)
         elif name in ("host", "vnode"):
             host = value
         elif name not in _NO_KINDS:
@@ -291,15 +281,15 @@ def _is_whole(fields: Mapping[str, str]) -> bool:
 
 def _task_chunk(fields: Mapping[str, str]) -> Chunk:
     """Return the chunk of one request: its tasks, in groups as large as maxtpn allows."""
-    tasks, cpus = as_int(fields["task_count"]) or 1, as_int(fields.get("lprocs")) or 1
-    together = min(as_int(fields.get("maxtpn")) or 1, tasks)
-    copies = -(-tasks // together) * (as_int(fields.get("node")) or 1)
+    tasks, cpus = pbs.as_int(fields["task_count"]) or 1, pbs.as_int(fields.get("lprocs")) or 1
+    together = min(pbs.as_int(fields.get("maxtpn")) or 1, tasks)
+    copies = -(-tasks // together) * (pbs.as_int(fields.get("node")) or 1)
     features = frozenset(_task_features(fields.get("features", "")))
     return Chunk(
         copies,
         cpus * together,
-        memory_mib(fields.get("memory")) * together,
-        as_int(fields.get("gpus")) * together,
+        pbs.memory_mib(fields.get("memory")) * together,
+        pbs.as_int(fields.get("gpus")) * together,
         features=(features,) if features else (),
     )
 

@@ -15,30 +15,9 @@ from typing import ClassVar, NamedTuple
 
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import PbsSettings
-from plugin.pbs.commands import (
-    AttributesByName,
-    CannotAskPbs,
-    PbsCommands,
-    change_by_value,
-    change_jobs,
-    execution_queues,
-    failure,
-    parse_attributes,
-)
+from plugin.pbs import commands as pbs
+from plugin.pbs import jobs as pbs_jobs
 from plugin.pbs.demand import with_demand
-from plugin.pbs.jobs import (
-    STATES_WITHOUT_NODES,
-    PbsJob,
-    PbsUser,
-    contradiction_error,
-    current_user,
-    find_hidden_jobs,
-    holders,
-    notify_owners,
-    read_all_jobs,
-    read_holding_jobs,
-    with_holders,
-)
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView, change_refusal, is_change_done
@@ -101,7 +80,7 @@ class PbsServer(NamedTuple):
 
     name: str
     attributes: Mapping[str, str]
-    queues: AttributesByName
+    queues: pbs.AttributesByName
 
 
 Command = tuple[str, ...]
@@ -127,8 +106,8 @@ class Dialect:
     qselect_holding: Command
     qstat_holding: Command
     qstat_all: Callable[[Mapping[str, str]], Command]
-    parse_jobs: Callable[[bytes, PbsServer], tuple[PbsJob, ...]]
-    parse_holding_jobs: Callable[[bytes], tuple[PbsJob, ...]]
+    parse_jobs: Callable[[bytes, PbsServer], tuple[pbs_jobs.PbsJob, ...]]
+    parse_holding_jobs: Callable[[bytes], tuple[pbs_jobs.PbsJob, ...]]
     parse_nodes: Callable[[bytes, Sequence[str], int, int], tuple[Node, ...]]
     parse_assigned: Callable[[bytes, str], list[str]]
     node_commands: Callable[[Node, NodeChange, str, int], Sequence[Command]]
@@ -144,15 +123,15 @@ class PbsScheduler(ABC):
     dialect: ClassVar[Dialect]
 
     def __init__(
-        self, settings: PbsSettings, *, clock: Callable[[], float] = time.time, user: PbsUser | None = None
+        self, settings: PbsSettings, *, clock: Callable[[], float] = time.time, user: pbs_jobs.PbsUser | None = None
     ) -> None:
-        self.settings, self.clock, self.user = settings, clock, user or current_user()
-        self.commands = PbsCommands(settings.command or (), timeout_s=float(settings.timeout_s))
+        self.settings, self.clock, self.user = settings, clock, user or pbs_jobs.current_user()
+        self.commands = pbs.PbsCommands(settings.command or (), timeout_s=float(settings.timeout_s))
 
     def traits(self) -> SchedulerTraits:
         """Return the settings of the server and of its scheduler."""
         name, attributes = self._server()
-        hidden = find_hidden_jobs(name, attributes, self.user)
+        hidden = pbs_jobs.find_hidden_jobs(name, attributes, self.user)
         reorder_method, lacks = self._reordering(attributes)
         problems = [*([hidden] if hidden else []), *lacks]
         if attributes.get("scheduling", "True") != "True":
@@ -173,26 +152,26 @@ class PbsScheduler(ABC):
         """Return all jobs and nodes, and the ended jobs that the server keeps."""
         at_s, queues = int(self.clock()), self._queues()
         jobs, nodes = self._jobs(queues), self._nodes(queues, at_s)
-        nodes = with_holders(nodes, jobs)
+        nodes = pbs_jobs.with_holders(nodes, jobs)
         return SchedulerView(at_s, with_demand(jobs, nodes, at_s), nodes, ())
 
     def in_use(self, node: str) -> str:
         """Return why the node is not free, "" if it is: closed, no job holds it, not even a suspended job, and its
         own record shows nothing as assigned. Raises CannotAskPbs if jobs and record contradict each other.
         """
-        jobs = holders(self._holding_jobs()).get(node)
+        jobs = pbs_jobs.holders(self._holding_jobs()).get(node)
         # The record is read last: at that instant the node is closed and free.
         answer = self.commands.query("pbsnodes", *self.dialect.pbsnodes_one, node)
         found = [record for record in self._parse_nodes(answer, (), int(self.clock())) if record.name == node]
         # OpenPBS prints a record without a state for a node that it does not know, and ends with 0.
         if len(found) != 1 or not found[0].native_state:
-            raise CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
+            raise pbs.CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
         if jobs:
             return f"runs {', '.join(jobs)}"
         if not self.dialect.closed_states & set(found[0].native_state.split(",")):
             return self.dialect.open_message
         if assigned := self.dialect.parse_assigned(answer, node):
-            raise contradiction_error(node, assigned, self.user)
+            raise pbs_jobs.contradiction_error(node, assigned, self.user)
         return ""
 
     @abstractmethod
@@ -210,15 +189,15 @@ class PbsScheduler(ABC):
 
     def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
         """Send the processes of each job its signal; return why not, by job."""
-        return change_by_value(self.commands, "qsig", "-s", {job: f"SIG{name}" for job, name in signals.items()})
+        return pbs.change_by_value(self.commands, "qsig", "-s", {job: f"SIG{name}" for job, name in signals.items()})
 
     def requeue(self, names: Sequence[str]) -> dict[str, str]:
         """Requeue these jobs, which the server refuses if they are not rerunnable; return why not, by job."""
-        return change_jobs(self.commands, "qrerun", (), names)
+        return pbs.change_jobs(self.commands, "qrerun", (), names)
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write each job's comment, "" removes offpeak's; return the errors by job."""
-        return notify_owners(self.commands, comments, lambda: self._jobs(self._queues()))
+        return pbs_jobs.notify_owners(self.commands, comments, lambda: self._jobs(self._queues()))
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Order the change of these nodes; return why not, by node."""
@@ -239,57 +218,60 @@ class PbsScheduler(ABC):
         for program, *arguments in commands:
             result = self.commands.change(program, *arguments)
             if result.code or result.complaints:
-                return str(failure(program, result))
+                return str(pbs.failure(program, result))
         return ""
 
     def _server(self) -> tuple[str, dict[str, str]]:
-        return next(iter(parse_attributes(self.commands.query("qstat", "-B", "-f")).items()), ("", {}))
+        return next(iter(pbs.parse_attributes(self.commands.query("qstat", "-B", "-f")).items()), ("", {}))
 
-    def _queues(self) -> AttributesByName:
-        return parse_attributes(self.commands.query("qstat", "-Q", "-f"))
+    def _queues(self) -> pbs.AttributesByName:
+        return pbs.parse_attributes(self.commands.query("qstat", "-Q", "-f"))
 
-    def _jobs(self, queues: AttributesByName) -> tuple[PbsJob, ...]:
+    def _jobs(self, queues: pbs.AttributesByName) -> tuple[pbs_jobs.PbsJob, ...]:
         """Return all jobs. Raises CannotAskPbs if the server hides all jobs, or the jobs of other users."""
         server = PbsServer(*self._server_that_shows_jobs(), queues)
         # The arguments are chosen in each cycle: an admin may switch the history on and off while the agent runs.
         arguments = self.dialect.qstat_all(server.attributes)
 
-        def read() -> tuple[PbsJob, ...]:
+        def read() -> tuple[pbs_jobs.PbsJob, ...]:
             return self.dialect.parse_jobs(self.commands.query("qstat", *arguments), server)
 
-        return read_all_jobs(read, lambda: self._server()[1], server.attributes)
+        return pbs_jobs.read_all_jobs(read, lambda: self._server()[1], server.attributes)
 
-    def _holding_jobs(self) -> tuple[PbsJob, ...]:
+    def _holding_jobs(self) -> tuple[pbs_jobs.PbsJob, ...]:
         """Return the jobs that may have nodes: an order for one node does not wait for a long queue."""
         _, attributes = self._server_that_shows_jobs()
 
         def select() -> list[str]:
             return self.commands.query("qselect", *self.dialect.qselect_holding).decode().split()
 
-        def read(names: Sequence[str]) -> tuple[PbsJob, ...]:
+        def read(names: Sequence[str]) -> tuple[pbs_jobs.PbsJob, ...]:
             answer = self.commands.query("qstat", *self.dialect.qstat_holding, *names)
             return self.dialect.parse_holding_jobs(answer)
 
-        return read_all_jobs(
-            lambda: read_holding_jobs(select, read), lambda: self._server()[1], attributes, without=STATES_WITHOUT_NODES
+        return pbs_jobs.read_all_jobs(
+            lambda: pbs_jobs.read_holding_jobs(select, read),
+            lambda: self._server()[1],
+            attributes,
+            without=pbs_jobs.STATES_WITHOUT_NODES,
         )
 
     def _server_that_shows_jobs(self) -> tuple[str, dict[str, str]]:
         """Return the server's name and attributes. Raises CannotAskPbs if it hides the jobs of other users."""
         name, attributes = self._server()
-        if hidden := find_hidden_jobs(name, attributes, self.user):
-            raise CannotAskPbs(f"qstat: {hidden[0]}", hint=hidden[1])
+        if hidden := pbs_jobs.find_hidden_jobs(name, attributes, self.user):
+            raise pbs.CannotAskPbs(f"qstat: {hidden[0]}", hint=hidden[1])
         return name, attributes
 
-    def _nodes(self, queues: AttributesByName, now_s: int) -> tuple[Node, ...]:
+    def _nodes(self, queues: pbs.AttributesByName, now_s: int) -> tuple[Node, ...]:
         answer = self.commands.query("pbsnodes", *self.dialect.pbsnodes_all)
-        return self._parse_nodes(answer, execution_queues(queues), now_s)
+        return self._parse_nodes(answer, pbs.execution_queues(queues), now_s)
 
     def _parse_nodes(self, answer: bytes, queues: Sequence[str], now_s: int) -> tuple[Node, ...]:
         return self.dialect.parse_nodes(answer, queues, now_s, self.settings.boot_s)
 
 
-def unclear_record(node: str, state: str, details: str = "") -> CannotAskPbs:
+def unclear_record(node: str, state: str, details: str = "") -> pbs.CannotAskPbs:
     """Return the error for a node whose record does not show whether it is assigned to jobs."""
     message = f"pbsnodes: shows {node} in the state {state!r}{details}"
-    return CannotAskPbs(message, hint=f"look at it: pbsnodes {node}")
+    return pbs.CannotAskPbs(message, hint=f"look at it: pbsnodes {node}")

@@ -19,25 +19,8 @@ from xml.etree import ElementTree
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
 from offpeak.settings.agent import PbsSettings
+from plugin.pbs import commands as pbs
 from plugin.pbs import scheduler
-from plugin.pbs.commands import (
-    HINTS_VARIABLE,
-    AttributesByName,
-    PbsCommands,
-    as_int,
-    change_by_value,
-    change_jobs,
-    has_dependency,
-    hints_comment,
-    hosts_of,
-    invalid_job_numbers,
-    limit_s,
-    memory_mib,
-    one_line,
-    requeue_permit,
-    xml_fields,
-    xml_records,
-)
 from plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
@@ -58,12 +41,12 @@ STATES = {
 _COUNTED_RESOURCES = frozenset({"nodes", "procs", "ncpus"})
 _WHOLE_NODE_POLICIES = frozenset({"singlejob", "singletask"})
 _TASK = re.compile(r"\[\d+\]")
-_HINTS = re.compile(rf"(?:^|(?<!\\),){HINTS_VARIABLE}=((?:[^,\\]|\\.)*)", re.DOTALL)
+_HINTS = re.compile(rf"(?:^|(?<!\\),){pbs.HINTS_VARIABLE}=((?:[^,\\]|\\.)*)", re.DOTALL)
 
 
 def jobs_of_xml(answer: bytes) -> tuple[PbsJob, ...]:
     """Return the jobs of qstat's answer. Raises CannotAskPbs if it is no XML."""
-    return tuple(_job(element) for element in xml_records(answer, "Job", source="qstat -x"))
+    return tuple(_job(element) for element in pbs.xml_records(answer, "Job", source="qstat -x"))
 
 
 def request_of(record: Mapping[str, str], resources: Mapping[str, str], tasks: Mapping[str, str]) -> Request:
@@ -73,7 +56,7 @@ def request_of(record: Mapping[str, str], resources: Mapping[str, str], tasks: M
         whole = resources.get("naccesspolicy", "").lower() in _WHOLE_NODE_POLICIES
         text, apart = _chunks_text(resources)
         request = Request((), chunks_of(text), apart, whole)
-    memory, per_processor = (memory_mib(resources.get(name)) for name in ("mem", "pmem"))
+    memory, per_processor = (pbs.memory_mib(resources.get(name)) for name in ("mem", "pmem"))
     return request._replace(
         partitions=(record["queue"],) if record.get("queue") else (),
         chunks=with_memory(request.chunks, memory, per_processor),
@@ -86,19 +69,19 @@ def _chunks_text(resources: Mapping[str, str]) -> tuple[str, bool]:
     if "nodes" in resources and not resources["nodes"].startswith("ALL"):
         return resources["nodes"], True
     if "procs" in resources:
-        return f"{as_int(resources['procs']) or 1}:ppn=1", False
-    return f"1:ppn={as_int(resources.get('ncpus')) or 1}", True
+        return f"{pbs.as_int(resources['procs']) or 1}:ppn=1", False
+    return f"1:ppn={pbs.as_int(resources.get('ncpus')) or 1}", True
 
 
 def _job(element: ElementTree.Element) -> PbsJob:
-    record = xml_fields(element)
+    record = pbs.xml_fields(element)
     resources, tasks = _below(element, "Resource_List"), _below(element, "req_information")
     state = STATES.get(record.get("job_state", ""), JobState.OTHER)
     request = request_of(record, resources, tasks)
-    hosts = hosts_of(record.get("exec_host", ""))
-    limit = limit_s(resources.get("walltime"))
-    start_s = as_int(record.get("start_time")) if state in HOLDING or state is JobState.ENDED else 0
-    end_s = as_int(record.get("comp_time")) or (start_s + limit if start_s and limit else 0)
+    hosts = pbs.hosts_of(record.get("exec_host", ""))
+    limit = pbs.limit_s(resources.get("walltime"))
+    start_s = pbs.as_int(record.get("start_time")) if state in HOLDING or state is JobState.ENDED else 0
+    end_s = pbs.as_int(record.get("comp_time")) or (start_s + limit if start_s and limit else 0)
     depend = record.get("depend", "")
     job = Job(
         job_id=record.get("Job_Id", ""),
@@ -113,34 +96,34 @@ def _job(element: ElementTree.Element) -> PbsJob:
         request=request,
         reservation="",
         qos=request.qos,
-        priority=as_int(record.get("Priority")),
+        priority=pbs.as_int(record.get("Priority")),
         offset=0,
-        nodes=len(hosts) or as_int(resources.get("nodect")) or request.least_nodes,
+        nodes=len(hosts) or pbs.as_int(resources.get("nodect")) or request.least_nodes,
         cpus=request.cores,
         whole_nodes=request.whole_nodes,
         limit_s=limit,
-        submit_s=as_int(record.get("ctime")),
-        begin_s=as_int(record.get("Execution_Time")) or None,
+        submit_s=pbs.as_int(record.get("ctime")),
+        begin_s=pbs.as_int(record.get("Execution_Time")) or None,
         start_s=start_s or None,
         end_s=end_s or None,
         hosts=",".join(hosts),
-        plain=not (has_dependency(depend) or "[" in record.get("Job_Id", "")),
+        plain=not (pbs.has_dependency(depend) or "[" in record.get("Job_Id", "")),
         array_id=_TASK.sub("[]", job_id) if _TASK.search(job_id := record.get("Job_Id", "")) else "",
     )
-    return PbsJob(job, as_int(record.get("queue_rank")), requeue_permit(job.job_id, record))
+    return PbsJob(job, pbs.as_int(record.get("queue_rank")), pbs.requeue_permit(job.job_id, record))
 
 
 def _below(element: ElementTree.Element, name: str) -> dict[str, str]:
     found = element.find(name)
-    return {} if found is None else xml_fields(found)
+    return {} if found is None else pbs.xml_fields(found)
 
 
 def _comment(variables: str) -> str:
     # Most jobs have no hints, and an environment may be long.
-    if f"{HINTS_VARIABLE}=" not in variables:
+    if f"{pbs.HINTS_VARIABLE}=" not in variables:
         return ""
     match = _HINTS.search(variables)
-    return hints_comment(match[1].replace("\\", "")) if match else ""
+    return pbs.hints_comment(match[1].replace("\\", "")) if match else ""
 
 
 AUTO = "auto"
@@ -221,16 +204,16 @@ NO_METHOD = "Torque's scheduler sorts by neither priorities nor places"
 QUEUE_MOVED = "the queue has changed meanwhile"
 
 
-def set_priorities(commands: PbsCommands, values: Mapping[str, int]) -> dict[str, str]:
+def set_priorities(commands: pbs.PbsCommands, values: Mapping[str, int]) -> dict[str, str]:
     """Set priorities; return why not, by job."""
-    refused = invalid_job_numbers(values)
+    refused = pbs.invalid_job_numbers(values)
     refused |= {
         job: f"priority {value} is none"
         for job, value in values.items()
         if not LOWEST_PRIORITY <= value <= HIGHEST_PRIORITY
     }
     texts = {job: str(value) for job, value in values.items() if job not in refused}
-    return refused | change_by_value(commands, "qalter", "-p", texts)
+    return refused | pbs.change_by_value(commands, "qalter", "-p", texts)
 
 
 def position_value(rank: int) -> int:
@@ -238,7 +221,7 @@ def position_value(rank: int) -> int:
     return TOP_VALUE - rank
 
 
-def swap_positions(commands: PbsCommands, values: Mapping[str, int], jobs: Sequence[PbsJob]) -> dict[str, str]:
+def swap_positions(commands: pbs.PbsCommands, values: Mapping[str, int], jobs: Sequence[PbsJob]) -> dict[str, str]:
     """Exchange positions until each job has its value's position, if all these positions are theirs; return why not."""
     waiting = {pbs_job.job.job_id: pbs_job for pbs_job in jobs if pbs_job.job.state is JobState.PENDING}
     present = {job: position_value(waiting[job].rank) for job in values if job in waiting}
@@ -246,7 +229,7 @@ def swap_positions(commands: PbsCommands, values: Mapping[str, int], jobs: Seque
     if set(wanted.values()) != set(present.values()):
         return dict.fromkeys(wanted, QUEUE_MOVED)
     for one, other in plan_swaps(present, wanted):
-        refusals = change_jobs(commands, "qorder", (), (one, other))
+        refusals = pbs.change_jobs(commands, "qorder", (), (one, other))
         if refusals:
             # The remaining swaps assume that this one was made: the next cycle starts again.
             return dict.fromkeys(wanted, next(iter(refusals.values())))
@@ -298,13 +281,13 @@ _STATUS = re.compile(r"(?:^|,)(\w+)=([^=]*)(?=,\w+=|$)")
 
 def nodes_of_xml(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
     """Return the nodes of pbsnodes' answer, which belong to all queues. Raises CannotAskPbs if it is no XML."""
-    found = xml_records(answer, "Node", source="pbsnodes -x")
-    return tuple(_node(xml_fields(element), tuple(queues), now_s, boot_s) for element in found)
+    found = pbs.xml_records(answer, "Node", source="pbsnodes -x")
+    return tuple(_node(pbs.xml_fields(element), tuple(queues), now_s, boot_s) for element in found)
 
 
 def assigned_of_xml(answer: bytes, node: str) -> list[str]:
     """Return what the node's record shows as assigned, [] for nothing. Raises CannotAskPbs for an unknown state."""
-    records = map(xml_fields, xml_records(answer, "Node", source="pbsnodes -x"))
+    records = map(pbs.xml_fields, pbs.xml_records(answer, "Node", source="pbsnodes -x"))
     record = {fields.get("name"): fields for fields in records}.get(node, {})
     state, jobs = record.get("state", ""), record.get("jobs")
     states = frozenset(state.split(","))
@@ -336,7 +319,7 @@ def _node(record: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: i
     states = frozenset(record.get("state", "").split(","))
     slots, status = jobs_on(record.get("jobs", "")), status_of(record.get("status", ""))
     note, mark = record.get("note", ""), parse_torque_note(record.get("note", ""))
-    reported_s = as_int(status.get("rectime"))
+    reported_s = pbs.as_int(status.get("rectime"))
     derived = scheduler.derive_node_state(
         mark,
         closed=OFFLINE in states,
@@ -365,12 +348,12 @@ def _node(record: dict[str, str], queues: tuple[str, ...], now_s: int, boot_s: i
         reason_s=mark.since_s if mark and mark.kind is not scheduler.MarkKind.CLOSED else None,
         partitions=queues,
         features=tuple(name for name in record.get("properties", "").split(",") if name),
-        cpus=as_int(record.get("np")),
+        cpus=pbs.as_int(record.get("np")),
         cpus_used=sum(slots.values()),
-        memory_mib=memory_mib(status.get("physmem")),
+        memory_mib=pbs.memory_mib(status.get("physmem")),
         boot_s=None,
         idle_since_s=None,
-        gpus=(("", gpus),) if (gpus := as_int(record.get("gpus"))) else (),
+        gpus=(("", gpus),) if (gpus := pbs.as_int(record.get("gpus"))) else (),
     )
 
 
@@ -384,7 +367,7 @@ def node_commands(node: Node, change: NodeChange, reason: str, now_s: int) -> li
         return [("pbsnodes", "-o", "-N", format_torque_note(mark), node.name)]
     match change:
         case NodeChange.CLOSE | NodeChange.WITHDRAW:
-            arguments = ("-o", "-N", one_line(reason))
+            arguments = ("-o", "-N", pbs.one_line(reason))
         case NodeChange.POWER_DOWN:
             arguments = ("-o", "-N", format_torque_note(scheduler.NodeMark(scheduler.MarkKind.ASLEEP, now_s)))
         case NodeChange.POWER_UP:
@@ -427,16 +410,16 @@ class TorqueScheduler(scheduler.PbsScheduler):
 
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         """Set the earliest start of each job, 0 for now; return why not, by job."""
-        refused, now_s = invalid_job_numbers(begin_s), int(self.clock())
+        refused, now_s = pbs.invalid_job_numbers(begin_s), int(self.clock())
         # A time that has passed ends a wait; PBS takes no time of 1970.
         times = {job: qalter_time(max(at_s, now_s)) for job, at_s in begin_s.items() if job not in refused}
-        return refused | change_by_value(self.commands, "qalter", "-a", times)
+        return refused | pbs.change_by_value(self.commands, "qalter", "-a", times)
 
     def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:  # noqa: ARG002
         found = find_reorder_method(self.settings)
         return found.description, [(found.why, found.hint)] if found.hint else []
 
-    def _jobs(self, queues: AttributesByName) -> tuple[PbsJob, ...]:
+    def _jobs(self, queues: pbs.AttributesByName) -> tuple[PbsJob, ...]:
         """Return all jobs; where jobs exchange positions, with their position as the priority."""
         jobs = super()._jobs(queues)
         if find_reorder_method(self.settings).method is not ReorderMethod.SWAP:

@@ -19,18 +19,8 @@ from offpeak.model.jobs import Trace
 from offpeak.model.local_time import zone_text
 from offpeak.model.request import Chunk, Request
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, rejected_jobs, request_classes, trace_of
+from sim_backend.traces.swf import lines as swf_lines
 from sim_backend.traces.swf import read as swf
-from sim_backend.traces.swf.lines import (
-    LARGEST,
-    NUMBER,
-    SUBMIT,
-    are_usable,
-    lines_to_drop,
-    number_fault,
-    read_table,
-    split_lines,
-    without_lines,
-)
 
 COLUMNS = 29
 NAMED = (swf.USER, swf.GROUP, swf.APPLICATION, swf.QUEUE, swf.PARTITION, swf.REQUESTED_KIB)
@@ -44,17 +34,17 @@ Columns = dict[int, Float64 | Int64]
 
 def job_lines(text: bytes) -> bytes:
     """Return the job lines with single blanks, without comments (# or ;)."""
-    return split_lines(COMMENT_LINE.sub(b"", text) if b"#" in text else text).body
+    return swf_lines.split_lines(COMMENT_LINE.sub(b"", text) if b"#" in text else text).body
 
 
 def parse_columns(body: bytes, codes: dict[int, Codes]) -> Columns | None:
     """Return the used columns of job lines with single blanks, `codes` those of the names; None at a malformed line."""
     text = pa.dictionary(pa.int32(), pa.binary())
-    table = read_table(body, COLUMNS, dict.fromkeys(swf.DEMAND, pa.float64()) | dict.fromkeys(NAMED, text))
+    table = swf_lines.read_table(body, COLUMNS, dict.fromkeys(swf.DEMAND, pa.float64()) | dict.fromkeys(NAMED, text))
     if table is None:
         return None
     numbers = {number: table.column(str(number)).to_numpy() for number in swf.DEMAND}
-    if not are_usable(numbers):
+    if not swf_lines.are_usable(numbers):
         return None
     return numbers | {number: codes[number].of(table.column(str(number))) for number in NAMED}
 
@@ -70,7 +60,7 @@ def malformed_lines(text: LongText) -> Iterator[tuple[int, str]]:
 def _fault(fields: list[bytes]) -> str:
     if len(fields) != COLUMNS:
         return f"{len(fields)} fields where {COLUMNS} are expected"
-    return number_fault(fields, swf.DEMAND, swf.DEMAND)
+    return swf_lines.number_fault(fields, swf.DEMAND, swf.DEMAND)
 
 
 EXPECTED = f"a log has one line of {COLUMNS} fields for each job"
@@ -92,7 +82,7 @@ def looks_like_gwf(head: bytes) -> bool:
     """Tell whether a file with this head is such a log, by its first job line or by the field list in the comments."""
     lines = (line.split() for line in head.splitlines())
     first = next((fields for fields in lines if fields and not fields[0].startswith((b"#", b";"))), [])
-    if len(first) == COLUMNS and all(map(NUMBER.fullmatch, first[: swf.USED_PROCESSORS])):
+    if len(first) == COLUMNS and all(map(swf_lines.NUMBER.fullmatch, first[: swf.USED_PROCESSORS])):
         return True
     return FIELD_LIST.search(head) is not None
 
@@ -128,8 +118,8 @@ def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
         if not len(parsed.columns):
             raise BadTrace(f"{name}: {'has no job lines' if text.head(1) else 'is empty'}", hint=EXPECTED)
         return parsed
-    dropped = lines_to_drop(malformed_lines(text), name, lenient=lenient)
-    parsed = _read(without_lines(text, dropped))
+    dropped = swf_lines.lines_to_drop(malformed_lines(text), name, lenient=lenient)
+    parsed = _read(swf_lines.without_lines(text, dropped))
     if parsed is None or not len(parsed.columns):
         raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
     return replace(parsed, skipped_lines=len(dropped))
@@ -154,8 +144,8 @@ def _every_job(columns: Columns) -> dict[str, Int64]:
     logged = swf.logged_size(requested, used)
     return {
         "job_id": numbers[swf.JOB],
-        "queued_s": numbers[SUBMIT],
-        "start_s": np.where(numbers[swf.WAIT] >= 0, numbers[SUBMIT] + numbers[swf.WAIT], -1),
+        "queued_s": numbers[swf_lines.SUBMIT],
+        "start_s": np.where(numbers[swf.WAIT] >= 0, numbers[swf_lines.SUBMIT] + numbers[swf.WAIT], -1),
         "runtime_s": numbers[swf.RUN],
         "estimate_s": numbers[swf.REQUESTED_TIME],
         "processors": processors,
@@ -202,7 +192,10 @@ def _records(parsed: _Parsed, kept: Int64) -> Records:
 
 def _requests(processors: Int64, memory: CodedNames, partition: CodedNames) -> tuple[Int64 | None, tuple[Request, ...]]:
     """Return the class of each job, -1 for those without a requested memory, which is given per processor."""
-    kib = [int(min(float(text), LARGEST)) if NUMBER.fullmatch(text.encode()) else 0 for text in memory.names]
+    kib = [
+        int(min(float(text), swf_lines.LARGEST)) if swf_lines.NUMBER.fullmatch(text.encode()) else 0
+        for text in memory.names
+    ]
 
     def request_of(row: tuple[int, ...]) -> Request | None:
         count, code, number = row

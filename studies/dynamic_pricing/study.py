@@ -14,28 +14,7 @@ from pydantic import TypeAdapter
 from offpeak.display import percent_text
 from offpeak.model.constants import HOUR_S
 from studies import report
-from studies.dynamic_pricing.plan import (
-    ANL_BGP,
-    BOUNDS,
-    NO_IDLE_POWER,
-    PERIODS_S,
-    POWER_RATIOS,
-    PRICE_RATIOS,
-    SDSC_BLUE,
-    PricingSubject,
-    Variant,
-    changes_alone,
-    experiments,
-    implied_on_peak_share,
-    ladder_of,
-    letter_change,
-    paper_subjects,
-    period_change,
-    period_text,
-    planned,
-    ratio_change,
-    subjects_of,
-)
+from studies.dynamic_pricing import plan
 from studies.dynamic_pricing.run import PricingExperiment, PricingResult, arranged, ceiling_pct, run, saved_pct
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs, generated_note, offered_load
@@ -51,16 +30,20 @@ class PricingResults:
     results: Mapping[PricingExperiment, PricingResult]
     replays: Replays
 
-    def each(self, subject: PricingSubject, variant: Variant, figure: Callable[[PricingResult], float]) -> list[float]:
+    def each(
+        self, subject: plan.PricingSubject, variant: plan.Variant, figure: Callable[[PricingResult], float]
+    ) -> list[float]:
         """Return a figure of each replay, the mean over the months where these are apart."""
-        groups = experiments(variant, subject.log.source.name, subject.months, self.replays)
+        groups = plan.experiments(variant, subject.log.source.name, subject.months, self.replays)
         return [fmean(figure(self.results[experiment]) for experiment in group) for group in groups]
 
-    def saved(self, subject: PricingSubject, variant: Variant, policy: int) -> report.Range:
+    def saved(self, subject: plan.PricingSubject, variant: plan.Variant, policy: int) -> report.Range:
         """Return what a policy saves [%]."""
         return report.range_of(self.each(subject, variant, partial(saved_pct, at=policy, bill=variant.bill)))
 
-    def saved_more(self, subject: PricingSubject, variant: Variant, base: Variant, policy: int) -> report.Range:
+    def saved_more(
+        self, subject: plan.PricingSubject, variant: plan.Variant, base: plan.Variant, policy: int
+    ) -> report.Range:
         """Return by how many points it saves more than in another variant, in the same replays."""
         figures = (
             self.each(subject, compared, partial(saved_pct, at=policy, bill=compared.bill))
@@ -68,15 +51,15 @@ class PricingResults:
         )
         return report.range_of([here - there for here, there in zip(*figures, strict=True)])
 
-    def ceiling(self, subject: PricingSubject, variant: Variant) -> report.Range:
+    def ceiling(self, subject: plan.PricingSubject, variant: plan.Variant) -> report.Range:
         """Return what the best order could save [%] if node-hours on-peak stayed the same."""
         return report.range_of(self.each(subject, variant, partial(ceiling_pct, bill=variant.bill)))
 
-    def utilization(self, subject: PricingSubject, variant: Variant, policy: int) -> float:
+    def utilization(self, subject: plan.PricingSubject, variant: plan.Variant, policy: int) -> float:
         """Return the mean utilization [%]."""
         return 100 * fmean(self.each(subject, variant, lambda result: result.policies[policy].utilization))
 
-    def wait_s(self, subject: PricingSubject, variant: Variant, policy: int) -> float:
+    def wait_s(self, subject: plan.PricingSubject, variant: plan.Variant, policy: int) -> float:
         """Return the mean of the mean waits [s]."""
         return fmean(self.each(subject, variant, lambda result: result.policies[policy].mean_wait_s))
 
@@ -85,7 +68,7 @@ RANGES = "In brackets the lowest and the highest of the replays."
 POLICIES = {"greedy": GREEDY, "knapsack": KNAPSACK}
 
 
-def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
+def logs_table(results: PricingResults, subjects: Sequence[plan.PricingSubject]) -> report.StudyTable:
     """Return a row for each log: its properties, and what the policies save at the starting point."""
     return report.StudyTable(
         "logs",
@@ -101,9 +84,9 @@ def logs_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> r
     )  # fmt: skip
 
 
-def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[report.TableCell, ...]:
+def _log_row(results: PricingResults, subject: plan.PricingSubject) -> tuple[report.TableCell, ...]:
     jobs, size = arranged(subject.log, subject.base.setup)
-    letter = letter_change(subject.base.setup.max_postponement_s).of(subject.base)
+    letter = plan.letter_change(subject.base.setup.max_postponement_s).of(subject.base)
     return (
         subject.name,
         f"{len(jobs):,}",
@@ -116,9 +99,9 @@ def _log_row(results: PricingResults, subject: PricingSubject) -> tuple[report.T
     )
 
 
-def paper_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
+def paper_table(results: PricingResults, subjects: Sequence[plan.PricingSubject]) -> report.StudyTable:
     """Return the paper's first table beside ours."""
-    headers = [header for ratio in PRICE_RATIOS for header in (f"prices 1:{ratio:g}", f"paper 1:{ratio:g}")]
+    headers = [header for ratio in plan.PRICE_RATIOS for header in (f"prices 1:{ratio:g}", f"paper 1:{ratio:g}")]
     return report.StudyTable(
         "paper",
         "The paper's ratios",
@@ -127,36 +110,38 @@ def paper_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> 
         tuple(
             _paper_row(results, subject, power_ratio, policy)
             for subject in subjects
-            for power_ratio in POWER_RATIOS
+            for power_ratio in plan.POWER_RATIOS
             for policy in POLICIES
         ),
     )
 
 
 def _paper_row(
-    results: PricingResults, subject: PricingSubject, power_ratio: float, policy: str
+    results: PricingResults, subject: plan.PricingSubject, power_ratio: float, policy: str
 ) -> tuple[report.TableCell, ...]:
-    theirs = subject.paper.savings[power_ratio, policy] if subject.paper else (None,) * len(PRICE_RATIOS)
+    theirs = subject.paper.savings[power_ratio, policy] if subject.paper else (None,) * len(plan.PRICE_RATIOS)
     cells: list[report.TableCell] = []
-    for price_ratio, figure in zip(PRICE_RATIOS, theirs, strict=True):
-        variant = ratio_change(power_ratio, price_ratio).of(subject.base)
+    for price_ratio, figure in zip(plan.PRICE_RATIOS, theirs, strict=True):
+        variant = plan.ratio_change(power_ratio, price_ratio).of(subject.base)
         cells += [results.saved(subject, variant, POLICIES[policy]), figure]
     return (subject.name, subject.paper.name if subject.paper else "", f"1:{power_ratio:g}", policy, *cells)
 
 
-def ratios_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
+def ratios_table(results: PricingResults, subjects: Sequence[plan.PricingSubject]) -> report.StudyTable:
     """Return the savings at the paper's ratios for every log, means alone."""
     return report.StudyTable(
         "ratios",
         "The paper's ratios on every log at its original load",
         "Mean savings in per cent by power ratio and price ratio.",
-        ("log", "power", *(f"{policy} 1:{ratio:g}" for policy in POLICIES for ratio in PRICE_RATIOS)),
-        tuple(_ratio_row(results, subject, power_ratio) for subject in subjects for power_ratio in POWER_RATIOS),
+        ("log", "power", *(f"{policy} 1:{ratio:g}" for policy in POLICIES for ratio in plan.PRICE_RATIOS)),
+        tuple(_ratio_row(results, subject, power_ratio) for subject in subjects for power_ratio in plan.POWER_RATIOS),
     )
 
 
-def _ratio_row(results: PricingResults, subject: PricingSubject, power_ratio: float) -> tuple[report.TableCell, ...]:
-    variants = [ratio_change(power_ratio, price_ratio).of(subject.base) for price_ratio in PRICE_RATIOS]
+def _ratio_row(
+    results: PricingResults, subject: plan.PricingSubject, power_ratio: float
+) -> tuple[report.TableCell, ...]:
+    variants = [plan.ratio_change(power_ratio, price_ratio).of(subject.base) for price_ratio in plan.PRICE_RATIOS]
     means = (results.saved(subject, variant, policy).mean for policy in POLICIES.values() for variant in variants)
     return (subject.name, f"1:{power_ratio:g}", *means)
 
@@ -164,17 +149,17 @@ def _ratio_row(results: PricingResults, subject: PricingSubject, power_ratio: fl
 def implied_table() -> report.StudyTable:
     """Return the on-peak share that the paper's savings imply, by price ratios."""
     rows: list[tuple[report.TableCell, ...]] = []
-    for paper in (ANL_BGP, SDSC_BLUE):
+    for paper in (plan.ANL_BGP, plan.SDSC_BLUE):
         for (power_ratio, policy), (first, *others) in paper.savings.items():
-            pairs = zip(PRICE_RATIOS[1:], others, strict=True)
-            shares = (implied_on_peak_share(price_ratio, saving / first) for price_ratio, saving in pairs)
+            pairs = zip(plan.PRICE_RATIOS[1:], others, strict=True)
+            shares = (plan.implied_on_peak_share(price_ratio, saving / first) for price_ratio, saving in pairs)
             rows.append((paper.name, f"1:{power_ratio:g}", policy, *shares))
     return report.StudyTable(
         "implied",
         "The share of energy used on-peak that the paper's own figures imply",
         "From the savings at two price ratios each. No policy knows the ratio, so both figures of a row must agree, "
         "and the rows of a log must nearly agree.",
-        ("paper's log", "power", "policy", *(f"from 1:3 and 1:{ratio:g}" for ratio in PRICE_RATIOS[1:])),
+        ("paper's log", "power", "policy", *(f"from 1:3 and 1:{ratio:g}" for ratio in plan.PRICE_RATIOS[1:])),
         tuple(rows),
     )
 
@@ -183,12 +168,13 @@ BOTH = (GREEDY, KNAPSACK)
 START = ("starting point", "")
 
 
-def alone_table(results: PricingResults, subject: PricingSubject, number: int) -> report.StudyTable:
+def alone_table(results: PricingResults, subject: plan.PricingSubject, number: int) -> report.StudyTable:
     """Return a row for each change that is made alone on a log."""
     base = subject.base
     rows = [(*START, *_saved(results, subject, base, base))]
     rows += [
-        (change.what, change.how, *_saved(results, subject, change.of(base), base)) for change in changes_alone(subject)
+        (change.what, change.how, *_saved(results, subject, change.of(base), base))
+        for change in plan.changes_alone(subject)
     ]
     return report.StudyTable(
         f"alone{number}",
@@ -200,11 +186,11 @@ def alone_table(results: PricingResults, subject: PricingSubject, number: int) -
     )
 
 
-def ladder_table(results: PricingResults, subject: PricingSubject, number: int) -> report.StudyTable:
+def ladder_table(results: PricingResults, subject: plan.PricingSubject, number: int) -> report.StudyTable:
     """Return a row for each rung: changes one after the other, each on top of those before."""
     before = subject.base
     rows = [(*START, *_saved(results, subject, before, before), results.ceiling(subject, before))]
-    for change, variant in ladder_of(subject):
+    for change, variant in plan.ladder_of(subject):
         # Where whole jobs have the price of their start the ceiling is none.
         ceiling = results.ceiling(subject, variant) if variant.bill.metered == "as_run" else None
         rows.append((change.what, change.how, *_saved(results, subject, variant, before), ceiling))
@@ -219,7 +205,7 @@ def ladder_table(results: PricingResults, subject: PricingSubject, number: int) 
     )
 
 
-def _paper_note(subject: PricingSubject) -> str:
+def _paper_note(subject: plan.PricingSubject) -> str:
     if subject.paper is None:
         return ""
     greedy, knapsack = (subject.paper.savings[3.0, policy][0] for policy in ("greedy", "knapsack"))
@@ -227,7 +213,7 @@ def _paper_note(subject: PricingSubject) -> str:
 
 
 def _saved(
-    results: PricingResults, subject: PricingSubject, variant: Variant, base: Variant
+    results: PricingResults, subject: plan.PricingSubject, variant: plan.Variant, base: plan.Variant
 ) -> tuple[report.TableCell, ...]:
     cells: list[report.TableCell] = []
     for policy in BOTH:
@@ -236,7 +222,7 @@ def _saved(
     return tuple(cells)
 
 
-def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
+def frequency_table(results: PricingResults, subjects: Sequence[plan.PricingSubject]) -> report.StudyTable:
     """Return a row for each period: savings, utilizations and waits, the paper's beside them."""
     return report.StudyTable(
         "frequency",
@@ -247,18 +233,20 @@ def frequency_table(results: PricingResults, subjects: Sequence[PricingSubject])
             "log", "period", "greedy", "paper", "knapsack", "paper", "utilization EASY, greedy, knapsack",
             "paper FCFS, greedy, knapsack", "wait EASY", "greedy, knapsack",
         ),
-        tuple(_frequency_row(results, subject, period_s) for subject in subjects for period_s in PERIODS_S),
+        tuple(_frequency_row(results, subject, period_s) for subject in subjects for period_s in plan.PERIODS_S),
     )  # fmt: skip
 
 
-def _frequency_row(results: PricingResults, subject: PricingSubject, period_s: int) -> tuple[report.TableCell, ...]:
-    variant = period_change(period_s).of(subject.base)
+def _frequency_row(
+    results: PricingResults, subject: plan.PricingSubject, period_s: int
+) -> tuple[report.TableCell, ...]:
+    variant = plan.period_change(period_s).of(subject.base)
     greedy, knapsack = (results.saved(subject, variant, policy) for policy in BOTH)
     theirs = subject.paper.frequencies.get(period_s) if subject.paper else None
     waits_s = [results.wait_s(subject, variant, policy) for policy in (0, *BOTH)]
     return (
         subject.name,
-        period_text(period_s),
+        plan.period_text(period_s),
         greedy,
         theirs.greedy if theirs else None,
         knapsack,
@@ -274,7 +262,7 @@ def _listed(figures: Sequence[float]) -> str:
     return ", ".join(f"{figure:.1f}" for figure in figures)
 
 
-def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) -> report.StudyTable:
+def letter_table(results: PricingResults, subjects: Sequence[plan.PricingSubject]) -> report.StudyTable:
     """Return the saving of the knapsack to the letter, by the time for which it may hold jobs back."""
     return report.StudyTable(
         "letter",
@@ -285,13 +273,13 @@ def letter_table(results: PricingResults, subjects: Sequence[PricingSubject]) ->
             "log", "bound", "saved", "if idle nodes draw nothing", "utilization EASY", "to the letter", "wait EASY",
             "to the letter",
         ),
-        tuple(_letter_row(results, subject, bound) for subject in subjects for bound in BOUNDS),
+        tuple(_letter_row(results, subject, bound) for subject in subjects for bound in plan.BOUNDS),
     )  # fmt: skip
 
 
-def _letter_row(results: PricingResults, subject: PricingSubject, bound: str) -> tuple[report.TableCell, ...]:
-    variant = letter_change(BOUNDS[bound]).of(subject.base)
-    saved = (results.saved(subject, changed, 1) for changed in (variant, NO_IDLE_POWER.of(variant)))
+def _letter_row(results: PricingResults, subject: plan.PricingSubject, bound: str) -> tuple[report.TableCell, ...]:
+    variant = plan.letter_change(plan.BOUNDS[bound]).of(subject.base)
+    saved = (results.saved(subject, changed, 1) for changed in (variant, plan.NO_IDLE_POWER.of(variant)))
     utilizations = (results.utilization(subject, variant, policy) for policy in (0, 1))
     waits_h = (results.wait_s(subject, variant, policy) / HOUR_S for policy in (0, 1))
     return (subject.name, bound, *saved, *utilizations, *waits_h)
@@ -313,12 +301,12 @@ def dynamic_pricing(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
     report.require_matplotlib()
     logs, left_out = find_logs(order.logs)
-    everywhere, studied = subjects_of(logs), paper_subjects(logs)
+    everywhere, studied = plan.subjects_of(logs), plan.paper_subjects(logs)
     replays = Replays(order.replays, order.seed)
     digests = {log.source.name: log.digest for log in logs}
     keys = {
         experiment: result_key(RUN, experiment, digests[experiment.log])
-        for experiment in planned(everywhere, studied, replays)
+        for experiment in plan.planned(everywhere, studied, replays)
     }
     runner = Runner(RunOnLog.of(run, logs), TypeAdapter(PricingResult))
     results = PricingResults(results_of(runner, keys, order, progress), replays)
@@ -333,7 +321,7 @@ def dynamic_pricing(order: StudyOrder, progress: Progress) -> report.Report:
 
 
 def _tables(
-    results: PricingResults, everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject]
+    results: PricingResults, everywhere: Sequence[plan.PricingSubject], studied: Sequence[plan.PricingSubject]
 ) -> tuple[report.StudyTable, ...]:
     ladders = (ladder_table(results, subject, number) for number, subject in enumerate(studied, start=1))
     alone = (alone_table(results, subject, number) for number, subject in enumerate(studied, start=1))
@@ -352,7 +340,7 @@ def _tables(
 COLOURS = {"greedy": report.ORANGE, "knapsack": report.BLUE}
 
 
-def ladder_svg(results: PricingResults, subjects: Sequence[PricingSubject]) -> str:
+def ladder_svg(results: PricingResults, subjects: Sequence[plan.PricingSubject]) -> str:
     """Return the figure: a panel for each log, a row for each rung of the ladder, and the paper's savings as lines."""
 
     def draw(figure: report.Figure, panels: Sequence[report.Axes]) -> None:
@@ -360,14 +348,14 @@ def ladder_svg(results: PricingResults, subjects: Sequence[PricingSubject]) -> s
             _plot_ladder(results, subject, axes)
         report.add_legend(figure, panels[0], len(POLICIES))
 
-    row_counts = [len(ladder_of(subject)) + 1 for subject in subjects]
+    row_counts = [len(plan.ladder_of(subject)) + 1 for subject in subjects]
     height_in = 0.4 + sum(0.8 + 0.3 * count for count in row_counts)
     return report.draw_figure(len(subjects), 1, height_in=height_in, draw=draw, height_ratios=row_counts)
 
 
-def _plot_ladder(results: PricingResults, subject: PricingSubject, axes: report.Axes) -> None:
+def _plot_ladder(results: PricingResults, subject: plan.PricingSubject, axes: report.Axes) -> None:
     steps = [("starting point", subject.base)]
-    steps += [(f"+ {change.what}: {change.how}", variant) for change, variant in ladder_of(subject)]
+    steps += [(f"+ {change.what}: {change.how}", variant) for change, variant in plan.ladder_of(subject)]
     report.label_rows(axes, [label for label, _ in steps])
     axes.set_title(subject.name)
     axes.set_xlabel(f"saved [%]; dashed: the paper on {subject.paper.name}" if subject.paper else "saved [%]")

@@ -34,21 +34,8 @@ from sim_backend.comparison.likeness import likeness_of, partition_uses, waits_a
 from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.pools import PoolSleep
 from sim_backend.comparison.replications import ReplicationSpread
+from ui.replay import tables as replay_tables
 from ui.replay.likeness import difference_lines, likeness_json, partition_table, replayed_waits
-from ui.replay.tables import (
-    DEMAND_REMARK,
-    REMARK,
-    cooling_table,
-    demand_table,
-    device_remark,
-    device_table,
-    pool_table,
-    run_pool_sleeps,
-    sleep_remark,
-    sleep_table,
-    spread_remark,
-    spread_table,
-)
 from ui.terminal import plain_console, text_table
 
 
@@ -144,12 +131,12 @@ def print_comparison(
     has_demand, uses = outcomes[0].bill is not None, partition_uses(comparison, trace.names, prepared.units_per_node)
     tables = [
         fitting_table(console, outcomes),
-        *([sleep_table(outcomes)] if case.sleepers is not None else []),
-        *([pool_table(comparison)] if case.pools is not None else []),
-        *([cooling_table(outcomes)] if case.room is not None else []),
-        *([demand_table(outcomes)] if has_demand else []),
-        *([device_table(comparison)] if bills else []),
-        *([spread_table(spreads)] if spreads else []),
+        *([replay_tables.sleep_table(outcomes)] if case.sleepers is not None else []),
+        *([replay_tables.pool_table(comparison)] if case.pools is not None else []),
+        *([replay_tables.cooling_table(outcomes)] if case.room is not None else []),
+        *([replay_tables.demand_table(outcomes)] if has_demand else []),
+        *([replay_tables.device_table(comparison)] if bills else []),
+        *([replay_tables.spread_table(spreads)] if spreads else []),
         *([partition_table(uses, replayed_waits(outcomes, spreads))] if len(uses) > 1 else []),
     ]
     for table in tables:
@@ -159,11 +146,11 @@ def print_comparison(
         *unlike_remark(comparison),
         *difference_lines(likeness_of(comparison, trace.names, prepared.units_per_node)),
         *one_user_remark(trace),
-        *([spread_remark(spreads)] if spreads else []),
-        *([sleep_remark(case.sla)] if case.sleepers is not None else []),
-        *([REMARK] if case.room is not None else []),
-        *([DEMAND_REMARK] if has_demand else []),
-        *([device_remark(bills[0])] if bills else []),
+        *([replay_tables.spread_remark(spreads)] if spreads else []),
+        *([replay_tables.sleep_remark(case.sla)] if case.sleepers is not None else []),
+        *([replay_tables.REMARK] if case.room is not None else []),
+        *([replay_tables.DEMAND_REMARK] if has_demand else []),
+        *([replay_tables.device_remark(bills[0])] if bills else []),
         *remarks(trace, prepared, comparison),
     ]
     for line in lines:
@@ -319,7 +306,7 @@ def policies_json(comparison: Comparison) -> list[dict[str, Any]]:
         policy["devices"] = asdict(bill)
     if comparison.case.pools is not None:
         for policy, run in zip(policies, comparison.runs, strict=True):
-            policy["by_node_type"] = [_pool_json(each) for each in run_pool_sleeps(comparison, run)]
+            policy["by_node_type"] = [_pool_json(each) for each in replay_tables.run_pool_sleeps(comparison, run)]
     return policies
 
 

@@ -21,29 +21,8 @@ from offpeak.model.local_time import zone_text
 from offpeak.model.request import Request
 from plugin.slurm.requests import forget_parsed
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, note_on, request_classes, trace_of
-from sim_backend.traces.slurm.fields import (
-    SACCT_COMMAND,
-    Block,
-    Fields,
-    SacctLayout,
-    TextSource,
-    blocks,
-    fields_of,
-    layout_of,
-    parsed,
-)
-from sim_backend.traces.slurm.jobs import (
-    NAMES,
-    NODE_LIST,
-    PRIORITY,
-    Ids,
-    Lines,
-    lines_of,
-    numbered,
-    plausible,
-    room,
-    with_energy_of_steps,
-)
+from sim_backend.traces.slurm import fields as job_fields
+from sim_backend.traces.slurm import jobs as slurm_jobs
 from sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of, runs_of
 
 
@@ -82,17 +61,17 @@ class _Log:
 
     def __init__(self) -> None:
         self.jobs = ColumnStore()
-        self.codes = {name: Codes(None if name == "State" else b"") for name in NAMES}
+        self.codes = {name: Codes(None if name == "State" else b"") for name in slurm_jobs.NAMES}
         self.job_ids = _OtherNames()
         self.steps: list[pa.Table] = []
         self.rows = 0
         self.skipped_lines = 0
         self.is_cut = False
 
-    def add(self, lines: Lines) -> None:
+    def add(self, lines: slurm_jobs.Lines) -> None:
         """Add the lines of the next block."""
         names = lines.jobs.column_names
-        for name in (*REQUEST_COLUMNS, NODE_LIST):
+        for name in (*REQUEST_COLUMNS, slurm_jobs.NODE_LIST):
             if name in names:
                 self.codes.setdefault(name, Codes(b""))
         columns = {name: np.asarray(lines.jobs[name]) for name in names if name not in self.codes and name != "id"}
@@ -121,20 +100,22 @@ class _OtherNames:
             self._rows.append(rows + first_row)
             self._names.append(column.take(pa.array(rows)))
 
-    def with_numbers(self, number: Int64) -> Ids:
+    def with_numbers(self, number: Int64) -> slurm_jobs.Ids:
         """Return the ids of all rows."""
         rows = np.concatenate([np.empty(0, np.int64), *self._rows])
-        return Ids(number, rows, pa.chunked_array(self._names, pa.string()))
+        return slurm_jobs.Ids(number, rows, pa.chunked_array(self._names, pa.string()))
 
 
-def trace_of_fields(parts: Iterable[Fields], source: TextSource, *, zone: tzinfo, hint: str) -> Trace:
+def trace_of_fields(
+    parts: Iterable[job_fields.Fields], source: job_fields.TextSource, *, zone: tzinfo, hint: str
+) -> Trace:
     """Return the log of these lines, which are the fields of `sacct`'s columns.
 
     Raises BadTrace if no job is among them.
     """
     log = _Log()
     for part in parts:
-        log.add(lines_of(part, source, zone=zone, first_row=log.rows))
+        log.add(slurm_jobs.lines_of(part, source, zone=zone, first_row=log.rows))
     if not len(log.jobs):
         if log.skipped_lines:
             hint = "without --lenient the first of the lines that cannot be read is named"
@@ -145,7 +126,7 @@ def trace_of_fields(parts: Iterable[Fields], source: TextSource, *, zone: tzinfo
     ids = log.job_ids.with_numbers(log.jobs.pop("number"))
     step_names = _OtherNames()
     step_names.add(steps["id"], 0)
-    number, step_number = numbered(ids, step_names.with_numbers(steps["number"].to_numpy().copy()))
+    number, step_number = slurm_jobs.numbered(ids, step_names.with_numbers(steps["number"].to_numpy().copy()))
     runs = runs_of(log.jobs, number, log.codes["State"].names)
     energy_j, energy_notes = _energy(log.jobs, steps, runs.kept, number, step_number)
     log.jobs.release("row", "energy_j", "is_absurd", "State", "end_s")
@@ -165,15 +146,15 @@ def _energy(
     """Return the energies of the jobs that are kept [J], NaN where unknown, and what is noted of them."""
     energy_j, is_absurd = jobs.get("energy_j")[kept], jobs.get("is_absurd")[kept]
     if len(steps):
-        summed_j = with_energy_of_steps(energy_j, number[kept], jobs.get("row")[kept], steps, step_number)
+        summed_j = slurm_jobs.with_energy_of_steps(energy_j, number[kept], jobs.get("row")[kept], steps, step_number)
         columns = {name: jobs.get(name)[kept] for name in ("nodes", "processors", "runtime_s")}
-        energy_j = plausible(summed_j, **room(columns))
+        energy_j = slurm_jobs.plausible(summed_j, **slurm_jobs.room(columns))
         is_absurd = np.isnan(energy_j) & (is_absurd | ~np.isnan(summed_j))
     absurd = int(np.count_nonzero(is_absurd))
     return energy_j, note_on(absurd, "with an absurd energy reading: taken as not measured")
 
 
-def _records(log: _Log, kept: Int64, ids: Ids, number: Int64, energy_j: Float64) -> Records:
+def _records(log: _Log, kept: Int64, ids: slurm_jobs.Ids, number: Int64, energy_j: Float64) -> Records:
     """Return the jobs that are kept; the columns of the log are given up."""
     jobs = log.jobs
 
@@ -204,8 +185,8 @@ def _records(log: _Log, kept: Int64, ids: Ids, number: Int64, energy_j: Float64)
         request=request,
         requests=requests,
         array=_arrays(ids, number)[kept] if len(ids.named) else None,
-        node=coded(NODE_LIST) if NODE_LIST in log.codes else None,
-        priority=_priority(column(PRIORITY)) if PRIORITY in jobs else None,
+        node=coded(slurm_jobs.NODE_LIST) if slurm_jobs.NODE_LIST in log.codes else None,
+        priority=_priority(column(slurm_jobs.PRIORITY)) if slurm_jobs.PRIORITY in jobs else None,
     )
 
 
@@ -232,7 +213,7 @@ def _requests(
     return (request, requests) if requests else (None, ())
 
 
-def _arrays(ids: Ids, number: Int64) -> Int64:
+def _arrays(ids: slurm_jobs.Ids, number: Int64) -> Int64:
     """Return the number of the array of which each job is a task, -1 for none."""
     array = np.full(len(number), -1)
     found = pc.struct_field(pc.extract_regex(ids.name.combine_chunks(), pattern=r"^(?P<array>\d{1,18})_"), "array")
@@ -240,7 +221,7 @@ def _arrays(ids: Ids, number: Int64) -> Int64:
     return array
 
 
-def _job_names(ids: Ids, kept: Int64, number: Int64) -> JobNames:
+def _job_names(ids: slurm_jobs.Ids, kept: Int64, number: Int64) -> JobNames:
     """Return the other names of all jobs; of one number that bears several, that of the last one that ran."""
     ran = np.zeros(len(number), bool)
     ran[kept] = True
@@ -250,7 +231,7 @@ def _job_names(ids: Ids, kept: Int64, number: Int64) -> JobNames:
 
 
 HEADER_BYTES = 64 * 1024
-EMPTY_HINT = f"-a asks for all users' jobs and -S for earlier ones than today's: `{SACCT_COMMAND}`"
+EMPTY_HINT = f"-a asks for all users' jobs and -S for earlier ones than today's: `{job_fields.SACCT_COMMAND}`"
 
 
 def sacct_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
@@ -261,9 +242,9 @@ def sacct_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Tr
     """
     head = text.head(HEADER_BYTES)
     if not head or (head.isspace() and all(block.isspace() for block in text.blocks(HEADER_BYTES))):
-        raise BadTrace(f"{name}: is empty", hint=f"`{SACCT_COMMAND}`")
-    layout, source = layout_of(head, name), TextSource(name, lenient)
-    parts = (fields_of(block, layout, source) for block in blocks(text))
+        raise BadTrace(f"{name}: is empty", hint=f"`{job_fields.SACCT_COMMAND}`")
+    layout, source = job_fields.layout_of(head, name), job_fields.TextSource(name, lenient)
+    parts = (job_fields.fields_of(block, layout, source) for block in job_fields.blocks(text))
     return trace_of_fields(parts, source, zone=zone, hint=EMPTY_HINT)
 
 
@@ -281,7 +262,7 @@ LINE = re.compile(
     re.MULTILINE,
 )
 DELIMITER = "\x1f"
-LAYOUT = SacctLayout(b"", DELIMITER, tuple(LINE.groupindex))
+LAYOUT = job_fields.SacctLayout(b"", DELIMITER, tuple(LINE.groupindex))
 NUMBER_WITHIN = {" ArrayTaskId=": "_", " HetJobOffset=": "+", " PackJobOffset=": "+"}
 EXPECTED = "a line has JobId=, UserId=, GroupId=, Name=, JobState=, ..., SubmitTime= and EligibleTime="
 
@@ -299,16 +280,16 @@ def jobcomp_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> 
     """
     if not text.head(1):
         raise BadTrace(f"{name}: is empty", hint=EXPECTED)
-    source = TextSource(name, lenient)
-    parts = (_fields_of(block, source) for block in blocks(text))
+    source = job_fields.TextSource(name, lenient)
+    parts = (_fields_of(block, source) for block in job_fields.blocks(text))
     return trace_of_fields(parts, source, zone=zone, hint=EXPECTED)
 
 
-def _fields_of(block: Block, source: TextSource) -> Fields:
+def _fields_of(block: job_fields.Block, source: job_fields.TextSource) -> job_fields.Fields:
     """Return the lines as fields of `sacct`'s columns; BadTrace at one that is malformed, unless `lenient`."""
     rows = LINE.findall(block.text)
     if len(rows) == block.text.count(b"\n") + (not block.text.endswith(b"\n")):
-        return Fields(block, _table(rows), 0, is_cut=False)
+        return job_fields.Fields(block, _table(rows), 0, is_cut=False)
     lines = block.text.splitlines()
     matches = [LINE.match(line) for line in lines]
     odd = [index for index, line in enumerate(lines) if not matches[index] and line.strip()]
@@ -318,12 +299,12 @@ def _fields_of(block: Block, source: TextSource) -> Fields:
         source.refuse(block.first_line + index, "is no line of jobcomp/filetxt")
     filled = b"\n".join(line if match else b"" for line, match in zip(lines, matches, strict=True))
     rows = [match.groups(b"") for match in matches if match]
-    return Fields(replace(block, text=filled), _table(rows), len(malformed), is_cut)
+    return job_fields.Fields(replace(block, text=filled), _table(rows), len(malformed), is_cut)
 
 
 def _table(rows: Sequence[tuple[bytes, ...]]) -> pa.Table:
     # Arrow parses a joined text faster than it takes over values one by one.
-    table = parsed(b"\n".join(map(DELIMITER.encode().join, rows)), LAYOUT)
+    table = job_fields.parsed(b"\n".join(map(DELIMITER.encode().join, rows)), LAYOUT)
     name = table["JobID"]
     for key, sign in NUMBER_WITHIN.items():
         name = pc.replace_substring(name, pattern=key, replacement=sign)

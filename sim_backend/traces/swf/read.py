@@ -20,18 +20,7 @@ from offpeak.model.request import Chunk, Request
 from offpeak.model.units import HIGHEST_NODE_W
 from sim_backend.traces.records import ColumnStore, note_on, rejected_jobs, request_classes
 from sim_backend.traces.swf import lines
-from sim_backend.traces.swf.lines import (
-    COLUMNS,
-    SUBMIT,
-    Columns,
-    expected_columns,
-    first_fields,
-    lines_to_drop,
-    malformed_lines,
-    parse_columns,
-    split_lines,
-    without_lines,
-)
+from sim_backend.traces.swf import lines as swf_lines
 
 DIRECTIVE = re.compile(r";\s*(\w+)\s*:\s*(.*)")
 LAST_STANDARD_FIELD = 18
@@ -98,7 +87,7 @@ def _zone(name: str | None, notes: list[str]) -> str | None:
 JOB, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME = 1, 3, 4, 5, 8, 9
 USER, GROUP, APPLICATION, QUEUE = 12, 13, 14, 15
 REQUESTED_KIB, PARTITION = 10, 16
-DEMAND = (JOB, SUBMIT, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME)
+DEMAND = (JOB, swf_lines.SUBMIT, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME)
 USED_FIELDS = (*DEMAND, USER, GROUP, APPLICATION, QUEUE, REQUESTED_KIB, PARTITION)
 
 
@@ -147,14 +136,14 @@ class LoggedColumns:
         self.fractions = 0
         self.absurd_readings = 0
 
-    def add(self, columns: Columns, power_column: int | None) -> None:
+    def add(self, columns: swf_lines.Columns, power_column: int | None) -> None:
         """Interpret the used fields (and the power column, if any) of a block, each float64[n] in file order."""
         block = _every_job(columns, power_column)
         self.partition.add(len(self.store), columns[PARTITION])
         self.requested_kib.add(len(self.store), columns[REQUESTED_KIB])
         values = {name: column for name, column in vars(block).items() if name not in OPTIONAL_COLUMNS}
         self.store.append(values | {"logged_size": block.as_logged().size})
-        times = (columns[field] for field in (SUBMIT, RUN, REQUESTED_TIME))
+        times = (columns[field] for field in (swf_lines.SUBMIT, RUN, REQUESTED_TIME))
         self.fractions += sum(int(np.count_nonzero(values != np.rint(values))) for values in times)
         if power_column:
             self.absurd_readings += int(np.count_nonzero(columns[power_column] > HIGHEST_NODE_W))
@@ -215,12 +204,12 @@ def _requests(jobs: Jobs, requested_kib: Int64) -> tuple[Int64, tuple[Request, .
     return request_classes((jobs.size, requested_kib, partition), request_of)
 
 
-def _every_job(columns: Columns, power_column: int | None) -> Jobs:
+def _every_job(columns: swf_lines.Columns, power_column: int | None) -> Jobs:
     requested, used = columns[REQUESTED_PROCESSORS], columns[USED_PROCESSORS]
     power_w = columns[power_column] if power_column else np.full(len(used), np.nan)
     return Jobs(
         job_id=_whole(columns[JOB]),
-        submit_s=_whole(columns[SUBMIT]),
+        submit_s=_whole(columns[swf_lines.SUBMIT]),
         runtime_s=_whole(columns[RUN]),
         estimate_s=_whole(columns[REQUESTED_TIME]),
         size=_whole(np.where(requested > 0, requested, used)),
@@ -229,7 +218,7 @@ def _every_job(columns: Columns, power_column: int | None) -> Jobs:
         group=np.maximum(_whole(columns[GROUP]), -1),
         queue=np.maximum(_whole(columns[QUEUE]), -1),
         application=np.maximum(_whole(columns[APPLICATION]), -1),
-        logged_start_s=_whole(np.where(columns[WAIT] >= 0, columns[SUBMIT] + columns[WAIT], -1)),
+        logged_start_s=_whole(np.where(columns[WAIT] >= 0, columns[swf_lines.SUBMIT] + columns[WAIT], -1)),
         node_power_w=np.where((power_w > 0) & (power_w <= HIGHEST_NODE_W), power_w, np.nan),
     )
 
@@ -302,7 +291,7 @@ def swf_trace(text: LongText, name: str, *, lenient: bool) -> Trace:
 
 
 def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
-    header = parse_header(split_lines(next(text.blocks(lines.BLOCK_BYTES), b"")).comments)
+    header = parse_header(swf_lines.split_lines(next(text.blocks(lines.BLOCK_BYTES), b"")).comments)
     parsed = _read(text, header)
     if parsed is None or parsed.header.power_column != header.power_column:
         # Comments may be anywhere, but hardly ever after the first block.
@@ -317,10 +306,10 @@ def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
 
 def _without_malformed(text: LongText, header: SwfHeader, name: str, lenient: bool) -> _Parsed:
     wanted = _wanted(header)
-    dropped = lines_to_drop(malformed_lines(text, wanted), name, lenient=lenient)
-    text = without_lines(text, dropped)
-    width = expected_columns(text, wanted)
-    parsed = _read(text, header, cut=width > max(COLUMNS, *wanted))
+    dropped = swf_lines.lines_to_drop(swf_lines.malformed_lines(text, wanted), name, lenient=lenient)
+    text = swf_lines.without_lines(text, dropped)
+    width = swf_lines.expected_columns(text, wanted)
+    parsed = _read(text, header, cut=width > max(swf_lines.COLUMNS, *wanted))
     if parsed is None or not parsed.width:
         raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
     return replace(parsed, width=width, skipped_lines=len(dropped))
@@ -328,7 +317,7 @@ def _without_malformed(text: LongText, header: SwfHeader, name: str, lenient: bo
 
 def _header(text: LongText) -> SwfHeader:
     blocks = (block for block in text.blocks(lines.BLOCK_BYTES) if b";" in block)
-    return parse_header(tuple(comment for block in blocks for comment in split_lines(block).comments))
+    return parse_header(tuple(comment for block in blocks for comment in swf_lines.split_lines(block).comments))
 
 
 def _wanted(header: SwfHeader) -> tuple[int, ...]:
@@ -343,17 +332,17 @@ def _read(text: LongText, header: SwfHeader, *, cut: bool = False) -> _Parsed | 
     logged = LoggedColumns()
     comments: list[str] = []
     wanted, width = _wanted(header), 0
-    read = max(COLUMNS, *wanted)
+    read = max(swf_lines.COLUMNS, *wanted)
     for text_block in text.blocks(lines.BLOCK_BYTES):
-        block = split_lines(text_block)
+        block = swf_lines.split_lines(text_block)
         comments += block.comments
         if not block.body:
             continue
         if cut:
-            block = replace(block, body=first_fields(block.body, read)[0])
+            block = replace(block, body=swf_lines.first_fields(block.body, read)[0])
         width = width or block.columns
         is_alike = block.columns == width or min(block.columns, width) > read
-        columns = parse_columns(block, wanted) if is_alike else None
+        columns = swf_lines.parse_columns(block, wanted) if is_alike else None
         if columns is None:
             return None
         logged.add(columns, header.power_column)
@@ -386,8 +375,10 @@ def _unix_start_s(header: SwfHeader, jobs: Jobs) -> int | None:
 
 
 def _surplus_note(parsed: _Parsed) -> tuple[str, ...]:
-    surplus = [number for number in range(COLUMNS + 1, parsed.width + 1) if number != parsed.header.power_column]
+    surplus = [
+        number for number in range(swf_lines.COLUMNS + 1, parsed.width + 1) if number != parsed.header.power_column
+    ]
     if not surplus:
         return ()
-    which = f"the {surplus[0]}th is" if len(surplus) == 1 else f"those after the {COLUMNS}th are"
+    which = f"the {surplus[0]}th is" if len(surplus) == 1 else f"those after the {swf_lines.COLUMNS}th are"
     return (f"{parsed.width} columns: {which} not part of SWF and {'is' if len(surplus) == 1 else 'are'} ignored",)

@@ -15,29 +15,8 @@ from typing import cast
 
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep
 from sim_backend.virtual.node import ADMINISTRATOR, NAMESPACE, OPERATOR, USER, LiveNode, PowerLimit, VirtualBmc
+from sim_backend.virtual.rmcp import sessions as rmcp
 from sim_backend.virtual.rmcp.login import LoginDesk, guid_bytes, open_session, rakp_1, rakp_3
-from sim_backend.virtual.rmcp.sessions import (
-    IPMI,
-    OPEN_REQUEST,
-    OPEN_RESPONSE,
-    RAKP1,
-    RAKP2,
-    RAKP3,
-    RAKP4,
-    SUITES,
-    BmcSession,
-    CipherSuite,
-    Malformed,
-    Packet,
-    SessionTable,
-    opened,
-    pong,
-    read_packet,
-    read_request,
-    sealed,
-    write_answer,
-    write_packet,
-)
 
 INVALID_COMMAND, WRONG_LENGTH, WRONG_FIELD, NO_PRIVILEGE, WRONG_STATE = 0xC1, 0xC7, 0xCC, 0xD4, 0xD5
 """Completion codes of table 5-2."""
@@ -56,8 +35,8 @@ class IpmiCall:
     """A command's data, the BMC that received it, and its session; None before login."""
 
     bmc: VirtualBmc
-    sessions: SessionTable
-    session: BmcSession | None
+    sessions: rmcp.SessionTable
+    session: rmcp.BmcSession | None
     data: bytes
 
     def byte(self, index: int) -> int:
@@ -107,7 +86,7 @@ def cipher_suites(call: IpmiCall) -> bytes:
     """Get Channel Cipher Suites, section 22.15: sixteen bytes of the list, from the requested index."""
     _check_channel(call)
     start = (call.byte(2) & 0x3F) * 16
-    return bytes([LAN_CHANNEL]) + b"".join(map(_record, SUITES))[start : start + 16]
+    return bytes([LAN_CHANNEL]) + b"".join(map(_record, rmcp.SUITES))[start : start + 16]
 
 
 def set_privilege(call: IpmiCall) -> bytes:
@@ -132,7 +111,7 @@ def close_session(call: IpmiCall) -> bytes:
     return b""
 
 
-def _record(suite: CipherSuite) -> bytes:
+def _record(suite: rmcp.CipherSuite) -> bytes:
     authentication, integrity, confidentiality = suite.algorithms
     return bytes([0xC0, suite.number, authentication, 0x40 | integrity, 0x80 | confidentiality])
 
@@ -142,7 +121,7 @@ def _check_channel(call: IpmiCall) -> None:
         raise CompletionError(WRONG_FIELD)
 
 
-def _own(call: IpmiCall) -> BmcSession:
+def _own(call: IpmiCall) -> rmcp.BmcSession:
     if call.session is None:
         raise CompletionError(NO_PRIVILEGE)
     return call.session
@@ -336,15 +315,19 @@ def answer(call: IpmiCall, function: int, number: int) -> bytes:
 
 Address = tuple[str, int]
 
-LOGIN_STEPS = {OPEN_REQUEST: (open_session, OPEN_RESPONSE), RAKP1: (rakp_1, RAKP2), RAKP3: (rakp_3, RAKP4)}
+LOGIN_STEPS = {
+    rmcp.OPEN_REQUEST: (open_session, rmcp.OPEN_RESPONSE),
+    rmcp.RAKP1: (rakp_1, rmcp.RAKP2),
+    rmcp.RAKP3: (rakp_3, rmcp.RAKP4),
+}
 """The function that handles each message of a login, and the type of its reply."""
 
 
 def reply_to(desk: LoginDesk, datagram: bytes, now_s: float) -> bytes | None:
     """Return the reply to a datagram, None for no reply; `now_s` is the time on the clock of the sessions."""
     try:
-        return pong(datagram) or _reply(desk, datagram, now_s)
-    except Malformed:
+        return rmcp.pong(datagram) or _reply(desk, datagram, now_s)
+    except rmcp.Malformed:
         return None
 
 
@@ -352,7 +335,7 @@ class BmcServer(asyncio.DatagramProtocol):
     """Serves one virtual BMC."""
 
     def __init__(self, bmc: VirtualBmc) -> None:
-        self.desk = LoginDesk(bmc, SessionTable())
+        self.desk = LoginDesk(bmc, rmcp.SessionTable())
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -381,30 +364,30 @@ async def serve(bmc: VirtualBmc, host: str, port: int) -> asyncio.DatagramTransp
 
 
 def _reply(desk: LoginDesk, datagram: bytes, now_s: float) -> bytes | None:
-    packet = read_packet(datagram)
+    packet = rmcp.read_packet(datagram)
     if packet.session_id:
         return _in_session(desk, datagram, packet, now_s)
     if packet.protection:
-        raise Malformed("protected outside of a session")
+        raise rmcp.Malformed("protected outside of a session")
     if packet.payload_type in LOGIN_STEPS:
         step, kind = LOGIN_STEPS[packet.payload_type]
         payload = step(desk, packet.payload, now_s)
-        return None if payload is None else write_packet(Packet(kind, 0, 0, payload))
-    if packet.payload_type != IPMI:
-        raise Malformed("no payload for a BMC")
-    return write_packet(replace(packet, sequence=0, payload=_answered(desk, None, packet.payload)))
+        return None if payload is None else rmcp.write_packet(rmcp.Packet(kind, 0, 0, payload))
+    if packet.payload_type != rmcp.IPMI:
+        raise rmcp.Malformed("no payload for a BMC")
+    return rmcp.write_packet(replace(packet, sequence=0, payload=_answered(desk, None, packet.payload)))
 
 
-def _in_session(desk: LoginDesk, datagram: bytes, packet: Packet, now_s: float) -> bytes:
+def _in_session(desk: LoginDesk, datagram: bytes, packet: rmcp.Packet, now_s: float) -> bytes:
     session = desk.sessions.find(packet.session_id, now_s)
     if session is None or session.keys is None:
-        raise Malformed("no such session")
-    message = opened(session, session.keys, datagram, packet)
+        raise rmcp.Malformed("no such session")
+    message = rmcp.opened(session, session.keys, datagram, packet)
     session.received_s = now_s
-    return sealed(session, session.keys, _answered(desk, session, message))
+    return rmcp.sealed(session, session.keys, _answered(desk, session, message))
 
 
-def _answered(desk: LoginDesk, session: BmcSession | None, message: bytes) -> bytes:
-    request = read_request(message)
+def _answered(desk: LoginDesk, session: rmcp.BmcSession | None, message: bytes) -> bytes:
+    request = rmcp.read_request(message)
     call = IpmiCall(desk.bmc, desk.sessions, session, request.data)
-    return write_answer(request, answer(call, request.function, request.command))
+    return rmcp.write_answer(request, answer(call, request.function, request.command))
