@@ -30,19 +30,14 @@ from ui.report.subject import subject_of
 from ui.report.write import figures_of
 from ui.terminal import table_lines
 
-SECTIONS = {
-    "load": ("log", "machine"),
-    "price": ("prices", "carbon", "plan", "power"),
-    "replay": ("scheduling", "capacity"),
-}
+SECTIONS = {"load": "log machine", "price": "prices carbon plan power", "replay": "scheduling capacity"}
 """The sections of the settings whose options each function takes."""
 KEYWORDS = {BY_NAME[name].flag[2:].replace("-", "_"): name for name in SIMULATED}
 OFFERED = {
-    function: {keyword: name for keyword, name in KEYWORDS.items() if BY_NAME[name].section in sections}
+    function: {keyword: name for keyword, name in KEYWORDS.items() if BY_NAME[name].section in sections.split()}
     for function, sections in SECTIONS.items()
 }
 """The setting of each keyword, by function."""
-_COLOURS = re.compile(r"--([\w-]+): ([^;]+);")
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +137,7 @@ def _settings(function: str, options: Mapping[str, Any]) -> dict[str, Any]:
             other = next((each for each, keywords in OFFERED.items() if keyword in keywords), None)
             hint = f"it is an option of {other}()" if other else did_you_mean(keyword, offered)
             raise BadInput(f"{function}() has no option {keyword!r}", hint=hint)
-    return {offered[keyword]: _written(value) for keyword, value in options.items()}
-
-
-def _written(value: Any) -> Any:
-    """Return the value as a settings file has it."""
-    return fspath(value) if isinstance(value, PathLike) else value
+    return {offered[key]: fspath(each) if isinstance(each, PathLike) else each for key, each in options.items()}
 
 
 def _coloured(value: Any) -> Any:
@@ -162,4 +152,4 @@ def _coloured(value: Any) -> Any:
 @cache
 def _palette() -> dict[str, str]:
     bright = files("services.page").joinpath("palette.css").read_text(encoding="utf-8").partition("@media")[0]
-    return dict(_COLOURS.findall(bright))
+    return dict(re.findall(r"--([\w-]+): ([^;]+);", bright))

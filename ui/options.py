@@ -150,7 +150,25 @@ def option(name: str) -> Any:
     flag = f"{setting.flag}/--no-{setting.flag[2:]}" if setting.kind is BOOL else setting.flag
     section = None if name in COMMON else setting.section
     metavar = METAVARS.get(name) or METAVARS.get(setting.kind.name)
-    return typer.Option(flag, help=help_text(setting), show_default=False, metavar=metavar, rich_help_panel=section)
+    look: Any = {"show_default": False, "metavar": metavar, "rich_help_panel": section}
+    return typer.Option(flag, help=help_text(setting), autocompletion=_completion(name), **look)
+
+
+def _completion(setting: str) -> Callable[[str], list[tuple[str, str]]] | None:
+    """Return what completes names of policies and node classes in a shell, which alone loads their registries."""
+
+    def names(incomplete: str) -> list[tuple[str, str]]:
+        from offpeak.model.node_class_file import bundled_node_classes
+        from power.capacity.registry import CAPACITY_POLICIES
+        from sim_backend.replay.policy import policy_docs
+
+        known = policy_docs() if setting == "scheduling.policies" else dict.fromkeys(bundled_node_classes(), "")
+        if setting == "capacity.policies":
+            known = {kind.name: kind.doc for kind in CAPACITY_POLICIES}
+        before = incomplete[: incomplete.rfind(",") + 1]
+        return [(before + name, doc) for name, doc in known.items() if (before + name).startswith(incomplete)]
+
+    return names if setting in {"scheduling.policies", "capacity.policies", "power.node_class"} else None
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:

@@ -83,6 +83,12 @@ class Policy:
         return f"{self.name} {capacity}"
 
 
+def policy_docs() -> dict[str, str]:
+    """Return what each discipline and window policy does, by name."""
+    windows = {name: policy.doc for name, policy in window_policies().items()}
+    return windows | {name: DISCIPLINE_DOCS[number] for name, number in DISCIPLINES.items()}
+
+
 def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:
     """Return the policy that `name` means under these settings. Raises BadInput if it means none or lacks an extra."""
     discipline, window = _parts(name)

@@ -57,7 +57,14 @@ def test_a_page_as_it_is_read(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("typed", "offered"),
-    [("offpeak led", ["ledger"]), ("offpeak ledger sa", ["savings"]), ("offpeak report --mo", ["--month"])],
+    [
+        ("offpeak led", ["ledger"]),
+        ("offpeak ledger sa", ["savings"]),
+        ("offpeak report --mo", ["--month"]),
+        ("offpeak simulate --policy easy,gr", ["easy,greedy", "easy,greedy-slide"]),
+        ("offpeak simulate --capacity always-on,tim", ["always-on,timeout"]),
+        ("offpeak simulate --node-class ser", ["server"]),
+    ],
 )
 def test_bash_completes(folder: Path, typed: str, offered: list[str]) -> None:
     typed_arguments = typed.split()

@@ -15,13 +15,12 @@ from offpeak.installation import installed_version
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import WEEK_S, YEAR_S
 from offpeak.model.schedule_metrics import SHORTEST_S, postponement_s
-from plugin.window_policy import window_policies
 from power.capacity.registry import CAPACITY_POLICIES
 from sim_backend.comparison.likeness import likeness_of
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
 from sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread
 from sim_backend.engine.state import NOT_YET
-from sim_backend.replay.policy import DISCIPLINE_DOCS, DISCIPLINES
+from sim_backend.replay.policy import policy_docs
 from ui.replay.comparison import (
     NO_BASELINE,
     machine_text,
@@ -110,8 +109,7 @@ def glossary_section(subject: ReportSubject) -> str:
     known = {kind.name: kind.doc for kind in CAPACITY_POLICIES} | {
         "peak": "jobs wait that would draw a new highest power"
     }
-    known |= {name: policy.doc for name, policy in window_policies().items()}
-    known |= {name: DISCIPLINE_DOCS[number] for name, number in DISCIPLINES.items()}
+    known |= policy_docs()
     parts = dict.fromkeys(part for policy in subject.policies for part in policy.name.replace("+", " ").split())
     docs = ((part, known.get(part.partition(":")[0], "")) for part in parts)
     return section("What the policies do", definitions(doc for doc in docs if doc[1]))
