@@ -1,24 +1,46 @@
-"""Disasters of the head node: no name server, a lost ledger. The agent goes on safely, says so, and loses nothing."""
+"""Disasters of the head node: no name server, a lost ledger, an upgrade, a full disk.
+
+The agent goes on safely and says so: it cuts off no job, and strands no node.
+"""
 
 import os
 import socket
-from collections.abc import Mapping, Sequence
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import tomlkit
+from alembic import command
+from alembic.config import Config
 from needed_programs import need
-from node_story import by_hand, is_up, offpeak, orders, wait_for_line, wait_for_sleep
+from node_story import (
+    FLAT,
+    by_hand,
+    for_a_while,
+    is_up,
+    offpeak,
+    orders,
+    taken,
+    wait_for_line,
+    wait_for_sleep,
+)
 from powered_fixtures import StartPowered
+from zygote import Zygote
 
 from benchmarks.local_slurm.agent import Process, RunningAgent, Start, agent, run_offpeak, write_site
 from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.local_slurm.processes import OFFPEAK, start_server
+from offpeak.ledger.database import HEAD, MIGRATIONS, writing_engine
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts: needs root")
 ALL = ("node1", "node2", "node3", "node4")
+OPEN_ORDERS = "SELECT count(*) FROM intents WHERE number NOT IN (SELECT intent FROM outcomes)"
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +109,106 @@ def test_nodes_that_boot_by_hand_while_the_ledger_is_lost_are_not_left_drained(c
         wait_for_sleep(cluster, *ALL)
         reasons = cluster.run("sinfo", "--noheader", "--Node", "--format=%N %T %E").splitlines()
     assert [line for line in reasons if "drain" in line] == []
+
+
+def runs_on(cluster: PoweredCluster, node: str, *, seconds: float = 1) -> None:
+    """Run a job on the node to its end, which is woken if it sleeps."""
+    (job,) = cluster.jobs.submit(on=node, seconds=seconds)
+    cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what=f"a job on {node}", seconds=90)
+
+
+def all_run(cluster: PoweredCluster) -> None:
+    """Run one job on all nodes: none is stranded."""
+    (job,) = cluster.jobs.submit(on="node[1-4]", nodes=len(ALL), seconds=1)
+    cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="a job on all nodes", seconds=90)
+
+
+def query(ledger: Path, statement: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(ledger, timeout=10)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def one_version_back(ledger: Path) -> None:
+    """Give the ledger the tables of the version before HEAD."""
+    engine, config = writing_engine(f"sqlite:///{ledger}"), Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    with engine.begin() as connection:
+        config.attributes["connection"] = connection
+        command.downgrade(config, "-1")
+    engine.dispose()
+
+
+def test_an_upgrade_in_the_middle_of_a_wake_strands_no_node_and_keeps_the_old_ledger(
+    cluster: PoweredCluster, zygote: Zygote
+) -> None:
+    settings, ledger = write_site(cluster, FLAT), cluster.folder / "ledger.sqlite"
+    with agent(cluster, settings, by=zygote.start) as running:
+        (busy,) = cluster.jobs.submit(on="node1", seconds=25)
+        wait_for_sleep(cluster, "node2", "node3", "node4")
+        before_s = time.time()
+        (wakes,) = cluster.jobs.submit(on="node2", seconds=1)
+        cluster.wait(lambda: "on" in orders(cluster, "node2", before_s), what="a wake under way")
+        running.stop()
+        one_version_back(ledger)
+        # An order that an agent of that version may have sent when it was killed.
+        with closing(sqlite3.connect(ledger)) as connection, connection:
+            columns, given = 'subject, "order", by, reason, inputs, at_unix_s', (time.time(),)
+            values = "'node3', 'soft_off', 'offpeak', 'idle', '{}', ?"
+            connection.execute(f"INSERT INTO intents ({columns}) VALUES ({values})", given)
+        rows = query(ledger, "SELECT count(*) FROM intents")
+        running.start()
+        cluster.wait(lambda: query(ledger, "SELECT version_num FROM alembic_version") == [(HEAD,)], what="a migration")
+        copy = ledger.with_name(f"{ledger.name}.before-{HEAD}")
+        assert query(copy, "SELECT version_num FROM alembic_version") < [(HEAD,)]
+        assert query(copy, "SELECT count(*) FROM intents") == rows
+        for job in (busy, wakes):
+            cluster.wait(lambda job=job: cluster.jobs.states()[job] == "COMPLETED", what="jobs of before")
+        cluster.wait(lambda: query(ledger, OPEN_ORDERS) == [(0,)], what="the open order to be closed")
+        all_run(cluster)
+        copy.unlink()
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """Mount a file system of 8 MB there until the block ends."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder), check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(("umount", "--lazy", folder), check=True)
+
+
+def fill(file: Path) -> None:
+    """Write until there is no space left."""
+    with file.open("wb", buffering=0) as filler, suppress(OSError):
+        while filler.write(bytes(4096)):
+            pass
+
+
+@needs_root
+def test_on_a_full_disk_nodes_are_woken_none_is_switched_off_and_it_recovers(
+    cluster: PoweredCluster, zygote: Zygote
+) -> None:
+    with small_disk(cluster.folder / "agent") as disk:
+        ledger, filler = disk / "ledger.sqlite", disk / "filler"
+        changes = {"ledger": {"url": f"sqlite:///{ledger}"}}
+        with agent(cluster, write_site(cluster, {**FLAT, **changes}), by=zygote.start) as running:
+            wait_for_sleep(cluster, *ALL)
+            fill(filler)
+            full_s = time.time()
+            runs_on(cluster, "node1")
+            wait_for_line(running, "WARNING ledger: ")
+            for_a_while()
+            assert "on" in orders(cluster, "node1", full_s)
+            assert taken(cluster, *ALL, since_s=full_s) == []
+            assert running.runs
+            filler.unlink()
+            wait_for_line(running, "INFO ledger: well again")
+            wait_for_sleep(cluster, *ALL)
+            assert query(ledger, "PRAGMA integrity_check") == [("ok",)]
+            assert [file.name for file in disk.iterdir() if file.suffix in {".part", ".tmp"}] == []
+            running.stop()
+            assert query(ledger, OPEN_ORDERS) == [(0,)]
+        all_run(cluster)

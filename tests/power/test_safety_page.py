@@ -29,6 +29,17 @@ def test_files_and_tests_are_there(repository: Path) -> None:
         assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, test
 
 
+@pytest.mark.parametrize("page", ["safety.md", "when-things-break.md"])
+def test_each_row_names_a_test_that_is_there(repository: Path, page: str) -> None:
+    text = (repository / "docs" / "explanation" / page).read_text(encoding="utf-8")
+    rows_of_page = re.findall(r"^\| (?!test \|)[^-\n].*`(tests/[\w/]+\.py)::(test_\w+)` \|$", text, re.MULTILINE)
+    bodies = [line for line in text.splitlines() if line.startswith("| ") and "tests/" in line]
+    assert len(rows_of_page) == len(bodies) > 15
+    for file, test in rows_of_page:
+        tree = ast.parse((repository / file).read_text(encoding="utf-8"))
+        assert test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, test
+
+
 def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reported = {name for row in rows(repository) for name in re.findall(r"`(\w+)`", row[0].partition(" | ")[0])}
     requested: dict[str, tuple[tuple[str, object], ...]] = {}
