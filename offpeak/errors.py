@@ -29,8 +29,6 @@ class OffpeakError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
-        if hint:
-            self.add_note(f"Hint: {hint}")
 
 
 class BadInput(OffpeakError):

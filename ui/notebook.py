@@ -5,7 +5,8 @@ They call what `offpeak simulate` calls, so the figures are those of the command
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from html import escape
@@ -16,7 +17,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from offpeak.errors import BadInput
+from offpeak.errors import BadInput, OffpeakError
 from offpeak.settings.table import BY_NAME
 from offpeak.text import counted, did_you_mean
 from sim_backend.case.replay_case import PreparedCase
@@ -67,6 +68,18 @@ class PolicyFigures(list[dict[str, Any]]):
         return f"<pre>{escape(self.text)}</pre>"
 
 
+@contextmanager
+def _hint_as_note() -> Iterator[None]:
+    """Show the hint of an error below its traceback; the command prints it by itself."""
+    try:
+        yield
+    except OffpeakError as error:
+        if error.hint:
+            error.add_note(f"Hint: {error.hint}")
+        raise
+
+
+@_hint_as_note()
 def load(
     source: str | PathLike[str], *, config: Path | None = None, lenient: bool = False, **options: Any
 ) -> LoadedLog:
@@ -78,6 +91,7 @@ def load(
     return LoadedLog(log_on_cluster(fspath(source), chosen.read(), lenient=lenient), chosen)
 
 
+@_hint_as_note()
 def price(log: LoadedLog, *, start: str | None = None, **options: Any) -> LoadedLog:
     """Return the log with prices and the power of its jobs; options: prices, tariff, carbon, node_class and so on.
 
@@ -87,6 +101,7 @@ def price(log: LoadedLog, *, start: str | None = None, **options: Any) -> Loaded
     return replace(priced, prepared=prepare_log(log.accounting, priced.chosen.read(), start=start))
 
 
+@_hint_as_note()
 def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> LogReplay:
     """Replay the log; options: policy=["easy", "greedy"], capacity, max_postponement and so on.
 
@@ -97,6 +112,7 @@ def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> Log
     return replay_log(log.accounting, settings, start=log.start, replays=replays)
 
 
+@_hint_as_note()
 def compare(replayed: LogReplay) -> PolicyFigures:
     """Return the figures of each policy; `pandas.DataFrame` takes them. Savings are against the first policy."""
     figures = PolicyFigures(policies_json(replayed.comparison))
@@ -104,6 +120,7 @@ def compare(replayed: LogReplay) -> PolicyFigures:
     return figures
 
 
+@_hint_as_note()
 def plot(replayed: LogReplay, figure: str = "cost", *, choice: str | None = None) -> go.Figure:
     """Return a figure of the report: cost, power, hours or wait; if nodes sleep nodes, trade, weeks, delays or cycles.
 
