@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from plugin.federation.sites import esc_g_per_kwh
-from studies.energy_carbon import run as simulate
+from studies.energy_carbon import paper
 from studies.energy_carbon.federation import (
     CLUSTERS,
     TABLE_IX,
@@ -47,7 +47,7 @@ def test_table_ix_is_the_sum_of_its_parts_but_two_of_its_emissions_are_more() ->
 
 
 def test_findings_of_the_paper_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "JOBS", FEW_JOBS)
+    monkeypatch.setattr(paper, "JOBS", FEW_JOBS)
     normal = result_of(NORMAL)
     asleep = result_of(replace(NORMAL, asleep=True))
     fast = result_of(replace(NORMAL, selection="fastest"))
