@@ -42,7 +42,11 @@ EXAMPLES = {
     ),
     "offpeak enroll": ("offpeak enroll",),
     "offpeak check": ("offpeak check",),
-    "offpeak show-config": ("offpeak show-config", "offpeak show-config --example > offpeak.toml"),
+    "offpeak show-config": (
+        "offpeak show-config",
+        "offpeak show-config --example > offpeak.toml",
+        "offpeak show-config --names",
+    ),
     "offpeak agent": ("offpeak agent", "offpeak agent --restore"),
     "offpeak page": ("offpeak page",),
     "offpeak broker": ("offpeak broker",),

@@ -182,14 +182,47 @@ def _joined(given: object) -> object:
 def show_config(
     config: CONFIG = None,
     example: Annotated[bool, typer.Option("--example", help="Print a commented settings file instead.")] = False,
+    names: Annotated[
+        bool, typer.Option("--names", help="Print the names of policies, capacity policies and node classes instead.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: an object by setting name.")] = False,
 ) -> None:
     """Show each setting with its value and origin."""
+    if names:
+        typer.echo(names_text())
+        return
     if example:
         typer.echo(example_toml(), nl=False)
         return
     values = read_values(settings_path(config, os.environ))
     typer.echo(config_json(values) if as_json else config_table(values))
+
+
+def names_text() -> str:
+    """Return the names that --policy, --capacity and --node-class take, each with what it stands for."""
+    # They load numba and numpy, which other commands must not wait for.
+    from offpeak.display import watts_text
+    from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes
+    from offpeak.model.node_states import DEPTHS
+    from power.capacity.registry import CAPACITY_POLICIES
+    from sim_backend.replay.policy import policy_docs
+
+    classes = {name: bundled_node_class(name) for name in bundled_node_classes()}
+    sections = {
+        "--policy": policy_docs(),
+        "--capacity": {kind.example: kind.doc for kind in CAPACITY_POLICIES},
+        "--node-class": {
+            name: f"idle {watts_text(each.idle_w)}; asleep "
+            + ", ".join(f"{DEPTHS[depth.depth]} {watts_text(depth.power_w)}" for depth in each.depths)
+            for name, each in classes.items()
+        },
+    }
+    width = max(len(name) for section in sections.values() for name in section)
+    lines = [
+        f"{title}\n" + "\n".join(f"  {name:{width}}  {what}" for name, what in section.items())
+        for title, section in sections.items()
+    ]
+    return "\n\n".join(lines)
 
 
 def config_table(values: Mapping[str, SettingValue]) -> str:

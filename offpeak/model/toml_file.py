@@ -19,7 +19,7 @@ def parse_toml(text: bytes, file: str, *, example: str = 'a = "b"', error: type[
         hint = f"the file is TOML: text stands in quotes, as in {example}"
         if "twice" in str(problem) or "overwrite" in str(problem):
             hint = "a name stands for one table or value: rename one of the two, or join them"
-        raise error(f"{file}: {problem}", hint=hint) from None
+        raise error(f"{file}: is not TOML: {problem}", hint=hint) from None
 
 
 @dataclass(frozen=True)

@@ -154,6 +154,8 @@ def read_table(path: Path, *, with_empty_lines: bool) -> CsvTable:
         hint = "semicolons or tabs separate the columns, as in the header"
         if separator == ",":
             hint = "a comma separates columns, decimals follow a point"
+        if len(names) == 1:
+            hint = "prices are a CSV file, with a column of times and one of prices: utc,price"
         raise BadPrices(f"{path}:{line}: has {counts}", hint=hint) from None
     columns = {name: _trim(table[i]) for i, name in enumerate(names)}
     if separator != ",":

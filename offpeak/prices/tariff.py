@@ -100,9 +100,10 @@ def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
     BadInput, with an example, for anything else.
     """
     if "=" not in text:
-        flat = text.strip() or "0.20EUR/kWh"
+        flat = text.strip() if text[:1].isdigit() else "0.20EUR/kWh"
         raise BadPrices(
-            f"the tariff {text!r} needs both on= and off=", hint=f"one price for all hours: on={flat},off={flat}"
+            f"the tariff {text!r} needs both on= and off=",
+            hint=f"one price for all hours: on={flat},off={flat}; or name a tariff file, FILE.toml",
         )
     pairs = parse_pairs(text, known=KEYS, error=BadPrices)
     if "on" not in pairs or "off" not in pairs:

@@ -85,7 +85,7 @@ def test_depths_are_shallow_to_deep_however_they_are_written(file: Path) -> None
         ("[1.0,", "[2,", "running: 2 is not from 0 to 1"),
         ("0.3kW", "0.1kW", "running: 100W at 1 comes after 150W at 0"),
         ("[1.0,", '[0.5, "0.3kW"], [0.5, "0.3kW"], [1.0,', "running: 300W at 0.5 comes after 300W at 0.5"),
-        ('idle = "150W"', "idle = ", "Invalid value (at line 1, column 8)"),
+        ('idle = "150W"', "idle = ", "is not TOML: Invalid value (at line 1, column 8)"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_key(file: Path, old: str, new: str, message: str) -> None:

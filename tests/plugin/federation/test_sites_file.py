@@ -115,7 +115,7 @@ WRONG = [
     (NORTH + "ranks = { hpl = 0 }", "sites.north.ranks.hpl: 0: input should be greater than 0", "sites.md"),
     (NORTH + 'features = "gpu"', "sites.north.features: 'gpu': input should be a valid tuple", "sites.md"),
     (NORTH + "allocations_since = 2026-10-01", "sites.north.allocations_since: goes with allocations", "give both"),
-    (NORTH + "nodes = 3", 'Cannot overwrite a value', "rename one of the two"),
+    (NORTH + "nodes = 3", 'is not TOML: Cannot overwrite a value', "rename one of the two"),
     ("links = []", "sites: is missing", "add sites"),
     ("sites = {}", "sites: {}: dictionary should have at least 1 item", "sites.md"),
 ]  # fmt: skip

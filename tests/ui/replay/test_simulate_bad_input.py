@@ -117,6 +117,12 @@ CASES: list[tuple[str, str, str]] = [
         "--tariff: prices.tariff: the tariff 'on=1EUR/MWh' needs both on= and off=",
         "write it like on=90EUR/MWh",
     ),
+    (
+        "log.swf --tariff README.md",
+        "--tariff: prices.tariff: the tariff 'README.md' needs both on= and off=",
+        "one price for all hours: on=0.20EUR/kWh",
+    ),
+    ("log.swf --cluster log.swf", "log.swf: is not TOML: ", "the file is TOML"),
     ("log.swf --decide-by co2", "prices.decide_by weighs CO2, and no carbon intensity is set", "set carbon.source"),
     ("log.swf --decide-by co2e", "--decide-by: prices.decide_by: unknown weighing 'co2e'", "did you mean co2?"),
     ("log.swf --carbon 400", "carbon intensity: '400' has no unit", "write it like 400g/kWh; or name a file"),
