@@ -18,7 +18,7 @@ from sqlalchemy import insert
 
 from benchmarks.bars import Measured
 from offpeak.ledger.backlog import QUARTER_S
-from offpeak.ledger.database import open_ledger, writing_engine
+from offpeak.ledger.database import add_partitions, open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, NodeStateRecord, Price, SavingRecord
 from offpeak.ledger.seals import KEY_NAME, make_next_seal
@@ -91,6 +91,7 @@ def write_month(url: str, nodes: int = NODES, count: int = JOBS, days: int = DAY
     with engine.begin() as connection:
         meters = [{"number": n, "meter": "pdu1", "way": "snmp", "part": f"outlet {n}"} for n in range(1, nodes + 1)]
         connection.execute(insert(series), [meter | {"node": name} for meter, name in zip(meters, names, strict=True)])
+        add_partitions(connection, quarters.name, (begin_s + day * DAY_S for day in range(days)))
         every = ((prices, hours()), (quarters, means()), (jobs, uses()), (states, changes()))
         for table, rows in (*every, (decisions, decided()), (savings, saved())):
             while some := list(islice(rows, INSERTED_AT_ONCE)):

@@ -14,7 +14,7 @@ from benchmarks.local_slurm.postgres import new_postgres
 from benchmarks.peers import peer
 from offpeak.door.effect import Mode
 from offpeak.ledger.backlog import QUARTER_S
-from offpeak.ledger.database import open_ledger, writing_engine
+from offpeak.ledger.database import add_partitions, open_ledger, writing_engine
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
@@ -158,6 +158,7 @@ def _fill(ledger: Ledger, url: str) -> None:
     engine = writing_engine(url)
     with engine.begin() as connection:
         numbers = connection.execute(series.select()).scalars().all()
+        add_partitions(connection, quarters.name, range(0, MONTH_S, 86_400))
         for at_s in range(86_400, MONTH_S, 900):
             each = {"at_unix_s": at_s, "covered_s": 900.0, "energy_j": 2e5, "min_w": 80.0, "max_w": 400.0}
             connection.execute(insert(quarters), [each | {"series": number, "without_value": 0} for number in numbers])

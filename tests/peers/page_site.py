@@ -15,7 +15,7 @@ from zygote import Forked, Zygote
 
 from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
 from offpeak.door.effect import Effect, Outcome, Refusal
-from offpeak.ledger.database import writing_engine
+from offpeak.ledger.database import add_partitions, writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, SavingRecord
 from offpeak.ledger.tables import jobs, quarters, series
@@ -224,6 +224,7 @@ def _write_means(url: str, shown: StatusSnapshot, hours: float, chance: random.R
     with engine.begin() as connection:
         of = [{"number": at, "meter": "rack1", "way": "snmp", "part": str(at), "node": n} for n, at in numbers.items()]
         connection.execute(insert(series), of)
+        add_partitions(connection, quarters.name, (row["at_unix_s"] for row in rows))
         connection.execute(insert(quarters), rows)
         connection.execute(insert(jobs), [vars(run) for run in runs])
     engine.dispose()

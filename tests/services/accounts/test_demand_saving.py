@@ -65,8 +65,8 @@ def month(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     times = range(int(OCTOBER.from_unix_s), int(OCTOBER.until_unix_s), 900)
     for first in range(0, len(times), 400):
         some = times[first : first + 400]
-        ledger.write_readings(reading("n1", at, 1500.0 if at == PEAK_S else 1000.0) for at in some)
-        ledger.write_readings(reading("n2", at, 10.0 if 0 <= at - PEAK_S < 7200 else 100.0) for at in some)
+        ledger.write_readings([reading("n1", at, 1500.0 if at == PEAK_S else 1000.0) for at in some])
+        ledger.write_readings([reading("n2", at, 10.0 if 0 <= at - PEAK_S < 7200 else 100.0) for at in some])
         assert ledger.settle(60)
     states = ((OCTOBER.from_unix_s, "on", "scheduler"), (PEAK_S, "off", "offpeak"), (PEAK_S + 7200, "on", "offpeak"))
     ledger.write_states([NodeStateRecord("n2", at, state, state, by) for at, state, by in states])

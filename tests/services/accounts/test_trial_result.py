@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Table, delete, insert, literal, select, update
 
-from offpeak.ledger.database import open_ledger, writing_engine
+from offpeak.ledger.database import add_partitions, open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, Price, SavingRecord
 from offpeak.ledger.tables import jobs, prices, quarters, series
@@ -77,6 +77,7 @@ class TrialSite:
             for number in (1, 2)
         ]
         with writing_engine(self.ledger.settings.url).begin() as connection:
+            add_partitions(connection, quarters.name, (row["at_unix_s"] for row in rows))
             connection.execute(insert(quarters), rows)
 
     def change(self, statement: object) -> None:
