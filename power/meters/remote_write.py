@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-import pyarrow as pa
 import requests
 
 from offpeak.errors import CannotWrite, OffpeakError
@@ -61,6 +60,9 @@ class RemoteWriter:
         samples = [sample for reading in readings if self._url and (sample := self._encode(reading))]
         for first in range(0, len(samples), BATCH_SAMPLES):
             batch = samples[first : first + BATCH_SAMPLES]
+            # An agent without remote write does without it, and without its memory.
+            import pyarrow as pa
+
             self._batches.append((pa.compress(b"".join(batch), codec="snappy", asbytes=True), len(batch)))
         while sum(len(body) for body, _ in self._batches) > MOST_BYTES:
             self._remove_first("dropped")
