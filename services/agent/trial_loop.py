@@ -156,13 +156,15 @@ class TrialLoop(Loop):
             self._obeyed_s[block.from_unix_s] = self._obeyed_s.get(block.from_unix_s, 0.0) + passed_s
             self._ledger.remember(f"{OBEYED}{block.trial}", json.dumps(self._obeyed_s))
         today = datetime.fromtimestamp(now_s, section.zone).date()
+        # A reload may take the trial away while its result is computed.
+        trial = self.blocks[0].trial
         ended = self.blocks[0].until_unix_s <= now_s < self.blocks[-1].until_unix_s + AFTERWARDS_S
         if ended and today != self._measured_on:
             outside = await fetched(lambda: self._read_temperature(int(now_s)))
             nodes_of = section.nodes_of({block.partition for block in self.blocks} - {""})
             inputs = TrialInputs(now_s, section.zone, self._obeyed_s, outside, nodes_of)
             results = await asyncio.to_thread(self._measure, inputs)
-            self._ledger.remember(f"{RESULTS}{self.blocks[0].trial}", STORED_RESULTS.dump_json(results).decode())
+            self._ledger.remember(f"{RESULTS}{trial}", STORED_RESULTS.dump_json(results).decode())
             self._measured_on = today
 
     def _read_temperature(self, now_s: int) -> Series | None:

@@ -268,7 +268,7 @@ def test_nodes_sleep_on_half_days_on_and_are_awake_on_half_days_off(tmp_path: Pa
             # In the evening, two and a half hours before the trial begins.
             clock = FastClock(plan.factor, BEGIN_S + 16.5 * HOUR_S)
             live = LiveCluster(room, plan.cluster, deque(), clock.unix_s)
-            context = replace(site_context.make_site_context(settings, clock.clock), scheduler=live)
+            context = replace(site_context.make_site_context(settings, clock.clock), scheduler=live.scheduler)
             agent = SiteAgent(context, ledger, ProblemLog(clock.unix_s))
             for runner in agent.runners:
                 await runner.once()
