@@ -152,7 +152,7 @@ def _choose_for_counted_down(
     if state is NodeState.ON and not node.closed:
         if node.reserved:
             return NodeStep(why="it is up, counts as powered down, and is reserved")
-        if now.unix_s - record.observed.since_unix_s < MAY_STILL_BOOT_S:
+        if node.power is PowerState.OFF and now.unix_s - record.observed.since_unix_s < MAY_STILL_BOOT_S:
             return NodeStep(why="it is on, counts as powered down, and may still boot")
         return NodeStep(change=NodeChange.CLOSE, why="it is up, and the scheduler counts it as powered down")
     if state in ASLEEP and withdrawn and to_sleep and not (node.closed or node.failed):
