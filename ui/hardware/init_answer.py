@@ -20,7 +20,6 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand_in_order, fold
 from offpeak.model.node_class_file import bundled_node_classes, node_class_named
 from offpeak.prices.tariff import parse_tariff
-from offpeak.settings.agent import AgentSettings
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from offpeak.text import counted
@@ -83,7 +82,8 @@ def write_first_files(settings: Settings, folder: Path, given: SiteAnswers) -> N
     addresses = bmc_addresses(bmcs, names)
     classes = ", ".join(bundled_node_classes())
     node_class = _answer(given.node_class, f"Class of the nodes: {classes}, or a file", "server", _check_class)
-    imported = [ImportedNode(node.name, kind_of(node, nodes), addresses.get(node.name)) for node in nodes]
+    kinds = kinds_of(nodes)
+    imported = [ImportedNode(node.name, kinds[node.name], addresses.get(node.name)) for node in nodes]
     _write_inventory(folder / INVENTORY, imported, node_class)
     switched = fold(names) if addresses else None
     _write(folder / SETTINGS, settings_text(folder, scheduler_name(settings), switched, price, node_class))
@@ -160,12 +160,12 @@ def bmc_addresses(text: str, names: Sequence[str]) -> dict[str, str]:
     return dict(zip(names, addresses, strict=True))
 
 
-def kind_of(node: Node, nodes: Sequence[Node]) -> str:
-    """Return the name of the node's hardware: compute if all nodes are equal, else by processors and GPUs."""
-    if all((each.cpus, each.gpus) == (node.cpus, node.gpus) for each in nodes):
-        return "compute"
-    gpus = "".join(f"-{count}{kind or 'gpu'}" for kind, count in node.gpus)
-    return f"cpu{node.cpus}{gpus}"
+def kinds_of(nodes: Sequence[Node]) -> dict[str, str]:
+    """Return the name of each node's hardware: compute if all nodes are equal, else by processors and GPUs."""
+    if len({(node.cpus, node.gpus) for node in nodes}) == 1:
+        return {node.name: "compute" for node in nodes}
+    gpus = {node.name: "".join(f"-{count}{kind or 'gpu'}" for kind, count in node.gpus) for node in nodes}
+    return {node.name: f"cpu{node.cpus}{gpus[node.name]}" for node in nodes}
 
 
 def _write_inventory(path: Path, nodes: Sequence[ImportedNode], node_class: str) -> None:
@@ -218,4 +218,4 @@ def _print_next_steps(folder: Path, traits: SchedulerTraits, price: str, has_bmc
         typer.echo(f"        to {folder / INVENTORY}, and `nodes` to {folder / SETTINGS}")
     typer.echo(f"then  offpeak check{config}")
     start = "systemctl enable --now offpeak-agent" if is_system else f"offpeak agent{config}"
-    typer.echo(f"then  {start}   (mode {AgentSettings.__dataclass_fields__['mode'].default}: it changes nothing)")
+    typer.echo(f"then  {start}   (in shadow mode it changes nothing)")

@@ -18,7 +18,7 @@ from offpeak.errors import BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import PowerState
 from plugin.scheduler.node import Node, NodeUse
-from ui.hardware.init_answer import bmc_addresses, kind_of, settings_text
+from ui.hardware.init_answer import bmc_addresses, kinds_of, settings_text
 
 OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 ANSWERS = ("--price", "0.20EUR/kWh", "--bmcs", "10.1.0.[1-3]", "--node-class", "server")
@@ -157,8 +157,15 @@ def node(name: str, cpus: int = 8, gpus: tuple[tuple[str, int], ...] = ()) -> No
 
 def test_kinds_of_nodes_that_differ() -> None:
     nodes = [node("n1"), node("g1", 64, (("a100", 4),)), node("g2", 64, (("", 2),))]
-    assert [kind_of(each, nodes) for each in nodes] == ["cpu8", "cpu64-4a100", "cpu64-2gpu"]
-    assert kind_of(nodes[0], nodes[:1]) == "compute"
+    assert kinds_of(nodes) == {"n1": "cpu8", "g1": "cpu64-4a100", "g2": "cpu64-2gpu"}
+    assert kinds_of(nodes[:1]) == {"n1": "compute"}
+
+
+def test_ten_thousand_nodes_take_no_time() -> None:
+    nodes = [node(f"n{number:05}") for number in range(10_000)]
+    begun_s = time.process_time()
+    assert set(kinds_of(nodes).values()) == {"compute"}
+    assert time.process_time() - begun_s < 1.0
 
 
 def test_addresses_are_in_the_order_of_the_nodes() -> None:
