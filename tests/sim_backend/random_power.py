@@ -100,6 +100,9 @@ def class_of(*depths, repair_s=None) -> NodeClass:
     return NodeClass("under test", 100, ((0, 100), (1, 200)), tuple(made), repair_s)
 
 
+FEW_NODES = 5
+"""The most nodes of which all come up together, although some fail and few are woken in a minute."""
+
 durations_s = st.sampled_from([0, 1, 3, 10, 25])
 failures = st.sampled_from([0.0, 0.0, 0.0, 0.2, 1.0])
 repairs_s = st.sampled_from([None, None, 6, 40])
@@ -182,6 +185,9 @@ def powered_logs(draw, *, scheduling, classes=None) -> PoweredLog:
     node_class = draw(node_classes() if classes is None else classes)
     machine = PoweredMachine(nodes * units, units, node_class, seed=draw(st.integers(0, 5)))
     capacity = draw(capacity_rules(nodes))
+    if nodes > FEW_NODES and node_class.repair_s is not None:
+        # A job of all nodes would wait without end: nodes fail and are repaired faster than the others are woken.
+        capacity = capacity._replace(wakes_per_min=0)
     schedule = draw(capacity_schedules(node_class, nodes, int(log.jobs.submit_s[0])))
     return PoweredLog(log, draw(scheduling), machine, capacity, schedule)
 
