@@ -1,7 +1,7 @@
 """Random capacity rules, schedules and node classes for small random logs, and the replays of both kinds."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import strategies as st
@@ -101,7 +101,7 @@ def class_of(*depths, repair_s=None) -> NodeClass:
 
 
 FEW_NODES = 5
-"""The most nodes of which all come up together, although some fail and few are woken in a minute."""
+"""The most nodes of which all come up together some time, although each fails now and then."""
 
 durations_s = st.sampled_from([0, 1, 3, 10, 25])
 failures = st.sampled_from([0.0, 0.0, 0.0, 0.2, 1.0])
@@ -183,11 +183,11 @@ def powered_logs(draw, *, scheduling, classes=None) -> PoweredLog:
     nodes = draw(st.sampled_from([1, 2, 3, 4, 5, 5, 5, 70]))
     log = draw(small_logs(nodes * units))
     node_class = draw(node_classes() if classes is None else classes)
+    if nodes > FEW_NODES:
+        # With repairs a job of all nodes would wait almost without end: some node always fails or is being repaired.
+        node_class = replace(node_class, repair_s=None)
     machine = PoweredMachine(nodes * units, units, node_class, seed=draw(st.integers(0, 5)))
     capacity = draw(capacity_rules(nodes))
-    if nodes > FEW_NODES and node_class.repair_s is not None:
-        # A job of all nodes would wait without end: nodes fail and are repaired faster than the others are woken.
-        capacity = capacity._replace(wakes_per_min=0)
     schedule = draw(capacity_schedules(node_class, nodes, int(log.jobs.submit_s[0])))
     return PoweredLog(log, draw(scheduling), machine, capacity, schedule)
 
