@@ -1,9 +1,10 @@
-"""Disasters of the head node: no name server, a lost ledger, an upgrade, a full disk.
+"""Disasters of the head node: no name server, a lost or an older ledger, an upgrade, a full disk.
 
 The agent goes on safely and says so: it cuts off no job, and strands no node.
 """
 
 import os
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -212,3 +213,23 @@ def test_on_a_full_disk_nodes_are_woken_none_is_switched_off_and_it_recovers(
             running.stop()
             assert query(ledger, OPEN_ORDERS) == [(0,)]
         all_run(cluster)
+
+
+def test_an_older_copy_of_the_ledger_strands_no_node_that_slept_since(cluster: PoweredCluster, zygote: Zygote) -> None:
+    settings, ledger, copy = write_site(cluster, FLAT), cluster.folder / "ledger.sqlite", cluster.folder / "nightly"
+    blocker = cluster.jobs.submit(on="node[1-4]", nodes=len(ALL), seconds=600)
+    with agent(cluster, settings, by=zygote.start) as running:
+        cluster.wait(lambda: {cluster.jobs.states()[job] for job in blocker} == {"RUNNING"}, what="all nodes busy")
+        offpeak(cluster, "ledger", "backup", str(copy))
+        cluster.jobs.cancel(blocker)
+        wait_for_sleep(cluster, *ALL)
+        running.stop()
+        for part in cluster.folder.glob("ledger.sqlite*"):
+            part.unlink()
+        shutil.copy(copy, ledger)
+        begin_s = time.time()
+        running.start()
+        for_a_while(5)
+        all_run(cluster)
+        assert [node for node in ALL if "on" not in orders(cluster, node, begin_s)] == []
+        wait_for_sleep(cluster, *ALL)
