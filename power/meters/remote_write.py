@@ -72,7 +72,7 @@ class RemoteWriter:
         """The samples since the start."""
         return RemoteWriteCounts(sum(count for _, count in self._batches), **self._counts) if self._url else None
 
-    async def send(self) -> None:
+    async def push(self) -> None:
         """Send batches in order. Raises CannotWrite when the store does not take one; the next call goes on with it.
 
         Batches that the store refuses for what is in them are dropped, and reported at the end.

@@ -168,7 +168,7 @@ class SiteAgent:
             self.node_caps,
             self.peaks,
             self.grid_event,
-            CallLoop("remote write", self.remote.send, period_s=FILE_EVERY_S, least_pause_s=1.0),
+            CallLoop("remote write", self.remote.push, period_s=FILE_EVERY_S, least_pause_s=1.0),
             CallLoop("ledger's age", lambda: asyncio.to_thread(ledger.prune, clock()), period_s=6.0 * HOUR_S),
             SealLoop(
                 ledger, lambda: self.site.zone, lambda: Instant(steady(), clock()), lambda: self.accounts.booked_unix_s
@@ -370,7 +370,7 @@ class SiteAgent:
             async with asyncio.timeout(LOG_OUT_S):
                 await self.meters.close()
                 await self.site.close()
-                await self.remote.send()
+                await self.remote.push()
         except CannotWrite as problem:
             LOG.warning("remote write: %s", problem)
         except TimeoutError:

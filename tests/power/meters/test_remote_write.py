@@ -31,7 +31,7 @@ def reading(at_unix_s: float, power_w: float | None, node: str = "n1", length_s:
 
 
 def send(writer: RemoteWriter) -> None:
-    asyncio.run(writer.send())
+    asyncio.run(writer.push())
 
 
 def send_until_taken(writer: RemoteWriter) -> None:
@@ -142,7 +142,7 @@ def test_a_slow_store_keeps_its_batch_and_delays_no_reading(
     writer.add([reading(0.0, 100.0)])
 
     async def add_while_it_sends() -> None:
-        sending = asyncio.create_task(writer.send())
+        sending = asyncio.create_task(writer.push())
         await asyncio.sleep(0.05)
         writer.add([reading(10.0, 100.0)])
         assert not sending.done()
