@@ -7,7 +7,7 @@
 # make test-all  all tests, the laws with more examples
 # make bench     the benchmarks
 # make soak      endurance tests: an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
-# make reference the generated pages of docs/reference and the pictures of the README
+# make reference the generated pages of docs/reference, the tables of figures, and the pictures of the README
 # make docs     the documentation as a site, in build/site
 # make package  a DEB and an RPM, in dist, which is a repository for apt and dnf
 # make lock     update the locked versions and hashes of the dependencies
@@ -96,6 +96,7 @@ soak: dev
 
 reference: dev
 	@$(BIN)/python docs/reference_pages.py
+	@$(BIN)/python docs/study_tables.py
 	@$(BIN)/python docs/picture.py
 	@$(BIN)/python docs/report_picture.py
 	@$(BIN)/python docs/recording.py

@@ -131,10 +131,10 @@ def markdown(report: Report) -> str:
 
 
 def markdown_table(table: StudyTable) -> str:
-    """Return a table with its title and note as Markdown."""
+    """Return a table with its title, note and name as Markdown."""
     lines = [table.headers, ("---",) * len(table.headers), *(tuple(map(cell_text, row)) for row in table.rows)]
     rows = "\n".join("| " + " | ".join(line) + " |" for line in lines)
-    return f"## {table.title}\n\n{table.note}\n\n{rows}\n"
+    return f"## {table.title}\n\n{table.note}\n\n<!-- table {table.name} -->\n\n{rows}\n"
 
 
 def csv_text(table: StudyTable) -> str:

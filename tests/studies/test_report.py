@@ -63,11 +63,13 @@ TABLE = StudyTable(
 )
 
 
-def test_markdown_has_title_note_and_a_line_a_row() -> None:
+def test_markdown_has_title_note_name_and_a_line_a_row() -> None:
     assert markdown_table(TABLE).splitlines() == [
         "## What is saved",
         "",
         "In per cent.",
+        "",
+        "<!-- table savings -->",
         "",
         "| log | greedy | paper |",
         "| --- | --- | --- |",

@@ -1,0 +1,87 @@
+"""Tables of figures on the pages come from docs/figures, and no such table is typed on a page."""
+
+import csv
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import study_tables  # noqa: E402
+
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+EXPLAINED = [path for path in PAGES if path.parent.name == "explanation"]
+DEFINITIONS = {
+    ("accounts", ""),
+    ("federation", "name"),
+    ("federation", "figure"),
+    ("metrics", "figure"),
+    ("price-forecasts", "column"),
+    ("price-forecasts", "what"),
+    ("scheduler-load", "what the agent sees"),
+    ("scheduler-load", '`read = "rest"`'),
+    ("sleeping", "alternative"),
+    ("when-things-break", "event"),
+    ("accounts", "basis"),
+}
+"""Tables of words with a number in some cell, by page and first header."""
+
+FIGURE = re.compile(r"\d\.\d|\d %|\d,\d")
+MARKUP = re.compile(r"`[^`]*`|\[[^]]*\]\([^)]*\)")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_tables_are_as_stored(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == study_tables.filled(text)
+
+
+def test_each_stored_table_stands_on_a_page() -> None:
+    shown = {place.name for page in PAGES for place in study_tables.places(page.read_text(encoding="utf-8"))}
+    assert shown == {
+        path.relative_to(study_tables.FIGURES).with_suffix("").as_posix()
+        for path in study_tables.FIGURES.rglob("*.csv")
+    }
+
+
+@pytest.mark.parametrize("page", EXPLAINED, ids=lambda page: page.stem)
+def test_no_table_of_figures_is_typed(page: Path) -> None:
+    outside = study_tables.PLACE.sub("", page.read_text(encoding="utf-8"))
+    typed = {(page.stem, rows[0][0]) for rows in tables(outside) if any(map(has_figure, rows[1:]))}
+    assert typed - DEFINITIONS == set()
+
+
+def tables(text: str) -> Iterator[list[list[str]]]:
+    for block in re.findall(r"^\|.*\n\|[ :|-]+\|\n(?:\|.*\n?)*", text, re.MULTILINE):
+        yield [[cell.strip() for cell in line[1:-1].split("|")] for line in block.splitlines()]
+
+
+def has_figure(row: list[str]) -> bool:
+    return any(FIGURE.search(MARKUP.sub("", cell)) for cell in row)
+
+
+def test_rows_and_columns_can_be_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study_tables, "FIGURES", tmp_path)
+    (tmp_path / "a").mkdir()
+    with (tmp_path / "a/b.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["log", "saved", "paper"], ["KTH", "1.0", "2"], ["CTC", "3.0", "4"]])
+    begin, end = "before\n\n<!-- table a/b where log=CTC leave-out paper -->\n", "<!-- end -->\n\nafter\n"
+    assert study_tables.filled(f"{begin}old\n{end}") == f"{begin}\n| saved |\n|---|\n| 3.0 |\n\n{end}"
+
+
+def test_a_report_of_a_study_is_stored_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, folder = tmp_path / "page.md", tmp_path / "out"
+    folder.mkdir()
+    page.write_text("<!-- table s/b -->\n<!-- end -->\n")
+    reported = {"a": "| x |\n| --- |\n| 1 |\n", "b": "| y | z |\n| --- | --- |\n| 2 |  |\n"}
+    text = "\n".join(f"## T\n\nnote\n\n<!-- table {name} -->\n\n{table}" for name, table in reported.items())
+    (folder / "study.md").write_text(text)
+    monkeypatch.setattr(study_tables, "DOCS", tmp_path)
+    monkeypatch.setattr(study_tables, "FIGURES", tmp_path / "figures")
+    study_tables.store("s", folder)
+    assert [path.name for path in (tmp_path / "figures").rglob("*.csv")] == ["b.csv"]
+    assert study_tables.stored("s/b") == [["y", "z"], ["2", ""]]
