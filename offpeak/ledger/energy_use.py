@@ -20,8 +20,8 @@ class EnergyUse:
     """The energy of one group and its cost.
 
     `of` are the group's names in the requested order. `cost` is that of the energy with a known price, None without any
-    price, and `unpriced_j` the rest of the energy. For meters `jobs` is 0 and `covered` the measured share of the time;
-    for jobs `covered` is None.
+    price, and `unpriced_j` the rest of the energy; so are `carbon_g` and `without_carbon_j`. For meters `jobs` is 0 and
+    `covered` the measured share of the time; for jobs `covered` is None.
     """
 
     of: tuple[str, ...]
@@ -32,6 +32,7 @@ class EnergyUse:
     carbon_g: float | None
     jobs: int = 0
     covered: float | None = None
+    without_carbon_j: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -121,5 +122,7 @@ def energy_use(of: Iterable[str], sums: EnergySums, currency: str) -> EnergyUse:
     """Return the sums of a group as the answer; the cost is None if nothing of it has a price."""
     cost = sums.cost if currency and sums.unpriced_j < sums.energy_j else None
     return EnergyUse(
-        tuple(of), sums.energy_j, cost, currency, sums.unpriced_j, sums.carbon_g, covered=min(1.0, sums.covered)
+        *(tuple(of), sums.energy_j, cost, currency, sums.unpriced_j, sums.carbon_g),
+        covered=min(1.0, sums.covered),
+        without_carbon_j=sums.without_carbon_j,
     )

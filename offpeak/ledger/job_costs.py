@@ -133,8 +133,11 @@ def job_costs(connection: Connection, span: TimeRange, by: Sequence[str], zone: 
     rows = [{"day": each.name, "start": each.from_unix_s, "end": each.until_unix_s} for each in days]
     with temporary_table(connection, rows) as day:
         keys = [day.c.day if name == "day" else jobs.c[name] for name in by]
-        unpriced_j = case((jobs.c.cost.is_(None), jobs.c.energy_j), else_=0.0)
-        sums = [func.sum(each) for each in (jobs.c.energy_j, jobs.c.cost, unpriced_j, jobs.c.carbon_g)]
+        unpriced_j, without_carbon_j = (
+            case((known.is_(None), jobs.c.energy_j), else_=0.0) for known in (jobs.c.cost, jobs.c.carbon_g)
+        )
+        values = (jobs.c.energy_j, jobs.c.cost, unpriced_j, jobs.c.carbon_g, without_carbon_j)
+        sums = [func.sum(each) for each in values]
         inside = (jobs.c.ended_unix_s >= day.c.start) & (jobs.c.ended_unix_s < day.c.end)
         found = select(*keys, jobs.c.currency, *sums, func.count()).join_from(day, jobs, inside)
         groups = (*keys, jobs.c.currency)
@@ -144,7 +147,7 @@ def job_costs(connection: Connection, span: TimeRange, by: Sequence[str], zone: 
 
 
 def _energy_use(row: tuple[object, ...], groups: int) -> EnergyUse:
-    currency, energy_j, cost, unpriced_j, carbon_g, count = row[groups:]
+    currency, energy_j, cost, unpriced_j, carbon_g, without_carbon_j, count = row[groups:]
     of = tuple(str(each) for each in row[:groups])
     return EnergyUse(
         of=of,
@@ -154,6 +157,7 @@ def _energy_use(row: tuple[object, ...], groups: int) -> EnergyUse:
         unpriced_j=_known(unpriced_j),
         carbon_g=_maybe(carbon_g),
         jobs=_count(count),
+        without_carbon_j=_known(without_carbon_j),
     )
 
 

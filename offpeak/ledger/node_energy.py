@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import (
     CTE,
     BigInteger,
@@ -48,7 +47,7 @@ from offpeak.ledger.energy_use import (
     energy_use,
     periods,
 )
-from offpeak.ledger.prices import SlotPrices, nan_to_none, slot_prices
+from offpeak.ledger.prices import PriceReader, nan_to_none, slot_prices
 from offpeak.ledger.tables import minutes, quarters, readings, series
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH, MINUTE_S
@@ -283,7 +282,6 @@ MeasuredSums = Mapping[tuple[int, str], Mapping[str, EnergySums]]
 """By number of the period and node, and in there by way."""
 SeriesParts = Mapping[int, tuple[str, str]]
 """Node and way of a series, by its number."""
-PriceReader = Callable[[Connection, NDArray[np.float64], float], SlotPrices]
 
 
 def _parts(connection: Connection, nodes: Collection[str] | None) -> SeriesParts:

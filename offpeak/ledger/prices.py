@@ -1,6 +1,6 @@
 """The prices and the carbon intensity in the ledger: means over slots of time, and series with gaps."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,6 +51,9 @@ def slot_intensities(connection: Connection, start_s: SlotValues, length_s: floa
     return SlotPrices(np.full(len(start_s), np.nan), _means(table, 3, start_s, length_s), "")
 
 
+PriceReader = Callable[[Connection, SlotValues, float], SlotPrices]
+
+
 def _begin_within(start_s: SlotValues, length_s: float) -> ColumnElement[bool]:
     begin = prices.c.from_unix_s
     return (begin >= float(start_s[0]) - LONGEST_PRICE_S) & (begin < float(start_s[-1]) + length_s)
@@ -64,24 +67,27 @@ def _price_table(connection: Connection, within: ColumnElement[bool]) -> SlotVal
 
 @dataclass(frozen=True)
 class MeanPrice:
-    """The mean over the priced part of a time, a share `known` of it; None if no part is priced."""
+    """The means over the parts of a time that have a value, shares `known` and `carbon_known`; None if no part has."""
 
     price_per_mwh: float | None
     carbon_g_per_kwh: float | None
     currency: str
     known: float
+    carbon_known: float = 0.0
 
 
-def mean_prices(connection: Connection, spans: Sequence[TimeRange]) -> list[MeanPrice]:
+def mean_prices(
+    connection: Connection, spans: Sequence[TimeRange], *, read_prices: PriceReader = slot_prices
+) -> list[MeanPrice]:
     """Return the mean price of each span, none of which is empty, by quarter-hours.
 
-    Raises BadInput if in two currencies.
+    Raises BadInput if in two currencies, unless `read_prices` reads the intensity only.
     """
     if not spans:
         return []
     first_s = min(span.from_unix_s for span in spans) // QUARTER_S * QUARTER_S
     start_s = np.arange(first_s, max(span.until_unix_s for span in spans), QUARTER_S, dtype=np.float64)
-    prices = slot_prices(connection, start_s, QUARTER_S)
+    prices = read_prices(connection, start_s, QUARTER_S)
     return [_mean_of(prices, start_s, span) for span in spans]
 
 
@@ -90,9 +96,10 @@ def _mean_of(prices: SlotPrices, start_s: SlotValues, span: TimeRange) -> MeanPr
     within = slice(int(first), int(last))
     starts = start_s[within]
     inside_s = np.minimum(starts + QUARTER_S, span.until_unix_s) - np.maximum(starts, span.from_unix_s)
-    means = [_weighted(values[within], inside_s) for values in (prices.price_per_mwh, prices.carbon_g_per_kwh)]
-    known_s = inside_s[~np.isnan(prices.price_per_mwh[within])].sum()
-    return MeanPrice(means[0], means[1], prices.currency, float(known_s / inside_s.sum()))
+    columns = [values[within] for values in (prices.price_per_mwh, prices.carbon_g_per_kwh)]
+    means = [_weighted(values, inside_s) for values in columns]
+    known = [float(inside_s[~np.isnan(values)].sum() / inside_s.sum()) for values in columns]
+    return MeanPrice(means[0], means[1], prices.currency, *known)
 
 
 def _weighted(values: SlotValues, weight: SlotValues) -> float | None:

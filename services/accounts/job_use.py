@@ -23,7 +23,7 @@ from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_draws import JobDraw, shares
 
 PRICED = 0.9
-"""The least priced share of the time of a job with a cost; the rest is charged at the mean price."""
+"""The least priced share of the time of a job with a cost; the rest is charged at the mean price. CO2 likewise."""
 ALL, NONE = 0.995, 0.005
 
 
@@ -52,6 +52,7 @@ class _MeasuredShare:
     cost: float
     unpriced_j: float
     carbon_g: float
+    without_carbon_j: float
     covered: float
     share: float
 
@@ -92,6 +93,7 @@ def _measure_share(its: Mapping[str, float], used: Mapping[str, EnergyUse]) -> _
         sum(share * (use.cost or 0.0) for share, use in known),
         sum(share * use.unpriced_j for share, use in known),
         sum(share * (use.carbon_g or 0.0) for share, use in known),
+        sum(share * use.without_carbon_j for share, use in known),
         sum(use.covered or 0.0 for _, use in known) / len(its),
         sum(its.values()) / len(its),
     )
@@ -104,8 +106,9 @@ def _make_booked_job(ended: EndedJob, measured: _MeasuredShare, expected: JobDra
     cost = carbon_g = None
     if price.price_per_mwh is not None and price.known >= PRICED:
         cost = measured.cost + (measured.unpriced_j + modelled_j) * price.price_per_mwh / J_PER_MWH
-    if price.carbon_g_per_kwh is not None:
-        carbon_g = measured.carbon_g + modelled_j * price.carbon_g_per_kwh / J_PER_KWH
+    if price.carbon_g_per_kwh is not None and price.carbon_known >= PRICED:
+        rest_j = measured.without_carbon_j + modelled_j
+        carbon_g = measured.carbon_g + rest_j * price.carbon_g_per_kwh / J_PER_KWH
     basis = _basis(ended, measured, expected)
     use = job_row(job, measured.energy_j + modelled_j, cost, price.currency, carbon_g, basis=basis)
     return BookedJob(ended, use, measured.covered)

@@ -105,6 +105,17 @@ def test_unmeasured_energy_is_modelled_and_named(ledger: Ledger) -> None:
     assert (half.node_w, none.node_w) == (None, None)
 
 
+def test_co2_needs_the_intensity_of_nine_tenths_of_the_time(ledger: Ledger) -> None:
+    measure(ledger, "n1", 0, 10 * HOUR_S, 100.0)
+    price(ledger, 0, 10 * HOUR_S - 900, 50.0)
+    price(ledger, 20 * HOUR_S, 21 * HOUR_S, 50.0)
+    ledger.write_prices([Price(21 * HOUR_S, 22 * HOUR_S, 50.0, "EUR", "x", None)])
+    all_but_a_quarter, half = book(ledger, ran("1", 0, 10 * HOUR_S), ran("2", 20 * HOUR_S, 22 * HOUR_S))
+    assert all_but_a_quarter.use.carbon_g == pytest.approx(100 * 10 * HOUR_S / 3.6e6 * 400)
+    assert half.use.cost == pytest.approx(250 * 2 * HOUR_S * 50 / J_PER_MWH)
+    assert half.use.carbon_g is None
+
+
 def test_a_small_gap_in_the_prices_is_paid_at_the_mean_and_a_large_one_leaves_no_cost(ledger: Ledger) -> None:
     measure(ledger, "n1", 0, 10 * HOUR_S, 100.0)
     price(ledger, 0, 10 * HOUR_S - 900, 50.0)
