@@ -9,7 +9,10 @@ EXAMPLES = {
     "offpeak status": ("offpeak status",),
     "offpeak queue": ("offpeak queue",),
     "offpeak why": ("offpeak why 1841",),
-    "offpeak jobs": ("offpeak jobs --mine --since now-30days",),
+    "offpeak jobs": (
+        "offpeak jobs --mine --month 2026-11",
+        "offpeak jobs --since now-30days",
+    ),
     "offpeak nodes": (
         "offpeak nodes",
         "offpeak nodes n042 show",

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import Connection, or_, select
 
+from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger
-from offpeak.ledger.prices import MeanPrice, mean_prices
+from offpeak.ledger.prices import MeanPrice, mean_prices, slot_intensities
 from offpeak.ledger.tables import credits, job_gpus, jobs
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.time_range import TimeRange
@@ -23,7 +24,7 @@ MOST_JOBS = 1000
 
 @dataclass(frozen=True)
 class JobBill:
-    """The bill of an ended job; `at_submission_cost` and the submission are None where they are not known.
+    """The bill of an ended job; `at_submission_cost`, CO2 and the submission are None where they are not known.
 
     Then follows what its `tier` has moved from its start at `baseline_unix_s`, "" and None if it moved nothing. The
     last fields are the GPU-seconds of its allocation, those that were idle and those that were busy for certain, and
@@ -53,6 +54,9 @@ class JobBill:
     gpu_busy_s: float | None = None
     gpu_idle_j: float | None = None
     gpu_idle_cost: float | None = None
+    carbon_g: float | None = None
+    carbon_why: str = ""
+    """Why its CO2 is not known."""
 
     @property
     def saved(self) -> float | None:
@@ -78,7 +82,7 @@ def read_job_bills(url: str, query: BillQuery) -> tuple[JobBill, ...]:
 
 
 def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:
-    """Return the bills of the jobs, the latest first. Raises BadInput if prices are in two currencies."""
+    """Return the bills of the jobs, the latest first. If prices are in two currencies, no difference is known."""
     ended = (jobs.c.ended_unix_s >= query.span.from_unix_s) & (jobs.c.ended_unix_s < query.span.until_unix_s)
     same = (credits.c.job == jobs.c.job) & (credits.c.started_unix_s == jobs.c.started_unix_s)
     saved = credits.c.saved.label("tier_saved")
@@ -94,20 +98,29 @@ def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:
         parts = (jobs.c.job.startswith(f"{query.job}{mark}", autoescape=True) for mark in "._[")
         found = found.where(or_(jobs.c.job == query.job, *parts))
     rows = connection.execute(found.order_by(jobs.c.ended_unix_s.desc(), jobs.c.job).limit(MOST_JOBS)).all()
-    timed = [row for row in rows if row.submitted_unix_s is not None and row.ended_unix_s > row.started_unix_s]
-    at_submission = mean_prices(
-        connection,
-        [
-            TimeRange(row.submitted_unix_s, row.submitted_unix_s + row.ended_unix_s - row.started_unix_s)
-            for row in timed
-        ],
-    )
-    as_it_ran = mean_prices(connection, [TimeRange(row.started_unix_s, row.ended_unix_s) for row in timed])
+    ran = [row for row in rows if row.ended_unix_s > row.started_unix_s]
+    as_it_ran = _mean_prices(connection, [TimeRange(row.started_unix_s, row.ended_unix_s) for row in ran])
+    during = dict(zip(map(_run, ran), as_it_ran, strict=True))
+    timed = [row for row in ran if row.submitted_unix_s is not None]
+    spans = [
+        TimeRange(row.submitted_unix_s, row.submitted_unix_s + row.ended_unix_s - row.started_unix_s) for row in timed
+    ]
     changes = {
-        (row.job, row.started_unix_s): _difference(row.energy_j, before, after)
-        for row, before, after in zip(timed, at_submission, as_it_ran, strict=True)
+        _run(row): _difference(row.energy_j, before, during[_run(row)])
+        for row, before in zip(timed, _mean_prices(connection, spans), strict=True)
     }
-    return tuple(_bill(row, changes.get((row.job, row.started_unix_s))) for row in rows)
+    return tuple(_bill(row, changes.get(_run(row)), during.get(_run(row))) for row in rows)
+
+
+def _run(row: Any) -> tuple[str, float]:
+    return row.job, row.started_unix_s
+
+
+def _mean_prices(connection: Connection, spans: Sequence[TimeRange]) -> list[MeanPrice]:
+    try:
+        return mean_prices(connection, spans)
+    except BadInput:
+        return mean_prices(connection, spans, read_prices=slot_intensities)
 
 
 def _difference(energy_j: float | None, before: MeanPrice, after: MeanPrice) -> float | None:
@@ -122,10 +135,19 @@ def _difference(energy_j: float | None, before: MeanPrice, after: MeanPrice) -> 
 FIELDS = frozenset(field.name for field in fields(JobBill))
 
 
-def _bill(row: Any, difference: float | None) -> JobBill:
+def _bill(row: Any, difference: float | None, during: MeanPrice | None) -> JobBill:
     known = {name: value for name, value in row._mapping.items() if name in FIELDS}
     before = None if row.cost is None or difference is None else row.cost + difference
-    return JobBill(**{**known, "tier": row.tier or "", "at_submission_cost": before})
+    why = "" if row.carbon_g is not None else _why_no_carbon(row, during)
+    return JobBill(**{**known, "tier": row.tier or "", "at_submission_cost": before, "carbon_why": why})
+
+
+def _why_no_carbon(row: Any, during: MeanPrice | None) -> str:
+    if row.energy_j is None or during is None:
+        return "no energy is known"
+    if during.carbon_known >= PRICED:
+        return "the carbon intensity was not known at the booking"
+    return f"the ledger has a carbon intensity for less than {100 * PRICED:.0f} % of the time"
 
 
 def bills_json(bills: Sequence[JobBill]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from offpeak.errors import OffpeakError
 from plugin.day_plan.day_plan import DayPlan
 from plugin.federation.site_report import SiteReport
 from services.accounts.account_of_savings import LeverSaving, SavingsAccount
-from services.accounts.job_bills import BillQuery, JobBill
+from services.accounts.job_bills import BillQuery, JobBill, read_job_bills
 from services.agent.requests import Callers, HoldRequest, NodeRequest, WakeReply
 from services.agent.socket_server import SocketServer, serve_socket
 from services.agent.status import (
@@ -79,6 +79,8 @@ class AgentSocket:
     held: list[tuple[str, str, str]] = field(default_factory=list)
     bills: list[JobBill] = field(default_factory=list)
     queries: list[BillQuery] = field(default_factory=list)
+    ledger_url: str = ""
+    """The ledger that has the bills, in place of `bills`."""
     replies: list[WakeReply] = field(default_factory=list)
     """The wake replies, the last one repeated; without any, all requested nodes are accepted."""
 
@@ -99,6 +101,8 @@ class AgentSocket:
 
     def give_bills(self, query: BillQuery) -> tuple[JobBill, ...]:
         self.queries.append(query)
+        if self.ledger_url:
+            return read_job_bills(self.ledger_url, query)
         return tuple(bill for bill in self.bills if query.user in (None, bill.user) and query.job in (None, bill.job))
 
     async def give_report(self) -> SiteReport | None:

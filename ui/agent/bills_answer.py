@@ -1,16 +1,26 @@
-"""Print `offpeak jobs`, and `offpeak why` of a job that has ended: energy, cost, and its own part of the saving."""
+"""Print `offpeak jobs`, and `offpeak why` of a job that has ended: energy, cost, CO2, its own part of the saving."""
 
-import math
 import os
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import tzinfo
 
 import typer
 from rich.table import Table
 
-from offpeak.display import NOT_KNOWN, amount_text, clock_text, energy_text, idle_hours_text, minute_text, money_text
-from offpeak.errors import BadInput
+from offpeak.display import (
+    NOT_KNOWN,
+    amount_text,
+    clock_text,
+    co2_text,
+    energy_text,
+    idle_hours_text,
+    minute_text,
+    money_text,
+)
+from offpeak.errors import BadInput, OffpeakError
+from offpeak.ledger.job_costs import known_sum
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.time_range import parse_range
 from offpeak.process import user_name
@@ -23,17 +33,22 @@ from ui.ledger.text import print_nothing, rows_json, with_times
 from ui.terminal import print_table, text_table
 
 COLUMNS = (
-    *("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost"),
-    *("less than at submission", "tier", "credit"),
+    *("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost", "CO2 kg"),
+    "less than at submission",
 )
-GPU_COLUMNS = ("GPU h", "idle GPU h", "cost of idle GPUs")
-"""Shown if one of the jobs had a GPU."""
+TIER_COLUMNS, GPU_COLUMNS = ("tier", "tier saved", "credit"), ("GPU h", "idle GPU h", "cost of idle GPUs")
+"""Shown if the tier of one of the jobs moved it, or if one had a GPU."""
 
 
-def print_bills(settings: Settings, times: tuple[str | None, str | None], *, mine: bool, as_json: bool) -> None:
-    """Print the bills of the jobs that ended in a time. Raises AgentSilent, or BadInput for an invalid time."""
-    zone = site_zone(settings.feeds.zone)
-    span = parse_range(*times, now_unix_s=time.time(), zone=zone)
+def print_bills(settings: Settings, times: str | tuple[str | None, str | None], *, mine: bool, as_json: bool) -> None:
+    """Print the bills of the jobs that ended in a month or a time. Raises AgentSilent, or BadInput for no time."""
+    zone, now_unix_s = site_zone(settings.feeds.zone), time.time()
+    if isinstance(times, str):
+        from ui.month.subject import period_of
+
+        span = period_of(times, now_unix_s=now_unix_s, zone=zone).span
+    else:
+        span = parse_range(*times, now_unix_s=now_unix_s, zone=zone)
     query = BillQuery(span, user_name(os.geteuid()) if mine else None)
     bills = _fetch(settings, query)
     if as_json:
@@ -41,7 +56,7 @@ def print_bills(settings: Settings, times: tuple[str | None, str | None], *, min
         typer.echo(rows_json(rows), nl=False)
     elif bills:
         print_table(bills_table(bills, zone))
-        typer.echo(f"\n{sum_text(bills)}")
+        typer.echo("\n".join(["", sum_text(bills), *unknown_carbon_lines(bills)]))
     else:
         print_nothing(span, zone)
 
@@ -75,7 +90,8 @@ def bill_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
     return (
         printable(f"job {bill.job} of {bill.user}, {bill.partition}, {bill.nodes}: ended {ended}"),
         f"ran        {ran}",
-        f"this job   {energy}, {money_text(bill.cost, bill.currency)}, {_less_text(bill)}",
+        f"this job   {energy}, {money_text(bill.cost, bill.currency)}, {_co2_text(bill.carbon_g)}, {_less_text(bill)}",
+        *([f"CO2        {NOT_KNOWN}: {printable(bill.carbon_why)}"] if bill.carbon_why else ()),
         *_tier_lines(bill, zone),
         *_gpu_lines(bill),
         f"basis      {printable(bill.basis)}",
@@ -98,6 +114,19 @@ def _gpu_cells(bill: JobBill) -> tuple[str, str, str]:
     return amount_text(bill.gpu_s / HOUR_S), idle, money_text(bill.gpu_idle_cost, bill.currency)
 
 
+def _co2_text(carbon_g: float | None) -> str:
+    return f"CO2 {NOT_KNOWN}" if carbon_g is None else co2_text(carbon_g / 1000)
+
+
+def unknown_carbon_lines(bills: Sequence[JobBill]) -> list[str]:
+    """Return the reasons for which CO2 is not known, a line each."""
+    why = Counter(bill.carbon_why for bill in bills if bill.carbon_g is None)
+    return [
+        printable(f"- CO2 of {counted(jobs, 'job')} {NOT_KNOWN}: {reason or 'an older agent'}")
+        for reason, jobs in why.items()
+    ]
+
+
 def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
     if bill.baseline_unix_s is None or bill.shifted_j is None:
         return ()
@@ -110,38 +139,49 @@ def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
 
 def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
     """Return a table with a row for each job."""
-    with_gpus = any(bill.gpu_s for bill in bills)
+    with_tiers, with_gpus = any(bill.tier for bill in bills), any(bill.gpu_s for bill in bills)
     rows = [
         (
             *(bill.job, bill.user, bill.account, bill.nodes, minute_text(bill.ended_unix_s, zone)),
             clock_text(bill.ended_unix_s - bill.started_unix_s),
             "" if bill.submitted_unix_s is None else clock_text(bill.started_unix_s - bill.submitted_unix_s),
             amount_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH),
-            *(money_text(bill.cost, bill.currency), amount_text(bill.saved)),
-            *(bill.tier, "" if bill.credit is None else amount_text(bill.credit)),
+            money_text(bill.cost, bill.currency),
+            amount_text(None if bill.carbon_g is None else bill.carbon_g / 1000),
+            amount_text(bill.saved),
+            *(_tier_cells(bill) if with_tiers else ()),
             *(_gpu_cells(bill) if with_gpus else ()),
         )
         for bill in bills
     ]
-    return text_table((*COLUMNS, *(GPU_COLUMNS if with_gpus else ())), rows, texts=range(5))
+    more = (TIER_COLUMNS if with_tiers else ()) + (GPU_COLUMNS if with_gpus else ())
+    return text_table((*COLUMNS, *more), rows, texts=range(5))
+
+
+def _tier_cells(bill: JobBill) -> tuple[str, str, str]:
+    """Return the tier that moved a job, what that saved, and the credit; "" for what there is not."""
+    credit = "" if bill.credit is None else amount_text(bill.credit)
+    return bill.tier, amount_text(bill.tier_saved) if bill.tier else "", credit
 
 
 def sum_text(bills: Sequence[JobBill]) -> str:
     """Return the sum of the bills in a line; what is not known is counted, and not in it."""
-    energies = [bill.energy_j for bill in bills if bill.energy_j is not None]
-    costs = [bill.cost for bill in bills if bill.cost is not None]
-    saved = [bill.saved for bill in bills if bill.saved is not None]
     currencies = {bill.currency for bill in bills if bill.cost is not None}
     currency = currencies.pop() if len(currencies) == 1 else ""
-    energy = energy_text(math.fsum(energies) / J_PER_KWH if energies else None)
-    cost = money_text(math.fsum(costs) if costs and currency else None, currency)
-    less = money_text(math.fsum(saved) if saved and currency else None, currency)
-    unknown = len(bills) - len(saved)
+    joules, grams = known_sum(bill.energy_j for bill in bills), known_sum(bill.carbon_g for bill in bills)
+    cost, less, moved, credit = (
+        money_text(known_sum(getattr(bill, name) for bill in bills) if currency else None, currency)
+        for name in ("cost", "saved", "tier_saved", "credit")
+    )
+    used = f"{energy_text(None if joules is None else joules / J_PER_KWH)}, {cost}, {_co2_text(grams)}"
+    unknown = sum(bill.saved is None for bill in bills)
     rest = f"; {counted(unknown, 'job')} of unknown difference" if unknown else ""
     most = f" (the latest {MOST_JOBS:,})" if len(bills) == MOST_JOBS else ""
-    credits = [bill.credit for bill in bills if bill.credit is not None]
-    earned = f"; {money_text(math.fsum(credits) if currency else None, currency)} credited" if credits else ""
-    return f"{counted(len(bills), 'job')}{most}: {energy}, {cost}, {less} less than at their submission{rest}{earned}"
+    flexible = sum(bool(bill.tier) for bill in bills)
+    earned = f"; the tiers of {counted(flexible, 'job')} saved {moved}" if flexible else ""
+    if any(bill.credit is not None for bill in bills):
+        earned += f", {credit} credited"
+    return f"{counted(len(bills), 'job')}{most}: {used}, {less} less than at their submission{rest}{earned}"
 
 
 def _less_text(bill: JobBill) -> str:
@@ -159,5 +199,5 @@ def _fetch(settings: Settings, query: BillQuery) -> tuple[JobBill, ...]:
     except AgentSilent as silent:
         try:
             return read_job_bills(settings.ledger.url, query)
-        except OSError:
+        except (OffpeakError, OSError):
             raise silent from None

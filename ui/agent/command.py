@@ -122,13 +122,21 @@ def jobs(
     chosen: CommandSettings,
     since: START = None,
     end: END = None,
+    month: Annotated[
+        str | None, typer.Option("--month", help="Month, such as 2026-11, in place of start and end.")
+    ] = None,
     mine: Annotated[bool, typer.Option("--mine", help="Your own jobs only; other users see no others.")] = False,
     as_json: JSON = False,
 ) -> None:
-    """Show ended jobs with energy and cost. Also how much less each one cost than at its submission."""
+    """Show ended jobs with energy, cost, CO2, and what their tiers saved.
+
+    Also how much less each one cost than at its submission.
+    """
+    if month and (since or end):
+        raise BadInput("--month excludes --since and --endtime", hint="give the one or the others")
     from ui.agent.bills_answer import print_bills
 
-    print_bills(chosen.read(), (since, end), mine=mine, as_json=as_json)
+    print_bills(chosen.read(), month or (since, end), mine=mine, as_json=as_json)
 
 
 @users_settings

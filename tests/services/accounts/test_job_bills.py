@@ -1,5 +1,6 @@
 """The bills of ended jobs: what a job would have cost at its submission, and what is not known."""
 
+from dataclasses import replace
 from datetime import UTC
 
 import pytest
@@ -26,11 +27,14 @@ def use(job: str, submitted_h: float | None, started_h: float, user: str = "ann"
     )
 
 
-def bills(ledger: Ledger, *uses: JobUse, query: BillQuery | None = None) -> dict[str, JobBill]:
+def bills(
+    ledger: Ledger, *uses: JobUse, query: BillQuery | None = None, carbon: float | None = None
+) -> dict[str, JobBill]:
     ledger.write_jobs(uses)
-    # 300 EUR/MWh until noon, 100 until 18:00, then no price.
+    # 300 EUR/MWh until noon, 100 until 18:00, then no price; `carbon` [g/kWh] is known until 14:00.
+    hours = [(0, 12, 300.0, carbon), (12, 14, 100.0, carbon), (14, 18, 100.0, None)]
     ledger.write_prices(
-        [Price(0.0, 12 * HOUR_S, 300.0, "EUR", "x"), Price(12 * HOUR_S, 18 * HOUR_S, 100.0, "EUR", "x")]
+        [Price(begin * HOUR_S, end * HOUR_S, price, "EUR", "x", grams) for begin, end, price, grams in hours]
     )
     assert ledger.settle(60)
     with open_ledger(ledger.settings.url) as connection:
@@ -51,6 +55,26 @@ def test_a_job_that_waited_for_a_low_price_cost_less(ledger: Ledger) -> None:
 def test_what_is_not_known_has_no_figure(ledger: Ledger) -> None:
     found = bills(ledger, use("old", None, 13), use("unpriced", 17.5, 18), use("half", 12, 17.5))
     assert {bill.saved for bill in found.values()} == {None}
+
+
+def test_unknown_co2_has_its_reason(ledger: Ledger) -> None:
+    booked = replace(use("booked", 10, 13), carbon_g=400.0)
+    nothing = replace(use("nothing", 10, 13), energy_j=None)
+    later, half = use("later", 10, 13), use("half", 10, 13.5)
+    found = bills(ledger, booked, nothing, later, half, carbon=400.0)
+    assert {job: (bill.carbon_g, bill.carbon_why) for job, bill in found.items()} == {
+        "booked": (400.0, ""),
+        "nothing": (None, "no energy is known"),
+        "later": (None, "the carbon intensity was not known at the booking"),
+        "half": (None, "the ledger has a carbon intensity for less than 90 % of the time"),
+    }
+
+
+def test_a_month_in_two_currencies_has_its_jobs_without_differences(ledger: Ledger) -> None:
+    ledger.write_prices([Price(18 * HOUR_S, 24 * HOUR_S, 100.0, "CHF", "x", 400.0)])
+    found = bills(ledger, use("1", 10, 13), use("2", 19, 20))
+    assert {job: (bill.cost, bill.saved) for job, bill in found.items()} == {"1": (0.1, None), "2": (0.1, None)}
+    assert found["2"].carbon_why == "the carbon intensity was not known at the booking"
 
 
 def test_users_see_their_jobs_and_arrays_are_found_by_their_number(ledger: Ledger) -> None:

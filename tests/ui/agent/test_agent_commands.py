@@ -15,7 +15,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from agent_socket import PUBLISHED, AgentSocket, agent_socket
+from agent_socket import AT_S, PUBLISHED, AgentSocket, agent_socket
 from open_folder import open_folder
 
 from offpeak.door.effect import Effect, Outcome, Refusal
@@ -298,6 +298,7 @@ def test_the_queue_of_10_000_jobs_is_quick(agent: AgentSocket, environment: dict
 ENDED = JobBill(
     *("1700", "ann", "physics", "batch", "n[1-2]", START_S, START_S + 3600.0, START_S + 7200.0),
     *(1.42 * 3.6e6, 0.31, "EUR", 0.40, "measured"),
+    carbon_g=568.0,
 )
 
 
@@ -308,7 +309,7 @@ def test_why_of_an_ended_job_is_its_bill(offpeak: Offpeak, agent: AgentSocket) -
     assert done.stdout.splitlines() == [
         "job 1700 of ann, batch, n[1-2]: ended 2026-11-01 02:00",
         "ran        1:00:00 after 1:00:00 of waiting",
-        "this job   1.42 kWh, 0.31 EUR, 0.09 EUR less than at its submission",
+        "this job   1.42 kWh, 0.31 EUR, 0.57 kg CO2, 0.09 EUR less than at its submission",
         "basis      measured",
     ]
     (of_json,) = json.loads(offpeak("why", "1700", "--json").stdout)
@@ -317,17 +318,76 @@ def test_why_of_an_ended_job_is_its_bill(offpeak: Offpeak, agent: AgentSocket) -
 
 
 def test_jobs_that_ended_with_their_sum(offpeak: Offpeak, agent: AgentSocket) -> None:
-    agent.bills = [ENDED, replace(ENDED, job="1699", cost=None, at_submission_cost=None, submitted_unix_s=None)]
+    unknown = replace(ENDED, job="1699", cost=None, at_submission_cost=None, submitted_unix_s=None)
+    agent.bills = [ENDED, replace(unknown, carbon_g=None, carbon_why="no energy is known")]
     done = offpeak("jobs", *DAY)
-    header, first, second, _, total = done.stdout.splitlines()
+    header, first, second, _, total, why = done.stdout.splitlines()
     assert header.split()[:5] == ["job", "user", "account", "nodes", "ended"]
-    assert first.split()[-3:] == ["0.31", "EUR", "0.09"]
-    assert second.split()[-4:] == ["not", "known", "not", "known"]
-    text = "2 jobs: 2.84 kWh, 0.31 EUR, 0.09 EUR less than at their submission; 1 job of unknown difference"
-    assert total == text
+    assert "tier" not in header
+    assert first.split()[-4:] == ["0.31", "EUR", "0.57", "0.09"]
+    assert second.split()[-6:] == 3 * ["not", "known"]
+    text = (
+        "2 jobs: 2.84 kWh, 0.31 EUR, 0.57 kg CO2, 0.09 EUR less than at their submission; 1 job of unknown difference"
+    )
+    assert (total, why) == (text, "- CO2 of 1 job not known: no energy is known")
     assert agent.queries[-1].span.from_unix_s == START_S
     assert offpeak("jobs", "--mine").returncode == 0
     assert agent.queries[-1].user == pwd.getpwuid(os.geteuid()).pw_name
+
+
+def test_the_jobs_of_a_month_and_what_their_tiers_saved(offpeak: Offpeak, agent: AgentSocket) -> None:
+    delayed = replace(ENDED, tier="T1", baseline_unix_s=START_S, shifted_j=3.6e6, tier_saved=0.2, credit=0.05)
+    agent.bills = [delayed, replace(delayed, job="1699", credit=None)]
+    done = offpeak("jobs", "--month", "2025-10")
+    header, first, second, _, total = done.stdout.splitlines()
+    assert header.endswith("tier  tier saved  credit")
+    assert first.split()[-3:] == ["T1", "0.20", "0.05"]
+    assert second.split()[-2:] == ["T1", "0.20"]
+    assert total.endswith("; the tiers of 2 jobs saved 0.40 EUR, 0.05 EUR credited")
+    # The clock goes back on 26 October: the month has an hour more.
+    berlin = ZoneInfo("Europe/Berlin")
+    span = agent.queries[-1].span
+    assert span.from_unix_s == datetime(2025, 10, 1, tzinfo=berlin).timestamp()
+    assert span.until_unix_s - span.from_unix_s == (31 * 24 + 1) * 3600
+    (row, _) = json.loads(offpeak("jobs", "--month", "2025-10", "--json").stdout)
+    assert (row["carbon_g"], row["tier_saved"], row["credit"]) == (568.0, 0.2, 0.05)
+    refused = offpeak("jobs", "--month", "2025-10", "--since", "2025-10-02")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--month excludes --since" in refused.stderr
+    assert "is no month" in offpeak("jobs", "--month", "October").stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
+def test_a_user_without_any_rights_sees_the_own_jobs_of_a_month(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent reads a ledger that only it may read; the user may read neither that nor the site's settings."""
+    monkeypatch.delenv("OFFPEAK_CONFIG", raising=False)
+    with open_folder() as folder:
+        closed = folder / "closed"
+        closed.mkdir(mode=0o700)
+        (closed / "offpeak.toml").write_text("no settings")
+        system_file = {"system_file": closed / "offpeak.toml"}
+        monkeypatch.setattr(settings_file.users_settings_path, "__kwdefaults__", system_file)
+        url = f"sqlite:///{closed}/ledger.sqlite"
+        ledger = Ledger(LedgerSettings(url=url))
+        ledger.ready()
+        for job, user in (("1850", "nobody"), ("1841", "ann")):
+            ledger.write_jobs([JobUse(job, AT_S, AT_S + 60, user, "a", "b", "n1", 3.6e6, 0.1, "EUR", 400.0)])
+        ledger.close()
+        outputs = []
+        for file in ("out", "silent"):
+            (folder / file).touch()
+            (folder / file).chmod(0o666)
+            outputs.append(folder / file)
+        arguments = ("jobs", "--month", "2026-11", "--ledger", url, "--socket", str(folder / "agent.sock"))
+        silent = as_user("nobody", outputs[1], *arguments)
+        with agent_socket(folder / "agent.sock") as agent:
+            agent.ledger_url = url
+            code = as_user("nobody", outputs[0], *arguments)
+        shown, hidden = (each.read_text() for each in outputs)
+    assert (code, silent) == (0, 1)
+    assert shown.splitlines()[-1].startswith("1 job: 1.00 kWh, 0.10 EUR, 0.40 kg CO2, ")
+    assert "ann" not in shown
+    assert hidden.startswith("offpeak: error: no agent answers at ")
 
 
 def test_trial_shows_the_drawn_days_what_is_on_now_and_the_result(offpeak: Offpeak, tmp_path: Path) -> None:

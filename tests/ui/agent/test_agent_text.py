@@ -5,14 +5,17 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from agent_socket import AT_S, PRICE, PUBLISHED
 from rich.console import Console
 
 from services.accounts.account_of_savings import NO_SAVINGS, DemandSaving
+from services.accounts.job_bills import JobBill
 from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus, parse_status, status_json
 from ui.agent.answer import LocalClock, price_text, queue_table, status_lines, why_lines
+from ui.agent.bills_answer import bills_table, sum_text, unknown_carbon_lines
 from ui.terminal import table_lines
 
 CLOCK = LocalClock(AT_S + 12, ZoneInfo("Europe/Berlin"))
@@ -110,3 +113,20 @@ def test_control_characters_of_users_are_escaped() -> None:
 def test_a_price_of_another_day_has_its_date() -> None:
     tomorrow = replace(PRICE, until_unix_s=AT_S + 86_400, on_peak=False)
     assert price_text(tomorrow, CLOCK) == "92.40 EUR/MWh, off-peak until 2026-11-02 09:00 (published)"
+
+
+def test_the_users_guide_shows_a_month_of_jobs(repository: Path) -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    hour_s = 3600.0
+    run = JobBill(
+        *("1841", "ann", "physics", "batch", "n[1-4]", AT_S, AT_S + 14 * hour_s, AT_S + 16 * hour_s),
+        *(3.28 * 3.6e6, 0.26, "EUR", 0.38, "measured"),
+        *("T1", AT_S + hour_s, 3.28 * 3.6e6, 0.12, 0.03),
+        carbon_g=918.0,
+    )
+    plain = replace(run, job="1790", nodes="n7", started_unix_s=AT_S + 600, ended_unix_s=AT_S + hour_s, energy_j=7.6e5)
+    plain = replace(plain, cost=0.02, at_submission_cost=0.02, tier="", tier_saved=None, credit=None, carbon_g=None)
+    bills = (run, replace(plain, carbon_why="the ledger has a carbon intensity for less than 90 % of the time"))
+    shown = [*table_lines(bills_table(bills, berlin)), "", sum_text(bills), *unknown_carbon_lines(bills)]
+    page = (repository / "docs" / "how-to" / "for-users.md").read_text()
+    assert "```text\n" + "\n".join(shown) + "\n```" in page
