@@ -151,24 +151,35 @@ def option(name: str) -> Any:
     section = None if name in COMMON else setting.section
     metavar = METAVARS.get(name) or METAVARS.get(setting.kind.name)
     look: Any = {"show_default": False, "metavar": metavar, "rich_help_panel": section}
-    return typer.Option(flag, help=help_text(setting), autocompletion=_completion(name), **look)
+    return typer.Option(flag, help=help_text(setting), autocompletion=completion(name), **look)
 
 
-def _completion(setting: str) -> Callable[[str], list[tuple[str, str]]] | None:
-    """Return what completes names of policies and node classes in a shell, which alone loads their registries."""
+NAMED = frozenset({"scheduling.policies", "capacity.policies", "agent.capacity", "power.node_class"})
+"""The settings that take names of a registry."""
+
+
+def completion(setting: str) -> Callable[[str], list[tuple[str, str]]] | None:
+    """Return what completes a choice or a name of a registry in a shell, which alone loads the registries."""
+    choices = BY_NAME[setting].kind.choices
 
     def names(incomplete: str) -> list[tuple[str, str]]:
-        from offpeak.model.node_class_file import bundled_node_classes
-        from power.capacity.registry import CAPACITY_POLICIES
-        from sim_backend.replay.policy import policy_docs
-
-        known = policy_docs() if setting == "scheduling.policies" else dict.fromkeys(bundled_node_classes(), "")
-        if setting == "capacity.policies":
-            known = {kind.name: kind.doc for kind in CAPACITY_POLICIES}
+        known = dict.fromkeys(choices, "") or _registered(setting)
         before = incomplete[: incomplete.rfind(",") + 1]
         return [(before + name, doc) for name, doc in known.items() if (before + name).startswith(incomplete)]
 
-    return names if setting in {"scheduling.policies", "capacity.policies", "power.node_class"} else None
+    return names if choices or setting in NAMED else None
+
+
+def _registered(setting: str) -> dict[str, str]:
+    from offpeak.model.node_class_file import bundled_node_classes
+    from power.capacity.registry import CAPACITY_POLICIES
+    from sim_backend.replay.policy import policy_docs
+
+    if setting == "scheduling.policies":
+        return policy_docs()
+    if setting == "power.node_class":
+        return dict.fromkeys(bundled_node_classes(), "")
+    return {kind.name: kind.doc for kind in CAPACITY_POLICIES}
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:

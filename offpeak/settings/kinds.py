@@ -26,12 +26,16 @@ from offpeak.text import did_you_mean
 
 @dataclass(frozen=True)
 class SettingKind:
-    """A kind of setting; `suffix` ends the name of its parsed value, `typed` describes it on the command line."""
+    """A kind of setting; `suffix` ends the name of its parsed value, `typed` describes it on the command line.
+
+    `choices` are the values that it has in every installation, () if any text may be one.
+    """
 
     name: str
     read: Callable[[object], Any]
     suffix: str = ""
     typed: Any = str
+    choices: tuple[str, ...] = ()
 
 
 def _text(written: object) -> str:
@@ -129,7 +133,7 @@ def choice(*choices: str) -> SettingKind:
             return str(written)
         raise BadInput(f"{written!r} is not a choice", hint=did_you_mean(str(written), choices))
 
-    return SettingKind(f"one of {', '.join(choices)}", read)
+    return SettingKind(f"one of {', '.join(choices)}", read, choices=choices)
 
 
 def choice_or_registered(group: str, what: str, *choices: str) -> SettingKind:
@@ -144,7 +148,7 @@ def choice_or_registered(group: str, what: str, *choices: str) -> SettingKind:
             return str(written)
         raise BadInput(f"{written!r} is not a choice", hint=did_you_mean(str(written), (*choices, *names)))
 
-    return SettingKind(f"one of {', '.join(choices)}, or {what}", read)
+    return SettingKind(f"one of {', '.join(choices)}, or {what}", read, choices=choices)
 
 
 @dataclass(frozen=True)

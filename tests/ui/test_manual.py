@@ -1,6 +1,7 @@
 """Man pages and completion scripts as those programs read them."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 from needed_programs import need
 
+from offpeak.settings.table import SETTINGS
 from ui.manual import manual_pages, roff, write_manual
+from ui.options import NAMED, completion
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,10 @@ def test_a_page_as_it_is_read(folder: Path) -> None:
         ("offpeak simulate --policy easy,gr", ["easy,greedy", "easy,greedy-slide"]),
         ("offpeak simulate --capacity always-on,tim", ["always-on,timeout"]),
         ("offpeak simulate --node-class ser", ["server"]),
+        ("offpeak agent --agent-capacity tim", ["timeout"]),
+        ("offpeak agent --queue kn", ["knapsack"]),
+        ("offpeak init --scheduler open", ["openpbs"]),
+        ("offpeak virtual --node-class ser", ["server"]),
     ],
 )
 def test_bash_completes(folder: Path, typed: str, offered: list[str]) -> None:
@@ -78,3 +85,23 @@ def test_bash_completes(folder: Path, typed: str, offered: list[str]) -> None:
         [bash, "-c", script], env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == offered
+
+
+@pytest.mark.parametrize(("shell", "shown"), [("zsh", '(("timeout":"a node idle'), ("fish", "timeout\ta node idle")])
+def test_zsh_and_fish_show_what_a_name_does(shell: str, shown: str) -> None:
+    typed = {"_OFFPEAK_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": "offpeak agent --agent-capacity tim"}
+    environment = os.environ | typed | {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    command = Path(sys.executable).with_name("offpeak")
+    done = subprocess.run([command], env=environment, capture_output=True, text=True, check=True)
+    assert shown in done.stdout
+    assert done.stdout.count("a node idle") == 1
+
+
+def test_no_option_for_a_policy_a_capacity_a_node_class_or_a_scheduler_lacks_completion() -> None:
+    about = re.compile(r"\b(polic(y|ies)|capacity|node class|scheduler)\b", re.IGNORECASE)
+    of_text = {each.name for each in SETTINGS if each.kind.name in {"text", "list of names"} and about.search(each.doc)}
+    assert of_text | {"power.node_class"} == NAMED
+    for setting in SETTINGS:
+        assert (completion(setting.name) is not None) == (
+            setting.name in NAMED or setting.kind.name.startswith("one of")
+        )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from power.check.as_agent import run_as_agent
-from ui.options import JSON, NODES, CommandSettings, settings_options
+from ui.options import JSON, NODES, CommandSettings, completion, settings_options
 
 if TYPE_CHECKING:
     from sim_backend.virtual.room_plan import RoomPlan
@@ -108,7 +108,10 @@ class PbsKind(StrEnum):
 def virtual(
     nodes: Annotated[str, typer.Option(help="Node set, such as n[01-16].")],
     folder: Annotated[Path, typer.Option(help="Folder for the inventory and the passwords.")] = Path("virtual"),
-    node_class: Annotated[str, typer.Option(help="Node class: a bundled one, or a TOML file.")] = "server",
+    node_class: Annotated[
+        str,
+        typer.Option(help="Node class: a bundled one, or a TOML file.", autocompletion=completion("power.node_class")),
+    ] = "server",
     clock_factor: Annotated[
         float, typer.Option(min=0.001, help="Speed of the clock, as a multiple of real time.")
     ] = 1.0,
