@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import jedi
 import pytest
 
 import offpeak
@@ -39,8 +40,14 @@ def without_times(policies: list[dict[str, object]]) -> list[dict[str, object]]:
     [
         (SAMPLE_LOG, {}, {"prices": SAMPLE_PRICES, "carbon": "400g/kWh"}, {"policy": ["easy", "greedy"]}),
         (SAMPLE_LOG, {"nodes": 140}, {"node_class": "server"}, {"policy": "easy", "capacity": "always-on,priced"}),
+        (
+            SAMPLE_LOG,
+            {"nodes": 140},
+            {"prices": SAMPLE_PRICES, "node_class": "server"},
+            {"policy": ["easy", "knapsack"], "capacity": ["always-on", "timeout:10min"]},
+        ),
     ],
-    ids=["order", "sleep"],
+    ids=["order", "sleep", "order and sleep"],
 )
 def test_figures_are_those_of_the_command(
     offpeak_command: Offpeak, source: Path, load: dict[str, object], price: dict[str, object], replay: dict[str, object]
@@ -136,6 +143,46 @@ def test_import_loads_nothing() -> None:
     assert {"load", "price", "replay", "compare", "plot"} <= set(dir(offpeak))
     with pytest.raises(AttributeError, match="no attribute 'relpay'"):
         offpeak.relpay  # noqa: B018
+
+
+USER_SCRIPT = """
+import offpeak
+
+log = offpeak.load("log.swf", nodes=8)
+replayed = offpeak.replay(offpeak.price(log, prices="prices.csv"), policy=["easy", "greedy"])
+saving: str = offpeak.compare(replayed)[1]["saving_pct"]
+reveal_type(replayed)
+offpeak.load(3)
+offpeak.relpay
+"""
+
+
+@pytest.mark.thorough
+def test_a_type_checker_knows_the_functions(repository: Path, tmp_path: Path) -> None:
+    """In an environment that has our packages as a wheel installs them."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (installed,) = (tmp_path / "venv" / "lib").glob("python*/site-packages")
+    for marker in repository.glob("*/py.typed"):
+        (installed / marker.parent.name).symlink_to(marker.parent)
+    (tmp_path / "script.py").write_text(USER_SCRIPT)
+    command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", tmp_path / "venv" / "bin" / "python"]
+    done = subprocess.run([*command, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    expected = 'has incompatible type "int"; expected "str | PathLike[str]"  [arg-type]'
+    assert done.stdout.splitlines() == [
+        'script.py:7: note: Revealed type is "ui.replay.simulate_answer.LogReplay"',
+        f'script.py:8: error: Argument 1 to "load" {expected}',
+        'script.py:9: error: Module has no attribute "relpay"; maybe "replay"?  [attr-defined]',
+        "Found 2 errors in 1 file (checked 1 source file)",
+    ]
+
+
+def test_jupyter_completes_the_functions_and_their_arguments() -> None:
+    typed = {"offpeak.re": "replay", "offpeak.load('log.swf', len": "lenient="}
+    for text, offered in typed.items():
+        names = [each.name for each in jedi.Interpreter(text, [{"offpeak": offpeak}]).complete()]
+        assert offered in names
+        names = [each.name for each in jedi.Script(f"import offpeak\n{text}").complete()]
+        assert offered in names
 
 
 @pytest.mark.thorough
