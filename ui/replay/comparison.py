@@ -81,7 +81,7 @@ def basis_json(basis: Basis) -> dict[str, Any]:
 SHOWN_JOBS = 5
 SHOWN_ROWS = 20
 HEADERS = (
-    *("policy", "cost\n{currency}", "saving", "energy\n{energy}", "utili-\nzation", "mean\nwait"),
+    *("policy", "{cost}\n{currency}", "saving", "energy\n{energy}", "utili-\nzation", "mean\nwait"),
     *("bounded\nslowdown", "worst post-\nponement", "CO2\n{co2}"),
 )
 """The columns of the table of policies, with line breaks for a narrow terminal."""
@@ -96,12 +96,14 @@ class PolicyUnits:
     currency: str
     energy: Unit
     co2: Unit | None
+    cost: str
 
     def headers(self) -> list[str]:
         """Return the headers; CO2 has a column if it is known."""
         co2 = self.co2.name if self.co2 else ""
         shown = HEADERS if self.co2 else HEADERS[:-1]
-        return [each.format(currency=self.currency, energy=self.energy.name, co2=co2) for each in shown]
+        units = {"currency": self.currency, "energy": self.energy.name, "co2": co2, "cost": self.cost}
+        return [each.format(**units) for each in shown]
 
 
 def policy_units(outcomes: Sequence[PolicyOutcome]) -> PolicyUnits:
@@ -111,6 +113,7 @@ def policy_units(outcomes: Sequence[PolicyOutcome]) -> PolicyUnits:
         outcomes[0].currency,
         unit_of(max(outcome.energy_kwh for outcome in outcomes), ENERGY_UNITS),
         unit_of(max(co2_kg), CO2_UNITS) if co2_kg else None,
+        "cost" if outcomes[0].bill is None else "cost without\ndemand charge",
     )
 
 

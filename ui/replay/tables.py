@@ -166,6 +166,7 @@ def sleep_remark(sla: float) -> str:
 NOISE = "noise"
 COLUMNS = (
     ("saving", "saving_pct"),
+    ("of the bill", "bill_saving_pct"),
     ("mean wait", "mean_wait_s"),
     ("bounded slowdown", "mean_bounded_slowdown"),
     ("idle energy saved", "idle_saved_pct"),
@@ -189,7 +190,7 @@ def spread_table(spreads: Sequence[ReplicationSpread]) -> Table:
 
 def spread_cell(spread: ReplicationSpread, name: str, *, is_first: bool) -> str:
     """Return a figure and its range; the first policy saves nothing against itself."""
-    if is_first and name == "saving_pct":
+    if is_first and name.endswith("saving_pct"):
         return "-"
     text = interval_text(spread.figures[name], name)
     return f"{text} {NOISE}" if not is_first and spread.is_noise(name) else text

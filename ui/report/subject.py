@@ -3,7 +3,7 @@ axes.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 
@@ -16,7 +16,7 @@ from offpeak.model.local_time import date_text, offset_at
 from sim_backend.case.replay_case import PoweredPools, PreparedCase
 from sim_backend.comparison.compare import Comparison, curve_of_run, draw_of, usage_of
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, SleepOutcome
-from sim_backend.comparison.replications import ReplicationSpread
+from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
 from sim_backend.nodes.node_log import StateCounts
 from sim_backend.nodes.power_curve import PowerCurve, StandingDraw
 from sim_backend.replay.powered import PoweredMachine
@@ -150,6 +150,21 @@ def outcome_at(outcome: PolicyOutcome, spread: ReplicationSpread | None, which: 
     if spread is None:
         return outcome
     return replace(outcome, **{name: getattr(interval, which) for name, interval in spread.figures.items()})
+
+
+def with_demand_charges(subject: ReportSubject) -> ReportSubject:
+    """Return the subject whose costs and savings are those of the whole bill; itself if no demand charge is known."""
+    outcomes, spreads = subject.comparison.outcomes, subject.spreads
+    if outcomes[0].bill is None or any("bill" not in spread.figures for spread in spreads):
+        return subject
+    fields = {"cost": "bill", "saving_pct": "bill_saving_pct"}
+
+    def of_bill(values: Mapping[str, ReplicationInterval]) -> dict[str, ReplicationInterval]:
+        return {**values, **{name: values[whole] for name, whole in fields.items()}}
+
+    billed = [replace(each, **{name: getattr(each, whole) for name, whole in fields.items()}) for each in outcomes]
+    ranges = [replace(each, figures=of_bill(each.figures), differences=of_bill(each.differences)) for each in spreads]
+    return replace(subject, comparison=replace(subject.comparison, outcomes=tuple(billed)), spreads=tuple(ranges))
 
 
 def subject_of(

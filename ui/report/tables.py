@@ -97,6 +97,8 @@ def summary_section(subject: ReportSubject) -> str:
 
     scaled = f"{length_text(length_s)} scaled to a year: other seasons and other jobs are not in it"
     caption = f"Against {first.policy}; {scaled if per == 'a year' else 'of the time of the log'}"
+    if first.bill is not None:
+        caption += f"; money is {'the whole bill, with' if first.cost == first.bill else 'without'} demand charges"
     return section("What each policy saves", _table(subject, caption, list(columns), list(columns.values()), texts))
 
 

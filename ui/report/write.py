@@ -14,7 +14,7 @@ from ui.report.figure import Figure
 from ui.report.nodes_figure import jobs_figure, most_jobs, nodes_figure
 from ui.report.page import beside, figure_section, folded, page
 from ui.report.power_figure import power_figure
-from ui.report.subject import ReportSubject, subject_of
+from ui.report.subject import ReportSubject, subject_of, with_demand_charges
 from ui.report.tables import (
     ReportOrigin,
     foundations_section,
@@ -71,12 +71,12 @@ def _busiest(subject: ReportSubject) -> BusiestWindow:
 
 def report_html(subject: ReportSubject, origin: ReportOrigin | None = None) -> str:
     """Return the page."""
-    figures, sleeps = figures_of(subject), subject.can_sleep
+    figures, sleeps, billed = figures_of(subject), subject.can_sleep, with_demand_charges(subject)
     first = ("power", "nodes", "hours", "trade") if sleeps else ("power", "hours", "wait")
     costs = [figure_section(figures[name]()) for name in ("wait", "weeks", "delays", "cycles") if sleeps]
     return page(
-        subject,
-        [summary_section(subject), figure_section(figures["cost"]()), glossary_section(subject)],
+        billed,
+        [summary_section(billed), figure_section(figures["cost"]()), glossary_section(subject)],
         [
             beside(*(figure_section(figures[name]()) for name in first)),
             *([folded("What sleeping costs the jobs and the nodes", *costs)] if costs else []),

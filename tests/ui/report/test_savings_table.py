@@ -2,20 +2,24 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from offpeak.display import figure, percent_text
 from offpeak.model.constants import WEEK_S, YEAR_S
 from offpeak.settings.capacity import DEFAULT_SLA
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import CapacitySettings
 from power.capacity.registry import make_capacity_policy
 from sim_backend.case.replay_case import fleet_of
-from sim_backend.comparison.replications import SLEEP_FIGURES, replay_often
+from sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread, replay_often
 from sim_backend.replay.policy import parse_policy
 from ui.replay.comparison import policy_row, policy_units
 from ui.replay.tables import sleep_row
-from ui.report.subject import ReportSubject
+from ui.report.page import answer
+from ui.report.subject import ReportSubject, with_demand_charges
 from ui.report.tables import FIGURES, ONE_REPLAY, glossary_section, savings_section, summary_section
 
 Make = Callable[..., ReportSubject]
@@ -111,3 +115,25 @@ def test_with_replays_the_figures_of_sleep_have_their_ranges(make: Make) -> None
     assert second[1].startswith(f"{saved.mean:.1f} % ({saved.low:.1f} to {saved.high:.1f})")
     assert len(second) == 1 + len(SLEEP_FIGURES)
     assert first[1] == "0.0 %"
+
+
+def test_with_a_demand_charge_the_first_table_is_of_the_whole_bill(make: Make, tmp_path: Path) -> None:
+    energy = '[[energy]]\nprice = "60EUR/MWh"\nhours = "09:00-21:00"\n[[energy]]\nprice = "30EUR/MWh"\nhours = "else"\n'
+    (tmp_path / "tariff.toml").write_text(f'currency = "EUR"\n{energy}[[demand]]\nprice = "10EUR/kW"\nper = "month"\n')
+    spread = ReplicationSpread("greedy", 20, {}, {})
+    subject = make(150, "easy", "greedy", tariff=str(tmp_path / "tariff.toml"))
+    first, second = subject.comparison.outcomes
+    assert first.bill is not None
+    assert first.bill > first.cost
+    billed = with_demand_charges(subject)
+    text = summary_section(billed)
+    assert "; money is the whole bill, with demand charges" in text
+    (_, shown, *_), (_, _, _, saving, *_) = cells(text)
+    assert float(shown.replace(",", "")) == pytest.approx(first.bill, abs=0.006)
+    assert saving == percent_text(second.bill_saving_pct or 0.0, 1)
+    assert f"of {figure(first.bill)} EUR" in answer(billed)
+    assert ">cost without demand charge EUR</th>" in savings_section(subject)
+    # The replays of a calculation may leave demand charges out.
+    unknown = replace(subject, spreads=(spread,))
+    assert with_demand_charges(unknown) is unknown
+    assert "; money is without demand charges" in summary_section(replace(subject, spreads=()))
