@@ -128,9 +128,9 @@ def jobs(
     mine: Annotated[bool, typer.Option("--mine", help="Your own jobs only; other users see no others.")] = False,
     as_json: JSON = False,
 ) -> None:
-    """Show ended jobs with energy, cost, CO2, and what their tiers saved.
+    """Show ended jobs with energy, cost, CO2, and what was saved.
 
-    Also how much less each one cost than at its submission.
+    Each with how much less it cost than at its submission, and what its tier saved.
     """
     if month and (since or end):
         raise BadInput("--month excludes --since and --endtime", hint="give the one or the others")

@@ -1,6 +1,7 @@
 """`offpeak demo`: a simulated day of a cluster in one minute, with nothing but Python."""
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +17,16 @@ def demo(
     clock_factor: Annotated[
         float, typer.Option(min=60, help="Speed of the clock, as a multiple of real time.")
     ] = 600.0,
-    listen: Annotated[str, typer.Option(help="Address and port of the page, on loopback.")] = "127.0.0.1:8017",
-    hardware_port: Annotated[int, typer.Option(min=1024, max=65535, help="Port of its BMCs and PDUs.")] = 6230,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="Address and port of the page, on loopback. [default: 127.0.0.1 and the first free from 8017]"
+        ),
+    ] = None,
+    hardware_port: Annotated[
+        int | None,
+        typer.Option(min=1024, max=65535, help="Port of its BMCs and PDUs. [default: the first free from 6230]"),
+    ] = None,
     folder: Annotated[Path, typer.Option(help="Folder of all its files; emptied first.")] = FOLDER,
 ) -> None:
     """Run the agent on virtual nodes, and show the status page. The scheduler is simulated, too.
@@ -25,9 +34,12 @@ def demo(
     In a terminal the page stays available, with the day's data, until Ctrl-C.
     """
     # What it runs loads numpy, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
-    from ui.demo.run import run_demo
+    from sim_backend.virtual.room_plan import RoomPlan
+    from ui.demo.run import first_free_port, run_demo
     from ui.demo.site import DemoPlan
 
+    listen = listen or f"127.0.0.1:{first_free_port('127.0.0.1', 8017, socket.SOCK_STREAM)}"
+    hardware_port = hardware_port or first_free_port(RoomPlan.bmc_host, 6230, socket.SOCK_DGRAM)
     run_demo(
         DemoPlan(folder.resolve(), nodes, seconds, clock_factor, listen, hardware_port),
         typer.echo,

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import shlex
 import shutil
 import socket
@@ -10,7 +11,7 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -46,7 +47,8 @@ from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, witho
 from ui.demo.site import BEGIN_S, REPORT, SETTINGS, DemoJob, DemoPlan, enrol, jobs_to_come, make_folder, write_site
 
 LOOK_S = 0.05
-SECOND = "a second demo needs --folder demo2 --listen 127.0.0.1:8018 --hardware-port 6231"
+PORTS = 100
+"""As many ports are tried: each user of a machine may run a demo."""
 PAGE_BEGINS_S = 600.0
 LEDGER_PATIENCE_S = 120.0
 """No real node depends on the demo's ledger, and a slow machine may take a minute to make its tables."""
@@ -63,7 +65,9 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
     check_needs()
     _check_free(plan.listen)
     jobs = jobs_to_come(plan.nodes, plan.length_s)
-    lock = locked_file(make_folder(plan), message=f"another demo runs in {plan.folder}", hint=SECOND)
+    lock = locked_file(
+        make_folder(plan), message=f"another demo runs in {plan.folder}", hint="a second one needs --folder demo2"
+    )
     with lock:
         _run_alone(plan, jobs, say, stays=stays)
 
@@ -295,7 +299,19 @@ def _check_free(listen: str) -> None:
         with socket.create_server((host, port)):
             return
     except OSError as problem:
-        raise BadInput(f"{listen}: {problem.strerror}", hint=f"something else listens there: {SECOND}") from None
+        hint = "without --listen the demo takes a port that is free"
+        raise BadInput(f"{listen}: {os.strerror(problem.errno or 0)}", hint=hint) from None
+
+
+def first_free_port(host: str, first: int, kind: socket.SocketKind) -> int:
+    """Return the first port from `first` on at which nothing listens, `first` if there is none."""
+    for port in range(first, first + PORTS):
+        with socket.socket(type=kind) as probe, suppress(OSError):
+            # As a server does: connections of an earlier demo may still be closing.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(kind == socket.SOCK_STREAM))
+            probe.bind((host, port))
+            return port
+    return first
 
 
 @contextmanager

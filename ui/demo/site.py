@@ -275,9 +275,9 @@ def write_site(plan: DemoPlan) -> Settings:
 def make_folder(plan: DemoPlan) -> Path:
     """Make the folder, and return its mark, which says that it is a demo's. Raises BadInput if it holds other files."""
     mark = plan.folder / MARK
-    if plan.folder.exists() and any(plan.folder.iterdir()) and not mark.exists():
-        raise BadInput(f"{plan.folder}: holds something else", hint="name another folder with --folder")
     try:
+        if plan.folder.exists() and any(plan.folder.iterdir()) and not mark.exists():
+            raise BadInput(f"{plan.folder}: holds something else", hint="name another folder with --folder")
         plan.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark.touch()
     except OSError as problem:

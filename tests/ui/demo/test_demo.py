@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import threading
@@ -33,7 +34,7 @@ from offpeak.model.time_range import TimeRange
 from offpeak.process import AlreadyRunning, locked_file
 from offpeak.settings.ledger import LedgerSettings
 from ui.demo.live_cluster import without_offpeak
-from ui.demo.run import WIDTH, ready_ledger, run_demo
+from ui.demo.run import WIDTH, first_free_port, ready_ledger, run_demo
 from ui.demo.site import (
     BEGIN_S,
     GPU,
@@ -221,8 +222,8 @@ def test_a_demo_that_is_interrupted_compares_the_time_until_then(tmp_path: Path)
     with (tmp_path / "out").open("wb") as out:
         running = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
     try:
-        socket = tmp_path / "demo" / "run" / "agent.sock"
-        wait_until(socket.exists, what="the agent", log=tmp_path / "out", seconds=LONG_S)
+        agent_socket = tmp_path / "demo" / "run" / "agent.sock"
+        wait_until(agent_socket.exists, what="the agent", log=tmp_path / "out", seconds=LONG_S)
         time.sleep(2.0)
         running.send_signal(signal.SIGINT)
         assert running.wait(60) == 0, read(tmp_path / "out")
@@ -264,6 +265,36 @@ def test_a_folder_of_a_running_demo_is_left_alone(tmp_path: Path) -> None:
         with pytest.raises(AlreadyRunning, match="another demo runs in"):
             run_demo(plan, print, stays=False)
     assert (plan.folder / "ledger.sqlite").exists()
+
+
+def test_a_busy_port_is_left_to_its_owner() -> None:
+    """Of BMCs by UDP, and of the page by TCP, where the connections of an earlier demo may still be closing."""
+    for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+        with socket.socket(type=kind) as other:
+            other.bind(("127.0.0.79", 0))
+            if kind == socket.SOCK_STREAM:
+                other.listen()
+            port = other.getsockname()[1]
+            assert port < first_free_port("127.0.0.79", port, kind) < port + 100
+        assert first_free_port("127.0.0.79", port, kind) == port
+
+
+def test_the_ports_of_a_closed_connection_can_be_had_again() -> None:
+    with socket.create_server(("127.0.0.79", 0)) as server:
+        port = server.getsockname()[1]
+        client = socket.create_connection(("127.0.0.79", port))
+        accepted, _ = server.accept()
+        accepted.close()
+        client.close()
+    assert first_free_port("127.0.0.79", port, socket.SOCK_STREAM) == port
+
+
+def test_a_demo_whose_page_cannot_listen_says_why(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.79", 0)) as other:
+        plan = DemoPlan(tmp_path / "demo", listen=f"127.0.0.79:{other.getsockname()[1]}")
+        with pytest.raises(BadInput, match=r"^127\.0\.0\.79:\d+: Address already in use$"):
+            run_demo(plan, print, stays=False)
+    assert not (tmp_path / "demo").exists()
 
 
 def test_the_story_has_a_rush_before_electricity_gets_cheap_and_jobs_that_may_wait() -> None:
