@@ -41,7 +41,7 @@ from services.agent.site_context import make_site_context
 from services.page.access import check_page_listen, parse_page_listen
 from sim_backend.case.site_jobs import cluster_note
 from sim_backend.virtual.machine_room import machine_room
-from sim_backend.virtual.room_plan import room_logins
+from sim_backend.virtual.room_plan import RoomPlan, room_logins
 from ui.agent.command import check_needs
 from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
 from ui.demo.site import BEGIN_S, REPORT, SETTINGS, DemoJob, DemoPlan, enrol, jobs_to_come, make_folder, write_site
@@ -304,12 +304,17 @@ def _check_free(listen: str) -> None:
 
 
 def first_free_port(host: str, first: int, kind: socket.SocketKind) -> int:
-    """Return the first port from `first` on at which nothing listens, `first` if there is none."""
+    """Return the first port from `first` on at which nothing listens, `first` if there is none.
+
+    Until this process ends, no other demo gets it, also one that begins at the same time.
+    """
     for port in range(first, first + PORTS):
         with socket.socket(type=kind) as probe, suppress(OSError):
             # As a server does: connections of an earlier demo may still be closing.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(kind == socket.SOCK_STREAM))
             probe.bind((host, port))
+            # What a demo listens at is elsewhere: the page at another address, BMCs by UDP.
+            socket.create_server((RoomPlan.bmc_host, port)).detach()
             return port
     return first
 
