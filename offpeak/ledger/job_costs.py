@@ -6,6 +6,7 @@ A job counts as a whole where it ended, as on a bill.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
@@ -146,28 +147,10 @@ def job_costs(connection: Connection, span: TimeRange, by: Sequence[str], zone: 
         ]
 
 
-def _energy_use(row: tuple[object, ...], groups: int) -> EnergyUse:
+def _energy_use(row: tuple[Any, ...], groups: int) -> EnergyUse:
     currency, energy_j, cost, unpriced_j, carbon_g, without_carbon_j, count = row[groups:]
-    of = tuple(str(each) for each in row[:groups])
     return EnergyUse(
-        of=of,
-        energy_j=_known(energy_j),
-        cost=_maybe(cost),
-        currency=str(currency),
-        unpriced_j=_known(unpriced_j),
-        carbon_g=_maybe(carbon_g),
-        jobs=_count(count),
-        without_carbon_j=_known(without_carbon_j),
+        *(tuple(map(str, row[:groups])), energy_j or 0.0, cost, currency, unpriced_j or 0.0, carbon_g),
+        jobs=count,
+        without_carbon_j=without_carbon_j or 0.0,
     )
-
-
-def _known(value: object) -> float:
-    return value if isinstance(value, float) else 0.0
-
-
-def _maybe(value: object) -> float | None:
-    return value if isinstance(value, float) else None
-
-
-def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0

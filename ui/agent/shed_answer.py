@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from offpeak.display import duration_text, percent_text, power_text
+from offpeak.display import duration_text, percent_text, power_text, second_text
 from offpeak.door.effect import Mode
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.local_time import machine_zone
@@ -59,7 +59,7 @@ def _power(target: str) -> dict[str, float | int]:
 def _order_text(reply: Mapping[str, Any], share: float | None, zone: tzinfo) -> str:
     if reply["cap_w"] is None:
         return "no event is ordered; those of the file and of the OpenADR server stay in force"
-    span = f"from {_clock(reply['from_s'], zone)} to {_clock(reply['until_s'], zone)}"
+    span = f"from {second_text(reply['from_s'], zone)} to {second_text(reply['until_s'], zone)}"
     now = "" if reply["draw_w"] is None else f"nodes draw {power_text(reply['draw_w'])} now"
     less = f"{percent_text(100 * share)} less: {now}" if share else now
     acts = reply["mode"] == Mode.ACTIVE
@@ -80,14 +80,14 @@ def print_events(settings: Settings, *, as_json: bool) -> None:
     print_table(text_table(COLUMNS, (_row(each, zone) for each in found), texts=range(len(COLUMNS))))
     for each in found:
         for rung in each.rungs:
-            typer.echo(f"{_clock(each.cap.from_s, zone)}: {rung}")
+            typer.echo(f"{second_text(each.cap.from_s, zone)}: {rung}")
 
 
 def _row(each: Delivery, zone: tzinfo) -> tuple[str, ...]:
     after_s, held = each.below_after_s, each.held
     return (
-        _clock(each.cap.from_s, zone),
-        _clock(each.cap.until_s, zone),
+        second_text(each.cap.from_s, zone),
+        second_text(each.cap.until_s, zone),
         power_text(each.cap.cap_w),
         power_text(each.before_w) if each.before_w else "not known",
         "not known" if each.mean_w is None else power_text(each.mean_w),
@@ -101,7 +101,3 @@ def _json(each: Delivery) -> dict[str, Any]:
     known = {**asdict(each), **asdict(each.cap)}
     del known["cap"]
     return {**known, "mean_w": each.mean_w, "below_after_s": each.below_after_s, "held": each.held}
-
-
-def _clock(unix_s: float, zone: tzinfo) -> str:
-    return f"{datetime.fromtimestamp(unix_s, zone):%Y-%m-%d %H:%M:%S}"

@@ -214,7 +214,11 @@ def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
     snapshot = _state_at_the_end(log, expected_s)
     exam = waits_of(log, expected_s)
     question = if_submitted_now(
-        snapshot, size=job.size, estimate_s=_estimate_s(job), user=stable_code(job.user), queue=stable_code(job.queue)
+        snapshot,
+        size=job.size,
+        estimate_s=parse_duration_s(job.estimate),
+        user=stable_code(job.user),
+        queue=stable_code(job.queue),
     )
     wait_arbiter = arbiter(simulate_waits_s, SELDOM)
     _answer_quantity(
@@ -246,7 +250,7 @@ def _as_jobs(job: ForecastJob, log: LogFile) -> Jobs:
     numbers = {
         "job_id": NO_JOB,
         "submit_s": now_s,
-        "estimate_s": _estimate_s(job),
+        "estimate_s": parse_duration_s(job.estimate),
         "size": job.size,
         "user": stable_code(job.user),
         "group": stable_code(job.group),
@@ -255,10 +259,6 @@ def _as_jobs(job: ForecastJob, log: LogFile) -> Jobs:
     }
     any_job = log.jobs.take(np.array([0]))
     return jobs_at_submission(replace(any_job, **{name: np.array([number]) for name, number in numbers.items()}))
-
-
-def _estimate_s(job: ForecastJob) -> int:
-    return parse_duration_s(job.estimate)
 
 
 def _state_at_the_end(log: LogFile, expected_s: Int64) -> Snapshot:

@@ -7,7 +7,7 @@ problems of the sources.
 import json
 import time
 from dataclasses import dataclass
-from datetime import date, datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 import numpy as np
 import typer
@@ -17,9 +17,9 @@ from offpeak.display import figure
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, zone_text
+from offpeak.model.local_time import date_text, to_local_s, zone_text
 from offpeak.model.step_series import Series, value_at
-from offpeak.prices.alignment import parse_start
+from offpeak.model.time_range import parse_time
 from offpeak.prices.tariff import Tariff, charge_market
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
@@ -154,29 +154,9 @@ def answer(settings: Settings, from_text: str | None, to_text: str | None, *, as
 
 def window_of(from_text: str | None, to_text: str | None, now_s: int, zone: tzinfo) -> Window:
     """Return the requested time window; raise BadInput if it is invalid."""
-    from_s = instant_of(from_text, zone) if from_text else _midnight_s(now_s, zone)
-    until_s = instant_of(to_text, zone) if to_text else _midnight_s(from_s, zone, SHOWN_DAYS)
+    from_s = int(parse_time(from_text or "today", now_unix_s=now_s, zone=zone))
+    later = datetime.fromtimestamp(from_s, zone).date() + timedelta(days=SHOWN_DAYS)
+    until_s = int(parse_time(to_text or later.isoformat(), now_unix_s=now_s, zone=zone))
     if until_s <= from_s:
         raise BadInput("--to is not after --from", hint="--to 2026-01-03 is the end of 2 January")
     return Window(from_s, until_s)
-
-
-def instant_of(text: str, zone: tzinfo) -> int:
-    """Return the instant [Unix s] of a date, its first midnight, or a date and time. Raises BadInput for others."""
-    start = parse_start(text, zone)
-    if isinstance(start, datetime):
-        return int(start.timestamp())
-    return _midnights_s(np.array([(start - date(1970, 1, 1)).days]), zone)[0]
-
-
-def _midnight_s(unix_s: int, zone: tzinfo, days_on: int = 0) -> int:
-    """Return the last midnight up to an instant, or so many days after it."""
-    days = local_days(unix_s, unix_s + (days_on + 1) * DAY_S, zone)
-    midnights = _midnights_s(days, zone)
-    today = max(at for at, midnight_s in enumerate(midnights) if midnight_s <= unix_s)
-    return midnights[today + days_on]
-
-
-def _midnights_s(local_day: np.ndarray, zone: tzinfo) -> list[int]:
-    unix_s, _ = to_unix_s(local_day.astype(np.int64) * DAY_S, zone)
-    return [int(each) for each in unix_s]

@@ -12,13 +12,14 @@ from offpeak.display import figure
 from offpeak.errors import BadPrices
 from offpeak.model.constants import HOUR_S
 from offpeak.model.local_time import date_text, zone_text
+from offpeak.model.time_range import parse_time
 from offpeak.prices.tariff import NO_PRICES, Tariff
 from offpeak.settings.replay import FeedSettings
 from offpeak.settings.table import Settings
 from predictors.feeds.port import Window
 from predictors.price_forecast import PriceForecast, forecast_prices
 from predictors.site_sources import build_price_source, check_libraries
-from ui.forecast.known_prices import instant_of, sparkline
+from ui.forecast.known_prices import sparkline
 from ui.terminal import plain_console, text_table
 
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
@@ -29,7 +30,7 @@ def answer(settings: Settings, from_text: str | None, hours: int, *, as_json: bo
     check_libraries(settings.feeds)
     source, zone = build_price_source(settings.feeds, settings.prices)
     now_s = int(time.time())
-    from_s = (instant_of(from_text, zone) if from_text else now_s) // HOUR_S * HOUR_S
+    from_s = int(parse_time(from_text or "now", now_unix_s=now_s, zone=zone)) // HOUR_S * HOUR_S
     if source.is_tariff and settings.prices.tariff is None:
         raise BadPrices("no prices are set, so there is nothing to forecast", hint=HINT)
     forecast = forecast_prices(source, Window(from_s, from_s + hours * HOUR_S), now_s)

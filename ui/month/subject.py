@@ -169,14 +169,8 @@ def gpu_line(use: GpuUse) -> MonthLine:
     """Return the line of the GPUs that the jobs of a user had, and left idle."""
     kwh = use.idle_j / J_PER_KWH if use.idle_s + use.busy_s else None
     basis = "not metered" if kwh is None else MEASURED
-    line = MonthLine(
-        IDLE_GPUS,
-        ", ".join(filter(None, (use.account, use.user))),
-        use.jobs,
-        energy_kwh=kwh,
-        measured_kwh=kwh,
-        basis=basis,
-    )
+    name = ", ".join(filter(None, (use.account, use.user)))
+    line = MonthLine(IDLE_GPUS, name, use.jobs, energy_kwh=kwh, measured_kwh=kwh, basis=basis)
     line = replace(line, cost=use.idle_cost, currency=use.currency, gpu_h=use.allocated_s / HOUR_S)
     return replace(line, idle_gpu_h=use.idle_s / HOUR_S, busy_gpu_h=use.busy_s / HOUR_S)
 
@@ -193,15 +187,11 @@ def lever_line(saving: LeverSaving, currency: str, kind: str) -> MonthLine:
 
 def _totals(accounts: Sequence[AccountUse]) -> Iterator[MonthLine]:
     """Yield the sum of all accounts of each currency."""
-    for currency in sorted({account.currency for account in accounts}):
+    currencies = sorted({account.currency for account in accounts})
+    for currency in currencies:
         of_it = [account for account in accounts if account.currency == currency]
-        name = (
-            "all accounts"
-            if len({account.currency for account in accounts}) == 1
-            else f"all in {currency or 'no currency'}"
-        )
-        total = sum_uses(name, currency, of_it)
-        yield replace(account_line(total), kind=TOTAL)
+        name = "all accounts" if len(currencies) == 1 else f"all in {currency or 'no currency'}"
+        yield replace(account_line(sum_uses(name, currency, of_it)), kind=TOTAL)
 
 
 def _basis(parts: Iterable[float]) -> str:

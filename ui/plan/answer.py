@@ -283,10 +283,6 @@ def _ms(unix_s: int, zone: tzinfo) -> float:
     return 1000.0 * float(to_local_s(np.array([unix_s], np.int64), zone)[0])
 
 
-TEXTS = 3
-"""The first columns of the table are text."""
-
-
 def write_page(path: Path, plan: DayPlan, zone: tzinfo, problems: Sequence[str]) -> None:
     """Write the page; raise CannotWrite on failure, without a partial file."""
     content = plan_page(plan, zone, problems).encode()
@@ -312,7 +308,7 @@ def _head(plan: DayPlan, clock: LocalClock) -> str:
 
 def _jobs(plan: DayPlan, clock: LocalClock) -> str:
     rows = [job_cells(job, clock) for job in jobs_of(plan, clock.zone, None)]
-    return section("Each job", table("starts as planned now", HEADERS, rows, texts=TEXTS))
+    return section("Each job", table("starts as planned now", HEADERS, rows, texts=3))
 
 
 def answer(settings: Settings, request: PlanRequest) -> None:

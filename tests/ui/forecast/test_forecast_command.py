@@ -74,7 +74,7 @@ def test_prices_that_ended_long_ago_are_reported_as_too_old(offpeak, file) -> No
     ("arguments", "message", "hint"),
     [
         (["price", "--zone", "XX"], "feeds.zone: 'XX' is not a known zone", "known: AT"),
-        (["price", "--from", "monday"], "cannot read the date 'monday'", "write it like 2020-09-21"),
+        (["price", "--from", "monday"], "'monday' is no time", "write it like 2026-11-01"),
         (["price", "--hours", "0"], "Invalid value for '--hours'", "offpeak forecast price --help"),
         (["rain"], "No such command 'rain'", "offpeak forecast --help"),
     ],

@@ -48,7 +48,7 @@ def test_the_tariff_holds_without_a_file_and_a_zone(offpeak) -> None:
     [
         (["--zone", "XX"], "feeds.zone: 'XX' is not a known zone", "known: AT"),
         (["--from", "2023-03-27", "--to", "2023-03-27"], "--to is not after --from", "the end of 2 January"),
-        (["--from", "monday"], "cannot read the date 'monday'", "write it like 2020-09-21"),
+        (["--from", "monday"], "'monday' is no time", "write it like 2026-11-01"),
         (["--price-feeds", "nordpool"], "feeds.prices: 'nordpool' is no source", "nord-pool"),
         (["--price-feeds", "file"], "the source file has no file", "name it"),
     ],
