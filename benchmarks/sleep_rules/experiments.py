@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -39,15 +39,15 @@ FAMILIES: Mapping[str, tuple[Rule, ...]] = {
     POOL: tuple((f"green-pool:{share}",) for share in ("1%", "2%", "5%", "10%", "20%")),
     FORECAST: tuple((f"forecast:{worth}",) for worth in ("40min", "1h", "90min", "3h")),
     LATE: tuple((f"forecast-late:{worth}",) for worth in ("40min", "1h", "90min", "3h")),
-    OWN_CYCLES: _priced("learned", (2400, 4800, 9600), 0),
     OWN_BOTH: _priced("learned", (1500, 3000, 6000), 4),
-    OWN_DELAY: _priced("learned", (600, 1200, 2400), 16, doubt=1),
-    OTHERS: _priced("learned-elsewhere", (1500, 3000, 6000), 4),
-    SCENARIOS: _priced("scenarios", (1500, 3000, 6000), 4),
     **{
         name: tuple(("announced", str(share), str(idle_s)) for idle_s in (600, 1000, 1800, 3600))
         for share, name in ANNOUNCED.items()
     },
+    SCENARIOS: _priced("scenarios", (1500, 3000, 6000), 4),
+    OWN_CYCLES: _priced("learned", (2400, 4800, 9600), 0),
+    OWN_DELAY: _priced("learned", (600, 1200, 2400), 16, doubt=1),
+    OTHERS: _priced("learned-elsewhere", (1500, 3000, 6000), 4),
 }
 """Rules of one kind and one ratio of prices, by how much they save."""
 
@@ -62,8 +62,8 @@ class RuleExperiment:
 
 
 def experiments(logs: Sequence[str], families: Sequence[str], seed: int) -> list[RuleExperiment]:
-    """Return the experiments, log by log."""
-    return [RuleExperiment(log, rule, seed) for log in logs for family in families for rule in FAMILIES[family]]
+    """Return the experiments, one kind of rules after the other."""
+    return [RuleExperiment(log, rule, seed) for family in families for log in logs for rule in FAMILIES[family]]
 
 
 class Laboratory:
@@ -71,9 +71,9 @@ class Laboratory:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self._folder, self._seed = folder, seed
-        self.test_part = lru_cache(maxsize=2)(self._test_part)
-        self._own_model = lru_cache(maxsize=1)(self._fit_own)
-        self._other_model = lru_cache(maxsize=1)(self._fit_others)
+        self.test_part = cache(self._test_part)
+        self._own_model = cache(self._fit_own)
+        self._other_model = cache(self._fit_others)
 
     def _part(self, log: str, from_share: float, until_share: float, warm_up_s: int | None = None) -> Part:
         (path,) = sorted(self._folder.rglob(f"{log}.swf.gz"))

@@ -17,7 +17,7 @@ from studies.sleeping.study import between
 
 RESAMPLES = 1000
 PERFECT = "future known, no job moved"
-SEEN_MIN = (5, 15, 30, 60, 120, 240)
+SEEN_MIN = (0, 5, 15, 30, 60, 120, 240)
 OfLog = Mapping[Rule, Weeks]
 
 EQUAL_HEADER = (

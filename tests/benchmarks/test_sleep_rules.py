@@ -1,5 +1,6 @@
-"""The bound against brute force, the arrays of a model against scikit-learn, and a cell of the documented tables."""
+"""The bound against brute force, the arrays of a model against scikit-learn, and cells of the documented tables."""
 
+import csv
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -8,14 +9,28 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benchmarks.sleep_rules.bound import IdleLevels, Prices, cheapest_plan, delay_never_pays
-from benchmarks.sleep_rules.learned import observations
+from benchmarks.sleep_rules.experiments import FAMILIES, TIMEOUT, Laboratory, RuleExperiment
+from benchmarks.sleep_rules.learned import fit, learned_rule, observations, trees_of
+from benchmarks.sleep_rules.needs import (
+    HORIZONS_S,
+    NodePrices,
+    decide,
+    observed_needs,
+    sum_of_trees,
+    tops_of_blocks,
+)
 from benchmarks.sleep_rules.replays import NODES, part_of, run, weeks_of
-from studies.logs import LogSource, read_log
+from benchmarks.sleep_rules.scenarios import announced_rule, scenario_rule
+from benchmarks.sleep_rules.tables import ahead_row
+from sim_backend.nodes.node_log import PoweredUsage, sleep_figures
+from studies.logs import LogSource, read_log, usage_of
 
-DATA = Path("../shared/data")
-TABLES = Path("docs/figures/sleeping")
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared/data"
+TABLES = ROOT / "docs/figures/sleeping"
 (DEPTH,) = NODES.depths
 
 
@@ -114,16 +129,93 @@ def generated():
 
 
 @pytest.fixture(scope="module")
-def taught(generated):
-    part = part_of(generated, 0.0, 0.5, 0)
-    return part, observations(part, 1)
+def second_half(generated):
+    return part_of(generated, 0.5, 1.0)
 
 
 def test_weeks_add_up_to_the_figures_of_the_study(generated):
-    part = part_of(generated, 0.5, 1.0)
-    weeks = weeks_of(part, run(part, "timeout:10min"))
-    assert len(weeks.idle_j) == part.weeks
-    counted = (part.jobs.submit_s >= part.begin_s) & (part.jobs.submit_s < part.until_s)
-    assert weeks.jobs.sum() == counted.sum()
-    assert 0 < weeks.saved_pct < 100
-    assert weeks.cycles.sum() > 0
+    whole = part_of(generated, 0.0, 1.0)
+    schedule = run(whole, "timeout:10min")
+    until_s = int(schedule.end_s.max())
+    weeks = weeks_of(replace(whole, until_s=until_s), schedule)
+    power_w = np.full(len(whole.jobs), 1.0)
+    usage = replace(usage_of(whole.jobs, power_w, schedule, whole.machine), begin_s=whole.begin_s)
+    powered = PoweredUsage(usage, schedule.node_log, NODES)
+    study = sleep_figures(powered, whole.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=5.0)
+    assert weeks.saved_pct == pytest.approx(study.idle_saved_pct)
+    assert weeks.mean_delay_s == pytest.approx(study.mean_boot_delay_s)
+    assert weeks.cycles.sum() == study.power_cycles
+
+
+def test_only_jobs_of_the_weeks_that_count_are_counted(second_half):
+    weeks = weeks_of(second_half, run(second_half, "timeout:10min"))
+    counted = (second_half.jobs.submit_s >= second_half.begin_s).sum()
+    assert weeks.jobs.sum() == counted < len(second_half.jobs)
+    assert len(weeks.idle_j) == second_half.weeks
+
+
+def test_trees_as_arrays_predict_what_scikit_learn_does():
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=(500, 4)).astype(np.float32)
+    wanted = np.exp(features[:, 0]) * rng.poisson(1.0, 500)
+    model = HistGradientBoostingRegressor(loss="poisson", max_iter=20, random_state=1).fit(features, wanted)
+    trees = trees_of(model)
+    predicted = [np.exp(sum_of_trees(trees, row)) for row in features]
+    assert predicted == pytest.approx(model.predict(features))
+
+
+def test_blocks_end_at_all_nodes():
+    assert tops_of_blocks(20).tolist() == [1, 2, 3, 4, 6, 8, 12, 16, 20]
+    assert tops_of_blocks(2).tolist() == [1, 2]
+
+
+def test_observed_needs_count_new_highs_only():
+    # Two units per node, one node in use; within the hour jobs need nodes 2, then 2 again, then 3 and 4 at once.
+    at_s = np.array([100, 200, 300, 1000])
+    change = np.array([2, -2, 2, 4])
+    used, tops = observed_needs(at_s, change, np.array([0]), np.array([1]), np.array([2]), tops_of_blocks(7), 2)
+    assert HORIZONS_S.tolist() == [900, 3600, 14400]
+    assert used[0, :, 0].tolist() == [1, 0, 0, 0, 0, 0]
+    assert used[0, :, 1].tolist() == [1, 1, 1, 0, 0, 0]
+    assert tops[0, :, 0].tolist() == [1, 0, 0, 0, 0, 0]
+    assert tops[0, :, 2].tolist() == [1, 0, 1, 0, 0, 0]
+
+
+def test_a_decision_keeps_what_is_likely_needed_and_wakes_only_for_more():
+    block_tops = tops_of_blocks(4)
+    used = np.array([[0.9, 1.0, 1.0], [0.0, 0.05, 0.1], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    none = np.zeros_like(used)
+    assert decide(block_tops, used, none, 4, 4, 4, NodePrices(2000.0, 0.0, 1.0)) == (1, 0)
+    assert decide(block_tops, used, none, 4, 4, 0, NodePrices(2000.0, 0.0, 1.0)) == (1, 0)
+    jobs = none + np.array([[0.0], [0.0], [0.0], [0.5]])
+    assert decide(block_tops, used, jobs, 4, 4, 0, NodePrices(2000.0, 60_000.0, 1.0)) == (4, 4)
+    assert decide(block_tops, used, jobs, 4, 4, 4, NodePrices(2000.0, 60_000.0, 1.0)) == (4, 0)
+
+
+@pytest.mark.thorough
+def test_rules_that_learn_run_in_the_engine(generated, second_half):
+    model = fit([observations(part_of(generated, 0.0, 0.5, 0), 1)], 1)
+    prices = NodePrices(3000.0, 12_000.0, 2.0)
+    for rule in (learned_rule(second_half, model, prices), scenario_rule(second_half, prices)):
+        schedule = run(second_half, rule)
+        assert (schedule.start_s >= second_half.jobs.submit_s).all()
+        assert 0 < weeks_of(second_half, schedule).saved_pct < 100
+
+
+@pytest.mark.thorough
+def test_announced_jobs_wait_for_no_boot(second_half):
+    some = weeks_of(second_half, run(second_half, announced_rule(second_half, 0.5, 600, 1))).mean_delay_s
+    every = weeks_of(second_half, run(second_half, announced_rule(second_half, 1.0, 600, 1))).mean_delay_s
+    assert every < some < weeks_of(second_half, run(second_half, "timeout:10min")).mean_delay_s
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="the logs are not here")
+def test_documented_cells_are_what_the_replays_give():
+    log, laboratory = "UniLu-Gaia-2014-2", Laboratory(DATA, 1)
+    found = {rule: laboratory.weeks(RuleExperiment(log, rule, 1)) for rule in FAMILIES[TIMEOUT]}
+    assert ahead_row(log, found, laboratory.test_part(log)) in rows_of("seen_ahead")
+
+
+def rows_of(table):
+    with (TABLES / f"{table}.csv").open(newline="") as file:
+        return [tuple(row) for row in csv.reader(file)]
