@@ -6,6 +6,7 @@
 # make test-rest  the tests that make test leaves out
 # make test-all  all tests, the laws with more examples
 # make bench     the benchmarks
+# make bench-long  what takes a night: the planner's searches with up to the paper's 4,000 s, and the bound of ordering
 # make soak      endurance tests: an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference, the tables of figures, and the pictures of the README
 # make docs     the documentation as a site, in build/site
@@ -27,7 +28,7 @@ SAMPLE := sim_backend/sample
 # Twice as many processes as processors: many tests wait.
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --durations=25
 
-.PHONY: install dev demo demo-slurm test test-rest test-all peers check bench soak reference docs package lock package-trial container-trial clean
+.PHONY: install dev demo demo-slurm test test-rest test-all peers check bench bench-long soak reference docs package lock package-trial container-trial clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -87,6 +88,10 @@ check: dev
 
 bench: dev
 	@$(BIN)/python -m benchmarks
+
+bench-long: dev
+	@$(BIN)/python -m benchmarks.cooling_days
+	@$(BIN)/python -m benchmarks.search_budgets 5 60 600 4000
 
 soak: dev
 	@$(BIN)/python -m benchmarks.soak

@@ -34,7 +34,8 @@ class StudyOrder:
     """The folder of logs (None: a generated log), the folder for results, and how often each case is replayed.
 
     `prices` is a price file (None: the bundled one) for the studies that have no tariff of their own, and a folder for
-    day-ahead. The `executor` does not change any result.
+    day-ahead. `search_s` is the time of a search for a plan, None for the study's own. The `executor` does not change
+    any result.
     """
 
     logs: Path | None
@@ -43,6 +44,7 @@ class StudyOrder:
     seed: int
     executor: Executor
     prices: Path | None = None
+    search_s: float | None = None
 
     def refuse_logs(self, message: str) -> None:
         """Raise BadInput with that message if the order names a folder of logs."""

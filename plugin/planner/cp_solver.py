@@ -1,11 +1,12 @@
 """Solves by CP-SAT which of some jobs start when, while all other jobs of a plan stay.
 
-The model has intervals on cumulative resources, and earnings linear in each start.
+The model has intervals on cumulative resources, earnings linear in each start, and the PUE of its own load.
 
 Source: "Optimizing profit and cooling costs in HPC cluster scheduling", section 5. The nodes are one resource here,
 because equal nodes multiply equal solutions; only a small question has separate nodes.
 """
 
+import math
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -23,20 +24,16 @@ from plugin.planner.problem import (
     Plan,
     Problem,
     may_use,
-    net_per_s,
     overlap_s,
-    pue_under,
     resource_columns,
 )
 
 EXACT_PAIRS = 400
 """The most pairs of a job and a node for which a question has single nodes; larger ones are rarely answered in time."""
-EXACT_BANDS = 400
-"""The most bands of power, over all steps, for which the PUE of a question depends on the load."""
 SAME_COST = 1e-12
 """Costs of energy that differ by less than this share are equal."""
-FINENESS = 1e6
-"""The largest earning per second becomes this integer."""
+MOST_MONEY = 1e15
+"""No sum of money may become a larger integer."""
 MJ_PER_J = 1000
 
 
@@ -56,9 +53,9 @@ class EnergyBand:
 class CpQuestion:
     """Which of the jobs `which` starts when, while all others stay as the incumbent has them?
 
-    `hinted`: the solver begins with the incumbent. With `single_nodes` and `bands`, the energy bands of each step, the
-    answer is exact. Without `single_nodes` all nodes together are one resource, on which jobs of several units may
-    `keep_nodes`; without `bands` a second earns the same whatever the load is, at the PUE of the incumbent.
+    `hinted`: the solver begins with the incumbent. With `single_nodes` the answer is exact; without it all nodes
+    together are one resource, on which jobs of several units may `keep_nodes`. `bands` are the energy bands of each
+    step: by them the PUE is that of the load of the answer.
     """
 
     problem: Problem
@@ -67,12 +64,7 @@ class CpQuestion:
     hinted: bool
     keep_nodes: bool
     single_nodes: bool
-    bands: tuple[tuple[EnergyBand, ...], ...] | None
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether a best answer is a best plan."""
-        return self.single_nodes and self.bands is not None
+    bands: tuple[tuple[EnergyBand, ...], ...] = ()
 
     @property
     def fixed(self) -> NDArray[np.bool_]:
@@ -96,8 +88,8 @@ def build_cp_question(
 ) -> CpQuestion:
     """Return the question, exact if it is small."""
     is_small = len(which) * len(problem.machine) <= EXACT_PAIRS
-    question = CpQuestion(problem, incumbent, which, hinted, keep_nodes and not is_small, is_small, None)
-    return replace(question, bands=_bands_of_steps(question)) if is_small else question
+    question = CpQuestion(problem, incumbent, which, hinted, keep_nodes and not is_small, is_small)
+    return replace(question, bands=_bands_of_steps(question))
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +125,7 @@ def solve(question: CpQuestion, seconds: float, seed: int) -> CpAnswer | None:
     built = _build_model(question, cp_model)
     _keep_machine(built, question)
     on_node = _single_nodes(built, question) if question.single_nodes else None
-    built.model.maximize(_earned(built, question) if question.bands is None else _profit(built, question))
+    built.model.maximize(_profit(built, question))
     solver = cp_model.CpSolver()
     solver.parameters.max_time_in_seconds = seconds
     solver.parameters.num_workers = 1
@@ -170,52 +162,39 @@ def _build_model(question: CpQuestion, cp_model: Any) -> _Model:
     return built
 
 
-def _earned(built: _Model, question: CpQuestion) -> Any:
-    """Return what all jobs earn at the PUE of the incumbent."""
-    problem, which = question.problem, question.which
-    per_s = net_per_s(problem, pue_under(problem, question.incumbent))[which]
-    rates = np.rint(per_s * (FINENESS / max(float(np.abs(per_s).max(initial=0)), 1e-12))).astype(np.int64)
-    after = np.concatenate([rates[:, 1:], np.zeros((len(rates), 1), np.int64)], axis=1)
-    terms = [
-        change * built.ran_s(number, int(problem.work.duration_s[job]), edge_s)
-        for number, (job, changes) in enumerate(zip(which.tolist(), (rates - after).tolist(), strict=True))
-        for change, edge_s in zip(changes, problem.rates.edge_s[1:].tolist(), strict=True)
-        if change
-    ]
-    return sum(terms)
-
-
 def _profit(built: _Model, question: CpQuestion) -> Any:
-    """Return revenue less energy and cooling of all jobs, with the PUE of the energy that all use together."""
-    work, all_bands = question.problem.work.take(question.which), question.bands or ()
+    """Return revenue less energy and cooling of all jobs, with the PUE of the energy that all use together.
+
+    This is the paper's table of PUE by load and temperature: each step has its temperature, and a Boolean for each band
+    of the load. The cost of a band is linear in the energy, which is one variable: a band has no term for each job.
+    """
+    work, model = question.problem.work.take(question.which), built.model
     power_w, revenue, duration_s = work.power_w, work.revenue_per_s, work.duration_s
-    highest_cost = max((abs(band.cost_per_j) for bands in all_bands for band in bands), default=0.0)
+    highest_cost = max((abs(band.cost_per_j) for bands in question.bands for band in bands), default=0.0)
     most = max(float(revenue.max(initial=0)), highest_cost * float(power_w.max(initial=0)), 1e-12)
-    scale = min(1e9, 1e15 / max(float(duration_s.sum()), 1.0)) / most
+    scale = MOST_MONEY / max(float(duration_s.sum()), 1.0) / most
     ran_s = [
         [built.ran_s(job, each_s, edge_s) for edge_s in question.problem.rates.edge_s[1:].tolist()]
         for job, each_s in enumerate(duration_s.tolist())
     ]
     profit = _weighted(scale * revenue, [ran[-1] for ran in ran_s])
-    for step, (bands, other_j) in enumerate(zip(all_bands, _fixed_energy_j(question).tolist(), strict=True)):
+    for step, (bands, other_j) in enumerate(zip(question.bands, _fixed_energy_j(question).tolist(), strict=True)):
         inside_s = [ran[step] - (ran[step - 1] if step else 0) for ran in ran_s]
-        used_mj = _weighted(MJ_PER_J * power_w, inside_s) + round(other_j * MJ_PER_J)
-        costs = [
-            _weighted(power_w * (band.cost_per_j * scale), inside_s) + round(band.cost_per_j * scale * other_j)
-            for band in bands
-        ]
         if len(bands) == 1:
-            profit -= costs[0]
+            profit -= _weighted(power_w * (bands[0].cost_per_j * scale), inside_s)
             continue
-        at_most = int(scale * highest_cost * max(abs(bands[-1].until_mj), 1) / MJ_PER_J) + 1
-        cost = built.model.new_int_var(-at_most, at_most, "")
-        chosen = [built.model.new_bool_var("") for _ in bands]
-        built.model.add_exactly_one(chosen)
-        for band, band_cost, is_chosen in zip(bands, costs, chosen, strict=True):
-            domain = built.cp.Domain(band.from_mj, band.until_mj)
-            built.model.add_linear_expression_in_domain(used_mj, domain).only_enforce_if(is_chosen)
-            built.model.add(cost == band_cost).only_enforce_if(is_chosen)
-        profit -= cost
+        # One band is chosen, and has all the energy; so large a unit of it that neither it nor its cost loses much.
+        unit_mj = max(1, round(math.sqrt(bands[-1].until_mj * MJ_PER_J / (scale * highest_cost))))
+        used, chosen = [], [model.new_bool_var("") for _ in bands]
+        for band, is_chosen in zip(bands, chosen, strict=True):
+            low, high = max(0, -(-band.from_mj // unit_mj)), band.until_mj // unit_mj
+            used.append(model.new_int_var(0, high, ""))
+            model.add(used[-1] <= high * is_chosen)
+            model.add(used[-1] >= low * is_chosen)
+            profit -= round(unit_mj * band.cost_per_j * scale / MJ_PER_J) * used[-1]
+        model.add_exactly_one(chosen)
+        energy_mj = _weighted(MJ_PER_J * power_w, inside_s) + round(other_j * MJ_PER_J)
+        model.add_linear_constraint(energy_mj - unit_mj * sum(used), -(unit_mj // 2), (unit_mj - 1) // 2)
     return profit
 
 
@@ -233,16 +212,14 @@ def _fixed_energy_j(question: CpQuestion) -> Float64:
     return np.asarray(other_j + running.power_w @ overlap_s(rates, np.zeros_like(running.until_s), running.until_s))
 
 
-def _bands_of_steps(question: CpQuestion) -> tuple[tuple[EnergyBand, ...], ...] | None:
-    """Return the bands of each step; None if PUE changes so often with the load that the question is large."""
-    length_s, other_j = np.diff(question.problem.rates.edge_s), _fixed_energy_j(question)
-    least_w = other_j / length_s
+def _bands_of_steps(question: CpQuestion) -> tuple[tuple[EnergyBand, ...], ...]:
+    """Return the bands of each step, up to the load of all jobs together; beyond the table of PUE is one band."""
+    least_w = _fixed_energy_j(question) / np.diff(question.problem.rates.edge_s)
     most_w = least_w + question.problem.work.power_w[question.which].sum()
-    bands = tuple(
+    return tuple(
         _bands(question.problem, step, low_w, high_w)
         for step, (low_w, high_w) in enumerate(zip(least_w.tolist(), most_w.tolist(), strict=True))
     )
-    return bands if sum(map(len, bands)) <= EXACT_BANDS else None
 
 
 def _bands(problem: Problem, step: int, least_w: float, most_w: float) -> tuple[EnergyBand, ...]:

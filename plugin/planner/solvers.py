@@ -128,7 +128,7 @@ def neighbourhood_search(problem: Problem, incumbent: Plan, budget: Budget) -> P
             continue
         # An equal plan may have better neighbours.
         best = better_plan(problem, plan_from_answer(problem, best, which, answer, name), best)
-        done = question.is_exact and len(which) == len(problem.work) and answer.is_best
+        done = question.single_nodes and len(which) == len(problem.work) and answer.is_best
     return best
 
 

@@ -116,12 +116,12 @@ def find_log(folder: Path | None) -> Path:
     return where
 
 
-def curie_jobs(log: Path) -> Jobs:
-    """Return the jobs of the paper's 23 days that are no wider than `WIDEST`, submitted from second 0 on."""
+def curie_jobs(log: Path, *, first_day: int = FIRST_DAY, days: int = DAYS) -> Jobs:
+    """Return the jobs of those days that are no wider than `WIDEST`, submitted from second 0 on."""
     jobs = read_swf(log).jobs
-    day = (jobs.submit_s - jobs.submit_s[0]) // DAY_S - FIRST_DAY
-    first_s = int(jobs.submit_s[0]) + FIRST_DAY * DAY_S
-    kept = jobs.take((day >= 0) & (day < DAYS) & (jobs.size <= WIDEST) & (jobs.runtime_s > 0))
+    day = (jobs.submit_s - jobs.submit_s[0]) // DAY_S - first_day
+    first_s = int(jobs.submit_s[0]) + first_day * DAY_S
+    kept = jobs.take((day >= 0) & (day < days) & (jobs.size <= WIDEST) & (jobs.runtime_s > 0))
     return Jobs(**{**vars(kept), "submit_s": kept.submit_s - first_s})
 
 
@@ -280,6 +280,7 @@ class PlannerSite:
 class DayResult:
     """The result of a plan; `gap` is its gap to the upper bound as a share of it, None for rules."""
 
+    problem: Problem
     from_s: int
     until_s: int
     profit: float
@@ -331,6 +332,7 @@ def _day_result(problem: Problem, answer: SolvedDay, now_s: int, *, bounded: boo
     gap = compute_gap(problem, profit.total, upper_bound(problem)) if bounded else None
     until_s = now_s + problem.rates.horizon_s
     return DayResult(
+        problem=problem,
         from_s=now_s,
         until_s=until_s,
         profit=profit.total,

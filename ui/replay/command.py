@@ -119,6 +119,12 @@ def study(
         Path | None, typer.Option(help="Folder for tables, figures and finished tasks [default: the study's name].")
     ] = None,
     replays: Annotated[int, typer.Option(min=1, help="Replays of each case, each with its own random numbers.")] = 10,
+    search_time: Annotated[
+        str | None,
+        typer.Option(
+            help="For profit-cooling: time of each search for a day's plan, 4000s in the paper [default: 5s]."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Random seed: the same seed gives the same tables.")] = 1,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes to run in [default: one a processor].")
@@ -131,6 +137,7 @@ def study(
     """
     # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.executor import executor_on, local_processes
+    from offpeak.model.units import parse_duration_s
     from studies.harness import StudyOrder
     from studies.registry import study_named
     from studies.report import write_report
@@ -140,11 +147,14 @@ def study(
 
     if on and processes:
         raise BadInput("--processes is of this machine, --on of others", hint="leave one out; --on slurm:8 is 8 jobs")
+    if search_time and name != "profit-cooling":
+        raise BadInput(f"--search-time is for profit-cooling, and {name} has no search", hint="leave it out")
+    search_s = parse_duration_s(search_time) if search_time else None
     is_grid = name.endswith(".toml")
     chosen = _grid_study(Path(name), part, logs, prices) if is_grid else study_named(name, part)
     with executor_on(on, local_processes(processes)) as executor, task_progress(REPLAYING) as progress:
         folder = out or Path(Path(name).stem if is_grid else name, part or "")
-        order = StudyOrder(logs, folder, replays, seed, executor, prices)
+        order = StudyOrder(logs, folder, replays, seed, executor, prices, search_s)
         report = chosen(order, progress)
     write_report(report, order.out)
     write_study_page(report, order.out / "study.html")

@@ -67,8 +67,8 @@ def test_the_best_of_all_plans_is_found(seed: int, mixed: bool, cap: bool, limit
     assert answer.is_best
     found = plan_from_answer(problem, empty_plan(problem.work, "nothing"), which, answer, "exact")
     assert check(problem, found, best) == pytest.approx(best.profit, abs=SAME)
-    # A large question has all nodes as one and the load of the plan so far: no rule is broken, and nothing is promised.
-    whole = solve(replace(question, single_nodes=False, bands=None), 60.0, 1)
+    # A large question has all nodes as one: no rule is broken, and nothing is promised.
+    whole = solve(replace(question, single_nodes=False), 60.0, 1)
     assert whole is not None
     assert all(can_start(problem, job) for job in np.flatnonzero(whole.start_s < HORIZON_S))
     check(problem, plan_from_answer(problem, heuristic, which, whole, "whole"), best)
@@ -112,7 +112,7 @@ def test_a_job_that_cannot_meet_its_latest_end_displaces_no_other(exact: bool) -
     problem = one_node_problem([3, NO_LIMIT, NO_LIMIT], [100.0, 1.0, 1.0])
     which = np.arange(3)
     question = build_cp_question(problem, empty_plan(problem.work, ""), which, hinted=False)
-    answer = solve(question if exact else replace(question, single_nodes=False, bands=None), 60.0, 1)
+    answer = solve(question if exact else replace(question, single_nodes=False), 60.0, 1)
     assert answer is not None
     assert answer.start_s[0] == HORIZON_S
     assert sorted(answer.start_s[1:].tolist()) == [0, 4] or sorted(answer.start_s[1:].tolist()) == [0, 5]

@@ -66,7 +66,7 @@ def test_plans_that_a_search_has_not_made_itself_are_counted_with_the_reason(job
     note = f"relaxation search: {TOO_LITTLE_TIME}"
     assert result.notes == (note,) * result.plans
     assert READ(json.loads(json.dumps(asdict(result)))) == result
-    notes = study_notes(len(few), {("air summer", "relaxation"): result})
+    notes = study_notes(len(few), {("air summer", "relaxation"): result}, 0.1)
     assert notes[-1] == f"{result.plans} plans that the search has not made itself but began with: {note}"
     assert run(CoolingExperiment("air summer", "multi", 0.1, 1), few, nodes=8, days=1).notes == ()
 
