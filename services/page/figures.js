@@ -1,8 +1,8 @@
 // The two figures: what was saved in the chosen time, and what the next 24 hours bring. Drawn in the page's colours, and
 // again when these change.
-import { clock, counted, day, element, figure, kilowatts, local, number } from "./text.js";
+import { clock, counted, day, element, figure, kilowatts, local, number, say } from "./text.js";
 
-const STEP_S = 300, HOUR_S = 3600, DAY_S = 24 * HOUR_S, CHEAPEST_S = 4 * HOUR_S, OVERDUE_S = 900;
+const STEP_S = 300, HOUR_S = 3600, DAY_S = 24 * HOUR_S, CHEAPEST_S = 4 * HOUR_S, OVERDUE_S = 900, ROW_GAP = 0.065;
 const BANDS = [
   ["with jobs", ["busy"], "--busy"], ["idle", ["on"], "--on"], ["booting or going down", ["booting", "going down"], "--booting"], ["standby", ["standby"], "--standby"],
   ["off", ["off"], "--off"], ["unknown", ["unknown"], "--unknown"],
@@ -10,8 +10,8 @@ const BANDS = [
 const past = document.querySelector("#saved .plot"), ahead = document.querySelector("#ahead .plot");
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
 const MARGIN = { l: 44, r: 12, t: 8, b: 24 };
-const of = { prices: null, jobs: [], nodes: 0, power: null, days: [], range: "month", by: "money", nowS: 0 };
-const OF_PAST = ["power", "days", "range"], OF_AHEAD = ["prices", "jobs", "nodes", "unit"];
+const of = { prices: null, jobs: [], nodes: 0, power: null, days: [], sinceS: 0, range: "month", by: "money", nowS: 0 };
+const OF_PAST = ["power", "days", "sinceS", "range"], OF_AHEAD = ["prices", "jobs", "nodes", "unit"];
 const changed = new Set();
 let isWaiting = false;
 const loaded = new Promise((resolve) => {
@@ -53,6 +53,10 @@ function colour(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
+function textSize() {
+  return 0.75 * parseFloat(getComputedStyle(document.documentElement).fontSize);
+}
+
 function axis(own = {}) {
   return { gridcolor: colour("--grid"), linecolor: colour("--axis"), tickcolor: colour("--axis"), zeroline: false, fixedrange: true, nticks: 5, rangemode: "tozero", ...own };
 }
@@ -61,7 +65,7 @@ function layout(plot, { xaxis, ...rest }) {
   return {
     width: plot.clientWidth, height: plot.clientHeight, margin: MARGIN, showlegend: false,
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", dragmode: false, hovermode: "x unified",
-    font: { family: "system-ui, sans-serif", size: 12, color: colour("--muted") },
+    font: { family: "system-ui, sans-serif", size: textSize(), color: colour("--muted") },
     hoverlabel: { bgcolor: colour("--card"), bordercolor: colour("--axis"), font: { color: colour("--text") } },
     xaxis: axis({ type: "date", showgrid: false, showline: true, tickformat: "%H:%M", hoverformat: "%-d %b %H:%M", tickangle: 0, nticks: plot.clientWidth < 450 ? 5 : 9, ...xaxis }),
     yaxis: axis(), ...rest,
@@ -77,7 +81,7 @@ function plotInto(plot, traces, shape, label) {
 function empty(plot, text) {
   Plotly.purge(plot);
   plot.replaceChildren(element("p", { className: "empty" }, text));
-  plot.ariaLabel = text;
+  plot.ariaLabel = text || "no figure yet";
   plot.parentElement.querySelector(".legend").replaceChildren();
 }
 
@@ -92,7 +96,7 @@ function legend(plot, keys) {
 }
 
 function rowTitle(text, y, yshift = 0) {
-  return { text, yshift, x: 0, xref: "paper", xanchor: "left", y, yref: "paper", yanchor: "bottom", showarrow: false, font: { size: 12, color: colour("--muted") } };
+  return { text, yshift, x: 0, xref: "paper", xanchor: "left", y, yref: "paper", yanchor: "bottom", showarrow: false, font: { size: textSize(), color: colour("--muted") } };
 }
 
 /** The slots of the next day as rows with their end, of the price or of the CO2. */
@@ -157,7 +161,13 @@ function jobsAhead() {
 
 function drawAhead() {
   const slots = slotsAhead(), known = slots.filter((slot) => slot.value !== null), { steps, starts, unknownStarts, unknownPowers } = jobsAhead();
-  const carbon = of.by === "carbon", unit = carbon ? "g CO2/kWh" : of.unit ?? "";
+  const carbon = of.by === "carbon", name = carbon ? "CO2" : "price", hasJobs = steps.some(({ nodes }) => nodes), note = document.getElementById("ahead-note");
+  const unpriced = known.length ? "" : `No ${carbon ? "CO2 intensity" : "price"} is known: it appears here once the agent has read it; offpeak prices says what is missing.`;
+  if (unpriced && !hasJobs) {
+    say(note, "");
+    return empty(ahead, `${unpriced} Jobs appear when they run or their start is known.`);
+  }
+  const unit = carbon ? "g CO2/kWh" : of.unit ?? "";
   const from = local(of.nowS), until = local(of.nowS + DAY_S), best = cheapest(slots);
   const curve = (field, picked) => {
     const x = [], y = [];
@@ -192,29 +202,37 @@ function drawAhead() {
     ...best.map((slot) => shade(slot, "paper", { y0: 1.005, y1: 1.02, fillcolor: colour("--saved") })),
     ...peaks.map((slot) => shade(slot, "y domain", { fillcolor: colour("--peak") })),
   ];
-  const name = carbon ? "CO2" : "price";
-  const titles = [rowTitle(`${name}${known.length ? `, ${unit}` : carbon ? ": no CO2 intensity is known" : ": no price is known"}`, 1, 6), rowTitle("power of jobs, kW", 0.515), rowTitle("nodes without a job", 0.3), rowTitle("jobs that start", 0.1)];
-  const domains = { yaxis: [0.58, 1], yaxis2: [0.36, 0.51], yaxis3: [0.16, 0.295], yaxis4: [0, 0.095] };
-  const axes = Object.fromEntries(Object.entries(domains).map(([each, domain]) => [each, axis({ domain, nticks: each === "yaxis" ? 6 : 3, ...(each === "yaxis4" ? { tickformat: "d", nticks: 2 } : {}) })]));
+  const rows = [
+    known.length && { y: "y", height: 0.42, title: `${name}, ${unit}`, nticks: 6 },
+    hasJobs && { y: "y2", height: 0.15, title: "power of jobs, kW" }, hasJobs && { y: "y3", height: 0.135, title: "nodes without a job" },
+    starts.length && { y: "y4", height: 0.095, title: "jobs that start", tickformat: "d", nticks: 2 },
+  ].filter(Boolean);
+  const scale = (1 - ROW_GAP * (rows.length - 1)) / rows.reduce((sum, { height }) => sum + height, 0), axes = {}, titles = [];
+  let top = 1;
+  for (const { y, height, title, ...own } of rows) {
+    axes[y.replace("y", "yaxis")] = axis({ domain: [Math.max(0, top - scale * height), top], nticks: 3, ...own });
+    titles.push(rowTitle(title, top, top === 1 ? 6 : 0));
+    top -= scale * height + ROW_GAP;
+  }
   const least = known.length ? Math.min(...known.map((slot) => slot.value)) : 0, most = known.length ? Math.max(...known.map((slot) => slot.value)) : 0;
   const now = known.find((slot) => slot.from <= of.nowS);
   const label = [
     known.length ? `${name}: ${now ? figure(now.value) : "not known"} now, from ${figure(least)} to ${figure(most)} ${unit} until ${clock(of.nowS + DAY_S, of.nowS)}` : `${name}: not known`,
     best.length ? `${carbon ? "cleanest" : "cheapest"}: ${spans(best).map(([one, other]) => `${clock(one, of.nowS)} to ${clock(other, of.nowS)}`).join(", ")}` : "",
-    `power of jobs ${kilowatts(steps[0].watts)} now, ${kilowatts(steps.at(-1).watts)} at the end`, `${free[0]} to ${free.at(-1)} of ${all} nodes without a job`,
+    ...(!hasJobs ? [] : [`power of jobs ${kilowatts(steps[0].watts)} now, ${kilowatts(steps.at(-1).watts)} at the end`, `${free[0]} to ${free.at(-1)} of ${all} nodes without a job`]),
     `${counted(starts.reduce((sum, [, jobs]) => sum + jobs.length, 0), "job")} to start`,
   ].filter(Boolean).join("; ");
-  plotInto(ahead, traces, { shapes, annotations: titles, hoversubplots: "axis", margin: { ...MARGIN, t: 24 }, xaxis: { range: [from, until], anchor: "y4" }, ...axes }, label);
+  plotInto(ahead, traces.filter(({ yaxis = "y" }) => rows.some(({ y }) => y === yaxis)), { shapes, annotations: titles, hoversubplots: "axis", margin: { ...MARGIN, t: 24 }, xaxis: { range: [from, until], anchor: rows.at(-1).y }, ...axes }, label);
   legend(ahead, [
     ...(known.some((slot) => !slot.guessed) ? [carbon ? ["CO2 intensity", "key-co2"] : ["published price", "key-known"]] : []), ...(guessed ? [["forecast, 80 % range", "key-forecast"]] : []),
     ...(best.length ? [[`${carbon ? "cleanest" : "cheapest"} ${number(best.reduce((sum, slot) => sum + slot.until - slot.from, 0) / HOUR_S)} h`, "key-cheap"]] : []),
     ...(peaks.length ? [["on-peak", "key-peak"]] : []),
   ]);
-  document.getElementById("ahead-note").textContent = [
-    "Of jobs that run, to their expected end, and of those whose start is known.",
+  say(note, [
+    unpriced, hasJobs ? "Of jobs that run, to their expected end, and of those whose start is known." : "No job runs or has a known start.",
     unknownStarts ? `${counted(unknownStarts, "waiting job")} without a known start ${unknownStarts === 1 ? "is" : "are"} not drawn.` : "",
     unknownPowers ? `The power of ${counted(unknownPowers, "job")} is not known.` : "",
-  ].filter(Boolean).join(" ");
+  ].filter(Boolean).join(" "));
 }
 
 /** The times of slots, neighbours joined. */
@@ -234,7 +252,7 @@ function drawPast() {
 }
 
 function drawDay() {
-  if (!of.power?.length) return empty(past, "nothing was measured in the last 24 hours");
+  if (!of.power?.length) return empty(past, "The power of the nodes appears here a quarter-hour after the first reading of a meter.");
   const power = of.power, x = power.map(([at]) => local(at));
   const bands = BANDS.map(([name, states, key]) => ({
     name, key, y: power.map(([, byState]) => states.reduce((sum, state) => sum + (byState[state] ?? 0), 0) / 1000),
@@ -253,16 +271,23 @@ function drawDay() {
   legend(past, [...bands.map(({ name, key }) => [name, key]), ...(saved.some((each) => each > 0) ? [["saved", "--saved"]] : []), ["without offpeak", "key-without"]]);
 }
 
+/** The days of the chosen time so far, also those without a saving. */
+function daysOf() {
+  const days = new Set();
+  for (let at = of.sinceS + 0.75 * DAY_S; at < of.nowS; at += DAY_S) days.add(day(at));
+  return [...days.add(day(of.nowS))];
+}
+
 function drawDays() {
   const known = of.days.filter((each) => each.energy_j !== null && each.priced_s !== undefined);
-  if (!known.length) return empty(past, `no saving is booked this ${of.range}`);
+  if (!known.length) return empty(past, "");
   const hours = (each) => Math.max(1, each.length_s ?? DAY_S) / HOUR_S;
   const kw = known.map((each) => each.energy_j / 3.6e6 / hours(each));
   const texts = known.map((each) => [`${number(each.energy_j / 3.6e6, 1)} kWh`, each.cost === null ? "no price is known" : `${number(each.cost, 2)} ${each.currency}`, each.known, each.is_shadow ? "would have been saved" : "saved"].filter(Boolean).join(", "));
-  const x = known.map((each) => day(each.from_unix_s)), shadow = known.some((each) => each.is_shadow);
+  const x = known.map((each) => day(each.from_unix_s)), all = daysOf(), shadow = known.some((each) => each.is_shadow);
   const bars = { type: "bar", x, y: kw, customdata: texts, marker: { color: colour("--saved") }, hovertemplate: "%{y:.2f} kW: %{customdata}<extra></extra>" };
-  plotInto(past, [bars], { bargap: 0.08, xaxis: { type: "category", tickmode: "array", tickvals: x.filter((_, at) => (x.length - 1 - at) % Math.ceil((x.length * 55) / past.clientWidth) === 0), tickformat: "", hoverformat: "" } }, `saved by day: ${known.map((_, at) => `${x[at]} ${number(kw[at], 2)} kW, ${texts[at]}`).join("; ")}`);
-  legend(past, [[shadow ? "would have been saved" : "saved", "--saved"]]);
+  plotInto(past, [bars], { bargap: 0.25, xaxis: { type: "category", categoryarray: all, range: [-0.5, all.length - 0.5], tickmode: "array", tickvals: all.filter((_, at) => (all.length - 1 - at) % Math.ceil((all.length * 55) / past.clientWidth) === 0), tickformat: "", hoverformat: "" } }, `saved by day: ${known.map((_, at) => `${x[at]} ${number(kw[at], 2)} kW, ${texts[at]}`).join("; ")}`);
+  legend(past, shadow ? [["would have been saved", "--saved"]] : []);
 }
 
 addEventListener("resize", () => draw());

@@ -18,9 +18,10 @@ function fill() {
   document.querySelector("#queue tbody").replaceChildren(...found.slice(0, SHOWN).flatMap(row));
   if (focused) document.querySelector(`#queue button[data-job="${CSS.escape(focused)}"]`)?.focus();
   const waiting = jobs.filter((job) => job.place !== null).length;
-  say(document.getElementById("queue-count"), `${number(waiting)} in line, in the order in which they are to start; ${counted(jobs.length - waiting, "other")}`);
+  say(document.getElementById("queue-count"), !jobs.length ? "" : `${number(waiting)} in line, in the order in which they are to start; ${counted(jobs.length - waiting, "other")}`);
   const rest = found.length - SHOWN;
-  say(document.getElementById("more"), rest > 0 ? `${counted(rest, "more job")}: find narrows it down` : found.length ? "" : words ? "no such job" : "nobody waits");
+  say(document.getElementById("more"), rest > 0 ? `${counted(rest, "more job")}: find narrows it down` : found.length ? "" : words ? "no such job" : "No job waits or runs. Jobs appear here within a cycle of the agent, in the order in which they are to start.");
+  for (const part of [".scroll", ".search"]) document.querySelector(`#queue ${part}`).hidden = !jobs.length;
 }
 
 function row(job) {
@@ -97,7 +98,7 @@ export function showEvents({ trouble, rows: all }, atS) {
   const rows = all.filter(([, what, result]) => !ROUTINE.includes(what) || !["decided", "done"].includes(result)).slice(0, LINES);
   const list = document.querySelector("#events ol");
   if (trouble || !rows.length) {
-    list.replaceChildren(element("li", { className: "nothing" }, trouble || "nothing was decided yet"));
+    list.replaceChildren(element("li", { className: "nothing" }, trouble || "No decision yet. What the agent decides about nodes and jobs appears here at once, with its reason."));
     return;
   }
   const shown = new Set([...list.querySelectorAll("details[open]")].map((each) => each.parentElement.dataset.key));
@@ -118,14 +119,15 @@ export function showEvents({ trouble, rows: all }, atS) {
 }
 
 export function showForecasts(forecasts) {
-  const error = (value, unit) => value === null ? "" : unit === "s" ? `${figure(value / 60)} min` : `${figure(value)} ${unit}`;
+  const error = (value, unit) => value === null ? "" : unit.startsWith("W") ? `${number(value / 1000, 3)} k${unit}` : unit === "s" ? `${figure(value / 60)} min` : `${figure(value)} ${unit}`;
   const rows = forecasts.map(({ about, unit, used, mae, naive, naive_mae, outcomes }) => {
     const by = used === naive || naive_mae === null ? `by ${used}` : `by ${used}; ${naive}: ${error(naive_mae, unit)}`;
     return element("tr", {}, element("td", {}, about, element("p", { className: "note" }, by)),
       element("td", { className: "number" }, error(mae, unit) || "not known"), element("td", { className: "number" }, number(outcomes)));
   });
+  document.querySelector("#errors thead").hidden = !rows.length;
   document.querySelector("#errors tbody").replaceChildren(
-    ...(rows.length ? rows : [element("tr", {}, element("td", { colSpan: 3, className: "note" }, "nothing is forecast yet"))]));
+    ...(rows.length ? rows : [element("tr", {}, element("td", { colSpan: 3, className: "note" }, "No forecast yet. Errors appear here when the first forecast prices are published and the first jobs end."))]));
 }
 
 find.addEventListener("input", fill);

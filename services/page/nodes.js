@@ -106,6 +106,7 @@ function showGroups(groups) {
   const shape = [...groups].map(([name, some]) => `${name}\t${some.length}`).join("\n");
   if (grid.dataset.shape === shape) return;
   grid.dataset.shape = shape;
+  grid.style.setProperty("--columns", Math.min(16, Math.max(...[...groups.values()].map((some) => some.length))));
   cells = [];
   grid.replaceChildren(...[...groups].map(([name, some]) => {
     const box = element("div", { className: "cells" }, ...some.map(() => {

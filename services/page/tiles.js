@@ -64,6 +64,7 @@ export function showPower(nodes) {
 
 const money = (value) => number(value, Math.abs(value) < 10000 ? 2 : 0);
 const TIMES = { day: "today", week: "in seven days", month: "this month" };
+const NOTHING = "Nothing is booked yet. The saving appears here within 15 min after the first node goes to sleep, or would in shadow mode.";
 const chosen = { range: "month", by: "money" };
 let saved = null;
 
@@ -94,9 +95,11 @@ export function showSaved(accounts) {
   const missing = (account.unknown ?? []).map((name) => `without ${name}, which is not known`);
   if (isKnown && account.share === null) missing.push("the bill is not known: meters or prices miss much of this time");
   if (isKnown && account.cost_per_year === null) missing.push("a rate for a year needs a whole day");
-  const why = account.energy_j === null ? accounts.trouble || "nothing is booked yet" : [byCarbon ? (account.carbon_g === null ? "the CO2 of the electricity is not known" : "") : account.cost === null ? "no price is known" : range, energy, isShadow ? "shadow mode: nothing was done" : "", ...missing].filter(Boolean).join(" · ");
+  const why = account.energy_j === null ? accounts.trouble || NOTHING : [byCarbon ? (account.carbon_g === null ? "the CO2 of the electricity is not known" : "") : account.cost === null ? "no price is known" : range, energy, isShadow ? "shadow mode: nothing was done" : "", ...missing].filter(Boolean).join(" · ");
   say(at("saved-note"), why);
-  draw({ days: (accounts.days ?? []).filter((each) => each.is_shadow === isShadow && each.from_unix_s >= (accounts.since[chosen.range] ?? 0)) });
+  value.hidden = account.energy_j === null;
+  const sinceS = accounts.since?.[chosen.range] ?? 0;
+  draw({ sinceS, days: (accounts.days ?? []).filter((each) => each.is_shadow === isShadow && each.from_unix_s >= sinceS) });
 }
 
 /** The demand charge that costs most; the tooltip has all. */

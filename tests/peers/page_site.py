@@ -254,11 +254,16 @@ class PageSite:
 
 @contextmanager
 def page_site(
-    zygote: Zygote, folder: Path, shown: StatusSnapshot, *arguments: str, hours: float = 24
+    zygote: Zygote, folder: Path, shown: StatusSnapshot, *arguments: str, hours: float = 24, is_new: bool = False
 ) -> Iterator[PageSite]:
-    """Run all of it until the block ends; `words` are further options of `offpeak page`."""
+    """Run all of it until the block ends; `arguments` are further options of `offpeak page`, a new ledger is empty."""
     url = f"sqlite:///{folder}/ledger.sqlite"
-    write_ledger(url, shown, hours=hours)
+    if is_new:
+        ledger = Ledger(LedgerSettings(url=url))
+        ledger.ready()
+        ledger.close()
+    else:
+        write_ledger(url, shown, hours=hours)
     with agent_socket(folder / "run" / "agent.sock") as agent, reserved_ports(1) as (port,):
         agent.snapshot = shown
         place = f"127.0.0.1:{port}"

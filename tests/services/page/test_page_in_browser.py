@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
 from zygote import Zygote
 
-from services.accounts.account_of_savings import LeverSaving, SavingsAccount
+from services.accounts.account_of_savings import NO_SAVINGS, LeverSaving, SavingsAccount
 from services.agent.status import StatusSnapshot
 
 PATIENCE_MS = 60_000
@@ -89,6 +89,7 @@ def test_page_fits_and_is_legible(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert low_contrasts(page, "body *:not(script)") == []
         assert text_overlaps(page, HOLDERS) == []
+        assert page.evaluate("document.body.clientWidth") == width
         for plot in ("#saved .plot", "#ahead .plot"):
             box = page.locator(f"{plot} .main-svg").first.bounding_box()
             assert box
@@ -394,6 +395,35 @@ def test_page_updates_itself(opened: Opened, site: PageSite) -> None:
     expect(opened.page.locator("html")).not_to_have_attribute("data-nodes", count, timeout=PATIENCE_MS)
     assert opened.page.evaluate(kinds) != before
     site.agent.snapshot = make_snapshot()
+
+
+def newly_installed() -> StatusSnapshot:
+    """Return a site that knows its nodes only: no price, no job, no saving."""
+    shown = make_snapshot(16, 0)
+    price = replace(shown.published.price, now=None, basis="no price is known", on_peak=None, until_unix_s=None)
+    published = replace(shown.published, price=price, saved_today=NO_SAVINGS, demand=(), forecasts=())
+    return replace(shown, published=published, slots=(), prices_until_unix_s=None, job_counts=())
+
+
+@pytest.mark.thorough
+def test_a_new_site_says_what_will_appear_instead_of_empty_axes(
+    zygote: Zygote, chromium: Browser, tmp_path: Path
+) -> None:
+    with page_site(zygote, tmp_path, newly_installed(), is_new=True) as site:
+        for width in (390, 1366):
+            with open_page(chromium, site, width, "light") as opened:
+                page = opened.page
+                expect(page.locator("#saved-note")).to_contain_text("The saving appears here within 15 min")
+                expect(page.locator("#ahead .plot")).to_contain_text("No price is known: it appears here once")
+                expect(page.locator("#events")).to_contain_text("appears here at once, with its reason")
+                expect(page.locator("#more")).to_contain_text("No job waits or runs.")
+                expect(page.locator("#errors tbody")).to_contain_text("Errors appear here when")
+                for unused in (".main-svg", "#saved-value", "#queue table", "#find", "#past-title"):
+                    expect(page.locator(unused).locator("visible=true")).to_have_count(0)
+                page.locator("#range button[value=day]").click()
+                expect(page.locator("#saved .plot")).to_contain_text("a quarter-hour after the first reading")
+                assert text_overlaps(page, HOLDERS) == []
+                assert Axe().run(page).violations_count == 0
 
 
 @pytest.mark.thorough
