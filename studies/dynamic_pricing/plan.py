@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from offpeak.model.constants import HOUR_S
 from studies.dynamic_pricing import run
 from studies.harness import Replays
@@ -72,6 +75,13 @@ SDSC_BLUE = PricingPaperLog(
         30: Frequency(19.69, 23.06, 67.38, 68.85, 66.21),
     },
 )
+
+
+MONTHLY_LOGS = "the slides, both logs"
+MONTHLY = {"greedy": ("3.16 to 5.53", 0.5, 10.0), "knapsack": ("3.16 to 5.53", 2.0, 10.0)}
+"""The savings by month: the average, which is that of both policies and logs, the lowest and the highest month."""
+LONGER_WAIT_S = 10
+MIRA_SAVED_PCT, MIRA_JOBS = 9.98, 3_333
 
 
 def implied_on_peak_share(price_ratio: float, times: float) -> float:
@@ -210,9 +220,9 @@ class Counterpart:
     """Our counterpart of a log of the paper: the beginning of its name, and the load and the changes for it alone."""
 
     begins: str
-    paper: PricingPaperLog
+    paper: PricingPaperLog | None
     load: float | None
-    changes: tuple[PricingChange, ...]
+    changes: tuple[PricingChange, ...] = ()
 
 
 COUNTERPARTS = (
@@ -233,6 +243,9 @@ COUNTERPARTS = (
         ),
     ),
 )
+
+MIRA = tuple(Counterpart(begins, None, load) for begins in ("theta", "ANL-Intrepid") for load in (None, 0.9))
+"""Mira's log is not published with the slides: these are of the machines before and after it at Argonne."""
 
 
 @dataclass(frozen=True)
@@ -258,13 +271,21 @@ def subjects_of(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
 
 def paper_subjects(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
     """Return the counterparts of the paper's logs; the first log if there are none."""
-    found = tuple(
+    return _counterparts(logs, COUNTERPARTS) or subjects_of(logs[:1])
+
+
+def mira_subjects(logs: Sequence[StudyLog]) -> tuple[PricingSubject, ...]:
+    """Return the logs that stand for Mira's, as logged and at 90 % load; the first log if there are none."""
+    return _counterparts(logs, MIRA) or subjects_of(logs[:1])
+
+
+def _counterparts(logs: Sequence[StudyLog], counterparts: Sequence[Counterpart]) -> tuple[PricingSubject, ...]:
+    return tuple(
         _counterpart(log, counterpart)
-        for counterpart in COUNTERPARTS
+        for counterpart in counterparts
         for log in logs
         if log.source.name.startswith(counterpart.begins)
     )
-    return found or subjects_of(logs[:1])
 
 
 def _counterpart(log: StudyLog, counterpart: Counterpart) -> PricingSubject:
@@ -280,11 +301,15 @@ def _subject(log: StudyLog, name: str, setup: run.PricingSetup) -> PricingSubjec
 
 
 def planned(
-    everywhere: Sequence[PricingSubject], studied: Sequence[PricingSubject], replays: Replays
+    everywhere: Sequence[PricingSubject],
+    studied: Sequence[PricingSubject],
+    stand_ins: Sequence[PricingSubject],
+    replays: Replays,
 ) -> tuple[run.PricingExperiment, ...]:
     """Return the experiments, each once, those of a log next to each other."""
     lines = [(subject, variant) for subject in (*everywhere, *studied) for variant in ratio_variants(subject)]
     lines += [(subject, variant) for subject in studied for variant in study_variants(subject)]
+    lines += [(subject, variant) for subject in stand_ins for variant in mira_variants(subject)]
     found = dict.fromkeys(
         experiment
         for subject, variant in lines
@@ -316,9 +341,36 @@ def changes_alone(subject: PricingSubject) -> tuple[PricingChange, ...]:
 
 def ladder_of(subject: PricingSubject) -> list[tuple[PricingChange, Variant]]:
     """Return the rungs of the ladder with the variant of each, without those for which the log is too short."""
-    changes = [change for change in LADDER if subject.can(change.of(subject.base))]
+    return _rungs([change for change in LADDER if subject.can(change.of(subject.base))], subject.base)
+
+
+def _rungs(changes: Sequence[PricingChange], base: Variant) -> list[tuple[PricingChange, Variant]]:
     reached = [
-        reduce(lambda variant, change: change.of(variant), changes[: count + 1], subject.base)
-        for count in range(len(changes))
+        reduce(lambda variant, change: change.of(variant), changes[: count + 1], base) for count in range(len(changes))
     ]
     return list(zip(changes, reached, strict=True))
+
+
+def month_by_month(subject: PricingSubject) -> Variant:
+    """Return the starting point of the case of Mira: each month by itself, the whole log if that is too short."""
+    apart = MONTHS_APART.of(subject.base)
+    return apart if subject.can(apart) else subject.base
+
+
+def mira_ladder(subject: PricingSubject) -> list[tuple[PricingChange, Variant]]:
+    """Return the changes of the case of Mira, one on top of the other, with the variant of each."""
+    return _rungs((NO_BOUND, TWO_KINDS, NO_IDLE_POWER, AT_START), month_by_month(subject))
+
+
+def mira_variants(subject: PricingSubject) -> Iterator[Variant]:
+    """Return the setups of the case of Mira."""
+    start = month_by_month(subject)
+    yield start
+    yield from (variant for _, variant in mira_ladder(subject))
+    yield from (letter_change(bound_s).of(start) for bound_s in BOUNDS.values())
+
+
+def on_peak_hours(hours: str) -> NDArray[np.bool_]:
+    """Return which of the 24 hours of the day "09:00-23:00" covers; it begins and ends at full hours."""
+    begin, end = (int(clock.split(":")[0]) for clock in hours.split("-"))
+    return (np.arange(24) - begin) % 24 < (end - begin) % 24

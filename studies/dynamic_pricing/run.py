@@ -8,6 +8,7 @@ distributions here spread power over jobs. `run` is a pure function of the log, 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integrals
+from offpeak.model.step_series import integral_between
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case.electricity import prices_of
 from sim_backend.case.replay_case import ReplayCase, ReplayMachine, log_span
@@ -98,7 +100,11 @@ class PricedUse:
 
 @dataclass(frozen=True)
 class PricingPolicyResult:
-    """One policy. `PricingBill.metered` chooses one of `as_run`, `at_start` and `until_last_submission`."""
+    """One policy. `PricingBill.metered` chooses one of `as_run`, `at_start` and `until_last_submission`.
+
+    `draw_w` and `busy` are the mean draw of the jobs [W] and the mean share of busy units in each hour of the local
+    day, from the first to the last submission.
+    """
 
     policy: str
     mean_wait_s: float
@@ -106,6 +112,8 @@ class PricingPolicyResult:
     as_run: PricedUse
     at_start: PricedUse
     until_last_submission: PricedUse
+    draw_w: tuple[float, ...] = ()
+    busy: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -219,7 +227,8 @@ def run(experiment: PricingExperiment, log: StudyLog) -> PricingResult:
     rng = np.random.default_rng([experiment.seed, experiment.replay])
     comparison = compare(case_of(log, setup, rng), tuple(_policy(name, setup) for name in setup.policies))
     meter = meters_of(comparison.case, comparison.until_s).price
-    results = tuple(_result(comparison, number, meter) for number in range(len(setup.policies)))
+    clock_s = _clock_s(log, comparison.begin_s)
+    results = tuple(_result(comparison, number, meter, clock_s) for number in range(len(setup.policies)))
     return PricingResult(results, _perfect(results[0].as_run, comparison, meter))
 
 
@@ -242,7 +251,15 @@ def _policy(name: str, setup: PricingSetup) -> Policy:
     return parse_policy(name, scheduling)
 
 
-def _result(comparison: Comparison, number: int, meter: StepIntegral) -> PricingPolicyResult:
+def _clock_s(log: StudyLog, begin_s: int) -> int:
+    """Return what to add to the log's seconds for those of the local clock as it is at the beginning."""
+    span = log_span(log.trace, log.trace.jobs)
+    unix_s = span.unix_start_s or 0
+    offset = datetime.fromtimestamp(unix_s + begin_s, span.zone).utcoffset()
+    return unix_s + (int(offset.total_seconds()) if offset else 0)
+
+
+def _result(comparison: Comparison, number: int, meter: StepIntegral, clock_s: int) -> PricingPolicyResult:
     run, outcome = comparison.runs[number], comparison.outcomes[number]
     usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
     as_run, last_s = _used(meter, usage), int(comparison.case.jobs.submit_s[-1])
@@ -254,7 +271,21 @@ def _result(comparison: Comparison, number: int, meter: StepIntegral) -> Pricing
         as_run=as_run,
         at_start=_at_start(meter, usage, as_run),
         until_last_submission=_used(meter, replace(usage, start_s=start_s, end_s=end_s, until_s=last_s)),
+        draw_w=_by_hour(usage, usage.size * usage.node_power_w, last_s, clock_s),
+        busy=_by_hour(usage, usage.size / usage.machine_size, last_s, clock_s),
     )
+
+
+def _by_hour(usage: Usage, amount: Float64, last_s: int, clock_s: int) -> tuple[float, ...]:
+    """Return the mean over all days of the sum of the running jobs' amounts, by hour of the day."""
+    at_s = np.concatenate([usage.start_s, usage.end_s])
+    order = np.argsort(at_s, kind="stable")
+    level = np.cumsum(np.concatenate([amount, -amount])[order])[:-1]
+    edges_s = np.arange(usage.begin_s - (usage.begin_s + clock_s) % HOUR_S, last_s + HOUR_S, HOUR_S)
+    hour = (edges_s[:-1] + clock_s) // HOUR_S % 24
+    within = np.bincount(hour, integral_between(at_s[order], level, edges_s), 24)
+    mean = within / (HOUR_S * np.maximum(np.bincount(hour, minlength=24), 1))
+    return tuple(mean.round(4).tolist())
 
 
 def _used(meter: StepIntegral, usage: Usage) -> PricedUse:
