@@ -20,6 +20,10 @@ from studies.dynamic_pricing.plan import (
     experiments,
     implied_on_peak_share,
     ladder_of,
+    mira_ladder,
+    mira_subjects,
+    month_by_month,
+    on_peak_hours,
     paper_subjects,
     planned,
     subjects_of,
@@ -31,7 +35,7 @@ from studies.logs import find_logs
 
 def test_every_experiment_is_planned_once(folder: Path) -> None:
     logs, _ = find_logs(folder)
-    plan = planned(subjects_of(logs), paper_subjects(logs), Replays(2, 5))
+    plan = planned(subjects_of(logs), paper_subjects(logs), mira_subjects(logs), Replays(2, 5))
     assert len(plan) == len(set(plan))
     assert {experiment.replay for experiment in plan} == {0, 1}
     assert {experiment.seed for experiment in plan} == {5}
@@ -106,3 +110,21 @@ def test_the_on_peak_share_is_found_again(share: float, moved_part: float, price
 def test_the_tables_are_whole(paper: PricingPaperLog) -> None:
     assert set(paper.savings) == {(ratio, policy) for ratio in POWER_RATIOS for policy in ("greedy", "knapsack")}
     assert set(paper.frequencies) == {10, 20, 30}
+
+
+def test_a_machine_of_the_same_site_stands_for_mira_as_logged_and_busy(folder: Path) -> None:
+    (folder / "SDSC-BLUE.swf").rename(folder / "theta_2022.swf")
+    logs, _ = find_logs(folder)
+    logged, busy = mira_subjects(logs)
+    assert (logged.name, busy.name) == ("theta_2022", "theta_2022 at 90% load")
+    assert not month_by_month(logged).months_apart
+    apart = month_by_month(replace(logged, months=3))
+    assert apart.months_apart
+    last = mira_ladder(replace(logged, months=3))[-1][1]
+    assert last.months_apart
+    assert (last.setup.power, last.bill.metered, last.bill.idle_w) == ("two kinds", "at_start", 0.0)
+
+
+def test_hours_on_peak_may_end_on_the_next_day() -> None:
+    assert on_peak_hours("09:00-23:00").sum() == 14
+    assert [hour for hour, on in enumerate(on_peak_hours("21:00-02:00")) if on] == [0, 1, 21, 22, 23]

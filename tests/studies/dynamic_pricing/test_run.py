@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.arrays import Float64, Int64
+from offpeak.model.jobs import Trace, make_jobs
 from studies.dynamic_pricing.plan import ALONE, Variant
 from studies.dynamic_pricing.run import (
     TO_THE_LETTER,
@@ -23,7 +24,7 @@ from studies.dynamic_pricing.run import (
     run,
     saved_pct,
 )
-from studies.logs import StudyLog
+from studies.logs import LogSource, StudyLog
 
 SETUPS = [change.of(Variant()).setup for change in ALONE if change.setup]
 
@@ -92,3 +93,18 @@ def test_frugal_energy_is_the_least(jobs: list[tuple[int, float]], share: float)
     # Any other choice of as many unit-seconds, such as the same share of each job, has no less.
     assert least_j <= share * float(np.dot(unit_s, power_w)) * (1 + 1e-9) + 1e-9
     assert least_j >= within_s * float(power_w.min()) * (1 - 1e-9) - 1e-9
+
+
+def test_the_hours_of_the_day_are_those_of_the_local_clock() -> None:
+    jobs = make_jobs(
+        np.array([0, 3600, 90_000]), np.array([8, 8, 1]), np.array([3600, 1800, 60]), np.array([3600, 1800, 60])
+    )
+    trace = Trace("two days", jobs, 16, 16, 1_231_135_200, "America/Chicago")  # 5 January 2009, 06:00 UTC: midnight
+    result = run(
+        PricingExperiment("log", 1, 0, PricingSetup(power_ratio=1.0)), StudyLog(LogSource("log", None), trace, 16, "")
+    )
+    for policy in result.policies:
+        assert policy.busy[0] == pytest.approx(0.25, abs=0.01)
+        assert policy.busy[1] == pytest.approx(0.125, abs=0.01)
+        assert policy.busy[2:] == (0.0,) * 22
+        assert policy.draw_w[0] == pytest.approx(100 * 16 * policy.busy[0], rel=1e-3)

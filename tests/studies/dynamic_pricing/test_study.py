@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from drawings import drawn_marks
+from drawings import drawn_lines, drawn_marks
 from finished import Finished, finish
 
 from offpeak.errors import BadInput, CannotWrite
@@ -76,7 +76,10 @@ def test_the_report_names_seeds_and_choices(finished: Finished) -> None:
 def test_the_tables_are_whole(finished: Finished) -> None:
     tables = finished.report.tables
     names = [table.name for table in tables]
-    assert names == ["paper", "frequency", "ladder1", "alone1", "letter", "implied", "logs", "ratios"]
+    assert names == [
+        "paper", "frequency", "ladder1", "alone1", "month-ranges", "months", "mira", "letter", "implied", "logs",
+        "ratios",
+    ]  # fmt: skip
     assert all(len(row) == len(table.headers) for table in tables for row in table.rows)
 
 
@@ -84,3 +87,8 @@ def test_the_figure_has_a_mark_for_each_saving(finished: Finished) -> None:
     ladder = next(table for table in finished.report.tables if table.name == "ladder1")
     marks = drawn_marks(finished.report.figures["ladder.svg"])
     assert marks == {"panel-1-greedy": len(ladder.rows), "panel-1-knapsack": len(ladder.rows)}
+
+
+def test_the_day_of_each_policy_is_drawn_for_the_log_that_stands_for_mira(finished: Finished) -> None:
+    lines = {f"panel-{panel}-{name}" for panel in (1, 2) for name in ("EASY", "greedy", "knapsack")}
+    assert drawn_lines(finished.report.figures["mira.svg"]) >= lines

@@ -1,0 +1,44 @@
+"""Cells of the stored tables, computed again from the logs where these are."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from studies import report
+from studies.dynamic_pricing.plan import PricingSubject, Variant, experiments, mira_subjects, month_by_month
+from studies.dynamic_pricing.run import run
+from studies.dynamic_pricing.tables import GREEDY, KNAPSACK, PricingResults, month_of
+from studies.harness import Replays
+from studies.logs import LogSource, read_log
+
+REPLAYS = Replays(10, 1)
+FIGURES = Path(__file__).parents[3] / "docs" / "figures" / "dynamic-pricing"
+
+
+@pytest.fixture(scope="module")
+def theta(shared: Path) -> PricingSubject:
+    log = read_log(LogSource("theta_2022", shared / "data" / "traces" / "theta_2022.swf.gz"))
+    return mira_subjects((log,))[0]
+
+
+def computed(subject: PricingSubject, variant: Variant) -> tuple[str, str]:
+    groups = experiments(variant, subject.log.source.name, subject.months, REPLAYS)
+    results = PricingResults({one: run(one, subject.log) for group in groups for one in group}, REPLAYS)
+    greedy, knapsack = (report.cell_text(results.saved(subject, variant, policy)) for policy in (GREEDY, KNAPSACK))
+    return greedy, knapsack
+
+
+def stored(name: str, *row: str) -> tuple[str, str]:
+    with (FIGURES / f"{name}.csv").open(newline="") as file:
+        (found,) = (line for line in csv.DictReader(file) if tuple(line.values())[: len(row)] == row)
+    return found["greedy"], found["knapsack"]
+
+
+def test_a_month(theta: PricingSubject) -> None:
+    assert computed(theta, month_of(theta, 5)) == stored("months", "theta_2022", "6")
+
+
+@pytest.mark.thorough
+def test_the_case_of_mira(theta: PricingSubject) -> None:
+    assert computed(theta, month_by_month(theta)) == stored("mira", "theta_2022", "starting point")
