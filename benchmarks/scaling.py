@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from benchmarks.bars import Measured, machine
 from benchmarks.local_slurm.processes import listens, reserved_ports, running, wait_until
 from offpeak.executor import DaskWorkers, Executor, LocalProcesses
-from studies.dynamic_pricing.plan import paper_subjects, planned, subjects_of
+from studies.dynamic_pricing.plan import mira_subjects, paper_subjects, planned, subjects_of
 from studies.dynamic_pricing.run import PricingResult, run
 from studies.harness import JOURNAL, Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs
@@ -97,7 +97,7 @@ def study_on(
 ) -> StudyRun:
     """Run the first experiments of the study of dynamic pricing on the generated log."""
     logs, _ = find_logs(None)
-    first = planned(subjects_of(logs), paper_subjects(logs), Replays(REPLAYS, 1))[:count]
+    first = planned(subjects_of(logs), paper_subjects(logs), mira_subjects(logs), Replays(REPLAYS, 1))[:count]
     keys = {experiment: result_key("studies.dynamic_pricing.run", experiment, logs[0].digest) for experiment in first}
     runner = Runner(RunOnLog.of(run, logs), TypeAdapter(PricingResult))
     begin_s, begin_cpu_s = time.perf_counter(), cpu_s(servers)
