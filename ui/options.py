@@ -216,11 +216,10 @@ def names_text() -> str:
     from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes
     from offpeak.model.node_states import DEPTHS
     from power.capacity.registry import CAPACITY_POLICIES
-    from sim_backend.replay.policy import policy_docs
 
     classes = {name: bundled_node_class(name) for name in bundled_node_classes()}
     sections = {
-        "--policy": policy_docs(),
+        "--policy": _registered("scheduling.policies"),
         "--capacity": {kind.example: kind.doc for kind in CAPACITY_POLICIES},
         "--node-class": {
             name: f"idle {watts_text(each.idle_w)}; asleep "

@@ -56,7 +56,7 @@ def print_bills(settings: Settings, times: str | tuple[str | None, str | None], 
         typer.echo(rows_json(rows), nl=False)
     elif bills:
         print_table(bills_table(bills, zone))
-        typer.echo("\n".join(["", sum_text(bills), *unknown_carbon_lines(bills)]))
+        typer.echo("\n".join(["", sum_text(bills), *unknown_lines(bills)]))
     else:
         print_nothing(span, zone)
 
@@ -73,9 +73,7 @@ def print_bill(settings: Settings, job_id: str, unknown: BadInput, *, as_json: b
     if as_json:
         typer.echo(rows_json([with_times(vars(bill) | {"saved": bill.saved}, zone) for bill in bills]), nl=False)
         return
-    for bill in bills:
-        for line in bill_lines(bill, zone):
-            typer.echo(line)
+    typer.echo("\n".join(line for bill in bills for line in bill_lines(bill, zone)))
     if len(bills) > 1:
         typer.echo(sum_text(bills))
 
@@ -118,12 +116,18 @@ def _co2_text(carbon_g: float | None) -> str:
     return f"CO2 {NOT_KNOWN}" if carbon_g is None else co2_text(carbon_g / 1000)
 
 
-def unknown_carbon_lines(bills: Sequence[JobBill]) -> list[str]:
-    """Return the reasons for which CO2 is not known, a line each."""
-    why = Counter(bill.carbon_why for bill in bills if bill.carbon_g is None)
+def unknown_lines(bills: Sequence[JobBill]) -> list[str]:
+    """Return what is in no sum because it is not known, and why, a line each."""
+    no_price = "no energy, no price, or prices in two currencies"
+    unknown = Counter[tuple[str, str]]()
+    for bill in bills:
+        unknown["cost", no_price] += bill.cost is None
+        unknown["CO2", bill.carbon_why or "the agent is of an older version"] += bill.carbon_g is None
+        unknown["saving by the tier", no_price] += bill.tier != "" and bill.tier_saved is None
     return [
-        printable(f"- CO2 of {counted(jobs, 'job')} {NOT_KNOWN}: {reason or 'an older agent'}")
-        for reason, jobs in why.items()
+        printable(f"- {what} of {counted(jobs, 'job')} {NOT_KNOWN}: {why}")
+        for (what, why), jobs in unknown.items()
+        if jobs
     ]
 
 

@@ -73,7 +73,7 @@ class JobForecastRequest:
 
 @dataclass(frozen=True)
 class PredictorAnswer:
-    """The prediction of one predictor and the origin of its model; NOT_JUDGED for members of an arbiter."""
+    """The prediction of one predictor and the origin of its model; NOT_EVALUATED for members of an arbiter."""
 
     predictor: str
     prediction: Prediction

@@ -134,15 +134,13 @@ def subjects_text(each: FindingGroup) -> str:
     return fold(each.subjects) if each.part in ("bmc", "ssh", "pdu", "wake") else ", ".join(each.subjects)
 
 
+SUMMED = {CheckVerdict.GOOD: "ok", CheckVerdict.DOUBTFUL: "to look at", CheckVerdict.BAD: "failed"}
+
+
 def check_summary(found: Sequence[Finding]) -> str:
     """Return how many subjects work, need attention, and failed."""
-    by_verdict = {
-        verdict: len({(finding.part, finding.subject) for finding in found if finding.verdict is verdict})
-        for verdict in CheckVerdict
-    }
-    counts = [f"{by_verdict[CheckVerdict.GOOD]} ok"]
-    if by_verdict[CheckVerdict.DOUBTFUL]:
-        counts.append(f"{by_verdict[CheckVerdict.DOUBTFUL]} to look at")
-    if by_verdict[CheckVerdict.BAD]:
-        counts.append(f"{by_verdict[CheckVerdict.BAD]} failed")
+    counts = []
+    for verdict, what in SUMMED.items():
+        subjects = {(finding.part, finding.subject) for finding in found if finding.verdict is verdict}
+        counts += [f"{len(subjects)} {what}"] if subjects or verdict is CheckVerdict.GOOD else []
     return f"{counted(len({(finding.part, finding.subject) for finding in found}), 'check')}: {', '.join(counts)}"

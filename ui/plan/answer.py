@@ -283,13 +283,6 @@ def _ms(unix_s: int, zone: tzinfo) -> float:
     return 1000.0 * float(to_local_s(np.array([unix_s], np.int64), zone)[0])
 
 
-def write_page(path: Path, plan: DayPlan, zone: tzinfo, problems: Sequence[str]) -> None:
-    """Write the page; raise CannotWrite on failure, without a partial file."""
-    content = plan_page(plan, zone, problems).encode()
-    with replacing(path) as file:
-        file.write(content)
-
-
 def plan_page(plan: DayPlan, zone: tzinfo, problems: Sequence[str] = ()) -> str:
     """Return the page; `problems` are the problems of the inputs of the plan."""
     clock = LocalClock(float(plan.at_s), zone)
@@ -320,7 +313,9 @@ def answer(settings: Settings, request: PlanRequest) -> None:
     plan, problems = (applied.plan, applied.problems) if applied else _planned(settings, request)
     zone = machine_zone()
     if request.report:
-        write_page(request.report, plan, zone, problems)
+        page = plan_page(plan, zone, problems).encode()
+        with replacing(request.report) as file:
+            file.write(page)
     if request.as_json:
         typer.echo(json.dumps(plan_json(plan, zone) | {"troubles": problems} | _done(applied), indent=2))
     else:

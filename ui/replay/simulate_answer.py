@@ -135,9 +135,8 @@ def _for_peaks(prepared: PreparedCase) -> PreparedCase:
 def _check_paths(settings: Settings, request: SimulateRequest) -> None:
     """Raise BadInput for a file that cannot be written: better known before a long replay than after it."""
     if request.schedule is not None:
-        check_schedule_path(
-            request.schedule, len(settings.scheduling.policies) * len(expand_front(settings.capacity.policies))
-        )
+        policies = len(settings.scheduling.policies) * len(expand_front(settings.capacity.policies))
+        check_schedule_path(request.schedule, policies)
     if request.report is not None:
         check_writable(request.report, example="report.html")
 
@@ -148,10 +147,9 @@ def _spreads(
     if replays is None:
         return ()
     with repeat_progress(replays) as progress:
-        policies = policies_at(prepared.case)
         return replay_often(
             prepared.case,
-            policies,
+            policies_at(prepared.case),
             replays=replays,
             seed=seed,
             policies_at=policies_at,

@@ -15,7 +15,7 @@ from services.accounts.account_of_savings import NO_SAVINGS, DemandSaving
 from services.accounts.job_bills import JobBill
 from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus, parse_status, status_json
 from ui.agent.answer import LocalClock, price_text, queue_table, status_lines, why_lines
-from ui.agent.bills_answer import bills_table, sum_text, unknown_carbon_lines
+from ui.agent.bills_answer import bills_table, sum_text, unknown_lines
 from ui.terminal import table_lines
 
 CLOCK = LocalClock(AT_S + 12, ZoneInfo("Europe/Berlin"))
@@ -127,6 +127,6 @@ def test_the_users_guide_shows_a_month_of_jobs(repository: Path) -> None:
     plain = replace(run, job="1790", nodes="n7", started_unix_s=AT_S + 600, ended_unix_s=AT_S + hour_s, energy_j=7.6e5)
     plain = replace(plain, cost=0.02, at_submission_cost=0.02, tier="", tier_saved=None, credit=None, carbon_g=None)
     bills = (run, replace(plain, carbon_why="the ledger has a carbon intensity for less than 90 % of the time"))
-    shown = [*table_lines(bills_table(bills, berlin)), "", sum_text(bills), *unknown_carbon_lines(bills)]
+    shown = [*table_lines(bills_table(bills, berlin)), "", sum_text(bills), *unknown_lines(bills)]
     page = (repository / "docs" / "how-to" / "for-users.md").read_text()
     assert "```text\n" + "\n".join(shown) + "\n```" in page
