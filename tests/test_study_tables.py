@@ -2,16 +2,14 @@
 
 import csv
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
 
-import study_tables  # noqa: E402
+import study_tables
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 EXPLAINED = [path for path in PAGES if path.parent.name == "explanation"]

@@ -1,0 +1,294 @@
+"""Figures on the pages of studies are what the present code gives: a part of each stored table is computed again.
+
+An experiment runs when a row needs its result, so a row costs its own experiments only. The rows are those of the
+smallest logs and of the quickest cases; all others come from the same functions.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import study_tables
+
+from offpeak.executor import LocalProcesses
+from studies.day_ahead import inputs, nordugrid, nordugrid_study
+from studies.day_ahead import run as xsede_run
+from studies.day_ahead import study as xsede_study
+from studies.day_ahead import tables as xsede
+from studies.dynamic_pricing import plan as pricing_plan
+from studies.dynamic_pricing import study as pricing
+from studies.dynamic_pricing.run import run as run_pricing
+from studies.energy_carbon import federation_study, single_site
+from studies.energy_carbon.federation import run as run_federation
+from studies.energy_carbon.paper import TESTBEDS
+from studies.energy_carbon.run import run as run_single_site
+from studies.harness import Replays
+from studies.logs import LogSource, StudyLog, read_log
+from studies.online_simulation import plan as online_plan
+from studies.online_simulation import tables as online
+from studies.online_simulation.run import run as run_online
+from studies.price_capacity import study as capacity
+from studies.price_capacity.run import START, laid_on, run_at_prices
+from studies.report import TableCell, cell_text
+from studies.sleeping import study as sleeping
+from studies.sleeping.run import run as run_sleeping
+
+pytestmark = pytest.mark.thorough
+
+TEN = Replays(10, seed=1)
+TWENTY = Replays(20, seed=1)
+Row = Sequence[TableCell]
+
+
+class Computed(dict[Any, Any]):
+    """Results by experiment, each computed when it is first needed."""
+
+    def __init__(self, run: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.run = run
+
+    def __contains__(self, experiment: object) -> bool:
+        """Every result can be had."""
+        return True
+
+    def __missing__(self, experiment: Any) -> Any:
+        self[experiment] = result = self.run(experiment)
+        return result
+
+
+def read(shared: Path, name: str) -> StudyLog:
+    return read_log(LogSource(name.removesuffix("_first10000"), shared / "data/traces" / f"{name}.swf.gz"))
+
+
+def on(run: Callable[[Any, StudyLog], Any], log: StudyLog) -> Computed:
+    return Computed(lambda experiment: run(experiment, log))
+
+
+def assert_stored(name: str, rows: Iterable[Row]) -> None:
+    """Each row stands in the stored table."""
+    texts = [[cell_text(cell) for cell in row] for row in rows]
+    assert texts
+    table = study_tables.stored(name)[1:]
+    assert [row for row in texts if row not in table] == []
+
+
+@pytest.fixture(scope="module")
+def kth(shared: Path) -> StudyLog:
+    return read(shared, "KTH-SP2")
+
+
+def test_sleeping(kth: StudyLog) -> None:
+    results = sleeping.SleepingResults(on(run_sleeping, kth), TEN)
+    policies = ("always-on", "timeout:1000s", "forecast:1h", "two-level")
+    assert_stored("sleeping/policies", [sleeping._policy_row(results, "KTH-SP2", policy) for policy in policies])
+
+
+def test_sleeping_at_equal_energy(kth: StudyLog) -> None:
+    results = sleeping.SleepingResults(on(run_sleeping, kth), TEN)
+    families = (sleeping.TIMEOUT, sleeping.FORECAST)
+    rows = [("KTH-SP2", "80", family, *sleeping._equal_cells(results, "KTH-SP2", family)) for family in families]
+    assert_stored("sleeping/equal-energy", rows)
+
+
+def test_what_an_order_saves_on_every_log(kth: StudyLog) -> None:
+    (subject,) = pricing_plan.subjects_of([kth])
+    results = pricing.PricingResults(on(run_pricing, kth), TEN)
+    assert_stored("dynamic-pricing/logs", pricing.logs_table(results, [subject]).rows)
+
+
+@pytest.fixture(scope="module")
+def intrepid(shared: Path) -> tuple[pricing.PricingResults, pricing_plan.PricingSubject]:
+    log = read(shared, "ANL-Intrepid_first10000")
+    (subject,) = pricing_plan.paper_subjects([log])
+    return pricing.PricingResults(on(run_pricing, log), TEN), subject
+
+
+def test_ratios_of_the_slides(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
+    results, subject = intrepid
+    assert_stored("dynamic-pricing/paper", pricing.paper_table(results, [subject]).rows)
+    assert_stored("dynamic-pricing/implied", pricing.implied_table().rows)
+
+
+def test_periods_of_the_slides(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
+    results, subject = intrepid
+    assert_stored(
+        "dynamic-pricing/frequency", [pricing._frequency_row(results, subject, period) for period in (10, 30)]
+    )
+
+
+def test_one_assumption_at_a_time(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
+    results, subject = intrepid
+    stored = {(row[0], row[1]): row[4:] for row in study_tables.stored("dynamic-pricing/alone")[1:]}
+    for change in (pricing_plan.ALONE[0], pricing_plan.TWO_KINDS, pricing_plan.AT_START, pricing_plan.HALF_DAY):
+        greedy, greedy_more, knapsack, knapsack_more = pricing._saved(
+            results, subject, change.of(subject.base), subject.base
+        )
+        cells = [
+            f"{one.mean:z.2f} ({more.mean:+z.2f})" for one, more in ((greedy, greedy_more), (knapsack, knapsack_more))
+        ]
+        assert [cell.replace("*", "") for cell in stored[change.what, change.how]] == cells
+
+
+def test_assumptions_one_after_the_other(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
+    results, subject = intrepid
+    assert_stored("dynamic-pricing/ladder2", pricing.ladder_table(results, subject, 2).rows)
+
+
+def test_the_knapsack_to_the_letter(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
+    results, subject = intrepid
+    assert_stored("dynamic-pricing/letter", [pricing._letter_row(results, subject, "24 h")])
+
+
+@pytest.fixture(scope="module")
+def online_kth(kth: StudyLog) -> tuple[online.OnlineResults, online_plan.OnlineSubject]:
+    (subject,) = online_plan.subjects_of([kth])
+    return online.OnlineResults(on(run_online, kth), TWENTY), subject
+
+
+def test_logs_and_policies_of_online_simulation(
+    online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject],
+) -> None:
+    results, subject = online_kth
+    assert_stored("online-simulation/logs", online.logs_table([subject]).rows)
+    assert_stored("online-simulation/policies", online.policies_table(results, [subject]).rows)
+
+
+def test_sentences_of_online_simulation(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
+    results, subject = online_kth
+    headers, *rows = study_tables.stored("online-simulation/claims")
+    at = headers.index("KTH-SP2")
+    stored = {row[0]: row[at] for row in rows}
+    for claim in online.CLAIMS:
+        text = cell_text(claim.measure(results, subject)) if claim.about(subject) else ""
+        assert stored[claim.text] == text
+
+
+def test_periods_of_online_simulation(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
+    results, subject = online_kth
+    rows = [
+        (subject.name, period, *online.measured(results, subject, subject.setup(f"ols:{period}")))
+        for period in ("7d", "28d")
+    ]
+    assert_stored("online-simulation/periods", rows)
+
+
+def test_known_run_times(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
+    results, subject = online_kth
+    assert_stored("online-simulation/knowledge", [online._knowledge_row(results, subject, online.KNOWLEDGE[0])])
+
+
+def test_real_nodes(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
+    results, subject = online_kth
+    server = online_plan.on_servers(subject)[0]
+    assert_stored(
+        "online-simulation/servers", [online._server_row(results, subject, subject.setup(server.capacity), server)]
+    )
+
+
+def test_fewer_nodes_in_expensive_hours(shared: Path, kth: StudyLog) -> None:
+    prices = shared / "data/prices/price_DE-LU_2020-2024_eur_per_mwh.csv.gz"
+    laid = {"KTH-SP2": laid_on(kth, prices)}
+    results = capacity.CapacityResults(on(partial(run_at_prices, prices=laid), kth), TEN)
+    assert_stored(
+        "price-capacity/policies", [capacity._policy_row(results, "KTH-SP2", policy) for policy in START.policies]
+    )
+    row = ("KTH-SP2", "starting point", "", *capacity._factor_cells(results, "KTH-SP2", START))
+    assert_stored("price-capacity/factors", [row])
+
+
+def test_testbeds_of_the_paper() -> None:
+    results = single_site.SingleSiteResults(Computed(run_single_site), TWENTY)
+    stored = {tuple(row[:3]): row[3:] for row in study_tables.stored("single-site/testbeds")[1:]}
+    for name, testbed in TESTBEDS.items():
+        case = single_site.cells(testbed)[0]
+        way, load, saved, paper, _, power, paper_power, elapsed, paper_elapsed, _ = single_site._saved_row(
+            results, testbed, case
+        )
+        found = stored[name.capitalize(), way, load]
+        ours = [cell_text(cell) for cell in (saved, power, elapsed)]
+        assert [found[0], found[2], found[4]] == ours
+        assert [float(found[at].replace("*", "")) for at in (1, 3, 5)] == pytest.approx(
+            [paper, paper_power, paper_elapsed], abs=0.05
+        )
+
+
+def test_six_schedulers_on_one_cluster() -> None:
+    results = single_site.SingleSiteResults(Computed(run_single_site), TWENTY)
+    servers, load = single_site.SERVERS[0], single_site.LOADS[0]
+    _, _, *saved = single_site._cluster_saved_row(results, servers, load)[:5]
+    stored = study_tables.stored("single-site/clusters")[1]
+    assert stored[2:5] == [cell_text(cell) for cell in saved]
+    waits = single_site._wait_row(results, servers, load)[2:]
+    shown = [cell for at, cell in enumerate(waits) if at % 3 < 2]
+    assert study_tables.stored("single-site/waits")[1][2:] == [cell_text(cell) for cell in shown]
+
+
+def test_changed_assumptions_of_the_testbed() -> None:
+    results = single_site.SingleSiteResults(Computed(run_single_site), TWENTY)
+    change = single_site.CHANGES["dune"][0]
+    row = single_site._change_row(results, TESTBEDS["dune"], change)
+    loads = len(single_site.loads_of(TESTBEDS["dune"]))
+    shown = [cell_text(cell) for cell in (*row[1 : 1 + loads], row[-1])]
+    assert shown in [stored[1:] for stored in study_tables.stored("single-site/assumptions")[1:]]
+
+
+def test_three_clusters() -> None:
+    results = federation_study.FederationResults(Computed(run_federation), TEN)
+    assert_stored("federation/table-ix", [federation_study._bench_row(results, "FP")])
+    waits = federation_study._times(results, "FIFO", 1.2)
+    assert_stored("federation/waits", [("120 %", "FIFO", *waits)])
+    stored = study_tables.stored("federation/energy")
+    (found,) = (row for row in stored if row[:2] == ["120 %", "FIFO"])
+    base, fastest = (federation_study.choice("FIFO", selection, asleep=False, load=1.2) for selection in ("RR", "FP"))
+    saved = [results.saved_pct(fastest, base, figure) for figure in (federation_study.energy, federation_study.co2)]
+    assert found[2] == cell_text(saved[0])
+    (found,) = (row for row in study_tables.stored("federation/co2") if row[:2] == ["120 %", "FIFO"])
+    assert found[2] == cell_text(saved[1])
+
+
+@pytest.fixture(scope="module")
+def few_xsede(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> xsede.DayAheadResults:
+    folder, out = shared / "data/xsede_2014", tmp_path_factory.mktemp("xsede")
+    xsede_study.make_forecasts(inputs.places(folder, out), xsede_study.DAYS, LocalProcesses(2))
+    run = partial(xsede_run.run, folder=folder, out=out)
+    sites = tuple(row.name for row in inputs.site_rows(folder))
+    return xsede.DayAheadResults(Computed(run), Replays(xsede.FEW, seed=1), sites)
+
+
+MCMF = xsede.StrategyCase("mcmf", 25.0)
+
+
+@pytest.mark.parametrize(
+    ("table", "label", "case"),
+    [
+        ("weights", "25 %", MCMF),
+        ("shares", "100 %", MCMF),
+        ("most", "2", MCMF),
+        ("most", "INST, 2", xsede.INST),
+    ],
+)
+def test_xsede(few_xsede: xsede.DayAheadResults, table: str, label: str, case: xsede.StrategyCase) -> None:
+    assert_stored(f"xsede/{table}", xsede._changed(few_xsede, {label: case}, table, "", "").rows)
+
+
+def test_xsede_with_right_waits(few_xsede: xsede.DayAheadResults) -> None:
+    assert_stored("xsede/errors", [xsede._error_row(few_xsede, 0.0)])
+
+
+def test_xsede_without_a_broker(few_xsede: xsede.DayAheadResults) -> None:
+    ten = xsede.DayAheadResults(few_xsede.results, TEN, few_xsede.sites)
+    assert_stored("xsede/strategies", [("baseline", *xsede._row(ten, xsede.BASELINE, xsede.BASELINE, xsede.TABLE_4))])
+
+
+def test_nordugrid_without_a_broker(shared: Path, tmp_path: Path) -> None:
+    """Its jobs stay at home, whatever the forecasts are."""
+    folder = shared / "data/xsede_2014"
+    for place in nordugrid.places(folder, tmp_path).values():
+        np.save(place.kept, np.zeros((len(inputs.daily_prices(place.prices)), 4, 24)))
+    results = Computed(partial(nordugrid.run, folder=folder, out=tmp_path))
+    strategy = nordugrid_study.STRATEGIES["baseline"]
+    home = [results[experiment] for experiment in nordugrid_study.experiments(strategy, Replays(3, seed=1))]
+    assert_stored("nordugrid/strategies", nordugrid_study.table_of({"baseline": home}).rows)
