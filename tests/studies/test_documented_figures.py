@@ -4,6 +4,7 @@ An experiment runs when a row needs its result, so a row costs its own experimen
 smallest logs and of the quickest cases; all others come from the same functions.
 """
 
+import gzip
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,8 @@ import numpy as np
 import pytest
 import study_tables
 
-from offpeak.executor import LocalProcesses
 from studies.day_ahead import inputs, nordugrid, nordugrid_study
 from studies.day_ahead import run as xsede_run
-from studies.day_ahead import study as xsede_study
 from studies.day_ahead import tables as xsede
 from studies.dynamic_pricing import plan as pricing_plan
 from studies.dynamic_pricing import study as pricing
@@ -188,15 +187,18 @@ def test_real_nodes(online_kth: tuple[online.OnlineResults, online_plan.OnlineSu
     )
 
 
-def test_fewer_nodes_in_expensive_hours(shared: Path, kth: StudyLog) -> None:
-    prices = shared / "data/prices/price_DE-LU_2020-2024_eur_per_mwh.csv.gz"
-    laid = {"KTH-SP2": laid_on(kth, prices)}
-    results = capacity.CapacityResults(on(partial(run_at_prices, prices=laid), kth), TEN)
-    assert_stored(
-        "price-capacity/policies", [capacity._policy_row(results, "KTH-SP2", policy) for policy in START.policies]
-    )
-    row = ("KTH-SP2", "starting point", "", *capacity._factor_cells(results, "KTH-SP2", START))
-    assert_stored("price-capacity/factors", [row])
+def test_fewer_nodes_in_expensive_hours(shared: Path, tmp_path: Path) -> None:
+    """The log is the archive's cleaned one, which the page calls KTH-SP2, at the German prices of 2023."""
+    log = read(shared, "KTH-SP2-1996-2.1-cln")
+    prices = tmp_path / "2023_eur_per_mwh.csv"
+    with gzip.open(shared / "data/prices/price_DE-LU_2020-2024_eur_per_mwh.csv.gz", "rt") as file:
+        prices.write_text("".join(line for line in file if line.startswith(("utc", "2023"))))
+    laid = {log.source.name: laid_on(log, prices)}
+    results = capacity.CapacityResults(on(partial(run_at_prices, prices=laid), log), TEN)
+    rows = [capacity._policy_row(results, log.source.name, policy) for policy in START.policies]
+    assert_stored("price-capacity/policies", [("KTH-SP2", *row[1:]) for row in rows])
+    cells = capacity._factor_cells(results, log.source.name, START)
+    assert_stored("price-capacity/factors", [("KTH-SP2", "starting point", "", *cells)])
 
 
 def test_testbeds_of_the_paper() -> None:
@@ -249,45 +251,24 @@ def test_three_clusters() -> None:
     assert found[2] == cell_text(saved[1])
 
 
-@pytest.fixture(scope="module")
-def few_xsede(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> xsede.DayAheadResults:
-    folder, out = shared / "data/xsede_2014", tmp_path_factory.mktemp("xsede")
-    xsede_study.make_forecasts(inputs.places(folder, out), xsede_study.DAYS, LocalProcesses(2))
-    run = partial(xsede_run.run, folder=folder, out=out)
+def write_zero_forecasts(places: Iterable[inputs.PricePlace]) -> None:
+    for place in places:
+        np.save(place.kept, np.zeros((len(inputs.daily_prices(place.prices)), 4, 24)))
+
+
+def test_xsede_without_a_broker(shared: Path, tmp_path: Path) -> None:
+    """Its jobs stay at home, whatever the forecasts are; with a broker a replay takes minutes."""
+    folder = shared / "data/xsede_2014"
+    write_zero_forecasts(inputs.places(folder, tmp_path).values())
     sites = tuple(row.name for row in inputs.site_rows(folder))
-    return xsede.DayAheadResults(Computed(run), Replays(xsede.FEW, seed=1), sites)
-
-
-MCMF = xsede.StrategyCase("mcmf", 25.0)
-
-
-@pytest.mark.parametrize(
-    ("table", "label", "case"),
-    [
-        ("weights", "25 %", MCMF),
-        ("shares", "100 %", MCMF),
-        ("most", "2", MCMF),
-        ("most", "INST, 2", xsede.INST),
-    ],
-)
-def test_xsede(few_xsede: xsede.DayAheadResults, table: str, label: str, case: xsede.StrategyCase) -> None:
-    assert_stored(f"xsede/{table}", xsede._changed(few_xsede, {label: case}, table, "", "").rows)
-
-
-def test_xsede_with_right_waits(few_xsede: xsede.DayAheadResults) -> None:
-    assert_stored("xsede/errors", [xsede._error_row(few_xsede, 0.0)])
-
-
-def test_xsede_without_a_broker(few_xsede: xsede.DayAheadResults) -> None:
-    ten = xsede.DayAheadResults(few_xsede.results, TEN, few_xsede.sites)
-    assert_stored("xsede/strategies", [("baseline", *xsede._row(ten, xsede.BASELINE, xsede.BASELINE, xsede.TABLE_4))])
+    results = xsede.DayAheadResults(Computed(partial(xsede_run.run, folder=folder, out=tmp_path)), TEN, sites)
+    row = xsede._row(results, xsede.BASELINE, xsede.BASELINE, xsede.TABLE_4)
+    assert_stored("xsede/strategies", [("baseline", *row)])
 
 
 def test_nordugrid_without_a_broker(shared: Path, tmp_path: Path) -> None:
-    """Its jobs stay at home, whatever the forecasts are."""
     folder = shared / "data/xsede_2014"
-    for place in nordugrid.places(folder, tmp_path).values():
-        np.save(place.kept, np.zeros((len(inputs.daily_prices(place.prices)), 4, 24)))
+    write_zero_forecasts(nordugrid.places(folder, tmp_path).values())
     results = Computed(partial(nordugrid.run, folder=folder, out=tmp_path))
     strategy = nordugrid_study.STRATEGIES["baseline"]
     home = [results[experiment] for experiment in nordugrid_study.experiments(strategy, Replays(3, seed=1))]
