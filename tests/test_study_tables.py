@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import study_tables
 
 ROOT = Path(__file__).resolve().parents[1]
-
-import study_tables
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 EXPLAINED = [path for path in PAGES if path.parent.name == "explanation"]
