@@ -30,12 +30,21 @@ ASLEEP = frozenset(DEPTH_OF_STATE)
 SETTLED = ASLEEP | {NodeState.ON}
 
 
+LEAST_STEP_S = 5
+"""A clock that gains or loses no more than this is not set, but runs a little faster or slower."""
+
+
 @dataclass(frozen=True, slots=True)
 class Instant:
     """One instant on both clocks."""
 
     monotonic_s: float
     unix_s: float
+
+    def stepped_s(self, before: "Instant") -> int:
+        """Return by how much the clock was set forward since an earlier instant [s], below 0 for back."""
+        step_s = round(self.unix_s - before.unix_s - (self.monotonic_s - before.monotonic_s))
+        return step_s if abs(step_s) > LEAST_STEP_S else 0
 
 
 @dataclass(frozen=True, slots=True)

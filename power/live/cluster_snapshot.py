@@ -314,6 +314,9 @@ LONGEST_LEAVE_S = 1800
 REST_S = 600
 """A node stays up this long after its sleep was refused or failed."""
 
+SAME_CLOCK_S = 60
+"""A time of the scheduler that lies further in the future is from before its clock was set back."""
+
 MOST_REFUSALS = 3
 """The door refuses orders that come too fast. After this many refusals the sleep is called off."""
 
@@ -347,6 +350,18 @@ class NodeMemory:
     withdrawn: bool = False
 
 
+def shift_node_memory(memory: NodeMemory, by_s: int) -> NodeMemory:
+    """Return the memory after the clock was set forward by so much: what has passed of each wait stays the same."""
+    return replace(
+        memory,
+        idle_since_s=memory.idle_since_s + by_s,
+        woken_s=memory.woken_s + by_s,
+        slept_s=tuple(at_s + by_s for at_s in memory.slept_s),
+        leaving=memory.leaving and replace(memory.leaving, since_s=memory.leaving.since_s + by_s),
+        rest_until_s=memory.rest_until_s + by_s,
+    )
+
+
 def update_node_memory(
     node: Node, record: NodeRecord | None, before: NodeMemory | None, state: int, now_s: int, *, hands_off_s: int = 0
 ) -> NodeMemory:
@@ -355,11 +370,13 @@ def update_node_memory(
     A withdrawn node that somebody else has opened or powered up is not withdrawn again for `hands_off_s`.
     """
     up = state == ACTIVE
+    # The scheduler's times may lie in the future, after its clock was set back.
+    boot_s = node.boot_s if node.boot_s is not None and node.boot_s <= now_s else 0
     if before is None:
-        idle_since_s = now_s if node.idle_since_s is None else node.idle_since_s
+        idle_since_s = now_s if node.idle_since_s is None else min(node.idle_since_s, now_s)
         leaving = _find_interrupted_sleep(node, record, now_s)
-        before = NodeMemory(up, idle_since_s, node.boot_s or 0, leaving=leaving)
-    woken_s = now_s if up and not before.up else max(before.woken_s, node.boot_s or 0)
+        before = NodeMemory(up, idle_since_s, boot_s, leaving=leaving)
+    woken_s = now_s if up and not before.up else max(before.woken_s, boot_s)
     # The door refuses an earlier order to sleep, so the node would be closed to jobs in vain.
     rest_until_s = max(before.rest_until_s, now_s + int(PAUSE_S)) if up and not before.up else before.rest_until_s
     if before.withdrawn and (not node.closed or node.is_awaited):
@@ -367,7 +384,7 @@ def update_node_memory(
     idle_since_s = before.idle_since_s
     if node.use is not NodeUse.FREE:
         idle_since_s = now_s
-    elif node.idle_since_s is not None:
+    elif node.idle_since_s is not None and node.idle_since_s <= now_s + SAME_CLOCK_S:
         idle_since_s = max(min(node.idle_since_s, now_s), woken_s)
     memory = replace(
         before,

@@ -103,7 +103,7 @@ def away_line(before: JobWatch | None, view: SchedulerView) -> str:
         return ""
     minutes = (view.at_s - before.at_s) // 60
     lost = "jobs that began and ended then, and are shown no more, are in no account"
-    return f"the scheduler was not read for {minutes} min: {lost}"
+    return f"the scheduler was not read for {minutes} min, or the clock was set forward: {lost}"
 
 
 def has_run(job: Job) -> bool:

@@ -19,7 +19,7 @@ from offpeak.ledger.rows import DecisionRecord
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
-from offpeak.model.orders import NodeChange, NodeOrder, PowerState
+from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import SchedulerState, scheduler_states
@@ -30,7 +30,7 @@ from power.lifecycle.node_context import NodeContext, make_retry_policy
 from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, is_goal, make_state_row
 from power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
 from power.lifecycle.transitions import apply_event
-from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
+from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite, shift_node_memory
 from power.live.offer import PoolOffer
 from power.live.pool_state import find_undecided_jobs, without_jobs
 from power.live.power_cap import PowerBudget
@@ -117,6 +117,7 @@ class PowerController:
         self._section, self._ledger, self._problem_log = section, ledger, problem_log
         self._clock, self._steady = clock, steady
         self._memory, self._chance = PowerMemory(), random.Random()
+        self._planned: Instant | None = None
         self._changes = NodeChanges(self._steady)
         self._holds: Mapping[str, Hold] = {}
         self._hold_changes = 0
@@ -192,6 +193,7 @@ class PowerController:
     async def plan(self, snapshot: ClusterSnapshot, site: PowerSite) -> PowerPlan:
         """Decide, and record the decisions that are new."""
         self._received.clear()
+        self._follow_clock(snapshot.now)
         plan = await asyncio.to_thread(plan_power, snapshot, site=site, memory=self._memory)
         self._memory, self.offers, self.budget = plan.memory, plan.offers, plan.budget
         self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.problems) or None)
@@ -256,6 +258,17 @@ class PowerController:
         received = {node for node, event in self._received if isinstance(event, DesiredStateChange)}
         free = {node: replace(self.records.nodes[node], desired=None) for node in received & self.records.nodes.keys()}
         return NodeRecords({**self.records.nodes, **free}, self.records.times)
+
+    def _follow_clock(self, now: Instant) -> None:
+        """Let waits go on as if the clock had not been set; in the time that it left out no state is known."""
+        stepped_s, self._planned = now.stepped_s(self._planned or now), now
+        if not stepped_s:
+            return
+        nodes = {name: shift_node_memory(node, stepped_s) for name, node in self._memory.nodes.items()}
+        self._memory = replace(self._memory, nodes=nodes)
+        before, records = replace(now, unix_s=now.unix_s - max(stepped_s, 0)), self.records.nodes.values()
+        gaps = [replace(make_state_row(each, before), observed=str(NodeState.UNKNOWN)) for each in records]
+        self._ledger.write_states([*(gaps if stepped_s > 0 else ()), *(make_state_row(each, now) for each in records)])
 
     def _save(self) -> None:
         """Write the records that have changed since they were last written."""

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from offpeak.display import duration_text
 from offpeak.door.effect import Mode
 from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
@@ -134,6 +135,7 @@ class Service:
                 self._report_left_nodes,
                 self._report_to_systemd,
                 self._watch_lease,
+                self._watch_clock,
             )
             tasks += [asyncio.create_task(task()) for task in others]
             notify(READY)
@@ -301,6 +303,19 @@ class Service:
                 logging.shutdown()
                 os._exit(LEASE_IS_LOST)
             await asyncio.sleep(WATCH_LEASE_S)
+
+    async def _watch_clock(self) -> None:
+        """Log when the clock of the machine was set."""
+        before = self._agent.power.now
+        while True:
+            await asyncio.sleep(STATUS_EVERY_S)
+            now = self._agent.power.now
+            if stepped_s := now.stepped_s(before):
+                way = "forward" if stepped_s > 0 else "back"
+                LOG.warning(
+                    "clock: set %s by %s; waits go on as if it had not been", way, duration_text(abs(stepped_s))
+                )
+            before = now
 
     def _stuck(self) -> list[str]:
         """Return the loops that are stuck: systemd restarts a program that stops sending its watchdog signal."""

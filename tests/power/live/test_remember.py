@@ -9,7 +9,7 @@ from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeOrder, NodeState
 from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.node_record import SentOrder
-from power.live.cluster_snapshot import NodeMemory, SleepInProgress, update_node_memory
+from power.live.cluster_snapshot import NodeMemory, SleepInProgress, shift_node_memory, update_node_memory
 
 
 def test_a_node_that_has_just_come_up_is_not_sent_away_before_the_door_would_let_it() -> None:
@@ -34,3 +34,15 @@ def test_a_node_that_a_killed_agent_has_closed_and_ordered_to_sleep_still_leaves
     assert update_node_memory(node_of("n01"), record_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving is None
     admins = replace(sent, by="admin jo")
     assert update_node_memory(closed, record_of("n01", sent=admins), None, ACTIVE, NOW_S).leaving is None
+
+
+def test_a_clock_that_is_set_changes_no_wait_whatever_the_scheduler_says() -> None:
+    sleep = SleepInProgress(NOW_S - 5, NodeOrder.SOFT_OFF, "idle")
+    before = NodeMemory(True, NOW_S - 60, NOW_S - 90, (NOW_S - 600,), sleep, NOW_S + 30)
+    back = shift_node_memory(before, -3600)
+    assert shift_node_memory(back, 3600) == before
+    # Its times are still those of the clock that was ahead.
+    of_before = node_of("n01", boot_s=NOW_S - 90, idle_since_s=NOW_S - 60, closed=True, reason="offpeak: idle")
+    assert update_node_memory(of_before, record_of("n01"), back, ACTIVE, NOW_S - 3600) == back
+    first = update_node_memory(of_before, record_of("n01"), None, ACTIVE, NOW_S - 3600)
+    assert (first.idle_since_s, first.woken_s) == (NOW_S - 3600, 0)

@@ -1,0 +1,108 @@
+"""The clock of the head node is set: no job loses power, no node is stranded, and nothing is counted twice."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from node_story import FLAT, taken, wait_for_sleep
+from powered_fixtures import StartPowered
+from sqlalchemy import text
+from stepped_clock import SteppedClock
+
+from benchmarks.local_slurm.agent import RunningAgent, agent, write_site
+from benchmarks.local_slurm.cluster import PoweredCluster
+from benchmarks.local_slurm.meters import metered_racks
+from benchmarks.local_slurm.plan import PoweredPlan
+from offpeak.ledger.database import open_ledger
+from offpeak.ledger.records import states_in
+from offpeak.ledger.rows import NodeStateRecord
+from offpeak.model.constants import DAY_S
+from offpeak.model.orders import NodeState
+from offpeak.model.time_range import TimeRange
+from services.accounts.savings import find_rests
+
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+ALL = ("node1", "node2", "node3")
+SHORT_S, LONG_S = 90.0, 3600.0
+ENERGY = (
+    "SELECT sum(energy_j), min(energy_j) FROM minutes JOIN series ON series = number WHERE way = :way AND node != ''"
+)
+POLL_S = 5.0
+"""How much later than the node itself the agent knows its state, on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def cluster(start_powered: StartPowered) -> PoweredCluster:
+    return start_powered(PoweredPlan(nodes=len(ALL), boot_s=4.0, shutdown_s=2.0))
+
+
+@pytest.fixture
+def clock(cluster: PoweredCluster) -> SteppedClock:
+    return SteppedClock(cluster.folder / "clock.offset")
+
+
+@pytest.fixture
+def running(cluster: PoweredCluster, clock: SteppedClock) -> Iterator[RunningAgent]:
+    """An agent with that clock and an empty ledger; at the end its ledger has no more than the nodes did."""
+    before = {name: (node.joules, node.asleep_s) for name, node in cluster.nodes.items()}
+    for file in cluster.folder.glob("ledger.sqlite*"):
+        file.unlink()
+    with metered_racks(cluster) as racks:
+        with agent(cluster, write_site(cluster, FLAT, racks=racks), by=clock.start) as made:
+            yield made
+        used_j = sum(node.joules - before[name][0] for name, node in cluster.nodes.items())
+        asleep_s = sum(node.asleep_s - before[name][1] for name, node in cluster.nodes.items())
+    now_s = clock.unix_s
+    with open_ledger(f"sqlite:///{cluster.folder / 'ledger.sqlite'}") as ledger:
+        energy_j, least_j = ledger.execute(text(ENERGY), {"way": "snmp"}).one()
+        span = TimeRange(now_s - DAY_S, now_s)
+        rests = find_rests([NodeStateRecord(**record) for record in states_in(ledger, span)], span)
+        orders = ledger.execute(text("SELECT count(*), count(DISTINCT number) FROM intents")).one()
+    assert 0.5 * used_j < energy_j <= used_j
+    assert least_j >= 0.0
+    assert sum(rest.seconds.get(NodeState.OFF, 0.0) for rest in rests) <= asleep_s + POLL_S * len(rests)
+    assert orders[0] == orders[1] > 0
+
+
+def lines(running: RunningAgent, text: str) -> int:
+    return running.log.read_text().count(text)
+
+
+def steps_through_a_wake_and_a_sleep(
+    cluster: PoweredCluster, running: RunningAgent, clock: SteppedClock, steps_s: tuple[float, float, float]
+) -> None:
+    """Set the clock while all nodes sleep, while one boots, and while it falls asleep."""
+    wait_for_sleep(cluster, *ALL)
+    before = lines(running, "WARNING clock: set ")
+    at_rest_s = time.time()
+    clock.step(steps_s[0])
+    cluster.wait(lambda: lines(running, "WARNING clock: set ") == before + 1, what="the line of the first step")
+    assert taken(cluster, *ALL, since_s=at_rest_s) == []
+    (wakes,) = cluster.jobs.submit(on="node1", seconds=1)
+    cluster.wait(lambda: cluster.nodes["node1"].state is NodeState.BOOTING, what="a boot")
+    clock.step(steps_s[1])
+    cluster.wait(lambda: cluster.jobs.states()[wakes] == "COMPLETED", what="the job on a node that booted")
+    cluster.wait(lambda: cluster.nodes["node1"].state is NodeState.GOING_DOWN, what="a node that falls asleep")
+    clock.step(steps_s[2])
+    asleep_s = time.time()
+    cluster.jobs.submit(on="node1", seconds=1)
+    ups = lambda: [event for event in cluster.log.events(node="node1", since_s=asleep_s) if event.what == "up"]  # noqa: E731
+    cluster.wait(lambda: bool(ups()), what="a job to wake the node that fell asleep")
+    cluster.wait(lambda: lines(running, "WARNING clock: set ") == before + 3, what="a line for each step")
+    assert running.runs
+
+
+@pytest.mark.parametrize(
+    ("step_s", "said"),
+    [
+        (LONG_S, "forward by 60 min"),
+        (-LONG_S, "back by 60 min"),
+        (SHORT_S, "forward by 90 s"),
+        (-SHORT_S, "back by 90 s"),
+    ],
+)
+def test_a_clock_that_is_set_strands_no_node_and_counts_nothing_twice(
+    cluster: PoweredCluster, running: RunningAgent, clock: SteppedClock, step_s: float, said: str
+) -> None:
+    steps_through_a_wake_and_a_sleep(cluster, running, clock, (step_s, step_s, step_s))
+    assert f"WARNING clock: set {said}" in running.log.read_text()
