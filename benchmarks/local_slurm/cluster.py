@@ -194,9 +194,9 @@ class PoweredCluster:
         """Return what a command of Slurm prints; CalledProcessError if it fails."""
         return self.slurm.run(*command, stdin=stdin)
 
-    def start_server(self) -> None:
-        """Start the controller."""
-        self._process = self._controller.enter_context(slurmctld(self.slurm))
+    def start_server(self, *options: str) -> None:
+        """Start the controller, with further options such as -c."""
+        self._process = self._controller.enter_context(slurmctld(self.slurm, *options))
 
     def stop_server(self) -> None:
         """End the controller politely: it saves its state."""

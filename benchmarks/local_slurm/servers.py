@@ -202,9 +202,9 @@ def slurmdbd(folder: Path, port: int, *, munge: Path, database: Path, settings: 
 
 
 @contextmanager
-def slurmctld(cluster: SlurmCluster) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the cluster's controller."""
-    command = ("slurmctld", "-D", "-f", cluster.conf)
+def slurmctld(cluster: SlurmCluster, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the cluster's controller, with further options such as -c."""
+    command = ("slurmctld", "-D", *options, "-f", cluster.conf)
     environment = {"SLURM_CONF": str(cluster.conf)}
     log = cluster.folder / "slurmctld.log"
     with running(*command, environment=environment, log=log, ready=lambda: listens(cluster.port)) as process:

@@ -194,7 +194,7 @@ def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scont
     refusals = {node: _change_refusal(node, known, change) for node in nodes}
     for node in nodes:
         if not refusals[node] and not _is_change_done(known[node], change):
-            refusals[node] = _change_node(node, change, reason, scontrol)
+            refusals[node] = _change_node(known[node], change, reason, scontrol)
     return {node: refusal for node, refusal in refusals.items() if refusal}
 
 
@@ -224,9 +224,17 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
     return is_change_done(node, change)
 
 
-def _change_node(node: str, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:
-    arguments = ["update", f"nodename={node}", f"state={STATE_OF_CHANGE[change]}"]
-    if change in (NodeChange.CLOSE, NodeChange.WITHDRAW):
-        arguments.append(f"reason={' '.join(reason.split())}")
-    complaint = complaint_of_one(arguments, _OF_NODES, command=scontrol.command, timeout_s=scontrol.timeout_s)
+def _change_node(node: Node, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:
+    states = [STATE_OF_CHANGE[change]]
+    if change is NodeChange.POWER_DOWN and node.native_state.startswith("UNKNOWN"):
+        # After `slurmctld -c` it would be about to power down for ever, and resume is refused.
+        states.insert(0, "down")
+    complaint = ""
+    for state in states:
+        arguments = ["update", f"nodename={node.name}", f"state={state}"]
+        if state in ("down", "drain"):
+            arguments.append(f"reason={' '.join(reason.split())}")
+        complaint = complaint or complaint_of_one(
+            arguments, _OF_NODES, command=scontrol.command, timeout_s=scontrol.timeout_s
+        )
     return complaint.rpartition(_OF_NODES)[2]

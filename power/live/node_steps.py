@@ -89,6 +89,8 @@ def choose_next_step(
         return NodeStep(why=why)
     if why:
         # A hold keeps the node's power unchanged; it does not keep the node closed for a sleep that is called off.
+        if node.use is NodeUse.UNKNOWN and not is_held(record, now) and _was_forgotten_by_scheduler(node, record):
+            return NodeStep(change=NodeChange.POWER_DOWN, why="it is off: the scheduler, which began anew, must know")
         opens = is_held(record, now) and node.use is not NodeUse.UNKNOWN and may_give_back(node, record, now)
         return NodeStep(change=NodeChange.OPEN if opens else None, why=why)
     if node.is_awaited:

@@ -1,0 +1,93 @@
+"""slurmctld, or the whole head node, begins again: nodes that sleep are known as such, and are woken for jobs."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from needed_programs import need
+from node_story import FLAT, orders, sleeping, taken, wait_for_line, wait_for_sleep
+from powered_fixtures import StartPowered
+from zygote import Zygote
+
+from benchmarks.local_slurm.agent import Process, agent, write_site
+from benchmarks.local_slurm.cluster import PoweredCluster
+from benchmarks.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.processes import OFFPEAK, start_server
+from offpeak.model.orders import NodeState
+
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+ALL = ("node1", "node2", "node3", "node4")
+SAVED_S = 6.0
+"""slurmctld saves its state every 5 s."""
+WITHOUT_SLURM_S = 6.0
+
+
+@pytest.fixture(scope="module")
+def cluster(start_powered: StartPowered) -> PoweredCluster:
+    need(["unshare"], packages="util-linux")
+    return start_powered(PoweredPlan(nodes=len(ALL), boot_s=4.0))
+
+
+def completes(cluster: PoweredCluster, job: str) -> None:
+    cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what=f"job {job}")
+
+
+def test_after_slurmctld_c_nodes_that_sleep_are_woken_for_jobs(cluster: PoweredCluster, zygote: Zygote) -> None:
+    with agent(cluster, write_site(cluster, FLAT), by=zygote.start):
+        (busy,) = cluster.jobs.submit(on="node4", seconds=300)
+        wait_for_sleep(cluster, "node1", "node2", "node3")
+        cluster.wait(lambda: busy in cluster.jobs.started(), what="a job that is forgotten")
+        cluster.stop_server()
+        begin_s = time.time()
+        cluster.start_server("-c")
+        assert {cluster.state(node) for node in ALL} == {"UNKNOWN"}
+        # Slurm ends the job that it has forgotten; then its node may sleep.
+        (one,) = cluster.jobs.submit(on="node1", seconds=1)
+        completes(cluster, one)
+        assert orders(cluster, "node1", begin_s) == ["on"]
+        # The two others are known as nodes that sleep, and nobody has switched them.
+        assert {"node2", "node3"} <= sleeping(cluster)
+        assert orders(cluster, "node2", begin_s) == orders(cluster, "node3", begin_s) == []
+
+
+def rebooted(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
+    """Start `offpeak` on a machine that has just booted: its monotonic clock begins again."""
+    command = ("unshare", "--time", "--fork", "--kill-child=TERM", f"--monotonic=-{int(time.monotonic()) - 20}")
+    return start_server((*command, *OFFPEAK, *arguments), log, environment)
+
+
+@pytest.mark.parametrize("way", ["reboot", "power cut"])
+def test_the_head_node_begins_again_in_the_middle_of_a_wake(cluster: PoweredCluster, zygote: Zygote, way: str) -> None:
+    with agent(cluster, write_site(cluster, FLAT), by=zygote.start) as running:
+        wait_for_sleep(cluster, *ALL)
+        (busy,) = cluster.jobs.submit(on="node4", seconds=60)
+        cluster.wait(lambda: busy in cluster.jobs.started(), what="a job on a node")
+        for node in cluster.nodes.values():
+            node.boot_s = 2 * SAVED_S
+        (wakes,) = cluster.jobs.submit(on="node1", seconds=1)
+        cluster.wait(lambda: cluster.nodes["node1"].state is NodeState.BOOTING, what="a wake under way")
+        if way == "reboot":
+            running.stop()
+            cluster.stop_server()
+        else:
+            time.sleep(SAVED_S)
+            running.kill9()
+            cluster.kill9_server()
+        begin_s = time.time()
+        (cluster.folder / "agent.sock").unlink(missing_ok=True)
+        for node in cluster.nodes.values():
+            node.boot_s = cluster.plan.boot_s
+        running.log.rename(running.log.with_suffix(".before"))
+        running.start_process = rebooted
+        running.start()
+        wait_for_line(running, "WARNING scheduler: ")
+        time.sleep(WITHOUT_SLURM_S)
+        assert taken(cluster, *ALL, since_s=begin_s) == []
+        cluster.start_server()
+        wait_for_line(running, "INFO scheduler: well again")
+        completes(cluster, wakes)
+        # The two that slept were neither woken nor switched off again.
+        assert {"node2", "node3"} <= sleeping(cluster)
+        assert orders(cluster, "node2", begin_s) == orders(cluster, "node3", begin_s) == []
+        completes(cluster, busy)
