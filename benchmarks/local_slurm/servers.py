@@ -204,7 +204,7 @@ def slurmdbd(folder: Path, port: int, *, munge: Path, database: Path, settings: 
 @contextmanager
 def slurmctld(cluster: SlurmCluster, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """Run the cluster's controller, with further options such as -c."""
-    command = ("slurmctld", "-D", *options, "-f", cluster.conf)
+    command: tuple[str | Path, ...] = ("slurmctld", "-D", *options, "-f", cluster.conf)
     environment = {"SLURM_CONF": str(cluster.conf)}
     log = cluster.folder / "slurmctld.log"
     with running(*command, environment=environment, log=log, ready=lambda: listens(cluster.port)) as process:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from offpeak.model.orders import NodeChange, PowerState
-from plugin.scheduler.node import OURS, Node
+from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking, RequeuePermit, is_change_done
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, complaint_of_one, complaints_by_job, run_scontrol
 from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
@@ -212,9 +212,16 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
         and change in CHANGES_OF_REASON
     ):
         return f"was taken down by {by}"
+    if change is NodeChange.POWER_DOWN and node.use is NodeUse.UNKNOWN and not _is_forgotten(node):
+        return f"is {node.native_state}: offpeak does not know what that means"
     if change is NodeChange.POWER_UP and node.power is PowerState.POWERING_OFF:
         return "still powers down, and Slurm would forget the order"
     return ""
+
+
+def _is_forgotten(node: Node) -> bool:
+    """Whether slurmctld has started without its state, and the node has not registered since."""
+    return node.native_state in ("UNKNOWN", "UNKNOWN+NOT_RESPONDING")
 
 
 def _is_change_done(node: Node, change: NodeChange) -> bool:
@@ -226,7 +233,7 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
 
 def _change_node(node: Node, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:
     states = [STATE_OF_CHANGE[change]]
-    if change is NodeChange.POWER_DOWN and node.native_state.startswith("UNKNOWN"):
+    if change is NodeChange.POWER_DOWN and _is_forgotten(node):
         # After `slurmctld -c` it would be about to power down for ever, and resume is refused.
         states.insert(0, "down")
     complaint = ""

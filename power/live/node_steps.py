@@ -89,7 +89,7 @@ def choose_next_step(
         return NodeStep(why=why)
     if why:
         # A hold keeps the node's power unchanged; it does not keep the node closed for a sleep that is called off.
-        if node.use is NodeUse.UNKNOWN and not is_held(record, now) and _was_forgotten_by_scheduler(node, record):
+        if _is_new_to_scheduler(node, record) and not is_held(record, now):
             return NodeStep(change=NodeChange.POWER_DOWN, why="it is off: the scheduler, which began anew, must know")
         opens = is_held(record, now) and node.use is not NodeUse.UNKNOWN and may_give_back(node, record, now)
         return NodeStep(change=NodeChange.OPEN if opens else None, why=why)
@@ -140,6 +140,12 @@ def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     else:
         silent = node.power is PowerState.ON and not node.responds
     return silent and record.observed.state in ASLEEP and record.observed.by == US
+
+
+def _is_new_to_scheduler(node: Node, record: NodeRecord) -> bool:
+    """Whether it sleeps by offpeak's order, and the scheduler, which began without its state, has not heard of it."""
+    is_plain = not (node.closed or node.failed or node.reserved)
+    return node.use is NodeUse.UNKNOWN and is_plain and _was_forgotten_by_scheduler(node, record)
 
 
 def _choose_for_counted_down(

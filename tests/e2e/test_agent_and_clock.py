@@ -1,18 +1,24 @@
 """The clock of the head node is set: no job loses power, no node is stranded, and nothing is counted twice."""
 
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
-from node_story import FLAT, taken, wait_for_sleep
+from needed_programs import need
+from node_story import taken, wait_for_sleep
 from powered_fixtures import StartPowered
 from sqlalchemy import text
 from stepped_clock import SteppedClock
 
-from benchmarks.local_slurm.agent import RunningAgent, agent, write_site
+from benchmarks.local_slurm.agent import RunningAgent, write_site
 from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.meters import metered_racks
 from benchmarks.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.processes import SEARCH_PATH
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord
@@ -23,7 +29,13 @@ from services.accounts.savings import find_rests
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
 ALL = ("node1", "node2", "node3")
+TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone="
 SHORT_S, LONG_S = 90.0, 3600.0
+ZONE = """\
+Rule Change {at:%Y} only - Jan 1 0:00u 1:00 S
+Rule Change {at:%Y} only - {at:%b} {at.day} {at:%H:%M:%S}u 0 -
+Zone Test/Change 1:00 Change CE%sT
+"""
 ENERGY = (
     "SELECT sum(energy_j), min(energy_j) FROM minutes JOIN series ON series = number WHERE way = :way AND node != ''"
 )
@@ -41,15 +53,20 @@ def clock(cluster: PoweredCluster) -> SteppedClock:
     return SteppedClock(cluster.folder / "clock.offset")
 
 
-@pytest.fixture
-def running(cluster: PoweredCluster, clock: SteppedClock) -> Iterator[RunningAgent]:
-    """An agent with that clock and an empty ledger; at the end its ledger has no more than the nodes did."""
+@contextmanager
+def counted(cluster: PoweredCluster, clock: SteppedClock, zone: str, **environment: str) -> Iterator[RunningAgent]:
+    """Run an agent with that clock and an empty ledger; at the end its ledger has no more than the nodes did."""
     before = {name: (node.joules, node.asleep_s) for name, node in cluster.nodes.items()}
-    for file in cluster.folder.glob("ledger.sqlite*"):
+    for file in (*cluster.folder.glob("ledger.sqlite*"), *cluster.folder.glob("agent.log")):
         file.unlink()
     with metered_racks(cluster) as racks:
-        with agent(cluster, write_site(cluster, FLAT, racks=racks), by=clock.start) as made:
+        settings = write_site(cluster, {"prices": {"tariff": TARIFF + zone}}, racks=racks)
+        made = RunningAgent(cluster, ("agent", "--config", str(settings)), clock.start, environment=environment)
+        made.start()
+        try:
             yield made
+        finally:
+            made.stop()
         used_j = sum(node.joules - before[name][0] for name, node in cluster.nodes.items())
         asleep_s = sum(node.asleep_s - before[name][1] for name, node in cluster.nodes.items())
     now_s = clock.unix_s
@@ -102,7 +119,22 @@ def steps_through_a_wake_and_a_sleep(
     ],
 )
 def test_a_clock_that_is_set_strands_no_node_and_counts_nothing_twice(
-    cluster: PoweredCluster, running: RunningAgent, clock: SteppedClock, step_s: float, said: str
+    cluster: PoweredCluster, clock: SteppedClock, step_s: float, said: str
 ) -> None:
-    steps_through_a_wake_and_a_sleep(cluster, running, clock, (step_s, step_s, step_s))
-    assert f"WARNING clock: set {said}" in running.log.read_text()
+    with counted(cluster, clock, "UTC") as running:
+        steps_through_a_wake_and_a_sleep(cluster, running, clock, (step_s, step_s, step_s))
+        assert f"WARNING clock: set {said}" in running.log.read_text()
+
+
+def test_a_clock_that_is_set_across_the_end_of_summer_time(
+    cluster: PoweredCluster, clock: SteppedClock, tmp_path: Path
+) -> None:
+    need(["zic"], packages="libc-bin")
+    change = datetime.now(UTC) + timedelta(seconds=20)
+    (tmp_path / "change").write_text(ZONE.format(at=change))
+    command = ("zic", "-d", str(tmp_path / "zones"), str(tmp_path / "change"))
+    subprocess.run(command, env={"PATH": SEARCH_PATH}, check=True)
+    zones = f"{tmp_path / 'zones'}:/usr/share/zoneinfo"
+    with counted(cluster, clock, "Test/Change", PYTHONTZPATH=zones) as running:
+        cluster.wait(lambda: clock.unix_s > change.timestamp(), what="the end of summer time")
+        steps_through_a_wake_and_a_sleep(cluster, running, clock, (-SHORT_S, SHORT_S, -SHORT_S))

@@ -61,7 +61,7 @@ def rebooted(arguments: Sequence[str], log: Path, environment: Mapping[str, str]
 def test_the_head_node_begins_again_in_the_middle_of_a_wake(cluster: PoweredCluster, zygote: Zygote, way: str) -> None:
     with agent(cluster, write_site(cluster, FLAT), by=zygote.start) as running:
         wait_for_sleep(cluster, *ALL)
-        (busy,) = cluster.jobs.submit(on="node4", seconds=60)
+        (busy,) = cluster.jobs.submit(on="node4", seconds=30)
         cluster.wait(lambda: busy in cluster.jobs.started(), what="a job on a node")
         for node in cluster.nodes.values():
             node.boot_s = 2 * SAVED_S
@@ -90,4 +90,3 @@ def test_the_head_node_begins_again_in_the_middle_of_a_wake(cluster: PoweredClus
         # The two that slept were neither woken nor switched off again.
         assert {"node2", "node3"} <= sleeping(cluster)
         assert orders(cluster, "node2", begin_s) == orders(cluster, "node3", begin_s) == []
-        completes(cluster, busy)

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
-from offpeak.door.effect import SCHEDULER, Hold
+from offpeak.door.effect import SCHEDULER, US, Hold
 from offpeak.model.node_states import FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import NodeUse, SchedulerState, scheduler_states
@@ -32,14 +32,29 @@ def test_no_step_takes_power_from_a_job_or_undoes_changes_of_others(state) -> No
         step = choose_next_step(node, record, to_sleep=to_sleep, now=NOW)
         down = step.order in (NodeOrder.SOFT_OFF, NodeOrder.STANDBY)
         assert not (down and node.use is not NodeUse.FREE)
-        assert not (step.change in (NodeChange.CLOSE, NodeChange.POWER_DOWN) and node.use is not NodeUse.FREE)
+        assert not (step.change is NodeChange.CLOSE and node.use is not NodeUse.FREE)
+        assert not (step.change is NodeChange.POWER_DOWN and node.use is NodeUse.USED)
         assert not (step.change is NodeChange.CLOSE and (node.closed or node.reserved))
         assert not (step.change and node.closed and not node.closed_by_us)
         assert not (step.change is NodeChange.POWER_DOWN and state not in (NodeState.OFF, NodeState.STANDBY))
         assert not (down and not node.closed and state is NodeState.ON)
         if state is NodeState.UNKNOWN or node.use is NodeUse.UNKNOWN:
-            assert (step.order, step.change) == (None, None)
+            # A scheduler that began without its state does not know a node that sleeps by our order.
+            asleep = state in (NodeState.OFF, NodeState.STANDBY) and record.observed.by == US
+            plain = not (node.closed or node.failed or node.responds or node.reserved)
+            is_new = asleep and plain and node.power is PowerState.ON and node.use is NodeUse.UNKNOWN
+            assert (step.order, step.change) == (None, NodeChange.POWER_DOWN if is_new else None)
         assert step.why
+
+
+def test_a_sleeper_that_the_scheduler_does_not_know_is_left_alone_if_another_took_it_or_an_admin_holds_it() -> None:
+    unknown = node_of(use=NodeUse.UNKNOWN, responds=False)
+    asleep = record_of(state=NodeState.OFF)
+    by = lambda who: replace(asleep, observed=replace(asleep.observed, by=who))  # noqa: E731
+    assert choose_next_step(unknown, by(US), to_sleep=True, now=NOW).change is NodeChange.POWER_DOWN
+    assert choose_next_step(unknown, by("admin jo"), to_sleep=True, now=NOW).change is None
+    held = replace(by(US), hold=Hold("jo", "new DIMM", None))
+    assert choose_next_step(unknown, held, to_sleep=True, now=NOW).change is None
 
 
 def test_states_of_all_nodes() -> None:
