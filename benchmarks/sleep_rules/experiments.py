@@ -11,19 +11,27 @@ import numpy as np
 from benchmarks.sleep_rules.learned import NeedModel, fit, learned_rule, observations
 from benchmarks.sleep_rules.needs import NodePrices
 from benchmarks.sleep_rules.replays import Decide, Part, Weeks, part_of, read, run, weeks_of
-from benchmarks.sleep_rules.scenarios import announced_rule, scenario_rule
+from benchmarks.sleep_rules.scenarios import announced, scenario_rule
+from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64
+from plugin.capacity.port import CapacityPolicy
 from studies.harness import ResultJournal
 
 MADE_WITH = ("KTH-SP2", "CTC-SP2", "SDSC-BLUE")
 """The logs on which the rules of the product were designed; they also teach the rules of other logs."""
 
-UNSEEN = ("SDSC-SP2", "LLNL-Atlas-2006-2.1-cln", "theta_2022", "UniLu-Gaia-2014-2")
+UNSEEN: Mapping[str, str] = {
+    "SDSC-SP2": "SDSC-SP2",
+    "LLNL-Atlas-2006-2.1-cln": "LLNL-Atlas",
+    "theta_2022": "Theta",
+    "UniLu-Gaia-2014-2": "UniLu-Gaia",
+}
+"""The logs that count: their names for readers by those of the files."""
 TAUGHT_SHARE = 0.5
 
 TIMEOUT, FORECAST, LATE, POOL = "time-out", "forecast", "forecast-late", "green pool"
-OWN_CYCLES, OWN_BOTH, OWN_DELAY = "learned, cycles", "learned, both", "learned, delay"
-OTHERS, SCENARIOS = "learned on other logs, both", "scenarios, both"
+OWN_CYCLES, OWN_BOTH, OWN_DELAY = (f"learned, {what}" for what in ("cycles only", "cycles and delay", "delay first"))
+OTHERS, SCENARIOS = "learned on other logs", "days of the past as scenarios"
 ANNOUNCED = {share: f"time-out, {share} % of wide jobs announced" for share in (25, 50, 100)}
 
 Rule = tuple[str, ...]
@@ -76,8 +84,12 @@ class Laboratory:
         self._other_model = cache(self._fit_others)
 
     def _part(self, log: str, from_share: float, until_share: float, warm_up_s: int | None = None) -> Part:
-        (path,) = sorted(self._folder.rglob(f"{log}.swf.gz"))
-        source = read(path)
+        paths = sorted(self._folder.rglob(f"{log}.swf.gz"))
+        if len(paths) != 1:
+            raise BadInput(
+                f"{self._folder}: {len(paths)} files {log}.swf.gz", hint="--logs takes a folder with each log once"
+            )
+        source = read(paths[0])
         if warm_up_s is None:
             return part_of(source, from_share, until_share)
         return part_of(source, from_share, until_share, warm_up_s)
@@ -92,12 +104,12 @@ class Laboratory:
         taught = [observations(self._part(log, 0.0, TAUGHT_SHARE, 0), self._seed) for log in MADE_WITH]
         return fit(taught, self._seed)
 
-    def rule_of(self, experiment: RuleExperiment) -> str | Decide:
+    def rule_of(self, experiment: RuleExperiment) -> str | CapacityPolicy | Decide:
         """Return the rule for one replay."""
         kind, *numbers = experiment.rule
         part = self.test_part(experiment.log)
         if kind == "announced":
-            return announced_rule(part, int(numbers[0]) / 100, int(numbers[1]), self._seed)
+            return announced(part, int(numbers[0]) / 100, int(numbers[1]), self._seed)
         if not numbers:
             return kind
         prices = NodePrices(*(float(number) for number in numbers))

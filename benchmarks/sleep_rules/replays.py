@@ -120,10 +120,12 @@ def capacity_policy(part: Part, name: str) -> CapacityPolicy:
     return make_capacity_policy(name, fleet, CapacitySettings())
 
 
-def run(part: Part, rule: str | Decide) -> PoweredSchedule:
+def run(part: Part, rule: str | CapacityPolicy | Decide) -> PoweredSchedule:
     """Return the schedule of a part under a policy of the product or a rule outside of it."""
     if isinstance(rule, str):
         replay = RuleReplay(part, capacity_policy(part, rule), None)
+    elif isinstance(rule, CapacityPolicy):
+        replay = RuleReplay(part, rule, None)
     else:
         base = capacity_policy(part, rule.policy)
         rules = base.rules._replace(period_s=rule.period_s, worth_s=0)

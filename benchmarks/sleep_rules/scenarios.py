@@ -1,20 +1,23 @@
 """Rules with other knowledge than a model: the arrivals of past days as scenarios, and users' announcements."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from benchmarks.sleep_rules.learned import by_cost, queue_of
 from benchmarks.sleep_rules.needs import HORIZONS_S, STEPS_OF, NodePrices, Queue, new_memory, observe
-from benchmarks.sleep_rules.replays import NODES, STEP_S, Decide, Part
+from benchmarks.sleep_rules.replays import NODES, STEP_S, Decide, Part, capacity_policy, run
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
+from plugin.capacity.port import CapacityPolicy
+from plugin.capacity.rules import CapacitySchedule
 from sim_backend.engine.power import Power
 from sim_backend.engine.state import State
 
 SCENARIOS = 21
 """Past days: three of each day of the week."""
 
-ANNOUNCE_STEP_S = 60
 WIDE_SHARE = 1 / 32
 """A job is wide if it needs at least this share of the nodes."""
 
@@ -91,18 +94,28 @@ def scenario_rule(part: Part, prices: NodePrices) -> Decide:
     return Decide("forecast-late:1h", STEP_S, STEP_S, rule)
 
 
-def announced_rule(part: Part, share: float, idle_s: int, seed: int) -> Decide:
-    """Return a time-out under which users announce a share of the wide jobs one boot before they submit them."""
+def announced(part: Part, share: float, idle_s: int, seed: int) -> CapacityPolicy:
+    """Return a time-out under which users announce a share of the wide jobs one boot before they submit them.
+
+    The nodes of an announced job are a reserve until it is submitted: a capacity schedule. It has no reserve if it
+    would wait for other jobs anyway, on nodes that are always on.
+    """
     (depth,) = NODES.depths
+    timeout = capacity_policy(part, f"timeout:{idle_s}s")
     nodes = -(-part.jobs.size // part.machine.units_per_node)
     draws = np.random.default_rng(seed).random(len(nodes))
-    announced = (nodes >= max(1, WIDE_SHARE * part.machine.nodes)) & (draws < share)
-    submit_s, wanted = part.jobs.submit_s[announced], np.append(0, np.cumsum(nodes[announced]))
-    ahead_s = depth.leave.duration_s + ANNOUNCE_STEP_S
-
-    def rule(state: State, _: Power) -> tuple[int, int]:
-        now_s = int(state.scalars[0]["now_s"])
-        until, since = np.searchsorted(submit_s, (now_s + ahead_s, now_s - 1), side="right")
-        return 0, min(int(wanted[until] - wanted[since]), part.machine.nodes)
-
-    return Decide("timeout:10min", ANNOUNCE_STEP_S, idle_s, rule)
+    waits = run(part, "always-on").start_s > part.jobs.submit_s
+    known = (nodes >= WIDE_SHARE * part.machine.nodes) & (draws < share) & ~waits
+    submit_s, wanted = part.jobs.submit_s[known], nodes[known]
+    change_s = np.concatenate([submit_s - depth.leave.duration_s, submit_s + 1])
+    at_s, row = np.unique(change_s, return_inverse=True)
+    change = np.bincount(row, weights=np.concatenate([wanted, -wanted]), minlength=len(at_s)).astype(np.int64)
+    reserve = np.append(0, np.minimum(np.cumsum(change), part.machine.nodes))
+    rows = len(reserve)
+    schedule = CapacitySchedule(
+        np.append(timeout.schedule.at_s, at_s),
+        np.full(rows, part.machine.nodes),
+        reserve,
+        np.repeat(timeout.schedule.after_s, rows, axis=0),
+    )
+    return replace(timeout, schedule=schedule)

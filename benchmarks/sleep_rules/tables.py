@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.sleep_rules.bound import IdleLevels
-from benchmarks.sleep_rules.experiments import FAMILIES, TIMEOUT, Rule
+from benchmarks.sleep_rules.experiments import FAMILIES, TIMEOUT, UNSEEN, Rule
 from benchmarks.sleep_rules.replays import NODES, Part, Weeks, run, weeks_of
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import MINUTE_S
@@ -63,20 +63,24 @@ def fewest_cycles(levels: IdleLevels, idle_j: float, weeks: Weeks, pct: float) -
 
 
 def equal_rows(log: str, found: OfLog, part: Part, seed: int) -> list[tuple[str, ...]]:
-    """Return a row for each kind of rules, with 95 % of RESAMPLES samples of the weeks in brackets."""
+    """Return a row for each kind of rules that has run, with 95 % of RESAMPLES samples of the weeks in brackets."""
     pct, levels_of = level(found), idle_levels(part)
     timeout = at_level(found, TIMEOUT, pct)
     assert timeout is not None
     bound = fewest_cycles(*levels_of, found[FAMILIES[TIMEOUT][0]], pct)
     draws = np.random.default_rng(seed).integers(0, part.weeks, (RESAMPLES, part.weeks))
-    rows = [_equal_row(log, found, family, pct, bound, draws) for family in FAMILIES]
+    rows = [
+        _equal_row(log, found, family, pct, bound, draws)
+        for family, rules in FAMILIES.items()
+        if all(rule in found for rule in rules)
+    ]
     last = (f"{bound:.2f}", f"{bound / timeout[1]:.2f}", "100", "100")
-    return [*rows, (log, f"{pct:.0f}", PERFECT, "0.0", "0.00", *last)]
+    return [*rows, (UNSEEN.get(log, log), f"{pct:.0f}", PERFECT, "0.0", "0.00", *last)]
 
 
 def _equal_row(log: str, found: OfLog, family: str, pct: float, bound: float, draws: Int64) -> tuple[str, ...]:
     here, there = at_level(found, family, pct), at_level(found, TIMEOUT, pct)
-    head = (log, f"{pct:.0f}", family)
+    head = (UNSEEN.get(log, log), f"{pct:.0f}", family)
     if here is None or there is None:
         return (*head, "not reached", "", "", "", "", "")
     delay, cycles = here[0] / there[0], here[1] / there[1]
@@ -93,8 +97,8 @@ def _equal_row(log: str, found: OfLog, family: str, pct: float, bound: float, dr
         f"{delay:.2f} ({low[0]:.2f} to {high[0]:.2f})",
         f"{here[1]:.2f}",
         f"{cycles:.2f} ({low[1]:.2f} to {high[1]:.2f})",
-        f"{100 * (1 - delay):.0f}",
-        f"{avoided:.0f}",
+        str(round(100 * (1 - delay))),
+        str(round(avoided)),
     )
 
 
@@ -111,7 +115,7 @@ def rule_rows(log: str, found: OfLog) -> list[tuple[str, ...]]:
     """Return a row for each rule."""
     return [
         (
-            log,
+            UNSEEN.get(log, log),
             " ".join(rule),
             f"{weeks.saved_pct:.1f}",
             f"{weeks.mean_delay_s:.1f}",
@@ -141,4 +145,4 @@ def ahead_row(log: str, found: OfLog, part: Part) -> tuple[str, ...]:
     perfect = fewest_cycles(levels, idle_j, found[FAMILIES[TIMEOUT][0]], pct) / timeout[1]
     shortest_min = levels.shortest_gap_s(saved_j) / MINUTE_S
     texts = [f"{max(cell, perfect):.2f}" if np.isfinite(cell) else f"{perfect:.2f}" for cell in cells]
-    return (log, f"{pct:.0f}", *texts, f"{perfect:.2f}", f"{shortest_min:.0f}")
+    return (UNSEEN.get(log, log), f"{pct:.0f}", *texts, f"{perfect:.2f}", f"{shortest_min:.0f}")

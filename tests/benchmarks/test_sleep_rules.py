@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from benchmarks.sleep_rules.bound import IdleLevels, Prices, cheapest_plan, delay_never_pays
-from benchmarks.sleep_rules.experiments import FAMILIES, TIMEOUT, Laboratory, RuleExperiment
+from benchmarks.sleep_rules.experiments import ANNOUNCED, FAMILIES, LATE, TIMEOUT, Laboratory, RuleExperiment
 from benchmarks.sleep_rules.learned import fit, learned_rule, observations, trees_of
 from benchmarks.sleep_rules.needs import (
     HORIZONS_S,
@@ -23,8 +23,8 @@ from benchmarks.sleep_rules.needs import (
     tops_of_blocks,
 )
 from benchmarks.sleep_rules.replays import NODES, part_of, run, weeks_of
-from benchmarks.sleep_rules.scenarios import announced_rule, scenario_rule
-from benchmarks.sleep_rules.tables import ahead_row
+from benchmarks.sleep_rules.scenarios import announced, scenario_rule
+from benchmarks.sleep_rules.tables import PERFECT, ahead_row, equal_rows
 from sim_backend.nodes.node_log import PoweredUsage, sleep_figures
 from studies.logs import LogSource, read_log, usage_of
 
@@ -204,16 +204,20 @@ def test_rules_that_learn_run_in_the_engine(generated, second_half):
 
 @pytest.mark.thorough
 def test_announced_jobs_wait_for_no_boot(second_half):
-    some = weeks_of(second_half, run(second_half, announced_rule(second_half, 0.5, 600, 1))).mean_delay_s
-    every = weeks_of(second_half, run(second_half, announced_rule(second_half, 1.0, 600, 1))).mean_delay_s
+    some = weeks_of(second_half, run(second_half, announced(second_half, 0.5, 600, 1))).mean_delay_s
+    every = weeks_of(second_half, run(second_half, announced(second_half, 1.0, 600, 1))).mean_delay_s
     assert every < some < weeks_of(second_half, run(second_half, "timeout:10min")).mean_delay_s
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the logs are not here")
 def test_documented_cells_are_what_the_replays_give():
     log, laboratory = "UniLu-Gaia-2014-2", Laboratory(DATA, 1)
-    found = {rule: laboratory.weeks(RuleExperiment(log, rule, 1)) for rule in FAMILIES[TIMEOUT]}
-    assert ahead_row(log, found, laboratory.test_part(log)) in rows_of("seen_ahead")
+    part, families = laboratory.test_part(log), (TIMEOUT, LATE, ANNOUNCED[50])
+    found = {rule: laboratory.weeks(RuleExperiment(log, rule, 1)) for family in families for rule in FAMILIES[family]}
+    assert ahead_row(log, found, part) in rows_of("seen_ahead")
+    rows = equal_rows(log, found, part, 1)
+    assert [row[2] for row in rows] == [*families, PERFECT]
+    assert set(rows) <= set(rows_of("better_rules"))
 
 
 def rows_of(table):
