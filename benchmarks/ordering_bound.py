@@ -78,13 +78,14 @@ LOGS = {
     "theta_2022": SampledLog(4360, 1, 2),
 }
 ZONES = ("DE-LU", "FR", "NL", "AT", "CH", "US-CAL-CISO", "US-NY-NYIS", "US-TEX-ERCO")
-SAMPLES = 8
+SAMPLES, BOUNDED = 12, 4
+"""The samples of each log that policies replay, and those of them with bounds."""
 SEED = 1
 LOW_W, HIGH_W = 100.0, 300.0
 ORDERS = ("greedy", "knapsack")
 SHARES, HOURS = (0.1, 0.3, 1.0), (6, 24, 72)
 SEARCH_S = 20.0
-SEARCHED, DELAYED = 2, 3
+SEARCHED, DELAYED = 1, 2
 """The samples of each log that CP-SAT solves, and those with delays."""
 RECORD = Path(__file__).with_name("ordering_bound.csv")
 TABLES = Path(__file__).parent.parent / "docs" / "figures" / "ordering"
@@ -594,7 +595,8 @@ def starts_under(sample: Sample, name: str, longest_s: Int64 | None = None) -> I
 
 
 ROW = ("log", "sample", "rule", "jobs", "zone", "easy_cost", "easy_wait_s", "what", "saved_pct", "wait_s")
-ROUNDS = 200_000
+ROUNDS, LEAST_PRICE = 100_000, 0.003
+"""Attempts of a search, and the least price of a wait of one slot as a share of what a job costs."""
 
 
 class Saving(NamedTuple):
@@ -628,8 +630,11 @@ def solve_sample(sample: Sample, easy_s: Int64, rule: Rule, begin_s: Int64) -> S
     slots = slots_of(sample, easy_s, rule)
     at, first = np.arange(len(slots.first)), easy_s[sample.running :] // SLOT_S - slots.first
     found, best = lagrangian(slots, first), begin_s[sample.running :] // SLOT_S - slots.first
+    # Where nodes alone limit the waits of the bound, waits have no price there; without one no schedule keeps the rule.
+    per_slot = float(np.abs(np.diff(slots.wait[:, :2])).mean()) if slots.wait.shape[1] > 1 else 1.0
+    least = LEAST_PRICE * float(np.abs(slots.cost[at, first]).mean()) / per_slot
     for seed, begin in enumerate((best, found.chosen)):
-        tried = ruin_and_recreate(slots, begin, max(found.per_wait, 1e-9), ROUNDS, seed)
+        tried = ruin_and_recreate(slots, begin, max(found.per_wait, least), ROUNDS, seed)
         best = min((best, begin, tried), key=lambda chosen: float(slots.cost[at, chosen].sum()))
     return Solution(found.lower, starts_of(sample, slots, best))
 
@@ -654,6 +659,8 @@ def measure_sample(name: str, number: int, seconds: float) -> Iterator[list[str]
     for policy in ORDERS:
         yield row("policy", saving(sample, easy_s, policy, starts_under(sample, policy)))
     yield row("policy", saving(sample, easy_s, "plan", replay_plan(sample)))
+    if number >= BOUNDED:
+        return
     base_s = easy_s
     for rule in (*ORDER_RULES, *(DELAY_RULES if number < DELAYED else ())):
         solved = solve_sample(sample, easy_s, rule, base_s if rule.share else easy_s)
@@ -691,6 +698,121 @@ def write_rows(path: Path, header: Sequence[str], rows: Sequence[Sequence[str]])
         writer.writerows(rows)
 
 
+def parts_of(rows: Sequence[Sequence[str]], rule: str, what: str, column: str = "saved_pct") -> list[float]:
+    """Return a column of the rows of a rule, a value for each sample."""
+    at = ROW.index(column)
+    return [float(row[at]) for row in rows if (row[2], row[ROW.index("what")]) == (rule, what)]
+
+
+def values_of(rows: Sequence[Sequence[str]], rule: str, what: str) -> list[float]:
+    """Return what was found under a rule, or at most can be, for each sample.
+
+    A schedule that keeps a rule keeps each looser one, too; a bound of a looser rule is one of each stricter.
+    """
+    names = {rule, *(_stricter(rule) if what == "found" else _looser(rule))}
+    choose = max if what == "found" else min
+    values: dict[tuple[str, str], float] = {}
+    own = [row for row in rows if row[2] in names and row[7].removeprefix("CP-SAT ") == what]
+    for row in sorted(own, key=lambda row: row[2] != rule):
+        sample, value = (row[0], row[1]), float(row[8])
+        if sample in values:
+            values[sample] = choose(values[sample], value)
+        elif row[2] == rule:
+            values[sample] = value
+    return list(values.values())
+
+
+def _stricter(name: str) -> list[str]:
+    (rule,) = (each for each in (*ORDER_RULES, *DELAY_RULES) if each.name == name)
+    if not rule.share:
+        return ["no job later"] if name != "no job later" else []
+    smaller = [each.name for each in DELAY_RULES if each.share <= rule.share and each.delay_s <= rule.delay_s]
+    return ["mean wait", "no job later", *smaller]
+
+
+def _looser(name: str) -> list[str]:
+    (rule,) = (each for each in (*ORDER_RULES, *DELAY_RULES) if each.name == name)
+    larger = [each.name for each in DELAY_RULES if each.share >= rule.share and each.delay_s >= rule.delay_s]
+    if rule.share:
+        return larger
+    return {"no job later": ["mean wait", "wait by node-hours", *larger], "mean wait": larger}.get(name, [])
+
+
+def spread(values: Sequence[float]) -> str:
+    """Return the median and the range, as in "6.1 (1.5 to 14.1)"; nothing for no value."""
+    return f"{np.median(values):.1f} ({min(values):.1f} to {max(values):.1f})" if values else ""
+
+
+def share_of(values: Sequence[float], found: Sequence[float]) -> str:
+    """Return these savings in per cent of what was found, both summed over the samples."""
+    return f"{100 * sum(values) / sum(found):.0f}"
+
+
+def wait_text(rows: Sequence[Sequence[str]], what: str) -> str:
+    """Return the mean wait over the samples in hours."""
+    return f"{np.mean(parts_of(rows, 'policy', what, 'wait_s')) / HOUR_S:.2f}"
+
+
+POLICY_HEAD = ("log", "samples", "wait EASY, h", "greedy, %", "knapsack, %", "plan, %", "wait greedy, h",
+               "wait knapsack, h", "wait plan, h")  # fmt: skip
+BOUND_HEAD = ("log", "samples", "same mean wait, %", "at most, %", "same wait by node-hours, %", "at most so, %",
+              "no job later, %", "at most then, %", "greedy's share, %", "plan's share, %")  # fmt: skip
+DELAY_HEAD = ("jobs that may wait", "for", "samples", "found, %", "at most, %", "begin times, %", "with greedy, %",
+              "share of begin times, %", "share with greedy, %")  # fmt: skip
+
+
+def policies_table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return what the policies save on average, a row for each log and one for all."""
+    table = []
+    for name in (*LOGS, "all"):
+        own = [row for row in rows if name in (row[0], "all")]
+        easy_s = parts_of(own, "policy", "greedy", "easy_wait_s")
+        policies = (*ORDERS, "plan")
+        means = [f"{np.mean(parts_of(own, 'policy', what)):.2f}" for what in policies]
+        waits = [wait_text(own, what) for what in policies]
+        table.append([name, str(len(easy_s)), f"{np.mean(easy_s) / HOUR_S:.2f}", *means, *waits])
+    return table
+
+
+def bound_table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return what a schedule could save, a row for each log and one for all."""
+    table = []
+    for name in (*LOGS, "all"):
+        own = [row for row in rows if name in (row[0], "all")]
+        found = values_of(own, "mean wait", "found")
+        cells = [spread(values_of(own, rule.name, what)) for rule in ORDER_RULES for what in ("found", "bound")]
+        bounded = [row for row in own if int(row[1]) < BOUNDED]
+        shares = [share_of(parts_of(bounded, "policy", what), found) for what in ("greedy", "plan")]
+        table.append([name, str(len(found)), *cells, *shares])
+    return table
+
+
+def delay_table(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return what consent is worth, a row for each share of jobs and each delay, over all logs."""
+    table = []
+    delayed = [row for row in rows if int(row[1]) < DELAYED]
+    for rule in (ORDER_RULES[0], *DELAY_RULES):
+        found, most = (values_of(delayed, rule.name, what) for what in ("found", "bound"))
+        held = [
+            parts_of(delayed, rule.name, what) if rule.share else parts_of(delayed, "policy", "greedy")
+            for what in ("held easy", "held greedy")
+        ]
+        means = [f"{np.mean(values):.1f}" for values in held]
+        shares = [share_of(values, found) for values in held]
+        if not rule.share:
+            means[0] = shares[0] = "0"
+        names = (f"{100 * rule.share:.0f} %", f"{rule.delay_s // HOUR_S} h") if rule.share else ("none", "")
+        table.append([*names, str(len(found)), spread(found), spread(most), *means, *shares])
+    return table
+
+
+def write_tables(rows: Sequence[Sequence[str]]) -> None:
+    """Write the tables of the page."""
+    write_rows(TABLES / "policies.csv", POLICY_HEAD, policies_table(rows))
+    write_rows(TABLES / "bound.csv", BOUND_HEAD, bound_table(rows))
+    write_rows(TABLES / "delays.csv", DELAY_HEAD, delay_table(rows))
+
+
 def measure(seconds: float, path: Path = RECORD) -> None:
     """Append the rows of samples that the file does not have: the first sample of each log, then the second."""
     rows = read_rows(path)
@@ -707,3 +829,4 @@ def measure(seconds: float, path: Path = RECORD) -> None:
 
 if __name__ == "__main__":
     measure(float(sys.argv[1]) if len(sys.argv) > 1 else SEARCH_S)
+    write_tables(read_rows())
