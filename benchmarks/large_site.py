@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import gc
 import os
 import resource
 import time
@@ -30,6 +29,7 @@ from power.drivers.port import PowerDriver
 from power.lifecycle.sweep import NodePoller
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
+from services.agent.service import limit_memory
 from services.agent.site_context import SiteContext, make_site_context
 
 NODES, RUNNING, PENDING, PARTITIONS, ROUNDS = 10_000, 9_000, 50_000, 25, 4
@@ -138,7 +138,7 @@ async def _cycles(parts: SiteContext) -> tuple[float, float]:
     ledger.ready()
     agent = SiteAgent(parts, ledger, ProblemLog())
     await agent.prices.round()
-    gc.freeze()
+    limit_memory()
     taken, used = [], []
     for _ in range(ROUNDS + 1):
         agent.observer.forget()

@@ -7,6 +7,8 @@ import re
 import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -757,3 +759,25 @@ def test_calls_do_not_wait_for_a_name_server_that_is_dead(monkeypatch: pytest.Mo
 
     with asyncio.Runner(loop_factory=AgentEventLoop) as runner:
         assert runner.run(call_behind_lookups()) == "scheduler"
+
+
+LARGE_ANSWERS = """
+from services.agent.service import limit_memory
+
+def resident_mib():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+
+limit_memory()
+before_mib = resident_mib()
+largest = bytearray(30 * 2**20)
+del largest
+blocks = [bytearray(b"x") * 2**20 for _ in range(200)]
+kept = [bytes(600) for _ in range(10_000)]
+del blocks
+print(resident_mib() - before_mib)
+"""
+
+
+def test_the_memory_of_large_answers_is_returned_although_small_values_are_kept(repository: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", LARGE_ANSWERS], cwd=repository, capture_output=True, check=True)
+    assert float(done.stdout) < 40
