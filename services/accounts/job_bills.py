@@ -124,10 +124,10 @@ def _mean_prices(connection: Connection, spans: Sequence[TimeRange]) -> list[Mea
 
 
 def _difference(energy_j: float | None, before: MeanPrice, after: MeanPrice) -> float | None:
-    """Return how much more this energy costs at the price before; None unless both are known."""
+    """Return how much more this energy costs at the price before; None unless both are known, in one currency."""
     if energy_j is None or before.price_per_mwh is None or after.price_per_mwh is None:
         return None
-    if min(before.known, after.known) < PRICED:
+    if min(before.known, after.known) < PRICED or before.currency != after.currency:
         return None
     return energy_j * (before.price_per_mwh - after.price_per_mwh) / J_PER_MWH
 
@@ -144,7 +144,7 @@ def _bill(row: Any, difference: float | None, during: MeanPrice | None) -> JobBi
 
 def _why_no_carbon(row: Any, during: MeanPrice | None) -> str:
     if row.energy_j is None or during is None:
-        return "no energy is known"
+        return "no energy is known" if row.energy_j is None else "it did not run for a second"
     if during.carbon_known >= PRICED:
         return "the carbon intensity was not known at the booking"
     return f"the ledger has a carbon intensity for less than {100 * PRICED:.0f} % of the time"

@@ -170,8 +170,8 @@ def _tier_cells(bill: JobBill) -> tuple[str, str, str]:
 
 def sum_text(bills: Sequence[JobBill]) -> str:
     """Return the sum of the bills in a line; what is not known is counted, and not in it."""
-    currencies = {bill.currency for bill in bills if bill.cost is not None}
-    currency = currencies.pop() if len(currencies) == 1 else ""
+    currencies = sorted({bill.currency for bill in bills if bill.cost is not None})
+    currency = currencies[0] if len(currencies) == 1 else ""
     joules, grams = known_sum(bill.energy_j for bill in bills), known_sum(bill.carbon_g for bill in bills)
     cost, less, moved, credit = (
         money_text(known_sum(getattr(bill, name) for bill in bills) if currency else None, currency)
@@ -180,6 +180,7 @@ def sum_text(bills: Sequence[JobBill]) -> str:
     used = f"{energy_text(None if joules is None else joules / J_PER_KWH)}, {cost}, {_co2_text(grams)}"
     unknown = sum(bill.saved is None for bill in bills)
     rest = f"; {counted(unknown, 'job')} of unknown difference" if unknown else ""
+    rest += f"; costs are in {' and '.join(currencies)}" if len(currencies) > 1 else ""
     most = f" (the latest {MOST_JOBS:,})" if len(bills) == MOST_JOBS else ""
     flexible = sum(bool(bill.tier) for bill in bills)
     earned = f"; the tiers of {counted(flexible, 'job')} saved {moved}" if flexible else ""

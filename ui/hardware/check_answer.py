@@ -134,13 +134,10 @@ def subjects_text(each: FindingGroup) -> str:
     return fold(each.subjects) if each.part in ("bmc", "ssh", "pdu", "wake") else ", ".join(each.subjects)
 
 
-SUMMED = {CheckVerdict.GOOD: "ok", CheckVerdict.DOUBTFUL: "to look at", CheckVerdict.BAD: "failed"}
-
-
 def check_summary(found: Sequence[Finding]) -> str:
     """Return how many subjects work, need attention, and failed."""
     counts = []
-    for verdict, what in SUMMED.items():
+    for verdict, what in zip(CheckVerdict, ("ok", "to look at", "failed"), strict=True):
         subjects = {(finding.part, finding.subject) for finding in found if finding.verdict is verdict}
         counts += [f"{len(subjects)} {what}"] if subjects or verdict is CheckVerdict.GOOD else []
     return f"{counted(len({(finding.part, finding.subject) for finding in found}), 'check')}: {', '.join(counts)}"

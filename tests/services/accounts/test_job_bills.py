@@ -12,7 +12,7 @@ from offpeak.model.time_range import TimeRange
 from power.meters.port import MeterResult, Reading
 from services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
 from services.accounts.metering import MeteredSite, Metering, check_readings
-from ui.agent.bills_answer import COLUMNS, bill_lines, bills_table
+from ui.agent.bills_answer import COLUMNS, bill_lines, bills_table, sum_text
 
 HOUR_S = 3600.0
 DAY = TimeRange(0.0, 24 * HOUR_S)
@@ -72,9 +72,26 @@ def test_unknown_co2_has_its_reason(ledger: Ledger) -> None:
 
 def test_a_month_in_two_currencies_has_its_jobs_without_differences(ledger: Ledger) -> None:
     ledger.write_prices([Price(18 * HOUR_S, 24 * HOUR_S, 100.0, "CHF", "x", 400.0)])
-    found = bills(ledger, use("1", 10, 13), use("2", 19, 20))
+    later = replace(use("2", 19, 20), currency="CHF")
+    found = bills(ledger, use("1", 10, 13), later)
     assert {job: (bill.cost, bill.saved) for job, bill in found.items()} == {"1": (0.1, None), "2": (0.1, None)}
     assert found["2"].carbon_why == "the carbon intensity was not known at the booking"
+    assert sum_text(tuple(found.values())) == (
+        "2 jobs: 2.00 kWh, not known, CO2 not known, not known less than at their submission; 2 jobs of unknown "
+        "difference; costs are in CHF and EUR"
+    )
+
+
+def test_a_price_at_the_submission_in_another_currency_is_no_comparison(ledger: Ledger) -> None:
+    """All jobs came before the change, and ran after it: each reading of the prices is in one currency."""
+    ledger.write_prices([Price(18 * HOUR_S, 24 * HOUR_S, 100.0, "CHF", "x")])
+    (bill,) = bills(ledger, use("1", 10, 19)).values()
+    assert (bill.cost, bill.saved) == (0.1, None)
+
+
+def test_a_job_that_did_not_run_says_so(ledger: Ledger) -> None:
+    cancelled = replace(use("1", 10, 13), ended_unix_s=13 * HOUR_S, energy_j=0.0, cost=None)
+    assert bills(ledger, cancelled)["1"].carbon_why == "it did not run for a second"
 
 
 def test_users_see_their_jobs_and_arrays_are_found_by_their_number(ledger: Ledger) -> None:
