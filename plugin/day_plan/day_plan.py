@@ -72,6 +72,11 @@ class PowerProfile:
     power_w: Float64
     pue: Float64
 
+    @property
+    def steps_w(self) -> tuple[tuple[int, float], ...]:
+        """From when the power is how much."""
+        return tuple(zip(self.edge_s[:-1].tolist(), self.power_w.round().tolist(), strict=True))
+
     def cost(self) -> float:
         """Return the cost of energy and cooling, in the prices' currency."""
         hours = (self.edge_s[1:] - self.edge_s[:-1]) / HOUR_S

@@ -201,6 +201,7 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
     counts = Counter(str(job.state) for job in facts.jobs) if facts else Counter[str]()
     watts, view = agent.meters.node_watts, agent.observer.latest
     places = find_node_places(view.nodes) if view else {}
+    plan = agent.planner.latest if facts and facts.planned else None
     racks = defaultdict(str, {name: each.rack or each.enclosure or "" for name, each in agent.site.by_name.items()})
     return StatusSnapshot(
         published=status,
@@ -215,6 +216,7 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
             for node, record in agent.power.records.nodes.items()
         ),
         jobs_left_out=seen,
+        planned_w=() if plan is None else plan.power_profile.steps_w,
     )
 
 

@@ -230,7 +230,8 @@ class PriceSlot(NamedTuple):
 class StatusSnapshot:
     """The site at one moment. The prices end at `prices_until_unix_s`; day and month began on the clock of `zone`.
 
-    `jobs_left_out`: the caller has the jobs of this cycle already.
+    `jobs_left_out`: the caller has the jobs of this cycle already. `planned_w` are the steps of the day plan's power,
+    that of jobs and of nodes that are idle now: from when [Unix s], and how much [W]; () without a plan.
     """
 
     published: StatusReply
@@ -242,6 +243,7 @@ class StatusSnapshot:
     prices_until_unix_s: int | None = None
     nodes: tuple[NodeStatus, ...] = ()
     jobs_left_out: bool = False
+    planned_w: tuple[tuple[int, float], ...] = ()
 
 
 _ROWS: tuple[tuple[str, str, Any], ...] = (("nodes", "node_fields", NodeStatus), ("slots", "slot_fields", PriceSlot))
@@ -257,10 +259,13 @@ def snapshot_json(snapshot: StatusSnapshot) -> dict[str, Any]:
 def parse_snapshot(reply: object) -> StatusSnapshot:
     """Return the snapshot of `snapshot_json` without unknown keys and fields. Raises ValueError for anything else."""
     try:
-        values: dict[str, Any] = {field.name: reply[field.name] for field in fields(StatusSnapshot)}  # type: ignore[index]
+        # Agents of older versions send no plan.
+        received: dict[str, Any] = {"planned_w": (), **reply}  # type: ignore[dict-item]
+        values = {field.name: received[field.name] for field in fields(StatusSnapshot)}
         for key, names, row in _ROWS:
-            values[key] = tuple(map(row._make, _columns(values[key], reply[names], row)))  # type: ignore[index]
-        values["job_counts"] = tuple((state, count) for state, count in values["job_counts"])
+            values[key] = tuple(map(row._make, _columns(values[key], received[names], row)))
+        for key in ("job_counts", "planned_w"):
+            values[key] = tuple((first, second) for first, second in values[key])
         values["published"] = parse_status(values["published"])
         return StatusSnapshot(**values)
     except (KeyError, TypeError) as problem:

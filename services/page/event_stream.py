@@ -102,7 +102,8 @@ POWER_EVERY_S = 60.0
 """The period of reading the past, on the agent's clock."""
 CHANGING_FIELDS = {"jobs", "now_unix_s", "first_round_until_unix_s", "last_round_unix_s"}
 """Fields that the section `status` leaves out, because it is sent only when it has changed."""
-OWN_SECTIONS = {"published", "nodes", "slots", "node_fields", "slot_fields", "prices_until_unix_s"}
+AHEAD = ("slot_fields", "slots", "prices_until_unix_s", "planned_w")
+OWN_SECTIONS = {"published", "nodes", "node_fields", *AHEAD}
 """Keys of a snapshot that the section `status` does not repeat."""
 
 Sections = dict[str, str]
@@ -143,7 +144,7 @@ class PageReader:
         self._last = {name: status[name] for name in ("zone", "at_unix_s")}
         sections = {
             "status": _text(status),
-            "prices": _text({name: values[name] for name in ("slot_fields", "slots", "prices_until_unix_s")}),
+            "prices": _text({name: values[name] for name in AHEAD}),
             "nodes": _text({"fields": values["node_fields"], "rows": values["nodes"]}),
         }
         if not snapshot.jobs_left_out:
@@ -210,7 +211,8 @@ def _result(action: Mapping[str, Any]) -> str:
 
 
 def _why(action: Mapping[str, Any]) -> str:
-    return "; ".join(filter(None, (action["reason"], action["said"])))
+    # Of an order that was done the device says no more than that.
+    return "; ".join(filter(None, (action["reason"], "" if action["result"] == "done" else action["said"])))
 
 
 def _text(value: object) -> str:

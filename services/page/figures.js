@@ -10,8 +10,8 @@ const BANDS = [
 const past = document.querySelector("#saved .plot"), ahead = document.querySelector("#ahead .plot");
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
 const MARGIN = { l: 44, r: 12, t: 8, b: 24 };
-const of = { prices: null, jobs: [], nodes: 0, power: null, days: [], sinceS: 0, range: "month", by: "money", nowS: 0 };
-const OF_PAST = ["power", "days", "sinceS", "range"], OF_AHEAD = ["prices", "jobs", "nodes", "unit"];
+const of = { prices: null, jobs: [], nodes: 0, asleep: 0, power: null, days: [], sinceS: 0, range: "month", by: "money", nowS: 0 };
+const OF_PAST = ["power", "days", "sinceS", "range"], OF_AHEAD = ["prices", "jobs", "nodes", "asleep", "unit"];
 const changed = new Set();
 let isWaiting = false;
 const loaded = new Promise((resolve) => {
@@ -159,9 +159,22 @@ function jobsAhead() {
   return { steps, starts: [...starts].sort(([one], [other]) => one - other), unknownStarts, unknownPowers };
 }
 
+/** The planned power of the next day [time, W]: that of jobs, and of the nodes that are idle now; empty without a plan. */
+function plannedAhead() {
+  const steps = of.prices?.planned_w ?? [], endS = of.nowS + DAY_S;
+  const ahead = steps.filter(([at], each) => at < endS && (steps[each + 1]?.[0] ?? endS) > of.nowS).map(([at, watts]) => [Math.max(at, of.nowS), watts]);
+  return ahead.length ? [...ahead, [endS, ahead.at(-1)[1]]] : [];
+}
+
+/** How many of the nodes that are asleep now no job needs until then: a node that is woken is not counted again. */
+function asleepAhead(free) {
+  let least = of.asleep;
+  return free.map((nodes) => (least = Math.min(least, nodes)));
+}
+
 function drawAhead() {
   const slots = slotsAhead(), known = slots.filter((slot) => slot.value !== null), { steps, starts, unknownStarts, unknownPowers } = jobsAhead();
-  const carbon = of.by === "carbon", name = carbon ? "CO2" : "price", hasJobs = steps.some(({ nodes }) => nodes), note = document.getElementById("ahead-note");
+  const carbon = of.by === "carbon", name = carbon ? "CO2" : "price", planned = plannedAhead(), hasJobs = steps.some(({ nodes }) => nodes) || planned.length > 0, note = document.getElementById("ahead-note");
   const unpriced = known.length ? "" : `No ${carbon ? "CO2 intensity" : "price"} is known: it appears here once the agent has read it; offpeak prices says what is missing.`;
   if (unpriced && !hasJobs) {
     say(note, "");
@@ -191,6 +204,11 @@ function drawAhead() {
   const area = { mode: "lines", fill: "tozeroy", x };
   traces.push({ ...area, yaxis: "y2", y: steps.map(({ watts }) => watts / 1000), line: { color: colour("--busy"), width: 1.5, shape: "hv" }, fillcolor: colour("--busy-soft"), hovertemplate: "%{y:.2f} kW of jobs<extra></extra>" });
   traces.push({ ...area, yaxis: "y3", y: free, line: { color: colour("--standby"), width: 1.5, shape: "hv" }, fillcolor: colour("--standby-soft"), hovertemplate: "%{y} nodes free to sleep<extra></extra>" });
+  const asleep = asleepAhead(free);
+  if (planned.length) {
+    traces.push({ mode: "lines", yaxis: "y2", x: planned.map(([at]) => local(at)), y: planned.map(([, watts]) => watts / 1000), line: { color: colour("--text"), width: 1.5, dash: "dash", shape: "hv" }, hovertemplate: "%{y:.2f} kW planned<extra></extra>" });
+    traces.push({ ...area, yaxis: "y3", y: asleep, line: { width: 0, shape: "hv" }, fillcolor: colour("--standby"), hovertemplate: "%{y} of them asleep and to sleep on<extra></extra>" });
+  }
   traces.push({
     type: "bar", yaxis: "y4", x: starts.map(([hour]) => local(hour + HOUR_S / 2)), y: starts.map(([, jobs]) => jobs.length), width: 0.8 * HOUR_S * 1000, marker: { color: colour("--busy") },
     customdata: starts.map(([, jobs]) => `${counted(jobs.length, "job")} on ${counted(jobs.reduce((sum, job) => sum + job.nodes, 0), "node")}`), hovertemplate: "%{customdata} to start<extra></extra>",
@@ -220,6 +238,7 @@ function drawAhead() {
     known.length ? `${name}: ${now ? figure(now.value) : "not known"} now, from ${figure(least)} to ${figure(most)} ${unit} until ${clock(of.nowS + DAY_S, of.nowS)}` : `${name}: not known`,
     best.length ? `${carbon ? "cleanest" : "cheapest"}: ${spans(best).map(([one, other]) => `${clock(one, of.nowS)} to ${clock(other, of.nowS)}`).join(", ")}` : "",
     ...(!hasJobs ? [] : [`power of jobs ${kilowatts(steps[0].watts)} now, ${kilowatts(steps.at(-1).watts)} at the end`, `${free[0]} to ${free.at(-1)} of ${all} nodes without a job`]),
+    ...(!planned.length ? [] : [`planned power, with idle nodes, ${kilowatts(planned[0][1])} now, at most ${kilowatts(Math.max(...planned.map(([, watts]) => watts)))}`, `${asleep.at(-1)} of ${of.asleep} nodes that are asleep are planned to sleep on`]),
     `${counted(starts.reduce((sum, [, jobs]) => sum + jobs.length, 0), "job")} to start`,
   ].filter(Boolean).join("; ");
   plotInto(ahead, traces.filter(({ yaxis = "y" }) => rows.some(({ y }) => y === yaxis)), { shapes, annotations: titles, hoversubplots: "axis", margin: { ...MARGIN, t: 24 }, xaxis: { range: [from, until], anchor: rows.at(-1).y }, ...axes }, label);
@@ -227,9 +246,11 @@ function drawAhead() {
     ...(known.some((slot) => !slot.guessed) ? [carbon ? ["CO2 intensity", "key-co2"] : ["published price", "key-known"]] : []), ...(guessed ? [["forecast, 80 % range", "key-forecast"]] : []),
     ...(best.length ? [[`${carbon ? "cleanest" : "cheapest"} ${number(best.reduce((sum, slot) => sum + slot.until - slot.from, 0) / HOUR_S)} h`, "key-cheap"]] : []),
     ...(peaks.length ? [["on-peak", "key-peak"]] : []),
+    ...(planned.length ? [["planned power", "key-planned"], ...(asleep.some((nodes) => nodes) ? [["planned sleep", "--standby"]] : [])] : []),
   ]);
   say(note, [
     unpriced, hasJobs ? "Of jobs that run, to their expected end, and of those whose start is known." : "No job runs or has a known start.",
+    planned.length ? "The planned power includes nodes that are idle now; planned sleep is that of nodes asleep now, until a job needs them." : "",
     unknownStarts ? `${counted(unknownStarts, "waiting job")} without a known start ${unknownStarts === 1 ? "is" : "are"} not drawn.` : "",
     unknownPowers ? `The power of ${counted(unknownPowers, "job")} is not known.` : "",
   ].filter(Boolean).join(" "));

@@ -14,6 +14,10 @@ export function nodeRows({ fields, rows }) {
   return rows.map((row) => Object.fromEntries(fields.map((field, at) => [field, row[at]])));
 }
 
+export function isAsleep({ state }) {
+  return ["off", "standby", "going down"].includes(state);
+}
+
 function kind(node) {
   if (!KINDS.includes(node.state)) return "unknown";
   return node.state === "on" && node.word === "busy" ? "busy" : node.state;

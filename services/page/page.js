@@ -1,7 +1,7 @@
 // Follows the stream of events; each section of the page is drawn when there is something new of it.
 import { draw, setNow } from "./figures.js";
 import { eventsOf, showEvents, showForecasts, showJobs } from "./lists.js";
-import { nodeRows, showNodes } from "./nodes.js";
+import { isAsleep, nodeRows, showNodes } from "./nodes.js";
 import { setZone } from "./text.js";
 import { choose, showAge, showPower, showSaved, showStatus } from "./tiles.js";
 
@@ -28,7 +28,7 @@ const SECTIONS = {
     showNodes(rows, nowS);
     showPower(rows);
     eventsOf(rows);
-    return draw({ nodes: rows.filter((node) => node.state !== "unknown").length });
+    return draw({ nodes: rows.filter((node) => node.state !== "unknown").length, asleep: rows.filter(isAsleep).length });
   },
   jobs(said) {
     showJobs(said, nowS);

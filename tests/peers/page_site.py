@@ -89,6 +89,7 @@ def make_snapshot(nodes: int = 64, jobs: int = 40, *, seed: int = 1) -> StatusSn
         slots=tuple(_slot(hour) for hour in range(-15, 57)),
         prices_until_unix_s=_slot(57).from_unix_s,
         nodes=each,
+        planned_w=tuple(_planned(AT_S + at * QUARTER_S, published.jobs) for at in range(-1, 100)),
     )
 
 
@@ -141,6 +142,11 @@ def _job(at: int, of: int, chance: random.Random) -> JobStatus:
         "" if runs or at % 3 else chance.choice(("up 2", "down 1", "up 4")),
         ends_unix_s=AT_S + HOUR_S * (1 + at % 9) + (0 if runs else 600 * (at + 1)),
     )
+
+
+def _planned(at_s: int, jobs: tuple[JobStatus, ...]) -> tuple[int, float]:
+    runs = (job for job in jobs if (job.would_start_unix_s or 0) <= at_s < (job.ends_unix_s or 0))
+    return at_s, 1450.0 + sum(job.nodes * (job.watts_per_node or 0.0) for job in runs)
 
 
 def _slot(hour: int) -> PriceSlot:

@@ -56,7 +56,8 @@ def days_section(days: Sequence[DayCost], currency: str) -> str:
     return section(
         "Day by day",
         f"<figure>{legend(KEYS)}"
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" width="100%" role="img" aria-label="{escape(label)}">{drawn}</svg>'
+        f'<div class="scroll" role="region" tabindex="0" aria-label="figure"><svg viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'width="100%" role="img" aria-label="{escape(label)}">{drawn}</svg></div>'
         f"<figcaption>{escape(label)}.</figcaption></figure>",
     )
 

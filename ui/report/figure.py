@@ -107,7 +107,7 @@ def time_axis(**more: Any) -> Json:
     """Return an axis of dates, which are written as in text and tables."""
     formats: list[Json] = [
         {"dtickrange": [None, 86_400_000 - 1], "value": "%H:%M\n%Y-%m-%d"},
-        {"dtickrange": [86_400_000, "M1"], "value": "%m-%d\n%Y"},
+        {"dtickrange": [86_400_000, "M1"], "value": "%-d %b\n%Y"},
         {"dtickrange": ["M1", None], "value": "%Y-%m"},
     ]
     look: Json = {"tickformatstops": formats, "hoverformat": "%Y-%m-%d %H:%M", "tickangle": 0}

@@ -2,6 +2,7 @@
 // Draws the figures in the page's colours, and again when these change, when a button is pressed and for print.
 (() => {
   const root = document.documentElement, parts = [...document.querySelectorAll("details")];
+  const NARROW_PX = 450;
   const isTouched = matchMedia("(pointer: coarse)").matches;
   // Named one by one: plotly has a button that sends a figure to its makers.
   const CONFIG = {
@@ -72,6 +73,10 @@
     if (root.hasAttribute("data-print")) {
       layout.height *= figure.element.closest(".sheet") ? 0.85 : 0.75;
       layout.font.size = 10;
+    }
+    // A phone has no room for the texts of all marks.
+    if (plot.clientWidth < NARROW_PX && layout.xaxis?.tickvals) {
+      for (const key of ["tickvals", "ticktext"]) layout.xaxis[key] = layout.xaxis[key].filter((_, at) => at % 2 === 0);
     }
     plot.style.height = `${layout.height}px`;
     layout.width = plot.clientWidth;

@@ -113,6 +113,8 @@ def test_the_page_reads_the_same_snapshot(drawn: StatusSnapshot) -> None:
     (node,) = drawn.nodes
     assert node.node_type
     assert parse_snapshot(older).nodes == (node._replace(node_type="", partitions=""),)
+    del older["planned_w"]
+    assert parse_snapshot(older).planned_w == ()
     with pytest.raises(ValueError, match="held"):
         parse_snapshot(older | {"node_fields": names[:-1]})
 
@@ -128,4 +130,5 @@ def drawn() -> StatusSnapshot:
     from agent_socket import PUBLISHED
 
     node = node_status(record(NodeState.OFF), NOW, {}, SERVER, NodePlace("64 cores, 256 GiB", "batch,long"))
-    return StatusSnapshot(PUBLISHED, "Europe/Berlin", NOW.unix_s, NOW.unix_s, nodes=(node,))
+    planned_w = ((int(NOW.unix_s), 1450.0), (int(NOW.unix_s) + 900, 2100.0))
+    return StatusSnapshot(PUBLISHED, "Europe/Berlin", NOW.unix_s, NOW.unix_s, nodes=(node,), planned_w=planned_w)

@@ -21,6 +21,7 @@ from plugin.scheduler.port import Ranking
 from services.agent import queue_loop, site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
+from services.agent.reports import make_snapshot
 from services.agent.restore import give_back
 from services.agent.service import NO_MODES
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
@@ -101,6 +102,10 @@ def test_the_plan_is_carried_out_in_mode_active_only_and_a_cap_has_it_planned_an
     stage.rounds()
     standing = stage.agent.planner.latest
     assert standing is not None
+    snapshot = make_snapshot(stage.agent, None)
+    assert snapshot is not None
+    assert snapshot.planned_w == standing.power_profile.steps_w
+    assert snapshot.planned_w[0] == (stage.now_s, round(standing.power_profile.power_w[0]))
     assert [(move.job_id, move.why) for move in standing.moves] == [
         (job, "a power cap has changed") for job in dict.fromkeys(move.job_id for move in standing.moves)
     ]

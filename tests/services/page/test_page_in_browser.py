@@ -167,6 +167,9 @@ def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> No
     assert re.search(r"price: 52\.0 now, from 44\.0 to 138 EUR/MWh until 13 Nov 14:30", label)
     assert "cheapest: 13 Nov 02:00 to 13 Nov 05:00, 13 Nov 13:00 to 13 Nov 14:00" in label
     assert "30 jobs to start" in label
+    jobs_kw, planned_kw = map(float, re.findall(r"(?:jobs|nodes,) ([\d.]+) kW now", label))
+    assert planned_kw == pytest.approx(jobs_kw + 1.45)
+    assert "0 of 23 nodes that are asleep are planned to sleep on" in label
     days = read_only.locator("#saved .plot").get_attribute("aria-label") or ""
     assert "12 Nov 1.92 kW, 27.8 kWh, 2.71 EUR, measured, saved" in days
     assert read_only.locator("#ahead .shapelayer path").count() >= 3
@@ -402,7 +405,7 @@ def newly_installed() -> StatusSnapshot:
     shown = make_snapshot(16, 0)
     price = replace(shown.published.price, now=None, basis="no price is known", on_peak=None, until_unix_s=None)
     published = replace(shown.published, price=price, saved_today=NO_SAVINGS, demand=(), forecasts=())
-    return replace(shown, published=published, slots=(), prices_until_unix_s=None, job_counts=())
+    return replace(shown, published=published, slots=(), prices_until_unix_s=None, job_counts=(), planned_w=())
 
 
 @pytest.mark.thorough
@@ -415,6 +418,7 @@ def test_a_new_site_says_what_will_appear_instead_of_empty_axes(
                 page = opened.page
                 expect(page.locator("#saved-note")).to_contain_text("The saving appears here within 15 min")
                 expect(page.locator("#ahead .plot")).to_contain_text("No price is known: it appears here once")
+                expect(page.locator("#ahead")).not_to_contain_text("planned")
                 expect(page.locator("#events")).to_contain_text("appears here at once, with its reason")
                 expect(page.locator("#more")).to_contain_text("No job waits or runs.")
                 expect(page.locator("#errors tbody")).to_contain_text("Errors appear here when")

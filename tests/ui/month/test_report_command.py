@@ -180,10 +180,12 @@ def test_the_page_on_a_screen_and_a_phone(opened: Callable[[int, str], Page]) ->
         "Day by day",
         "How these figures came about",
     ]
-    assert page.locator("figure > svg g > rect").count() == 2
-    heights = page.locator("figure > svg g > rect").evaluate_all("all => all.map((bar) => bar.getBBox().height)")
+    assert page.locator("figure .scroll > svg g > rect").count() == 2
+    heights = page.locator("figure .scroll > svg g > rect").evaluate_all(
+        "all => all.map((bar) => bar.getBBox().height)"
+    )
     assert min(heights) > 0
-    boxes = page.locator("figure > svg text").evaluate_all(
+    boxes = page.locator("figure .scroll > svg text").evaluate_all(
         "all => all.map((each) => { const box = each.getBoundingClientRect(); return [box.left, box.right]; })"
     )
     assert all(0 <= left < right <= 1200 for left, right in boxes)

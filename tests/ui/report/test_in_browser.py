@@ -273,7 +273,7 @@ def test_one_palette_colours_page_and_reports(page: Page, repository: Path) -> N
         file for room in ("services/page", "ui/report", "ui/plan", "ui/month") for file in (repository / room).iterdir()
     ]
     used = {name for file in rules if file.is_file() for name in re.findall(r"var\((--[\w-]+)\)", file.read_text())}
-    own = {"--size", "--name", *(f"--{name}" for name in DEPTHS)}
+    own = {"--size", "--columns", "--name", *(f"--{name}" for name in DEPTHS)}
     assert used - own <= light
     assert not re.search(r"#[0-9a-f]{6}", shown.removeprefix(palette))
 
