@@ -307,7 +307,7 @@ def planned(
     replays: Replays,
 ) -> tuple[run.PricingExperiment, ...]:
     """Return the experiments, each once, those of a log next to each other."""
-    lines = [(subject, variant) for subject in (*everywhere, *studied) for variant in ratio_variants(subject)]
+    lines = [(subject, variant) for subject in everywhere for variant in log_variants(subject)]
     lines += [(subject, variant) for subject in studied for variant in study_variants(subject)]
     lines += [(subject, variant) for subject in stand_ins for variant in mira_variants(subject)]
     found = dict.fromkeys(
@@ -319,15 +319,15 @@ def planned(
     return tuple(sorted(found, key=lambda experiment: experiment.log))
 
 
-def ratio_variants(subject: PricingSubject) -> Iterator[Variant]:
-    """Return the setups of the paper's first table, and the knapsack to the letter."""
-    for power_ratio in POWER_RATIOS:
-        yield ratio_change(power_ratio, subject.base.bill.price_ratio).of(subject.base)
+def log_variants(subject: PricingSubject) -> Iterator[Variant]:
+    """Return the starting point and the knapsack to the letter."""
+    yield subject.base
     yield letter_change(subject.base.setup.max_postponement_s).of(subject.base)
 
 
 def study_variants(subject: PricingSubject) -> Iterator[Variant]:
     """Return the setups of the logs that are studied closely."""
+    yield from (ratio_change(ratio, subject.base.bill.price_ratio).of(subject.base) for ratio in POWER_RATIOS)
     changes = [*changes_alone(subject), *map(period_change, PERIODS_S), *map(letter_change, BOUNDS.values())]
     yield from (change.of(subject.base) for change in changes)
     yield from (variant for _, variant in ladder_of(subject))

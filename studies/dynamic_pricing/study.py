@@ -21,7 +21,6 @@ from studies.dynamic_pricing.tables import (
     month_ranges_table,
     months_table,
     paper_table,
-    ratios_table,
 )
 from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
 from studies.logs import find_logs, generated_note
@@ -92,7 +91,6 @@ def _tables(
         letter_table(results, studied),
         implied_table(),
         logs_table(results, everywhere),
-        ratios_table(results, everywhere),
     )
 
 

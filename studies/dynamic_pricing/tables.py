@@ -134,25 +134,6 @@ def _paper_row(
     return (subject.name, subject.paper.name if subject.paper else "", f"1:{power_ratio:g}", policy, *cells)
 
 
-def ratios_table(results: PricingResults, subjects: Sequence[plan.PricingSubject]) -> report.StudyTable:
-    """Return the savings at the paper's ratios for every log, means alone."""
-    return report.StudyTable(
-        "ratios",
-        "The paper's ratios on every log at its original load",
-        "Mean savings in per cent by power ratio and price ratio.",
-        ("log", "power", *(f"{policy} 1:{ratio:g}" for policy in POLICIES for ratio in plan.PRICE_RATIOS)),
-        tuple(_ratio_row(results, subject, power_ratio) for subject in subjects for power_ratio in plan.POWER_RATIOS),
-    )
-
-
-def _ratio_row(
-    results: PricingResults, subject: plan.PricingSubject, power_ratio: float
-) -> tuple[report.TableCell, ...]:
-    variants = [plan.ratio_change(power_ratio, price_ratio).of(subject.base) for price_ratio in plan.PRICE_RATIOS]
-    means = (results.saved(subject, variant, policy).mean for policy in POLICIES.values() for variant in variants)
-    return (subject.name, f"1:{power_ratio:g}", *means)
-
-
 def implied_table() -> report.StudyTable:
     """Return the on-peak share that the paper's savings imply, by price ratios."""
     rows: list[tuple[report.TableCell, ...]] = []

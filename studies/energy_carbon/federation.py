@@ -274,10 +274,16 @@ G_PER_KG = 1000
 
 def measure(case: MeasuredCase, rng: Generator) -> FederationResult:
     """Return the result of a column of Table IX."""
-    grid = SimulatedGrid(tuple(map(_testbed_site, TESTBEDS)), log_of(LATEST_S[case.column], rng))
-    electricity = Steady((0.0,) * len(TESTBEDS), [G_PER_KG * testbed.cue / testbed.pue for testbed in TESTBEDS])
-    decider = Decider(grid_policy(POLICIES[case.column]), GridRules(goal=Goal.CO2), LongestWaits(), electricity)
-    return _testbed_result(grid, run_grid(grid, decider))
+    return _testbed_result(*on_testbeds(TESTBEDS, POLICIES[case.column], Goal.CO2, log_of(LATEST_S[case.column], rng)))
+
+
+def on_testbeds(
+    testbeds: tuple[FederatedTestbed, ...], policy: str, goal: Goal, log: GridLog
+) -> tuple[SimulatedGrid, GridSchedule]:
+    """Return the testbeds with that workload, and the schedule of a policy for that goal."""
+    grid = SimulatedGrid(tuple(map(_testbed_site, testbeds)), log)
+    electricity = Steady((0.0,) * len(testbeds), [G_PER_KG * testbed.cue / testbed.pue for testbed in testbeds])
+    return grid, run_grid(grid, Decider(grid_policy(policy), GridRules(goal=goal), LongestWaits(), electricity))
 
 
 def log_of(latest_s: int | None, rng: Generator) -> GridLog:

@@ -1,0 +1,148 @@
+"""Figures of the papers that no study prints: `python -m benchmarks.paper_figures LOGS`.
+
+Figures 14 to 17 of energy-carbon: the federated testbed under ECA with one number changed, ten replays with the seeds
+(1, 0) to (1, 9). Figure 1 of online-simulation: arrivals, demand and utilization by week of the four logs in the folder
+LOGS, twenty replays with the seeds (1, 0) to (1, 19). The tables go into docs/figures; `make reference` puts them on
+the pages.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+
+from offpeak.model.arrays import Float64
+from offpeak.model.constants import DAY_S, WEEK_S
+from plugin.federation.jobs import Goal
+from sim_backend.grid.sites import utilizations
+from studies.energy_carbon.federation import TESTBEDS, log_of, on_testbeds
+from studies.energy_carbon.paper import WALLTIME_S
+from studies.harness import Replays
+from studies.logs import LogSource, read_log
+from studies.online_simulation.plan import OnlineSubject, experiments, subjects_of
+from studies.online_simulation.run import ALWAYS_ON, run
+from studies.online_simulation.tables import OnlineResults
+from studies.report import cell_text, confidence_of
+
+FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
+SWEEP_REPLAYS, WEEK_REPLAYS = 10, Replays(20, 1)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A point of Figures 14 to 17.
+
+    `changed`: the PUE or the CUE of Juggle's and Jufit's site, the rank of Jufit, or the latest finish in multiples of
+    the average walltime. `rank` is Jufit's.
+    """
+
+    changed: str
+    value: float
+    rank: int
+
+
+SWEEPS = (
+    *(Sweep("PUE", pue, rank) for rank in (5, 10) for pue in (1.0, 1.2, 1.4, 1.6, 1.8)),
+    *(Sweep("CUE", cue, rank) for rank in (5, 10) for cue in (0.2, 0.43, 0.6, 0.8, 1.0)),
+    *(Sweep("rank", rank, rank) for rank in (5, 10, 15)),
+    *(Sweep("latest finish", times, rank) for rank in (5, 10) for times in (3, 5, 7, 10)),
+)
+FIGURE = {"PUE": "14", "CUE": "15", "rank": "16", "latest finish": "17"}
+LATEST = 5
+"""Walltimes, where something else is changed: the 3,600 s of Table IX."""
+
+
+def sweep(point: Sweep, replay: int) -> tuple[list[float], list[int]]:
+    """Return the utilization [%] of each cluster until all jobs have ended, and its jobs."""
+    juggle, jufit, dune = TESTBEDS
+    jufit = replace(jufit, rank=point.rank)
+    if point.changed == "PUE":
+        juggle, jufit = (replace(testbed, pue=point.value) for testbed in (juggle, jufit))
+    if point.changed == "CUE":
+        juggle, jufit = (replace(testbed, cue=point.value) for testbed in (juggle, jufit))
+    walltimes = point.value if point.changed == "latest finish" else LATEST
+    log = log_of(round(walltimes * WALLTIME_S), np.random.default_rng([1, replay]))
+    goal = Goal.CO2 if point.changed == "CUE" else Goal.ENERGY
+    grid, schedule = on_testbeds((juggle, jufit, dune), "eca-sla", goal, log)
+    used_pct = 100 * utilizations(grid, schedule, np.ones(len(log), np.bool_))
+    return used_pct.tolist(), np.bincount(schedule.site, minlength=len(TESTBEDS)).tolist()
+
+
+def sweep_row(point: Sweep) -> list[str]:
+    """Return the row of a point, over its replays."""
+    results = [sweep(point, replay) for replay in range(SWEEP_REPLAYS)]
+    used = [cell_text(confidence_of(cluster)) for cluster in zip(*(used for used, _ in results), strict=True)]
+    jobs = [f"{fmean(cluster):.0f}" for cluster in zip(*(jobs for _, jobs in results), strict=True)]
+    return [f"{FIGURE[point.changed]}: {point.changed}", f"{point.value:g}", str(point.rank), *used, ", ".join(jobs)]
+
+
+def by_week(subject: OnlineSubject) -> tuple[Float64, Float64]:
+    """Return how many jobs arrive in each whole week of a log, and their mean demand [processor-days]."""
+    jobs = subject.log.trace.jobs
+    week = (jobs.submit_s - jobs.submit_s[0]) // WEEK_S
+    whole = subject.log.span_s // WEEK_S
+    arrivals = np.bincount(week, minlength=whole)[:whole].astype(np.float64)
+    demand = np.bincount(week, jobs.size * jobs.runtime_s / DAY_S, whole)[:whole]
+    return arrivals, demand / np.maximum(arrivals, 1)
+
+
+STATED = {"CTC": ("at most 3", "60"), "KTH": ("at most 3", "80"), "SDSC": ("as much as 7", "almost 100")}
+"""By the beginning of a log's name: the paper's "factor from week to week" of arrivals, and its highest week [%]."""
+
+
+def week_row(subject: OnlineSubject) -> list[str]:
+    """Return the row of a log."""
+    arrivals, demand = by_week(subject)
+    pairs = np.maximum(np.stack([arrivals[:-1], arrivals[1:]]), 1)
+    factor = pairs.max(axis=0) / pairs.min(axis=0)
+    setup = subject.setup(ALWAYS_ON)
+    replays = {one: run(one, subject.log) for one in experiments(subject.name, setup, WEEK_REPLAYS)}
+    weekly = OnlineResults(replays, WEEK_REPLAYS).weekly(subject, setup, lambda result: result.weekly.utilization)
+    used = [100 * value for value in weekly[: len(arrivals)] if value is not None]
+    (stated,) = (row for begins, row in STATED.items() if subject.name.startswith(begins))
+    return [
+        subject.name,
+        f"{arrivals.min():,.0f} to {arrivals.max():,.0f}",
+        f"{np.quantile(factor, 0.9):.1f}",
+        f"{factor.max():.1f}",
+        stated[0],
+        f"{demand.min():.2f} to {demand.max():.2f}",
+        f"{min(used):.1f} to {max(used):.1f}",
+        f"{median(used):.1f}",
+        stated[1],
+    ]
+
+
+SWEEP_HEADERS = ["figure", "value", "rank of Jufit", "Juggle", "Jufit", "Dune", "jobs on Juggle, Jufit, Dune"]
+WEEK_HEADERS = [
+    "log",
+    "arrivals",
+    "factor, 90 %",
+    "largest",
+    "paper",
+    "demand",
+    "utilization",
+    "median",
+    "highest, paper",
+]
+LOGS = ("CTC-SP2", "KTH-SP2", "SDSC-SP2", "SDSC-BLUE")
+
+
+def subjects(folder: Path) -> Iterator[OnlineSubject]:
+    """Yield the paper's logs from a folder."""
+    yield from subjects_of([read_log(LogSource(name, folder / f"{name}.swf.gz")) for name in LOGS])
+
+
+def write(name: str, rows: list[list[str]]) -> None:
+    """Write a table with its headers."""
+    with (FIGURES / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+if __name__ == "__main__":
+    write("federation/sweeps", [SWEEP_HEADERS, *map(sweep_row, SWEEPS)])
+    write("online-simulation/weeks", [WEEK_HEADERS, *map(week_row, subjects(Path(sys.argv[1])))])
