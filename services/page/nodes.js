@@ -14,8 +14,9 @@ export function nodeRows({ fields, rows }) {
   return rows.map((row) => Object.fromEntries(fields.map((field, at) => [field, row[at]])));
 }
 
-export function isAsleep({ state }) {
-  return ["off", "standby", "going down"].includes(state);
+/** Whether offpeak lets the node sleep; what an administrator holds is no plan. */
+export function isAsleep({ state, held }) {
+  return !held && ["off", "standby", "going down"].includes(state);
 }
 
 function kind(node) {
