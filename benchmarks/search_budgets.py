@@ -103,7 +103,7 @@ def problems(log: Path, days: Sequence[int]) -> Iterator[tuple[int, Problem]]:
 
 
 MODELS = TABLES / "models.csv"
-MODELS_HEAD = ("nodes", "problems", "table finds the best", "its worst, %", "frozen finds the best", "its worst, % ")
+MODELS_HEAD = ("nodes", "problems", "table finds the best", "worst, %", "frozen finds the best", "worst so, %")
 PROBLEMS, JOBS, SMALL_NODES, SOLVE_S = 6, 8, 4, 5.0
 
 
