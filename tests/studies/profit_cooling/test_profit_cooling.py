@@ -13,6 +13,7 @@ from offpeak.executor import LocalProcesses
 from plugin.planner.solvers import RULE_BASED, TOO_LITTLE_TIME
 from sim_backend.workloads.generate import lublin_jobs
 from studies.harness import StudyOrder
+from studies.profit_cooling import study
 from studies.profit_cooling.run import (
     DAYS,
     SCENARIOS,
@@ -69,6 +70,22 @@ def test_plans_that_a_search_has_not_made_itself_are_counted_with_the_reason(job
     notes = study_notes(len(few), {("air summer", "relaxation"): result}, 0.1)
     assert notes[-1] == f"{result.plans} plans that the search has not made itself but began with: {note}"
     assert run(CoolingExperiment("air summer", "multi", 0.1, 1), few, nodes=8, days=1).notes == ()
+
+
+def test_only_searches_get_the_search_time(shared, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {}
+
+    def stop(_runner, keys, _order, _progress):
+        given.update({experiment.solver: experiment.search_s for experiment in keys})
+        raise BadInput("enough")
+
+    monkeypatch.setattr(study, "results_of", stop)
+    for seconds in (4000.0, None):
+        order = StudyOrder(shared / "data" / "traces", tmp_path, 1, 1, LocalProcesses(1), search_s=seconds)
+        with pytest.raises(BadInput, match="enough"):
+            profit_cooling(order, lambda *_: None)
+        searched = {solver for solver, search_s in given.items() if search_s == (seconds or study.SEARCH_S)}
+        assert searched == {"default", "relaxation", "delay", "neighbourhood"}
 
 
 def test_units_are_equal_and_fit_their_nodes(jobs) -> None:

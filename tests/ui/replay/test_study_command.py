@@ -79,6 +79,13 @@ def lines_of(path: Path) -> int:
             "add --part single-site or --part federation",
         ),
         ("study energy-carbon --part single-site --logs logs", 2, "energy-carbon replays no logs", "leave --logs out"),
+        (
+            "study sleeping --search-time 5s",
+            2,
+            "--search-time is for profit-cooling, and sleeping has no",
+            "leave it out",
+        ),
+        ("study profit-cooling --search-time 5", 2, "'5'", "write it like"),
         ("study", 2, "Missing argument 'NAME'", "offpeak study --help shows"),
     ],
 )
