@@ -232,12 +232,10 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
 
 
 def _change_node(node: Node, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:
-    states = [STATE_OF_CHANGE[change]]
-    if change is NodeChange.POWER_DOWN and _is_forgotten(node):
-        # After `slurmctld -c` it would be about to power down for ever, and resume is refused.
-        states.insert(0, "down")
+    # After `slurmctld -c` it would be about to power down for ever, and resume is refused.
+    first = ("down",) if change is NodeChange.POWER_DOWN and _is_forgotten(node) else ()
     complaint = ""
-    for state in states:
+    for state in (*first, STATE_OF_CHANGE[change]):
         arguments = ["update", f"nodename={node.name}", f"state={state}"]
         if state in ("down", "drain"):
             arguments.append(f"reason={' '.join(reason.split())}")
