@@ -3,22 +3,37 @@
 Figures 14 to 17 of energy-carbon: the federated testbed under ECA with one number changed, ten replays with the seeds
 (1, 0) to (1, 9). Figure 1 of online-simulation: arrivals, demand and utilization by week of the four logs in the folder
 LOGS, twenty replays with the seeds (1, 0) to (1, 19). The tables go into docs/figures; `make reference` puts them on
-the pages.
+the pages. With a second folder, that of the prices of day-ahead, TWOPRICE by the percentiles of all of June is printed
+as well, in cycles of 5 and 20 minutes: seed (1, 0), some minutes each.
 """
 
 import csv
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from pathlib import Path
 from statistics import fmean, median
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from offpeak.executor import LocalProcesses
 from offpeak.model.arrays import Float64
-from offpeak.model.constants import DAY_S, WEEK_S
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S, WEEK_S
+from offpeak.model.step_series import Series, value_at
+from offpeak.model.weighing import Weights
+from offpeak.prices.peak import ClockHours
+from plugin.federation.cycle import GridRules
 from plugin.federation.jobs import Goal
-from sim_backend.grid.sites import utilizations
+from plugin.federation.metaschedule import NOON_S, two_price_curve
+from plugin.federation.policies import grid_policy
+from predictors.waits.similar_jobs import SimilarJobs
+from sim_backend.grid import broker
+from sim_backend.grid.grid import DayAhead, Markets
+from sim_backend.grid.sites import outcome_of, utilizations
+from studies.day_ahead.inputs import DAYS, make_forecasts, places
+from studies.day_ahead.run import HISTORY, WEEK_DAYS, WEEKS_MORE, grid_of
 from studies.energy_carbon.federation import TESTBEDS, log_of, on_testbeds
 from studies.energy_carbon.paper import WALLTIME_S
 from studies.harness import Replays
@@ -129,6 +144,33 @@ WEEK_HEADERS = [
     "median",
     "highest, paper",
 ]
+
+
+def two_priced(market: DayAhead, zone: tzinfo) -> DayAhead:
+    """Return a market with TWOPRICE's two prices, by the percentiles of all hours of June."""
+    hour = market.price[: -WEEK_DAYS * WEEKS_MORE].ravel()
+    start_s = market.start_s + HOUR_S * np.arange(len(hour))
+    june = Series(start_s, int(start_s[-1]) + HOUR_S, hour, market.unit, "June 2014")
+    day = value_at(two_price_curve(june, ClockHours(NOON_S, DAY_S, zone=zone)), start_s[:24])
+    price, coming = (np.broadcast_to(day, days.shape) for days in (market.price, market.coming))
+    return replace(market, price=price, coming=coming)
+
+
+def two_prices(folder: Path, out: Path, minutes: int) -> str:
+    """Return mean response and cost of TWOPRICE with these prices in cycles of so many minutes; jobs pay the market."""
+    grid, markets = grid_of(folder, out, np.random.default_rng([1, 0]), most=2)
+    seen = tuple(two_priced(market, site.site.zone) for market, site in zip(markets, grid.sites, strict=True))
+    decider = broker.Decider(
+        grid_policy("two-price"),
+        GridRules(weights=Weights(25.0, 75.0)),
+        broker.LearnedWaits(SimilarJobs),
+        Markets(seen),
+    )
+    outcome = outcome_of(grid, broker.run_grid(grid, decider, period_s=minutes * MINUTE_S))
+    response_min = outcome.response_s[HISTORY:].mean() / MINUTE_S
+    return f"TWOPRICE, all of June, {minutes} min: {response_min:.1f} min, {outcome.cost[HISTORY:].sum():,.0f} USD"
+
+
 LOGS = ("CTC-SP2", "KTH-SP2", "SDSC-SP2", "SDSC-BLUE")
 
 
@@ -144,5 +186,11 @@ def write(name: str, rows: list[list[str]]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        prices = Path(sys.argv[2]).resolve()
+        with TemporaryDirectory() as scratch:
+            make_forecasts(places(prices, Path(scratch)), DAYS, LocalProcesses(1))
+            for cycle_min in (5, 20):
+                print(two_prices(prices, Path(scratch), cycle_min), flush=True)
     write("federation/sweeps", [SWEEP_HEADERS, *map(sweep_row, SWEEPS)])
     write("online-simulation/weeks", [WEEK_HEADERS, *map(week_row, subjects(Path(sys.argv[1])))])

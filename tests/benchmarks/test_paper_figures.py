@@ -1,10 +1,14 @@
 """Cells of the tables that `python -m benchmarks.paper_figures` stored, computed again."""
 
 import csv
+from datetime import UTC
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import paper_figures
-from benchmarks.paper_figures import FIGURES, Sweep, by_week, sweep_row
+from benchmarks.paper_figures import FIGURES, Sweep, by_week, sweep_row, two_priced
+from sim_backend.grid.grid import DayAhead
 from studies.logs import LogSource, read_log
 from studies.online_simulation.plan import subjects_of
 
@@ -30,3 +34,13 @@ def test_the_arrivals_of_a_log(shared: Path) -> None:
 def test_the_tables_are_whole() -> None:
     assert len(stored("federation/sweeps")) == 1 + len(paper_figures.SWEEPS)
     assert [row[0] for row in stored("online-simulation/weeks")[1:]] == list(paper_figures.LOGS)
+
+
+def test_two_prices_are_the_percentiles_of_all_hours_of_june() -> None:
+    price = np.tile(np.arange(24.0), (2 + 28, 1))
+    market = DayAhead(price, np.repeat(price[:, None], 4, axis=1), 1_401_580_800, "USD/MWh")  # midnight in UTC
+    two = two_priced(market, UTC)
+    off, on = np.percentile(np.arange(48.0) % 24, (10, 90))
+    assert two.coming.shape == market.coming.shape
+    assert (two.price[:, :12] == off).all()
+    assert (two.coming[..., 12:] == on).all()
