@@ -180,9 +180,9 @@ class PredictorChoice:
 
 
 class OpenAnswers(NamedTuple):
-    """The first answers of all candidates about a job, and which of them was used."""
+    """The first answers of all candidates about a job, as the bytes of float64, and which of them was used."""
 
-    predicted: tuple[float, ...]
+    predicted: bytes
     used: int
 
 
@@ -211,7 +211,7 @@ class ChosenPredictor:
         for job_id, actual in zip(outcome.job_id.tolist(), self._actual(outcome).tolist(), strict=True):
             given = self._open.take_out(job_id)
             if given is not None and math.isfinite(actual):
-                self.choice.learn(tuple(each - actual for each in given.predicted), given.used)
+                self.choice.learn(tuple((np.frombuffer(given.predicted) - actual).tolist()), given.used)
         for predictor in (self._naive, *self._others):
             predictor.learn(outcome, at_s)
 
@@ -224,7 +224,7 @@ class ChosenPredictor:
         answers = [naive, *(other.predict(question, at_s) for other in self._others)]
         points = np.column_stack([answer.point for answer in answers])
         used = self.choice.used
-        self._open.remember(question.job_id.tolist(), (OpenAnswers(tuple(row), used) for row in points.tolist()))
+        self._open.remember(question.job_id.tolist(), (OpenAnswers(row.tobytes(), used) for row in points))
         return answers[used]
 
     def state(self) -> State:

@@ -9,6 +9,8 @@ random text ends each record and separates its columns: an account or a comment 
 import re
 from collections import Counter
 from collections.abc import Collection
+from hashlib import blake2b
+from sys import intern
 
 from offpeak.model.request import Request
 from plugin.scheduler.job import Job, JobState
@@ -109,18 +111,18 @@ def separator(end: str) -> str:
 def jobs_of_text(text: bytes, end: str, known: dict[bytes, Job | None] | None = None) -> tuple[Job, ...]:
     """Return the jobs of squeue's answer to `squeue_arguments(end)`, without cut-off records.
 
-    `known` are the jobs of an earlier answer by record, which most waiting jobs have again; those of this one take
-    their place.
+    `known` are the jobs of an earlier answer by the digest of the record, which most waiting jobs have again; those of
+    this one take their place.
     """
     # The text after the last end is an incomplete record.
     records = text.replace(separator(end).encode(), SEPARATOR.encode()).split(f"{end}\n".encode())[:-1]
     job_ids = [record.partition(SEPARATOR.encode())[0] for record in records]
     lines = Counter(job_ids) if len(set(job_ids)) < len(job_ids) else {}
     known = {} if known is None else known
-    found = {
-        record: known[record] if record in known else job_of(record.decode(errors="replace"))
-        for record in dict(zip(job_ids, records, strict=True)).values()
-    }
+    found = dict[bytes, Job | None]()
+    for record in dict(zip(job_ids, records, strict=True)).values():
+        digest = blake2b(record, digest_size=16).digest()
+        found[digest] = known[digest] if digest in known else job_of(record.decode(errors="replace"))
     known.clear()
     known.update(found)
     jobs = filter(None, found.values())
@@ -169,6 +171,8 @@ def job_of(record: str) -> Job | None:
 
 
 def _job_of_row(row: list[str]) -> Job:
+    # Most of these texts are the same in many jobs; each is kept once.
+    row[3:8], row[23:25], row[-2:] = map(intern, row[3:8]), map(intern, row[23:25]), map(intern, row[-2:])
     job_id, array_id, het_id, state, reason, user, account, partition = row[:8]
     priority, nice, nodes, cpus, tasks, share, limit, submit, eligible = row[8:17]
     start, end, hosts, planned, dependency, reservation, qos, min_cpus = row[17:25]

@@ -120,6 +120,13 @@ def test_a_job_whose_record_changed_is_parsed_anew() -> None:
     assert len(known) == 1
 
 
+def test_jobs_share_the_texts_that_are_the_same_in_both() -> None:
+    first, second = jobs_of_text(row(UserName="ann_of_physics") + row(JobID="9", UserName="ann_of_physics"), END)
+    assert first.user == "ann_of_physics"
+    assert first.user is second.user
+    assert first.partitions is second.partitions
+
+
 def test_a_record_that_was_cut_off_is_left_out() -> None:
     assert jobs_of_text(row() + row()[:40], END) == (job(),)
     assert jobs_of_text(b"", END) == ()
