@@ -277,7 +277,6 @@ def _scaled(digits: str, power: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-@lru_cache(maxsize=4096)
 def parts(text: str) -> tuple[str, ...]:
     """Return the entries of a list with commas."""
     return tuple(part for part in text.split(",") if part) if text not in NOTHING else ()
