@@ -129,6 +129,7 @@ def test_intents_whose_transaction_fails_are_not_written(ledger: Ledger, mocker:
 
 
 def test_an_intent_that_nobody_waits_for_is_not_written(url: str, opened: Callable[..., Ledger]) -> None:
+    opened(url).ready()
     ledger, goes_on = opened(url, patience_s=0.2), threading.Event()
     ledger.ready()
     with ThreadPoolExecutor(1) as threads:
