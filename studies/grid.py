@@ -139,7 +139,11 @@ def sweep(grid: SweepGrid, order: StudyOrder, progress: Progress) -> Report:
             prices = prices_of(log_span(trace, trace.jobs), own.prices, start)
             electricity[year, week] = prices, carbon_of(log_span(trace, trace.jobs), own.carbon, prices.laid)
     # What is laid on the cells takes the place of these prices.
-    base = {name: prepare(trace, _of_class(own, name), start=start, cluster=grid.cluster) for name in axes.node_classes}
+    of_class = {name: replace(own.power, node_class=name or own.power.node_class) for name in axes.node_classes}
+    base = {
+        name: prepare(trace, replace(own, power=power), start=start, cluster=grid.cluster)
+        for name, power in of_class.items()
+    }
     disciplines = tuple(parse_policy(name, settings.scheduling) for name in settings.scheduling.policies)
     cells = [
         GridCell(year, week, name, seed=order.seed, replay=replay)
@@ -164,10 +168,6 @@ def sweep(grid: SweepGrid, order: StudyOrder, progress: Progress) -> Report:
         *dict.fromkeys(note for each in base.values() for note in each.notes),
     )
     return Report(f"{grid.name}: policies over prices and nodes", notes, tuple(grid_tables(results)), {})
-
-
-def _of_class(settings: Settings, name: str | None) -> Settings:
-    return replace(settings, power=replace(settings.power, node_class=name or settings.power.node_class))
 
 
 def _case_digest(case: ReplayCase) -> str:

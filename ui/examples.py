@@ -68,6 +68,7 @@ EXAMPLES = {
     "offpeak ledger energy": ("offpeak ledger energy --by day --since 2026-11-01",),
     "offpeak ledger cost": ("offpeak ledger cost --by account --since 2026-11-01",),
     "offpeak ledger backup": ("offpeak ledger backup copy.sqlite",),
+    "offpeak ledger export": ("offpeak ledger export readings --since yesterday",),
     "offpeak ledger bundle": ("offpeak ledger bundle november.zip --month 2026-11",),
     "offpeak ledger savings": ("offpeak ledger savings --since 2026-11-01",),
 }

@@ -37,13 +37,6 @@ class IntentResult:
         """Whether the device may have received the order."""
         return self.outcome is None or self.outcome.result != REFUSED
 
-    @property
-    def may_have_worked(self) -> bool:
-        """Whether the node may have followed the order; a wake counts only if the device accepted it."""
-        if self.intent.effect.takes_power_away:
-            return self.may_have_been_sent
-        return self.outcome is not None and self.outcome.result == DONE
-
 
 def counts_as_last_order(effect: Effect) -> bool:
     """Whether the effect decides if a node counts as put to sleep; a wake for the scheduler does not."""

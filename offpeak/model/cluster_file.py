@@ -271,7 +271,9 @@ def _partition(name: str, table: TomlEntry, types: Collection[str]) -> tuple[Par
     below = FORMAT.entries_below(table, ("node_types",), optional=_TERMS)
     members = _texts(below["node_types"])
     if not members:
-        raise below["node_types"].wrong("has no node type", hint=f"name some, or remove the table; {_known(types)}")
+        raise below["node_types"].wrong(
+            "has no node type", hint=f"name some, or remove the table; {did_you_mean('', types)}"
+        )
     for member in members:
         if member not in types:
             raise below["node_types"].wrong(f"{member!r} is no node type", hint=did_you_mean(member, types))
@@ -289,10 +291,6 @@ def _partition(name: str, table: TomlEntry, types: Collection[str]) -> tuple[Par
         job_factor=_count(below["job_factor"], least=0) if "job_factor" in below else 1,
     )
     return partition, members
-
-
-def _known(types: Collection[str]) -> str:
-    return did_you_mean("", types)
 
 
 def _check_names(pools: tuple[Pool, ...], tables: Mapping[str, TomlEntry]) -> None:

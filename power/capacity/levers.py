@@ -233,7 +233,8 @@ class LeverMeasurement:
 
         `is_quick`: a lever that needs replays of the whole log is left for later.
         """
-        rows = [Lever("order", saving, replays=each.replays) for saving, each in self._orders()]
+        orders = zip(self.estimate.savings, self.estimate.spreads[1:], strict=True)
+        rows = [Lever("order", saving, replays=each.replays) for saving, each in orders]
         for number, (name, policy) in enumerate(LEVERS):
             rows.append(self._capacity_lever(name, policy, replays))
             progress(number + 1)
@@ -276,9 +277,6 @@ class LeverMeasurement:
         cycles = saving.cycles_per_node_day or 0.0
         waits = saving.wait_is_noise or saving.wait_change_s <= HARDLY_LONGER_S
         return waits and cycles <= self.settings.agent.cycles_per_day
-
-    def _orders(self) -> Sequence[tuple[CapabilitySaving, ReplicationSpread]]:
-        return tuple(zip(self.estimate.savings, self.estimate.spreads[1:], strict=True))
 
     def _too_wide(self) -> str:
         """Return why the levers of sleep, tiers and caps are not replayed, "" if they are."""

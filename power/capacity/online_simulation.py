@@ -20,9 +20,8 @@ from sim_backend.replay.policy import Policy
 
 @dataclass(frozen=True, eq=False)
 class OlsDecision:
-    """The plans `tried` in the order of OLS, the last one chosen; `met`: it keeps the SLA, else it has all units."""
+    """The plans `tried` in the order of OLS, the last one chosen: it keeps the SLA or has all units."""
 
-    sla: float
     tried: tuple[WhatIfPlan, ...]
 
     @property
@@ -34,11 +33,6 @@ class OlsDecision:
     def units(self) -> int:
         """The units to keep on offer."""
         return self.plan.units
-
-    @property
-    def met(self) -> bool:
-        """Whether the plan keeps the SLA."""
-        return self.plan.slowdown <= self.sla
 
 
 def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, policy: Policy = EASY_POLICY) -> OlsDecision:
@@ -52,7 +46,7 @@ def find_ols_units(snapshot: Snapshot, sla: float = DEFAULT_SLA, *, policy: Poli
         tried.append(simulate_units(snapshot, units, policy=policy))
         if tried[-1].slowdown <= sla:
             break
-    return OlsDecision(sla, tuple(tried))
+    return OlsDecision(tuple(tried))
 
 
 def check_sla(sla: float) -> None:

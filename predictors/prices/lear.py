@@ -142,7 +142,10 @@ class Lear:
 
     def _fit(self, past: Past, which: tuple[int, ...]) -> Callable[[Past], Float64]:
         first = self._first(past)
-        scales = [_input_scale(past.inputs[first : len(past), each]) for each in which]
+        scales = [
+            fit_scale(each[~np.isnan(each).any(axis=1)])
+            for each in (past.inputs[first : len(past), at] for at in which)
+        ]
         seen = past.price[first - max(LAGS) :]
         scale = fit_scale(seen)
         squeezed = scale.squeeze(past.price)
@@ -171,10 +174,6 @@ class Lear:
         after_rest = np.stack([kind[day - 1], kind[day - 7]], axis=1) == SUNDAY
         forecast = [inputs[day - lag] for lag in INPUT_LAGS] if inputs.size else []
         return np.hstack([*lagged, *forecast, level, np.eye(7)[kind[day]], after_rest]), level
-
-
-def _input_scale(value: Float64) -> PriceScale:
-    return fit_scale(value[~np.isnan(value).any(axis=1)])
 
 
 def _scaled_inputs(value: Float64, which: tuple[int, ...], scales: Sequence[PriceScale]) -> Float64:

@@ -212,7 +212,10 @@ class FederationSnapshot:
 
 def write_snapshots(folder: Path, kept: FederationSnapshot, *, at_unix_s: float) -> None:
     """Replace the file in the state folder. Raises CannotWrite if that fails."""
-    sites = {name: {"said": _report_json(reply), "trouble": reply.problem} for name, reply in kept.replies.items()}
+    sites = {
+        name: {"said": reply.report and report_json(reply.report), "trouble": reply.problem}
+        for name, reply in kept.replies.items()
+    }
     sent = [vars(job) for job in kept.sent]
     with replacing(folder / SNAPSHOTS_FILE) as file:
         file.write(json.dumps({"at_unix_s": at_unix_s, "sites": sites, "sent": sent}).encode())
@@ -228,10 +231,6 @@ def read_snapshots(folder: Path, *, not_before_unix_s: float) -> FederationSnaps
         return FederationSnapshot(replies, tuple(SentJob(**job) for job in content["sent"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-
-
-def _report_json(reply: SiteReply) -> object:
-    return None if reply.report is None else report_json(reply.report)
 
 
 def _parse_report(content: object, problem: str) -> SiteReply:

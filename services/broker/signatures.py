@@ -55,14 +55,11 @@ def check_stamp(secret: Secret, kind: str, headers: Mapping[str, str], body: byt
     at, site, nonce, signature = (given.get(name.lower(), "") for name in (TIME, SITE, NONCE, SIGNATURE))
     stamp = Stamp(site, int(at), nonce) if _TIME.fullmatch(at) else None
     whole = stamp is not None and _SITE.fullmatch(site) and _NONCE.fullmatch(nonce)
-    if stamp is None or not whole or not _same(sign(secret, kind, stamp, body), signature):
+    shown = signature.encode(errors="replace")
+    if stamp is None or not whole or not hmac.compare_digest(sign(secret, kind, stamp, body).encode(), shown):
         hint = "secret_file must hold the same line on both sides, and both must run the same version"
         raise BadInput("is not signed with our key", hint=hint)
     return stamp
-
-
-def _same(signature: str, shown: str) -> bool:
-    return hmac.compare_digest(signature.encode(), shown.encode(errors="replace"))
 
 
 def check_answer(answer: Stamp, request: Stamp) -> None:

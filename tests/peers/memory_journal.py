@@ -2,8 +2,15 @@
 
 from threading import Lock
 
-from offpeak.door.effect import Effect, Outcome, Refusal
+from offpeak.door.effect import DONE, Effect, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult, counts_as_last_order
+
+
+def may_have_worked(done: IntentResult) -> bool:
+    """Return whether the node may have followed the order; a wake counts only if the device accepted it."""
+    if done.intent.effect.takes_power_away:
+        return done.may_have_been_sent
+    return done.outcome is not None and done.outcome.result == DONE
 
 
 class MemoryJournal:
@@ -39,7 +46,7 @@ class MemoryJournal:
 
     def last_orders(self) -> tuple[Intent, ...]:
         """Return the last order to each node."""
-        sent = [done.intent for done in self._done.values() if done.may_have_worked]
+        sent = [done.intent for done in self._done.values() if may_have_worked(done)]
         last = {intent.effect.subject: intent for intent in sent if counts_as_last_order(intent.effect)}
         return tuple(last.values())
 

@@ -6,6 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
 
+from memory_journal import may_have_worked
+
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult, counts_as_last_order
 from offpeak.model.orders import parse_order
@@ -38,7 +40,7 @@ class FileJournal:
         return tuple(done.intent for done in self.recent(0) if done.outcome is None)
 
     def last_orders(self) -> tuple[Intent, ...]:
-        sent = [done.intent for done in self.recent(0) if done.may_have_worked]
+        sent = [done.intent for done in self.recent(0) if may_have_worked(done)]
         last = {intent.effect.subject: intent for intent in sent if counts_as_last_order(intent.effect)}
         return tuple(last.values())
 

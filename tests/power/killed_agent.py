@@ -6,6 +6,8 @@ import signal
 import sys
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "peers"))
+
 from file_journal import FileJournal
 
 from offpeak.door.door import Confirm

@@ -1,14 +1,16 @@
-"""Answers `offpeak ledger`: records of a time, energy and cost in groups, and the care of the ledger (prune,
-backup).
-"""
+"""Answers `offpeak ledger`: records of a time, energy and cost in groups, readings as Parquet, prune and backup."""
 
 import sys
 import time
-from datetime import tzinfo
+from datetime import datetime, tzinfo
+from itertools import pairwise, product
 from pathlib import Path
 
 import typer
+from sqlalchemy import select
 
+from offpeak.errors import BadInput
+from offpeak.files import replacing
 from offpeak.ledger.database import back_up_ledger, ledger_address, open_ledger, require_ledger_file
 from offpeak.ledger.energy_use import check_groups, groups_jobs
 from offpeak.ledger.job_costs import job_costs
@@ -16,9 +18,10 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s, savings_in, states_in
+from offpeak.ledger.tables import minutes, quarters, series
 from offpeak.machines.node_sets import expand
 from offpeak.model.local_time import machine_zone
-from offpeak.model.time_range import TimeRange, parse_range
+from offpeak.model.time_range import TimeRange, day_edges, parse_range
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
@@ -27,6 +30,7 @@ from predictors.feeds.markets import site_zone
 from services.accounts.account_of_savings import account_of
 from services.accounts.credits import credits_by_account
 from services.accounts.power_bill import read_demand
+from studies.report import folder_for
 from ui.ledger import text
 from ui.terminal import print_table
 
@@ -112,3 +116,32 @@ def back_up(settings: LedgerSettings, file: Path) -> None:
     require_ledger_file(settings.url)
     back_up_ledger(settings.url, file)
     typer.echo(f"{file}: a copy of {ledger_address(settings.url)}, {file.stat().st_size / 1e6:,.1f} MB")
+
+
+ROWS_AT_ONCE = 100_000
+
+
+def export_means(settings: LedgerSettings, folder: Path, times: Times) -> None:
+    """Write a Parquet file for each day of minutes and of quarter-hours. Raises BadInput if the ledger has none."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    zone, written, kinds = machine_zone(), 0, {int: pa.int64(), float: pa.float64(), str: pa.string()}
+    with open_ledger(settings.url) as connection:
+        folder_for(folder)
+        for table, (start, end) in product((minutes, quarters), pairwise(day_edges(_span(times, zone), zone))):
+            columns = [each for each in (*table.columns, *series.columns) if each.name not in ("series", "number")]
+            schema = pa.schema([(each.name, kinds[each.type.python_type]) for each in columns])
+            within = (table.c.at_unix_s >= start) & (table.c.at_unix_s < end)
+            question = select(*columns).join(series).where(within).order_by(table.c.at_unix_s, table.c.series)
+            parts = connection.execute(question, execution_options={"yield_per": ROWS_AT_ONCE}).partitions()
+            path = folder / f"{table.name}-{datetime.fromtimestamp(start, zone):%Y-%m-%d}.parquet"
+            if part := next(parts, None):
+                with replacing(path) as file, parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+                    while part:
+                        arrays = map(pa.array, zip(*part, strict=True), schema.types)
+                        writer.write_batch(pa.record_batch(list(arrays), schema))
+                        written, part = written + len(part), next(parts, None)
+    if not written:
+        raise BadInput(f"{ledger_address(settings.url)}: has no readings of that time", hint="set --since")
+    typer.echo(f"{folder}: {counted(written, 'row')} of minutes and quarter-hours")

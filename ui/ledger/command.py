@@ -104,6 +104,20 @@ def backup(
     back_up(chosen.read().ledger, file)
 
 
+@ledger.command("export", cls=PlainCommand)
+@in_ledger
+def export(
+    chosen: CommandSettings,
+    folder: Annotated[Path, typer.Argument(help="Folder for the files, such as readings.")],
+    start: START = None,
+    end: END = None,
+) -> None:
+    """Write each day of minutes and quarter-hours as Parquet."""
+    from ui.ledger.answer import export_means
+
+    export_means(chosen.read().ledger, folder, (start, end))
+
+
 @ledger.command("bundle", cls=PlainCommand)
 @in_ledger
 def bundle(

@@ -32,7 +32,6 @@ from sim_backend.comparison.breakdown import BreakdownRow
 from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.likeness import likeness_of, partition_uses, waits_are_near
 from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.pools import PoolSleep
 from sim_backend.comparison.replications import ReplicationSpread
 from ui.replay import tables as replay_tables
 from ui.replay.likeness import difference_lines, likeness_json, partition_table, replayed_waits
@@ -298,10 +297,6 @@ def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequ
         console.print(f"... and {len(rows) - SHOWN_ROWS:,} more: --json has them all")
 
 
-def _pool_json(pool: PoolSleep) -> dict[str, Any]:
-    return {**asdict(pool), "node_type": pool.node_type.equipment}
-
-
 def policies_json(comparison: Comparison) -> list[dict[str, Any]]:
     """Return the figures of each policy as an object."""
     policies = [asdict(outcome) for outcome in comparison.outcomes]
@@ -309,7 +304,8 @@ def policies_json(comparison: Comparison) -> list[dict[str, Any]]:
         policy["devices"] = asdict(bill)
     if comparison.case.pools is not None:
         for policy, run in zip(policies, comparison.runs, strict=True):
-            policy["by_node_type"] = [_pool_json(each) for each in replay_tables.run_pool_sleeps(comparison, run)]
+            slept = replay_tables.run_pool_sleeps(comparison, run)
+            policy["by_node_type"] = [{**asdict(pool), "node_type": pool.node_type.equipment} for pool in slept]
     return policies
 
 

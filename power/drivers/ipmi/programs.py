@@ -150,7 +150,9 @@ class IpmitoolBmc:
 
     async def command(self, request: IpmiRequest, guard: Guard | None) -> bytes:
         """Like `ask`; `guard` is called directly before the program starts."""
-        call = ProgramCall("ipmitool", "ipmitool", partial(self._arguments, request), _password_line)
+        call = ProgramCall(
+            "ipmitool", "ipmitool", partial(self._arguments, request), lambda secret: secret.value + b"\n"
+        )
         code, data = await self.runs.run(call, self._meaning, guard)
         if code:
             raise error_of_code(self.bmc, request.name, code)
@@ -188,10 +190,6 @@ def ipmitool_driver(machine: InventoryNode, wire: Transport) -> BmcDriver:
     bmc = address_of(machine)
     tool = IpmitoolBmc(bmc, ProgramRunner(bmc, wire))
     return BmcDriver(f"{bmc} by ipmitool", RawRequestBmc(tool.ask, tool.command, tool.close), wire.clock)
-
-
-def _password_line(secret: Secret) -> bytes:
-    return secret.value + b"\n"
 
 
 FREEIPMI_PACKAGE = "freeipmi-tools"
