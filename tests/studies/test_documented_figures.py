@@ -19,6 +19,7 @@ from studies.day_ahead import run as xsede_run
 from studies.day_ahead import tables as xsede
 from studies.dynamic_pricing import plan as pricing_plan
 from studies.dynamic_pricing import study as pricing
+from studies.dynamic_pricing import tables as pricing_tables
 from studies.dynamic_pricing.run import run as run_pricing
 from studies.energy_carbon import federation_study, single_site
 from studies.energy_carbon.federation import run as run_federation
@@ -114,7 +115,7 @@ def test_ratios_of_the_slides(intrepid: tuple[pricing.PricingResults, pricing_pl
 def test_periods_of_the_slides(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
     results, subject = intrepid
     assert_stored(
-        "dynamic-pricing/frequency", [pricing._frequency_row(results, subject, period) for period in (10, 30)]
+        "dynamic-pricing/frequency", [pricing_tables._frequency_row(results, subject, period) for period in (10, 30)]
     )
 
 
@@ -122,7 +123,7 @@ def test_one_assumption_at_a_time(intrepid: tuple[pricing.PricingResults, pricin
     results, subject = intrepid
     stored = {(row[0], row[1]): row[4:] for row in study_tables.stored("dynamic-pricing/alone")[1:]}
     for change in (pricing_plan.ALONE[0], pricing_plan.TWO_KINDS, pricing_plan.AT_START, pricing_plan.HALF_DAY):
-        greedy, greedy_more, knapsack, knapsack_more = pricing._saved(
+        greedy, greedy_more, knapsack, knapsack_more = pricing_tables._saved(
             results, subject, change.of(subject.base), subject.base
         )
         cells = [
@@ -138,7 +139,7 @@ def test_assumptions_one_after_the_other(intrepid: tuple[pricing.PricingResults,
 
 def test_the_knapsack_to_the_letter(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
     results, subject = intrepid
-    assert_stored("dynamic-pricing/letter", [pricing._letter_row(results, subject, "24 h")])
+    assert_stored("dynamic-pricing/letter", [pricing_tables._letter_row(results, subject, "24 h")])
 
 
 @pytest.fixture(scope="module")
