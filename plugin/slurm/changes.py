@@ -183,7 +183,8 @@ STATE_OF_CHANGE = {
 # These changes also replace a reason, or end a state, that an admin has set.
 CHANGES_OF_REASON = (NodeChange.CLOSE, NodeChange.WITHDRAW, NodeChange.OPEN, NodeChange.RESUME)
 # Slurm's own reasons for nodes that did not answer.
-SLURM_REASONS = ("ResumeTimeout reached", "Not responding", "Node unexpectedly rebooted")
+SILENT = "Not responding"
+SLURM_REASONS = ("ResumeTimeout reached", SILENT, "Node unexpectedly rebooted")
 
 _OF_NODES = "slurm_update error: "
 
@@ -224,6 +225,10 @@ def _is_forgotten(node: Node) -> bool:
     return node.native_state in ("UNKNOWN", "UNKNOWN+NOT_RESPONDING")
 
 
+def _is_down_as_silent(node: Node) -> bool:
+    return node.failed and node.reason.startswith(SILENT)
+
+
 def _is_change_done(node: Node, change: NodeChange) -> bool:
     if change is NodeChange.POWER_DOWN:
         # A second order would power the node down again, possibly after it has been woken.
@@ -232,8 +237,9 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
 
 
 def _change_node(node: Node, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:
-    # After `slurmctld -c` it would be about to power down for ever, and resume is refused.
-    first = ("down",) if change is NodeChange.POWER_DOWN and _is_forgotten(node) else ()
+    # A forgotten node would be about to power down for ever, and resume is refused. One that slurmctld has taken down
+    # since keeps slurmctld's reason, by which it would count as one that did not come up.
+    first = ("down",) if change is NodeChange.POWER_DOWN and (_is_forgotten(node) or _is_down_as_silent(node)) else ()
     complaint = ""
     for state in (*first, STATE_OF_CHANGE[change]):
         arguments = ["update", f"nodename={node.name}", f"state={state}"]

@@ -135,8 +135,8 @@ def _choose_for_failed(node: Node, record: NodeRecord) -> NodeStep:
 def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     """Whether it sleeps by offpeak's order, and the scheduler, which has lost its state since, counts it as down."""
     if node.power is PowerState.OFF:
-        # A node that did not come up in time has another reason.
-        silent = node.reason.startswith((OURS, "Not responding"))
+        # A node that did not come up in time has another reason than offpeak's.
+        silent = node.reason.startswith(OURS)
     else:
         silent = node.power is PowerState.ON and not node.responds
     return silent and record.observed.state in ASLEEP and record.observed.by == US

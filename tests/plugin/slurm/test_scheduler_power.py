@@ -58,3 +58,18 @@ def test_node_is_powered_down_and_up(one_node: SlurmCluster, slurm: SlurmSchedul
     assert (node().failed, node().power) == (False, PowerState.OFF)
     assert change(NodeChange.POWER_UP) == {}
     becomes(PowerState.POWERING_ON)
+
+
+@pytest.mark.slow("slurmctld powers a node down")
+def test_a_node_that_slurmctld_took_down_as_silent_is_powered_down_by_us(
+    one_node: SlurmCluster, slurm: SlurmScheduler
+) -> None:
+    """Else its reason would say that it did not come up, and it would be left down although it only sleeps."""
+    one_node.run("scontrol", "update", "nodename=node1", "state=down", "reason=Not responding")
+    os.kill(int((one_node.folder / "node1.pid").read_text()), signal.SIGKILL)
+    assert slurm.change_nodes(["node1"], NodeChange.POWER_DOWN, reason="offpeak: it is off") == {}
+    assert slurm.view().nodes[0].reason == "offpeak: it is off"
+    wait_until(lambda: slurm.view().nodes[0].power is PowerState.OFF, what="node1 to be off")
+    assert slurm.change_nodes(["node1"], NodeChange.RESUME, reason="offpeak") == {}
+    node = slurm.view().nodes[0]
+    assert (node.failed, node.power, node.reason) == (False, PowerState.OFF, "")
