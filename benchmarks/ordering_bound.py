@@ -257,6 +257,14 @@ def slots_of(sample: Sample, easy_s: Int64, rule: Rule) -> Slots:
 
 
 @kernel
+def priced(slots: Slots, job: int, number: int, paid: Float64, per_wait: float) -> float:
+    """Return the cost of one start of a job, with the prices of units and of its wait; `paid` sums those of units."""
+    at = slots.first[job] + number
+    units = slots.size[job] * (paid[at + slots.length[job]] - paid[at])
+    return float(slots.cost[job, number] + units + per_wait * slots.wait[job, number])
+
+
+@kernel
 def cheapest_starts(slots: Slots, price: Float64, per_wait: float, chosen: Int64, used: Int64) -> float:
     """Write the start of each job that is cheapest with these prices of nodes and waits, and the nodes in use.
 
@@ -271,12 +279,7 @@ def cheapest_starts(slots: Slots, price: Float64, per_wait: float, chosen: Int64
         for number in range(slots.cost.shape[1]):
             if slots.cost[job, number] == np.inf:
                 break
-            at = first + number
-            value = (
-                slots.cost[job, number]
-                + slots.size[job] * (paid[at + length] - paid[at])
-                + per_wait * slots.wait[job, number]
-            )
+            value = priced(slots, job, number, paid, per_wait)
             if value < least:
                 least = value
                 chosen[job] = number
@@ -297,11 +300,7 @@ def place_in_order(slots: Slots, order: Int64, price: Float64, per_wait: float, 
             if slots.cost[job, number] == np.inf:
                 break
             at = first + number
-            value = (
-                slots.cost[job, number]
-                + slots.size[job] * (paid[at + length] - paid[at])
-                + per_wait * slots.wait[job, number]
-            )
+            value = priced(slots, job, number, paid, per_wait)
             if value >= least:
                 continue
             fits = True
