@@ -1,17 +1,12 @@
 """The tables of docs/explanation/site-2026.md: cells are computed again and equal those that are stored."""
 
-import csv
 from pathlib import Path
 
 import pytest
+from study_tables import stored
 
 from benchmarks import modern_sites
 from offpeak.model.node_cap import cap_curve_named
-
-
-def stored(name: str) -> list[list[str]]:
-    with (modern_sites.FIGURES / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return list(csv.reader(file))
 
 
 @pytest.fixture
@@ -25,21 +20,23 @@ def modern(shared: Path) -> Path:
 @pytest.mark.parametrize("name", ["caps", "marconi", "carbon"])
 def test_a_table_comes_out_again(modern: Path, name: str) -> None:
     assert modern.is_dir()
-    assert modern_sites.TABLES[name]() == stored(name)
+    assert modern_sites.TABLES[name]() == stored(f"site-2026/{name}")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ["off", "gpu-jobs"])
 def test_a_longer_table_comes_out_again(modern: Path, name: str) -> None:
     assert modern.is_dir()
-    assert modern_sites.TABLES[name]() == stored(name)
+    assert modern_sites.TABLES[name]() == stored(f"site-2026/{name}")
 
 
 @pytest.mark.thorough
 def test_sleep_on_gaia_comes_out_again(modern: Path) -> None:
     assert modern.is_dir()
-    again = modern_sites.lever_row("Gaia", stored("levers")[1][1], modern_sites.replayed("Gaia", modern_sites.sleeping))
-    assert again == stored("levers")[1]
+    again = modern_sites.lever_row(
+        "Gaia", stored("site-2026/levers")[1][1], modern_sites.replayed("Gaia", modern_sites.sleeping)
+    )
+    assert again == stored("site-2026/levers")[1]
 
 
 def test_the_same_work_needs_the_same_energy_without_a_limit() -> None:
@@ -54,5 +51,5 @@ def test_the_same_work_needs_the_same_energy_without_a_limit() -> None:
 def test_the_speeds_are_those_of_the_bundled_curve() -> None:
     slowdowns = cap_curve_named("v100").workloads
     speeds = sorted(speed for points in slowdowns for _, speed in points if 0.6 < speed < 0.8)
-    row = next(row for row in stored("caps") if row[0] == "945 MHz")
+    row = next(row for row in stored("site-2026/caps") if row[0] == "945 MHz")
     assert row[2] == f"{100 * speeds[0]:.0f} to {100 * speeds[-1]:.0f}"

@@ -1,10 +1,10 @@
 """The bound of ordering: tiny samples against all their schedules, the recorded tables, and a repeated sample."""
 
-import csv
 from itertools import product
 
 import numpy as np
 import pytest
+from study_tables import stored
 
 from benchmarks.logs import trace_file
 from benchmarks.ordering_bound import (
@@ -94,8 +94,7 @@ def is_allowed(slots: Slots, chosen: np.ndarray) -> bool:
     ],
 )
 def test_the_tables_are_those_of_the_record(name: str, header: tuple[str, ...], table) -> None:
-    with (TABLES / f"{name}.csv").open(newline="") as file:
-        assert list(csv.reader(file)) == [list(header), *table(read_rows())]
+    assert stored(f"ordering/{name}") == [list(header), *table(read_rows())]
 
 
 @pytest.mark.thorough

@@ -1,21 +1,16 @@
 """Cells of the tables that `python -m benchmarks.paper_figures` stored, computed again."""
 
-import csv
 from datetime import UTC
 from pathlib import Path
 
 import numpy as np
+from study_tables import stored
 
 from benchmarks import paper_figures
-from benchmarks.paper_figures import FIGURES, Sweep, by_week, sweep_row, two_priced
+from benchmarks.paper_figures import Sweep, by_week, sweep_row, two_priced
 from sim_backend.grid.grid import DayAhead
 from studies.logs import LogSource, read_log
 from studies.online_simulation.plan import subjects_of
-
-
-def stored(name: str) -> list[list[str]]:
-    with (FIGURES / f"{name}.csv").open(newline="") as file:
-        return list(csv.reader(file))
 
 
 def test_a_point_of_the_sweeps() -> None:

@@ -1,6 +1,5 @@
 """The bound against brute force, the arrays of a model against scikit-learn, and cells of the documented tables."""
 
-import csv
 import itertools
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
+from study_tables import stored
 
 from benchmarks.sleep_rules.bound import IdleLevels, Prices, cheapest_plan, delay_never_pays
 from benchmarks.sleep_rules.experiments import ANNOUNCED, FAMILIES, LATE, TIMEOUT, Laboratory, RuleExperiment
@@ -30,7 +30,6 @@ from studies.logs import LogSource, read_log, usage_of
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared/data"
-TABLES = ROOT / "docs/figures/sleeping"
 (DEPTH,) = NODES.depths
 
 
@@ -221,5 +220,4 @@ def test_documented_cells_are_what_the_replays_give():
 
 
 def rows_of(table):
-    with (TABLES / f"{table}.csv").open(newline="") as file:
-        return [tuple(row) for row in csv.reader(file)]
+    return [tuple(row) for row in stored(f"sleeping/{table}")]

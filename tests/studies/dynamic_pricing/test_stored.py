@@ -1,9 +1,9 @@
 """Cells of the stored tables, computed again from the logs where these are."""
 
-import csv
 from pathlib import Path
 
 import pytest
+import study_tables
 
 from studies import report
 from studies.dynamic_pricing.plan import PricingSubject, Variant, experiments, mira_subjects, month_by_month
@@ -13,7 +13,6 @@ from studies.harness import Replays
 from studies.logs import LogSource, read_log
 
 REPLAYS = Replays(10, 1)
-FIGURES = Path(__file__).parents[3] / "docs" / "figures" / "dynamic-pricing"
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +29,9 @@ def computed(subject: PricingSubject, variant: Variant) -> tuple[str, str]:
 
 
 def stored(name: str, *row: str) -> tuple[str, str]:
-    with (FIGURES / f"{name}.csv").open(newline="") as file:
-        (found,) = (line for line in csv.DictReader(file) if tuple(line.values())[: len(row)] == row)
-    return found["greedy"], found["knapsack"]
+    headers, *rows = study_tables.stored(f"dynamic-pricing/{name}")
+    (found,) = (each for each in rows if tuple(each[: len(row)]) == row)
+    return found[headers.index("greedy")], found[headers.index("knapsack")]
 
 
 def test_a_month(theta: PricingSubject) -> None:
