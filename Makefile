@@ -104,7 +104,7 @@ reference: dev
 	@$(BIN)/python docs/reference_pages.py
 	@$(BIN)/python docs/study_tables.py
 	@$(BIN)/python docs/picture.py
-	@$(BIN)/python docs/report_picture.py
+	@$(BIN)/python docs/screenshots.py
 	@$(BIN)/python docs/recording.py
 
 docs: dev

@@ -48,7 +48,6 @@ ARRANGE = """() => {
   style("#caption", { position: "fixed", left: "0", right: "0", bottom: "0", height: "86px", margin: "0" });
   style("#caption", { padding: "14px 20px", background: "#1a1f25", color: "#ffffff", whiteSpace: "pre-wrap" });
   style("#caption", { font: "600 19px/1.5 system-ui, sans-serif" });
-  dispatchEvent(new Event("resize"));
 }"""
 
 

@@ -311,5 +311,7 @@ function drawDays() {
   legend(past, shadow ? [["would have been saved", "--saved"]] : []);
 }
 
-addEventListener("resize", () => draw());
+// The size of a figure also depends on the texts and the legend above it.
+const sizes = new ResizeObserver(() => draw());
+[past, ahead].forEach((plot) => sizes.observe(plot));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());

@@ -21,6 +21,15 @@ from services.agent.status import StatusSnapshot
 
 PATIENCE_MS = 60_000
 DRAWN = "html[data-status][data-nodes][data-jobs][data-events][data-saved][data-prices][data-power]"
+FIGURES_FIT = """() => new Promise((done) => {
+  const fits = (plot) => plot.querySelector("svg")?.clientHeight === plot.clientHeight;
+  const look = (left) => {
+    if ([...document.querySelectorAll(".plot")].every(fits)) done(true);
+    else if (left) requestAnimationFrame(() => look(left - 1));
+    else done(false);
+  };
+  look(300);
+})"""
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -213,6 +222,7 @@ def test_the_saving_of_a_day_a_week_and_a_month(opened: Opened) -> None:
     expect(label).to_have_attribute("aria-label", re.compile("power by node state"))
     drawn, without = map(float, re.findall(r"([\d.]+) kW", label.get_attribute("aria-label") or ""))
     assert 5 < drawn < without < 25
+    assert page.evaluate(FIGURES_FIT)
     expect(page.locator("#saved .legend")).to_contain_text("saved")
     box = label.bounding_box()
     assert box

@@ -1,6 +1,6 @@
-"""Draws docs/images/report.png: the upper part of the report of the bundled sacct dump, as Debian's Chromium shows it.
+"""Draws docs/images/report.png and page-light.png, as Debian's Chromium shows them; run by `make reference`.
 
-Run by `make reference`.
+The report is the upper part of that of the bundled sacct dump, the page is the upper part of that of the tests' site.
 """
 
 import base64
@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from playwright.sync_api import Browser, Page, sync_playwright
 
 SAMPLE = Path("sim_backend", "sample")
-PICTURE = Path("docs", "images", "report.png")
+IMAGES = Path("docs", "images")
 OPTIONS = (
     *("--time-zone", "Europe/Berlin", "--policy", "easy,greedy,knapsack", "--replays", "10", "--anonymise"),
     *("--prices", SAMPLE / "sample_prices_eur_per_mwh.csv.gz"),
 )
-WIDTH = 1100
+REPORT_SIZE = {"width": 1100, "height": 800}
+PAGE_SIZE = {"width": 1280, "height": 1152}
 LAST = "#power"
 MARGIN = 32
 COLOURS = 256
@@ -43,38 +44,57 @@ PIXELS = """async (png) => {
 
 
 def main() -> None:
-    """Make the report in the repository's root and take its picture."""
+    """Make report and page in the repository's root and take their pictures."""
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        report = Path(folder, "report.html")
-        offpeak = Path(sys.executable).with_name("offpeak")
-        command = (offpeak, "simulate", SAMPLE / "sample_sacct.txt.gz", *OPTIONS, "--report", report)
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         # Chromium refuses to put its pages into a sandbox when root starts it.
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
-        # The browser's own file would be three times as large.
-        PICTURE.write_bytes(png(pixels(browser, screenshot(browser, report))))
+        # The browser's own files would be three times as large.
+        for name, taken in (("report", report(browser, Path(folder))), ("page-light", page(browser, Path(folder)))):
+            (IMAGES / f"{name}.png").write_bytes(png(pixels(browser, taken)))
         browser.close()
 
 
-def screenshot(browser: Browser, report: Path) -> bytes:
-    """Return what the page shows from its head to the end of the element LAST."""
-    page = browser.new_page(viewport={"width": WIDTH, "height": 800}, color_scheme="light")
-    page.goto(report.as_uri())
-    page.wait_for_selector("html[data-drawn]", state="attached")
-    return page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": WIDTH, "height": end_of(page) + MARGIN})
+def report(browser: Browser, folder: Path) -> bytes:
+    """Return what the report shows from its head to the end of the element LAST."""
+    file = folder / "report.html"
+    offpeak = Path(sys.executable).with_name("offpeak")
+    command = (offpeak, "simulate", SAMPLE / "sample_sacct.txt.gz", *OPTIONS, "--report", file)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    tab = browser.new_page(viewport=REPORT_SIZE, color_scheme="light")
+    tab.goto(file.as_uri())
+    tab.wait_for_selector("html[data-drawn]", state="attached")
+    clip = {"x": 0, "y": 0, "width": REPORT_SIZE["width"], "height": end_of(tab) + MARGIN}
+    return tab.screenshot(full_page=True, clip=clip)
 
 
-def end_of(page: Page) -> int:
-    """Return how far down the page the element LAST ends [px]."""
-    end: int = page.eval_on_selector(LAST, "each => Math.ceil(each.getBoundingClientRect().bottom)")
+def page(browser: Browser, folder: Path) -> bytes:
+    """Return the first screen of the status page on today's saving."""
+    sys.path[:0] = [str(Path.cwd()), str(Path("tests", "peers").resolve())]
+    from page_site import make_snapshot, page_site
+    from zygote import zygote_in
+
+    with zygote_in(folder) as zygote, page_site(zygote, folder, make_snapshot()) as site:
+        tab = browser.new_page(viewport=PAGE_SIZE, color_scheme="light")
+        tab.goto(site.url)
+        tab.wait_for_selector("html[data-status][data-nodes][data-events][data-saved][data-prices]", state="attached")
+        tab.click("#range button[value=day]")
+        tab.wait_for_selector("#saved .plot[aria-label^='power by node state']")
+        tab.wait_for_timeout(1000)
+        return tab.screenshot()
+
+
+def end_of(tab: Page) -> int:
+    """Return how far down the report the element LAST ends [px]."""
+    end: int = tab.eval_on_selector(LAST, "each => Math.ceil(each.getBoundingClientRect().bottom)")
     return end
 
 
 def pixels(browser: Browser, taken: bytes) -> NDArray[np.uint8]:
     """Return the red, green and blue of each pixel, line by line."""
     encoded = browser.new_page().evaluate(PIXELS, base64.b64encode(taken).decode())
-    return np.frombuffer(base64.b64decode(encoded), np.uint8).reshape(-1, WIDTH, 4)[..., :3]
+    (height,) = struct.unpack_from(">I", taken, 20)
+    return np.frombuffer(base64.b64decode(encoded), np.uint8).reshape(height, -1, 4)[..., :3]
 
 
 def png(image: NDArray[np.uint8]) -> bytes:
