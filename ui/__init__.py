@@ -2,5 +2,5 @@
 
 `command` is the entry. Each subcommand is imported when it is named, so a `command` module imports at its top only what
 its options need. The subcommand builds a request (`requests`) and passes it to its answer module, which imports the
-libraries and prints the result.
+libraries and prints the result: `offpeak --version` must not wait for them.
 """

@@ -211,7 +211,6 @@ def show_config(
 
 def names_text() -> str:
     """Return the names that --policy, --capacity and --node-class take, each with what it stands for."""
-    # They load numba and numpy, which other commands must not wait for.
     from offpeak.display import watts_text
     from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes
     from offpeak.model.node_states import DEPTHS

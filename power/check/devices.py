@@ -17,8 +17,7 @@ from offpeak.display import watts_text
 from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
 from offpeak.machines.inventory import Enrolment, Inventory, InventoryNode, Pdu, is_standby_proof
 from offpeak.model.orders import NodeOrder
-from power.check.access import check_credentials, check_scheduler
-from power.check.findings import CheckVerdict, Finding, failed_finding
+from power.check.findings import CheckVerdict, Finding, check_credentials, check_scheduler, failed_finding
 from power.drivers.ipmi.bmc import address_of
 from power.drivers.ipmi.requests import read_restore_policy
 from power.drivers.port import PowerDriver

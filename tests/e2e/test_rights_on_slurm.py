@@ -50,7 +50,7 @@ from offpeak.settings.agent import SlurmSettings
 from plugin.slurm.nodes import node_in_use
 from plugin.slurm.configuration import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
-from power.check.access import check_scheduler
+from power.check.findings import check_scheduler
 
 def said(ask):
     try:
@@ -74,7 +74,7 @@ from offpeak.settings.table import Settings
 from plugin.queue_hook.queue_plan import plan_queue
 from plugin.scheduler.job import JobState
 from plugin.slurm.scheduler import SlurmScheduler
-from power.check.access import check_scheduler
+from power.check.findings import check_scheduler
 from services.agent.observer import ClusterObservation
 from services.agent.queue_loop import queue_facts, queue_rules
 

@@ -37,7 +37,6 @@ def agent(
 ) -> None:
     """Run the agent. In each cycle it reads queue, nodes and prices, decides, and does what the mode permits."""
     settings = chosen.read()
-    # The loops load numba, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
     from services.agent.accounting_loops import meter_period_s
     from services.agent.restore import run_restore
     from services.agent.service import run_agent
@@ -64,7 +63,6 @@ def page(chosen: CommandSettings, context: typer.Context) -> None:
     """Serve the status page, and metrics for Prometheus. Read-only; the metrics are at /metrics."""
     check_needs()
     settings = chosen.read()
-    # What serves it loads Starlette and SQLAlchemy, which `offpeak --version` must not wait for.
     from services.page.server import run_page
 
     context.exit(run_page(settings))
@@ -177,7 +175,6 @@ def history(
     as_json: JSON = False,
 ) -> None:
     """Show decisions and actions from the ledger, newest first."""
-    # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.agent.ledger_answer import print_history
 
     print_history(chosen.read().ledger, (since, end), subject, as_json=as_json)

@@ -33,7 +33,6 @@ def demo(
 
     In a terminal the page stays available, with the day's data, until Ctrl-C.
     """
-    # What it runs loads numpy, pyghmi and SQLAlchemy, which `offpeak --version` must not wait for.
     from sim_backend.virtual.room_plan import RoomPlan
     from ui.demo.run import first_free_port, run_demo
     from ui.demo.site import DemoPlan

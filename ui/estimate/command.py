@@ -57,7 +57,6 @@ def estimate(
     on: ON = None,
 ) -> None:
     """Estimate what would have saved most, and at what harm. The levers are sleep, order, delay and caps."""
-    # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.estimate.answer import EstimateRequest, answer
 
     request = EstimateRequest(

@@ -109,7 +109,6 @@ def broker(
     listen: Annotated[str, typer.Option(help="Address and port, without TLS.")] = "127.0.0.1:8450",
 ) -> None:
     """Choose sites and submit for portals that present the token."""
-    # What answers loads numpy, pydantic and SQLAlchemy, which `offpeak --version` must not wait for.
     from services.broker.servers import run_broker
 
     context.exit(run_broker(chosen.read(), listen))

@@ -59,7 +59,6 @@ def prices(
     as_json: JSON = False,
 ) -> None:
     """Show the known prices, and the errors of their sources."""
-    # What answers loads requests and pyarrow, which `offpeak --version` must not wait for.
     from ui.forecast.known_prices import answer
 
     answer(chosen.read(), from_, to, as_json=as_json)
@@ -77,7 +76,6 @@ def price(
     as_json: JSON = False,
 ) -> None:
     """Show the prices of the next hours, published or forecast. A forecast has a range."""
-    # What answers loads requests and numba, which `offpeak --version` must not wait for.
     from ui.forecast.price_answer import answer
 
     answer(chosen.read(), from_, hours, as_json=as_json)
@@ -133,7 +131,6 @@ def score(
     as_json: JSON = False,
 ) -> None:
     """Measure the error of each predictor on past data. The data are replayed in time order: none can look ahead."""
-    # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.executor import local_processes
     from studies.scores.scoring import ScoredFiles, scores
     from ui.replay.tables import print_report

@@ -17,9 +17,17 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
-from power.check.access import check_feeds, check_pbs, check_qos, check_scheduler
 from power.check.devices import check_site
-from power.check.findings import CheckVerdict, Finding, FindingGroup, group_findings
+from power.check.findings import (
+    CheckVerdict,
+    Finding,
+    FindingGroup,
+    check_feeds,
+    check_pbs,
+    check_qos,
+    check_scheduler,
+    group_findings,
+)
 from power.door.scheduler_orders import ALLOW_OWN_POLICIES
 from power.drivers.transport import Transport
 from power.meters.registry import pdus_feeding

@@ -44,7 +44,6 @@ def init(
 @of_devices
 def power(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -> None:
     """Show the power of nodes and PDUs, with meter and age. Read-only."""
-    # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.power_answer import print_readings
 
     print_readings(chosen.read(), nodes, as_json=as_json)
@@ -70,7 +69,6 @@ def enroll(
     ] = None,
 ) -> None:
     """Record the identity of each BMC in the inventory. Also its capabilities; no node is switched off."""
-    # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
 
     enroll_nodes(chosen.read(), EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox))
@@ -88,7 +86,6 @@ def check(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -
         code = run_as_agent(["check", *options, *(["--json"] if as_json else [])], remark=_remark)
         if code is not None:
             raise typer.Exit(code)
-    # What answers loads pysnmp and pyghmi, which `offpeak --version` must not wait for.
     from ui.hardware.check_answer import print_site_check
 
     print_site_check(chosen.read(), nodes, as_json=as_json)
@@ -124,7 +121,6 @@ def virtual(
     ] = None,
 ) -> None:
     """Run virtual nodes with BMCs and PDUs on loopback. They speak IPMI and SNMP until Ctrl-C."""
-    # What is imported here loads pysnmp, which `offpeak --version` must not wait for.
     from offpeak.machines.node_sets import expand
     from offpeak.model.node_class_file import bundled_node_classes, node_class_named
     from sim_backend.pbs_standin.server import pbs_of_room

@@ -158,7 +158,6 @@ def verify(
 def _print_records(
     kind: str, nodes: str | None, times: tuple[str | None, str | None], chosen: CommandSettings, form: str
 ) -> None:
-    # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.ledger.answer import print_records
 
     print_records(kind, nodes, times, chosen.read(), form)

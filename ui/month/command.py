@@ -43,7 +43,6 @@ def report(
     for path, example in ((html, "report.html"), (csv, "report.csv"), (xlsx, "report.xlsx")):
         if path:
             check_writable(path, example=example)
-    # What answers loads SQLAlchemy, which `offpeak --version` must not wait for.
     from ui.month.answer import answer
     from ui.month.bill import answer_bill
     from ui.month.subject import MonthRequest

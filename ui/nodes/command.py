@@ -63,7 +63,6 @@ def nodes(
                 f"{flag} does not apply to {action}", hint=f"use it with {', '.join(ACTIONS_OF_OPTION[flag])}"
             )
     settings, name = chosen.read(), nodes or ""
-    # What answers loads pyghmi, which `offpeak --version` must not wait for.
     from ui.nodes import node_answer
     from ui.nodes.nodes_answer import NodeChoice, print_nodes
 

@@ -33,7 +33,6 @@ def plan(
     if day is not None and day not in DAYS:
         raise BadInput(f"--day {day}: is neither today nor tomorrow", hint=did_you_mean(day, DAYS))
     is_as_set = all(value is None for value in chosen.options.values())
-    # The planner loads numba, which `offpeak --version` must not wait for.
     from ui.plan.answer import PlanRequest, answer
 
     answer(chosen.read(), PlanRequest(day, report, apply, as_json, is_as_set))

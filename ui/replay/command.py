@@ -68,7 +68,6 @@ def simulate(
     on: ON = None,
 ) -> None:
     """Replay a job log under several policies, and compare them."""
-    # What answers loads numba and pyarrow, which `offpeak --version` must not wait for.
     from ui.replay.simulate_answer import SimulateRequest, answer
 
     request = SimulateRequest(
@@ -135,7 +134,6 @@ def study(
 
     An interrupted study continues where it stopped.
     """
-    # What is imported here loads numba and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.executor import executor_on, local_processes
     from offpeak.model.units import parse_duration_s
     from studies.harness import StudyOrder
@@ -185,7 +183,6 @@ def generate(
     time_zone: Annotated[str, typer.Option(help="Time zone of the date.")] = "Europe/Berlin",
 ) -> None:
     """Write a synthetic job log from a workload model, as SWF."""
-    # What is imported here loads numpy and pyarrow, which `offpeak --version` must not wait for.
     from offpeak.files import check_writable
     from sim_backend.traces.swf.write import write_swf
     from sim_backend.workloads.generate import LogRequest, generate_jobs, notes_of

@@ -14,8 +14,7 @@ from plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
 from plugin.pbs.openpbs import OpenPbsScheduler, assigned_of_json
 from plugin.pbs.torque import TorqueScheduler, assigned_of_xml
 from plugin.scheduler.port import Scheduler
-from power.check.access import check_pbs
-from power.check.findings import CheckVerdict
+from power.check.findings import CheckVerdict, check_pbs
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.server import USER_VARIABLE
 

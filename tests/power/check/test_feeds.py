@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.settings.replay import FeedSettings, PriceSettings
-from power.check.access import check_feeds
-from power.check.findings import CheckVerdict
+from power.check.findings import CheckVerdict, check_feeds
 from predictors.feeds.registry import input_feeds, price_feed
 
 NOW_S = 1_700_000_000

@@ -11,8 +11,7 @@ from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.node import NodeUse
-from power.check.access import check_pbs
-from power.check.findings import CheckVerdict
+from power.check.findings import CheckVerdict, check_pbs
 
 SETTINGS = PbsSettings(timeout_s=20)
 

@@ -7,8 +7,7 @@ from slurm_fixtures import SlurmAccounting
 
 from offpeak.machines.credentials import Credential
 from plugin.slurm.configuration import AdminLevel, SlurmRights
-from power.check.access import check_credentials, check_qos, check_rights, check_scheduler
-from power.check.findings import CheckVerdict
+from power.check.findings import CheckVerdict, check_credentials, check_qos, check_rights, check_scheduler
 
 
 def test_login_files_are_checked(tmp_path: Path) -> None:
