@@ -83,7 +83,7 @@ def route_of(site: Site) -> SiteRoute:
     if reach.way in (LOCAL, SLURM):
         return LocalRoute()
     # A broker of sites on this machine does without asyncssh.
-    from power.drivers.ssh_route import SshRoute
+    from power.drivers.ssh import SshRoute
 
     return SshRoute(site.name, reach)
 
