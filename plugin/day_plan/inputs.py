@@ -16,7 +16,7 @@ from offpeak.settings.plan import Revenue
 from plugin.planner.problem import NO_LIMIT, Plan, Problem, Rates
 from plugin.queue_hook.facts import QueueFacts, QueueRules
 from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node
+from plugin.scheduler.node import Node, NodeUse
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,12 @@ class PlanInputs:
     caps: tuple[PowerCap, ...] = ()
     weather: Series | None = None
     measured_w: Mapping[str, float] = field(default_factory=dict)
+
+
+def is_usable(node: Node) -> bool:
+    """Whether jobs can use the node within the plan: a sleeping node is woken, a node that offpeak closed is opened."""
+    kept = node.closed and not node.closed_by_us
+    return not (node.failed or node.reserved or kept or node.use is NodeUse.UNKNOWN)
 
 
 def expected_run_s_of(job: Job, facts: QueueFacts) -> int | None:

@@ -16,10 +16,9 @@ import numpy as np
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Int64
 from offpeak.text import counted
-from plugin.day_plan.caps import NAMED, BindingCaps, idle_w, list_cap_remarks
 from plugin.day_plan.day_plan import DayPlan, Load, PlannedJob, PowerProfile, StartChange
 from plugin.day_plan.inputs import PlanInputs, expected_run_s_of, power_over_time
-from plugin.day_plan.limits import NEVER_ADMITTED
+from plugin.day_plan.limits import NAMED, NEVER_ADMITTED, BindingCaps, idle_w, list_cap_remarks
 from plugin.day_plan.pools import PoolProblem, StartHold
 from plugin.planner.placement import keep_what_fits, place_one_by_one
 from plugin.planner.problem import TOMORROW, Plan, Problem, Rates, compute_profit, first_unit

@@ -16,11 +16,10 @@ from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.site_devices import SiteDevices
 from offpeak.model.step_series import Series
-from plugin.day_plan.caps import subtract_outside_load, unexplained_w
 from plugin.day_plan.day_plan import DayPlan, DeviceSchedule
 from plugin.day_plan.inputs import PlanInputs, build_rates, planned_power, subtract_power
 from plugin.day_plan.join import PoolResult, QueueOrder, find_queue_order, join_pool_plans, refit_plan
-from plugin.day_plan.limits import Supply, taken_by_planned, taken_by_running
+from plugin.day_plan.limits import Supply, subtract_outside_load, taken_by_planned, taken_by_running, unexplained_w
 from plugin.day_plan.pools import (
     PlanPool,
     PoolProblem,

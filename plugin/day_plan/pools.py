@@ -20,7 +20,7 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import HOUR_S
 from offpeak.settings.plan import revenue_per_core_h
 from plugin.day_plan.day_plan import Load
-from plugin.day_plan.inputs import PlanFacility, PlanInputs, expected_end_s, expected_run_s_of
+from plugin.day_plan.inputs import PlanFacility, PlanInputs, expected_end_s, expected_run_s_of, is_usable
 from plugin.day_plan.limits import Amounts, Supply, build_limits, limit_amounts, most_tasks, never_admitted_reason
 from plugin.planner.problem import MOST_POOLS, NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
 from plugin.queue_hook.facts import Competition, QueueFacts
@@ -28,7 +28,7 @@ from plugin.queue_hook.positions import BEGIN, NO_MARKS, JobMarks, marks_by_job
 from plugin.queue_hook.start_times import LEAST_SAVING, BeginTimePlanner
 from plugin.scheduler.cluster_view import cluster_of
 from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodeUse
+from plugin.scheduler.node import Node
 from plugin.scheduler.port import SchedulerView
 
 
@@ -88,12 +88,6 @@ def split_into_pools(
             )
         )
     return tuple(pools), left_out
-
-
-def is_usable(node: Node) -> bool:
-    """Whether jobs can use the node within the plan: a sleeping node is woken, a node that offpeak closed is opened."""
-    kept = node.closed and not node.closed_by_us
-    return not (node.failed or node.reserved or kept or node.use is NodeUse.UNKNOWN)
 
 
 def unplannable_reason(job: Job, facts: QueueFacts) -> str:

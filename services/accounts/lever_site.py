@@ -14,7 +14,7 @@ from offpeak.machines.inventory import Enclosure
 from offpeak.model.cluster import Cluster, Pool
 from offpeak.model.node_class import NodeClass
 from offpeak.settings.table import Settings
-from plugin.day_plan.pools import is_usable
+from plugin.day_plan.inputs import is_usable
 from plugin.scheduler.cluster_view import cluster_of
 from plugin.scheduler.port import SchedulerTraits, SchedulerView
 from power.live.pool_state import is_waiting

@@ -420,7 +420,7 @@ class QueuePlanner:
 
     def _report_exceeded(self, plan: DayPlan, zone: tzinfo) -> None:
         """Report the caps that running jobs exceed, in words that stay the same while the cap lasts."""
-        from plugin.day_plan.caps import find_exceeded_caps
+        from plugin.day_plan.limits import find_exceeded_caps
 
         exceeded = [
             f"the cap of {watts_text(cap.cap_w)} until {format_clock(cap.until_s, plan.at_s, zone)} ({cap.reason})"
