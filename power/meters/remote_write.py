@@ -125,6 +125,8 @@ class RemoteWriter:
                 answer = session.post(self._url, body, timeout=TIMEOUT_S, stream=True, allow_redirects=False)
                 said = read_body(answer, most_bytes=10_000) or b""
         except (requests.RequestException, OSError, ValueError, OffpeakError) as problem:
+            if "CERTIFICATE_VERIFY_FAILED" in str(problem):
+                return "its certificate is not trusted: set REQUESTS_CA_BUNDLE", False
             return f"no answer: {problem if isinstance(problem, OffpeakError) else type(problem).__name__}", False
         if 200 <= answer.status_code < 300:
             return "", True

@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 import shutil
+import ssl
 import subprocess
 import threading
 import time
@@ -15,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from own_certificate import write_certificate
 
 from benchmarks.local_slurm.processes import reserved_ports
 from offpeak.errors import BadInput, CannotWrite
@@ -194,6 +196,23 @@ def test_ten_minutes_of_ten_thousand_meters_wait() -> None:
     for sweep in range(60):
         writer.add([reading(10.0 * sweep, chance.uniform(100, 400), f"n{node:05}") for node in range(10_000)])
     assert writer.counts == RemoteWriteCounts(waiting=600_000)
+
+
+def test_a_certificate_that_is_not_trusted_is_named(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(write_certificate(tmp_path / "store.pem", "127.0.0.1"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        server.handle_error = lambda *_: None  # type: ignore[method-assign]
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        writer = RemoteWriter(f"https://127.0.0.1:{server.server_port}/api/v1/write")
+        writer.add([reading(0.0, 100.0)])
+        with pytest.raises(CannotWrite, match="its certificate is not trusted: set REQUESTS_CA_BUNDLE"):
+            send(writer)
+        server.shutdown()
+        thread.join()
+    assert writer.counts == RemoteWriteCounts(waiting=1)
 
 
 def test_one_call_sends_a_bounded_number_of_batches(store: tuple[str, Store], monkeypatch: pytest.MonkeyPatch) -> None:
