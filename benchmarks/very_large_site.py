@@ -28,8 +28,7 @@ from power.drivers.transport import Transport
 from power.live.cluster_snapshot import PowerMemory
 from power.live.power_plan import plan_power
 
-CABINETS, NODES = 100, 100_000
-PATTERN = f"x[1000-{999 + CABINETS}]c[0-4]s[0-9]b[0-9]n[0-1]"
+CABINETS, NODES_OF_EACH = 100, 1000
 TIMEOUT_S = 120.0
 INVENTORY = """
 [credentials.pcs]
@@ -41,30 +40,31 @@ credential = "pcs"
 [[machines]]
 nodes = "n[000001-{nodes:06}]"
 hardware = "compute"
-bmc = "{pattern}"
+bmc = "x[1000-{last}]c[0-4]s[0-9]b[0-9]n[0-1]"
 """
 
 
-def very_large_site_benchmarks() -> Iterator[Measured]:
+def very_large_site_benchmarks(cabinets: int = CABINETS) -> Iterator[Measured]:
     """Measure each part once; the bars are a cycle of 30 s, and the memory of a small head node."""
-    data = f"{NODES:,} nodes"
-    with TemporaryDirectory() as folder, _service() as port:
+    nodes = cabinets * NODES_OF_EACH
+    data = f"{nodes:,} nodes"
+    with TemporaryDirectory() as folder, _service(cabinets) as port:
         (Path(folder) / "token").touch(0o600)
         (Path(folder) / "token").write_text("token")
         file = Path(folder) / "inventory.toml"
-        file.write_text(INVENTORY.format(port=port, nodes=NODES, pattern=PATTERN))
+        file.write_text(INVENTORY.format(port=port, nodes=nodes, last=999 + cabinets))
         began_s = time.monotonic()
         inventory = read_inventory(file)
         yield Measured("reading the inventory", time.monotonic() - began_s, "s", 5.0, False, data)
         yield Measured("all power states by one request", asyncio.run(_poll(inventory)), "s", 30.0, False, data)
-    power_loop.NODES, power_loop.RUNNING, power_loop.PENDING = NODES, 40_000, 160_000
-    power_loop.NAMES = tuple(f"n{number:04}" for number in range(NODES))
+    power_loop.NODES, power_loop.RUNNING, power_loop.PENDING = nodes, 2 * nodes // 5, 8 * nodes // 5
+    power_loop.NAMES = tuple(f"n{number:04}" for number in range(nodes))
     snapshot = power_loop.snapshot_of(power_loop.NOW_S)
     for policy in ("timeout:10min", "ols:1h"):
         site, began_s = power_loop.make_site(policy), time.monotonic()
         plan_power(snapshot, site=site, memory=PowerMemory())
         took_s = time.monotonic() - began_s
-        yield Measured(f"a power decision, {policy}", took_s, "s", 30.0, False, f"{data}, 200,000 jobs")
+        yield Measured(f"a power decision, {policy}", took_s, "s", 30.0, False, f"{data}, {2 * nodes:,} jobs")
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Measured("memory of all this at its peak", peak_mib, "MiB", 4096.0, False, data)
 
@@ -82,10 +82,10 @@ async def _poll(inventory: Inventory) -> float:
 
 
 @contextmanager
-def _service() -> Iterator[int]:
+def _service(cabinets: int) -> Iterator[int]:
     """Answer each request with the states of all nodes, which are on."""
     places = (
-        (x, c, s, b, n) for x in range(CABINETS) for c in range(5) for s in range(10) for b in range(10) for n in (0, 1)
+        (x, c, s, b, n) for x in range(cabinets) for c in range(5) for s in range(10) for b in range(10) for n in (0, 1)
     )
     rows = [
         {"xname": f"x{1000 + x}c{c}s{s}b{b}n{n}", "powerState": "on", "managementState": "available"}

@@ -106,8 +106,7 @@ class LocalProcesses:
 
         with _sigterm_interrupts():
             losses = 0
-            while left and (self.count == 1 or len(tasks) < 2):
-                number, task = next(iter(left.items()))
+            for number, task in enumerate(tasks if self.count == 1 or len(tasks) < 2 else ()):
                 finish(number, function(task))
             while left:
                 before = len(left)

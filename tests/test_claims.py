@@ -26,6 +26,16 @@ def test_no_page_guarantees_anything(page: Path) -> None:
     assert not re.search(r"guarante", page.read_text(), re.IGNORECASE)
 
 
+@pytest.mark.parametrize(("page", "first"), [("large-site", "claim"), ("very-large-site", "part")])
+def test_figures_of_large_sites_are_those_of_the_benchmarks(page: str, first: str) -> None:
+    text = (ROOT / f"docs/how-to/{page}.md").read_text()
+    (table,) = re.findall(rf"^\| {first} \|.*\n(?:\|.*\n)+", text, re.MULTILINE)
+    figures = set(re.findall(r"\d[\d.,]*(?: (?:s|MiB)\b|\d)", table))
+    known = (ROOT / "docs/benchmarks.md").read_text()
+    assert len(figures) > 5
+    assert {figure for figure in figures if figure not in known} == set()
+
+
 def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
     requests = (PlacementRequest(1, 60, goal, end_s) for goal, end_s in product(GOALS, (None, 9)))
     live = {policy_for(request) for request in requests}

@@ -87,8 +87,7 @@ class RemoteWriter:
             if is_final and self._batches and self._batches[0] is first:
                 self._remove_first("refused" if problem else "sent")
             if problem:
-                host = urlsplit(self._url).netloc
-                refused = CannotWrite(f"{host}: {problem}", hint="the ledger has all minutes")
+                refused = CannotWrite(f"{urlsplit(self._url).netloc}: {problem}", hint="the ledger has all minutes")
                 if not is_final:
                     break
         if refused:
