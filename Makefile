@@ -93,6 +93,7 @@ bench-long: dev
 	@$(BIN)/python -m benchmarks.cooling_days
 	@$(BIN)/python -m benchmarks.search_budgets 5 60 600 4000
 	@$(BIN)/python -m benchmarks.ordering_bound
+	@$(BIN)/python -m benchmarks.place_bound
 
 soak: dev
 	@$(BIN)/python -m benchmarks.soak
