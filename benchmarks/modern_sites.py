@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
+from benchmarks import peak_shaving
 from benchmarks.logs import SHARED, trace_file
 from benchmarks.off_nodes import read_days
 from benchmarks.savings import mondays
@@ -33,10 +34,11 @@ from offpeak.prices.layout import parse_layout
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import CarbonSettings, PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
+from plugin.capacity.peak_shaving import PeakTarget
 from power.capacity.registry import make_capacity_policy
 from sim_backend.case.replay_case import PreparedCase, ReplayCase, fleet_of, prepare
 from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import alignment_interval_of, replay_each
+from sim_backend.comparison.replications import alignment_interval_of, replay_each, shifted
 from sim_backend.replay.policy import Policy, parse_policy
 from sim_backend.replay.powered import PoweredMachine
 from sim_backend.traces.swf.read import read_swf
@@ -312,6 +314,57 @@ def watts_table() -> Rows:
     return [["idle [W]", "off [W]", *(f"{site}: saved [% of energy]" for site in SITES)], *rows]
 
 
+# Demand charge
+
+
+TARGETS = ((0.9, 12), (0.8, 48), (0.7, 48))
+"""Peak shaving: the highest quarter-hour as a share of that without, and how long jobs may wait for it [h]."""
+DEMAND_REPLAYS = 5
+
+
+@cache
+def charged(site: str, number: int) -> ReplayCase:
+    """Return the case of a site from January on under the yearly demand charge, each job up to a minute later."""
+    flat = Settings(
+        prices=PriceSettings(tariff="on=100EUR/MWh,off=100EUR/MWh"), power=PowerSettings(node_class="server", seed=SEED)
+    )
+    case = prepare(read_swf(SITES[site], lenient=True), flat, start=peak_shaving.START).case
+    case = replace(case, prices=replace(case.prices, tariff=peak_shaving.TARIFF))
+    return shifted(on_class(case, node_class()), np.random.default_rng([SEED, number]))
+
+
+def demand_rows(site: str) -> Rows:
+    """Return what sleep changes of the charge of nodes that are always on, and peak shaving of that of sleepers."""
+    cases = [charged(site, number) for number in range(DEMAND_REPLAYS)]
+    awake = [peak_shaving.replayed(case, None, sleep=None) for case in cases]
+    usual = [peak_shaving.replayed(case) for case in cases]
+    least = [100 * (peak_shaving.bound(case) / one.charge - 1) for case, one in zip(cases, usual, strict=True)]
+    rows = [_changes(site, f"sleep, {SLEEP}", awake, usual, "-")]
+    for share, hours in TARGETS:
+        shaved = [
+            peak_shaving.replayed(case, PeakTarget(share * one.highest_w, hours * 3600))
+            for case, one in zip(cases, usual, strict=True)
+        ]
+        lever = f"peak shaving to {share:.0%}, waits of at most {hours} h"
+        rows.append(_changes(site, lever, usual, shaved, text(least, 1)))
+    return rows
+
+
+def _changes(
+    site: str, lever: str, before: list[peak_shaving.ReplayedYear], after: list[peak_shaving.ReplayedYear], least: str
+) -> list[str]:
+    pairs = list(zip(before, after, strict=True))
+    charge = [100 * (other.charge / one.charge - 1) for one, other in pairs]
+    wait_min = [(other.mean_wait_s - one.mean_wait_s) / 60 for one, other in pairs]
+    return [site, lever, text(charge, 1), least, text(wait_min, 1)]
+
+
+def demand_table() -> Rows:
+    """What levers change of a yearly demand charge."""
+    heads = ["demand charge [%]", "no schedule is below [%]", "mean wait [min]"]
+    return [["site", "lever", *heads], *(row for site in SITES for row in demand_rows(site))]
+
+
 # Carbon and place
 
 
@@ -478,6 +531,7 @@ TABLES: dict[str, Callable[[], Rows]] = {
     "sites": site_table,
     "levers": levers_table,
     "watts": watts_table,
+    "demand": demand_table,
     "place": place_table,
 }
 

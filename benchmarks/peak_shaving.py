@@ -46,11 +46,12 @@ class ReplayedYear:
     mean_wait_s: float
 
 
-def replayed(case: ReplayCase, peak: PeakTarget | None = None) -> ReplayedYear:
-    """Return what came of a replay under EASY on nodes that sleep, with peak shaving for a target."""
+def replayed(case: ReplayCase, peak: PeakTarget | None = None, *, sleep: str | None = SLEEP) -> ReplayedYear:
+    """Return what came of a replay under EASY, with peak shaving for a target; without `sleep` nodes are always on."""
     policy = parse_policy("easy", SchedulingSettings())
-    capacity = make_capacity_policy(SLEEP, fleet_of(case), CapacitySettings())
-    compared = compare(case, (policy.on(capacity, peak),))
+    if sleep is not None:
+        policy = policy.on(make_capacity_policy(sleep, fleet_of(case), CapacitySettings()), peak)
+    compared = compare(case, (policy,))
     demand = compared.runs[0].demand
     assert demand is not None
     assert demand.peak_kw is not None

@@ -39,6 +39,12 @@ def test_sleep_on_gaia_comes_out_again(modern: Path) -> None:
     assert again == stored("site-2026/levers")[1]
 
 
+@pytest.mark.thorough
+def test_the_demand_charge_of_gaia_comes_out_again(modern: Path) -> None:
+    assert modern.is_dir()
+    assert modern_sites.demand_rows("Gaia") == [row for row in stored("site-2026/demand") if row[0] == "Gaia"]
+
+
 def test_the_same_work_needs_the_same_energy_without_a_limit() -> None:
     full = {"power_mean_w": "200", "iters_per_s": "50"}
     assert modern_sites.work_energy(full, full, 300.0) == 1.0
