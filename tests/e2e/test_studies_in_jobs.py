@@ -1,6 +1,6 @@
-"""`offpeak study --on slurm` and `--on pbs` by an ordinary user, as docs/how-to/sweeps.md says: whole studies in jobs.
+"""`offpeak study --on slurm`, `--on pbs` and `--on dask://` by an ordinary user, as docs/how-to/sweeps.md says.
 
-Slurm is real. The stand-in of OpenPBS takes, places and ends jobs; beside it a node's daemon runs their scripts.
+Slurm and Dask are real. The stand-in of OpenPBS takes, places and ends jobs; a daemon beside it runs their scripts.
 """
 
 import os
@@ -23,7 +23,14 @@ from needed_programs import need
 from pbs_standin import StandIn, standin
 from slurm_fixtures import sleeping_slurm
 
-from benchmarks.local_slurm.processes import SEARCH_PATH, start_server, wait_until
+from benchmarks.local_slurm.processes import (
+    SEARCH_PATH,
+    listens,
+    reserved_ports,
+    running,
+    start_server,
+    wait_until,
+)
 from benchmarks.local_slurm.servers import SlurmCluster
 from plugin.scheduler.job import JobState
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
@@ -89,9 +96,10 @@ def user(repository: Path) -> Iterator[OrdinaryUser]:
         packages = next((home / "venv" / "lib").glob("python*/site-packages"))
         ours = [path for path in sys.path if path.endswith("site-packages")]
         (packages / "shared.pth").write_text("\n".join([str(repository), *ours]))
-        program = f"#!{home}/venv/bin/python\nfrom ui.command import main\nmain()\n"
-        made.write("venv/bin/offpeak", program)
-        (home / "venv/bin/offpeak").chmod(0o755)
+        for name, module in {"offpeak": "ui.command", "dask": "dask.__main__"}.items():
+            program = f"#!{home}/venv/bin/python\nfrom {module} import main\nif __name__ == '__main__':\n    main()\n"
+            made.write(f"venv/bin/{name}", program)
+            (home / "venv/bin" / name).chmod(0o755)
         done = made.run("offpeak --version", {})
         if done.returncode:
             pytest.skip(f"{USER.pw_name} cannot read this repository: {done.stderr.strip()[-200:]}")
@@ -108,6 +116,12 @@ def documented(page: str) -> str:
     """The command of the page."""
     (command,) = re.findall(r"^(offpeak study \S+ --on slurm:8 .*)$", page, re.MULTILINE)
     return str(command)
+
+
+def documented_problem(page: str, words: str) -> str:
+    """Return the expression of the message with these words in the page's table, with any numbers and any reason."""
+    (message,) = re.findall(rf"^\| `([^`]*{words}[^`]*)` \|", page, re.MULTILINE)
+    return re.sub(r"\d+", r"\\d+", re.escape(message).replace("…", ".*").replace("Priority", r"\S+"))
 
 
 @pytest.fixture(scope="module")
@@ -142,17 +156,29 @@ def shown(cluster: SlurmCluster, field: str) -> list[str]:
 
 
 def test_the_documented_command_and_settings_run_a_study_on_slurm(
-    user: OrdinaryUser, slurm: SlurmCluster, page: str, documented: str, expected: bytes
+    user: OrdinaryUser, slurm: SlurmCluster, page: str, documented: str, expected: bytes, tmp_path: Path
 ) -> None:
+    """A partition that is not there is refused first, and jobs wait while it is down."""
     (settings,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     # The only network that the nodes of this machine share.
-    user.write(".config/dask/jobqueue.yaml", settings.replace("interface: ib0", "interface: lo"))
+    settings = settings.replace("interface: ib0", "interface: lo")
+    environment, log = {**user.environment, "SLURM_CONF": str(slurm.conf)}, tmp_path / "study.log"
     try:
-        done = user.run(documented, {"SLURM_CONF": str(slurm.conf)})
+        user.write(".config/dask/jobqueue.yaml", settings.replace("queue: compute", "queue: absent"))
+        refused = user.run(documented, environment)
+        assert refused.returncode == 1
+        assert re.search(documented_problem(page, "no job can be submitted"), refused.stderr), refused.stderr
+        user.write(".config/dask/jobqueue.yaml", settings)
+        slurm.run("scontrol", "update", "partitionname=compute", "state=down")
+        study = start_server(user.command(f"exec {documented}"), log, environment)
+        waits = documented_problem(page, "has no worker")
+        wait_until(lambda: re.search(waits, log.read_text()) is not None, what=waits, log=log)
+        slurm.run("scontrol", "update", "partitionname=compute", "state=up")
+        status = study.wait(STUDY_S)
     finally:
         (user.home / ".config/dask/jobqueue.yaml").unlink()
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("written to grid: study.html, study.md, tables as CSV, grid.parquet\n")
+    assert status == 0, log.read_text()
+    assert log.read_text().endswith("written to grid: study.html, study.md, tables as CSV, grid.parquet\n")
     assert (user.home / "grid" / "results.jsonl").read_bytes() == expected
     assert 1 <= len(shown(slurm, "JobId")) <= 8
     assert set(shown(slurm, "UserId")) == {f"{USER.pw_name}({USER.pw_uid})"}
@@ -188,6 +214,22 @@ def test_a_killed_command_leaves_no_job_and_the_same_command_continues(
     assert (user.home / "killed" / "results.jsonl").read_bytes() == expected
     assert set(shown(slurm, "NumCPUs")) == {"1"}
     assert set(shown(slurm, "TimeLimit")) == {"00:30:00"}
+
+
+def test_the_documented_dask_runs_a_study(user: OrdinaryUser, page: str, expected: bytes, tmp_path: Path) -> None:
+    (block,) = re.findall(r"```text\n(dask scheduler .*?)```", page, re.DOTALL)
+    log = tmp_path / "dask.log"
+    with reserved_ports(1) as (port,), ExitStack() as servers:
+        block = block.replace("HEAD", "127.0.0.1").replace("8786", str(port)).replace("--nworkers 4", "--nworkers 2")
+        scheduler, worker, command = block.splitlines()
+        start = [(scheduler, lambda: listens(port)), (worker, lambda: "Registered to" in log.read_text())]
+        for line, ready in start:
+            servers.enter_context(
+                running(*user.command(f"exec {line}"), log=log, ready=ready, environment=user.environment)
+            )
+        done = user.run(f"{command} --out dask", {})
+    assert done.returncode == 0, done.stderr
+    assert (user.home / "dask" / "results.jsonl").read_bytes() == expected
 
 
 QSUB = """\
