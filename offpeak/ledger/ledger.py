@@ -1,8 +1,9 @@
 """The ledger for its writers: the door's journal, holds, and rows of every kind."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -11,6 +12,7 @@ from sqlalchemy import Connection
 
 from offpeak.door.effect import US, Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult
+from offpeak.errors import CannotWrite
 from offpeak.ledger import journal, marks, seals, submissions
 from offpeak.ledger.backlog import WRITES, LedgerProblem, RowKind, SeriesNumbers
 from offpeak.ledger.database import PATIENCE_S, sqlite_file
@@ -326,3 +328,19 @@ class Ledger:
 
     def _ask(self, work: Callable[[Connection], Answer], *, to_act: bool = False) -> Answer:
         return self._writer.call(work, bound_s=self._bound_s, to_act=to_act)
+
+
+@contextmanager
+def open_ledger_to_write(settings: LedgerSettings) -> Iterator[Ledger]:
+    """Open the ledger, and create it if there is none; raise CannotWrite or BadLedger on failure or lost rows."""
+    ledger = Ledger(settings)
+    try:
+        ledger.ready()
+        yield ledger
+    finally:
+        lost = ledger.close()
+    if lost:
+        raise CannotWrite(
+            f"{lost} rows did not reach the ledger",
+            hint="`offpeak ledger actions` shows the recorded ones; check the disk: df -h",
+        )

@@ -15,7 +15,7 @@ import typer
 
 from offpeak.errors import OffpeakError
 from offpeak.ledger.database import open_ledger, sqlite_file
-from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.ledger import Ledger, open_ledger_to_write
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.ledger.submissions import list_submissions
 from offpeak.process import login_name
@@ -40,7 +40,6 @@ from services.broker.federation import (
 from services.broker.placement_cycle import check_daemon
 from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
 from ui.federation.choose_answer import JobFile, figures_text
-from ui.node_ledger import open_ledger_to_write
 
 
 def choose_without_broker(settings: Settings, job: JobFile) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from offpeak.display import watts_text
 from offpeak.door.effect import ADMIN
 from offpeak.errors import BadInput, BadInventory, OffpeakError
 from offpeak.files import check_writable, read_bytes
+from offpeak.ledger.ledger import open_ledger_to_write
 from offpeak.machines.enrolment import ImportedNode, add_machines, netbox_nodes, racksdb_nodes, write_enrolments
 from offpeak.machines.inventory import Inventory, InventoryNode, is_standby_proof
 from offpeak.machines.inventory_file import read_inventory
@@ -30,7 +31,6 @@ from power.check.findings import failed_finding, group_findings
 from power.check.standby import StandbyContext, StandbyTestResult, run_standby_test
 from power.drivers.transport import Transport
 from power.lifecycle.node_record import StateLedger
-from ui.node_ledger import open_ledger_to_write
 
 
 def run_standby_tests(settings: Settings, nodes: str) -> bool:

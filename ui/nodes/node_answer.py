@@ -18,6 +18,7 @@ import typer
 from offpeak.display import power_text
 from offpeak.door.effect import ADMIN, Hold
 from offpeak.errors import BadAnswer, BadInput, BadInventory, OffpeakError
+from offpeak.ledger.ledger import open_ledger_to_write
 from offpeak.machines.inventory import SLEEP_METHODS, Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
@@ -37,7 +38,6 @@ from power.lifecycle.sweep import read_clocks
 from services.agent.node_closer import NodeCloser
 from services.agent.requests import CAP, END_HOLD, HOLD, format_hold, format_order
 from services.agent.status import AgentSilent, exchange, fetch_clock, send_node_request
-from ui.node_ledger import open_ledger_to_write
 from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
 from ui.terminal import print_table, text_table
 

@@ -6,6 +6,7 @@ the scheduler itself. Nodes of several types get a table of types first.
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,11 +18,15 @@ from rich.table import Table
 from offpeak.display import clock_text, power_text
 from offpeak.door.effect import Hold
 from offpeak.errors import BadInput, BadInventory, OffpeakError
+from offpeak.ledger import journal as held
+from offpeak.ledger.database import open_ledger, sqlite_file
+from offpeak.ledger.records import latest_states
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold, fold_names
 from offpeak.model.orders import NodeState
+from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted, did_you_mean
 from plugin.scheduler.registry import scheduler_of
@@ -32,7 +37,6 @@ from power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
 from power.meters.port import Meter, read_meters
 from power.meters.registry import bmc_meter
 from services.agent.status import fetch_clock, fetch_snapshot
-from ui.node_ledger import read_latest_states
 from ui.terminal import plain_console, text_table
 
 COLUMNS = ("nodes", "type", "partitions", "state", "wanted", "draws", "since", "by", "why")
@@ -287,3 +291,12 @@ def _meter_of(machine: InventoryNode, wire: Transport) -> Meter | None:
     except OffpeakError:
         # The row of the node already shows the problem of its BMC.
         return None
+
+
+def read_latest_states(settings: LedgerSettings) -> tuple[Mapping[str, NodeStateRecord], Mapping[str, Hold]]:
+    """Return the last recorded state of each node, and the holds, by node; nothing if there is no ledger yet."""
+    file = sqlite_file(settings.url)
+    if file and not file.exists():
+        return {}, {}
+    with open_ledger(settings.url) as connection:
+        return latest_states(connection), held.open_holds(connection, time.time())
