@@ -127,48 +127,46 @@ def _nodes_per_min(nodes_per_min: int, ramp_w: float | None, node_w: float, flag
     return min(nodes_per_min, by_ramp) if nodes_per_min else by_ramp
 
 
-def constant_schedule(fleet: Fleet, after_s: Int64, *, target: int | None = None, reserve: int = 0) -> CapacitySchedule:
+def constant_schedule(fleet: Fleet, after_s: Int64, *, reserve: int = 0) -> CapacitySchedule:
     """Return a schedule that never changes."""
-    return CapacitySchedule(
-        np.array([FROM_THE_BEGINNING]),
-        np.array([fleet.nodes if target is None else target]),
-        np.array([reserve]),
-        after_s.reshape(1, len(DEPTHS)),
-    )
+    after_s = after_s.reshape(1, len(DEPTHS))
+    return CapacitySchedule(np.array([FROM_THE_BEGINNING]), np.array([fleet.nodes]), np.array([reserve]), after_s)
+
+
+def _on_demand(
+    name: str, fleet: Fleet, settings: CapacitySettings, after_s: Int64, *, reserve: int = 0
+) -> CapacityPolicy:
+    """Return the policy under which idle nodes sleep after `after_s`, and jobs wake them."""
+    schedule = constant_schedule(fleet, after_s, reserve=reserve)
+    return CapacityPolicy(name, capacity_rules(fleet, settings, on_demand=True), schedule)
 
 
 def always_on(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
     """No node ever sleeps."""
     _reject_argument("always-on", argument)
     never = np.full(len(DEPTHS), NEVER, dtype=np.int64)
-    return CapacityPolicy("always-on", capacity_rules(fleet, settings, on_demand=True), constant_schedule(fleet, never))
+    return _on_demand("always-on", fleet, settings, never)
 
 
 def timeout(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
     """A node that was idle for the time given sleeps; a job that is given it wakes it."""
     idle_s = parse_policy_duration_s("timeout", argument, "10min")
     after_s = idle_before_depth_s(fleet.node_class, used_depths(fleet.node_class, settings), idle_s)
-    name = f"timeout:{argument or '10min'}"
-    return CapacityPolicy(name, capacity_rules(fleet, settings, on_demand=True), constant_schedule(fleet, after_s))
+    return _on_demand(f"timeout:{argument or '10min'}", fleet, settings, after_s)
 
 
 def energy_aware(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
     """An idle node sleeps at once."""
     _reject_argument("energy-aware", argument)
     after_s = idle_before_depth_s(fleet.node_class, used_depths(fleet.node_class, settings), 0)
-    return CapacityPolicy(
-        "energy-aware", capacity_rules(fleet, settings, on_demand=True), constant_schedule(fleet, after_s)
-    )
+    return _on_demand("energy-aware", fleet, settings, after_s)
 
 
 def green_pool(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
     """So many idle nodes stay ready; any idle node beyond them sleeps at once."""
     pool = _parse_nodes("green-pool", argument or "5%", fleet)
     after_s = idle_before_depth_s(fleet.node_class, used_depths(fleet.node_class, settings), 0)
-    name = f"green-pool:{argument or '5%'}"
-    return CapacityPolicy(
-        name, capacity_rules(fleet, settings, on_demand=True), constant_schedule(fleet, after_s, reserve=pool)
-    )
+    return _on_demand(f"green-pool:{argument or '5%'}", fleet, settings, after_s, reserve=pool)
 
 
 def two_level(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
@@ -194,9 +192,7 @@ def break_even(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capac
     """A node sleeps after the idle time beyond which sleeping has saved energy, and deeper when that pays."""
     _reject_argument("break-even", argument)
     after_s = break_even_idle_s(fleet.node_class, used_depths(fleet.node_class, settings))
-    return CapacityPolicy(
-        "break-even", capacity_rules(fleet, settings, on_demand=True), constant_schedule(fleet, after_s)
-    )
+    return _on_demand("break-even", fleet, settings, after_s)
 
 
 def priced(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
