@@ -1,11 +1,11 @@
 """Predictors of the power that a job draws per allocated unit [W].
 
-* `DeclaredPower`: one figure for all jobs, or one for each queue, whose nodes are often of one class.
+* `DeclaredPower`: one figure for all jobs.
 * `power_history`: the recent mean of the most similar jobs that there are.
 * `boosted_power`: boosted trees, from a job's request and from the power of its user's earlier jobs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,20 +29,19 @@ def readings_w(jobs: Jobs) -> Float64:
 
 
 class DeclaredPower:
-    """Every job draws `power_w` [W per allocated unit], except jobs of queues in `by_queue_w`."""
+    """Every job draws `power_w` [W per allocated unit]."""
 
-    def __init__(self, power_w: float, by_queue_w: Mapping[int, float] | None = None) -> None:
-        self.name = "by class" if by_queue_w else "constant"
+    name = "constant"
+
+    def __init__(self, power_w: float) -> None:
         self._power_w = power_w
-        self._by_queue_w = dict(by_queue_w or {})
 
     def learn(self, _outcome: Jobs, _at_s: int) -> None:
         """Take no notice."""
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return the declared draw of each job, as if it were certain."""
-        drawn_w = [self._by_queue_w.get(queue, self._power_w) for queue in question.queue.tolist()]
-        return certain(np.array(drawn_w, np.float64), "what the site declared")
+        return certain(np.full(len(question), float(self._power_w)), "what the site declared")
 
     def state(self) -> State:
         """Return nothing."""

@@ -81,15 +81,12 @@ def _sparse(gram: Float64, together: Float64, penalty: Float64) -> Float64:
     for _ in range(ROUNDS):
         before = sparse
         smooth = inverse @ (together + STEP * (sparse - dual))
-        sparse = _shrunk(smooth + dual, penalty / STEP)
-        dual = dual + smooth - sparse
+        moved = smooth + dual
+        sparse = np.sign(moved) * np.maximum(np.abs(moved) - penalty / STEP, 0.0)
+        dual = moved - sparse
         if max(np.abs(sparse - before).max(), np.abs(smooth - sparse).max()) < CLOSE:
             break
     return sparse
-
-
-def _shrunk(value: Float64, by: Float64) -> Float64:
-    return np.sign(value) * np.maximum(np.abs(value) - by, 0.0)
 
 
 LAGS = (1, 2, 3, 7)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from laws import LAWS, Subject
 from random_jobs import alike, populations
 
-from predictors.job_power import POWER_PREDICTORS, DeclaredPower, JobPowerQuantity, chosen_power
+from predictors.job_power import POWER_PREDICTORS, JobPowerQuantity, chosen_power
 from predictors.run_times import RUN_TIME_PREDICTORS, RunTimeQuantity, chosen_run_time
 from predictors.scores import power_exam, run_time_exam
 from predictors.trees.boosted import BoostedTrees
@@ -23,7 +23,6 @@ SUBJECTS = (
     Subject("run time: boosted soon", lambda: BoostedTrees("soon", RunTimeQuantity(), **SOON), run_times),
     *(Subject(f"power: {make(200).name}", lambda make=make: make(200), powers) for make in POWER_PREDICTORS),
     Subject("power: chosen", lambda: chosen_power(200), powers),
-    Subject("power: by class", lambda: DeclaredPower(200, {0: 150, 2: 350}), powers),
     Subject("power: boosted soon", lambda: BoostedTrees("soon", JobPowerQuantity(200), **SOON), powers),
 )
 

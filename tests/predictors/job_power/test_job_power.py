@@ -74,8 +74,3 @@ def test_readings_of_sacct_teach(repository):
     score = compute_score(exam.actual, take_exam(power_history(200), exam), naive=take_exam(DeclaredPower(200), exam))
     assert score.count > 0
     assert score.relative_mae < 1
-
-
-def test_a_class_is_a_queue():
-    given_ = DeclaredPower(200, {1: 350}).predict(jobs_of([job(queue=0), job(queue=1)]), 0)
-    assert given_.mean.tolist() == [200, 350]
