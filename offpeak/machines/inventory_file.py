@@ -204,19 +204,13 @@ class _Reader:
                     raise self._wrong(what, hint=f"let [collectors.{reader}] name all of it, or nothing of it")
 
     def _credential(self, name: str, table: CredentialTable) -> Credential:
-        def place(written: str | None) -> Path | None:
-            return None if written is None else secret_path(Path(written), beside=self._path.parent)
-
-        return Credential(
-            name=name,
-            user=table.user,
-            password_file=place(table.password_file),
-            privacy_file=place(table.privacy_file),
-            authentication=table.authentication,
-            privacy=table.privacy,
-            key_file=place(table.key_file),
-            known_hosts=place(table.known_hosts),
-        )
+        written = table.model_dump()
+        files = {key: written[key] for key in ("password_file", "privacy_file", "key_file", "known_hosts")}
+        places = {
+            key: None if file is None else secret_path(Path(file), beside=self._path.parent)
+            for key, file in files.items()
+        }
+        return Credential(name=name, **(written | places))
 
     def _kind(self, name: str, table: HardwareTable) -> Hardware:
         place = f"hardware.{name}"
@@ -229,22 +223,12 @@ class _Reader:
             raise self._wrong(what, hint=f'add ssh = "..." below [{place}], or leave out gpus')
         return Hardware(
             name=name,
-            driver=table.driver,
             credential=self._login(table.credential, f"{place}.credential"),
-            url=table.url,
-            port=table.port,
-            cipher_suite=table.cipher_suite,
-            privilege=table.privilege,
-            workarounds=table.workarounds,
             verify=table.verify if isinstance(table.verify, bool) else self._path.parent / table.verify,
             ssh=self._login(table.ssh, f"{place}.ssh"),
-            ssh_port=table.ssh_port,
             sleep_methods=tuple(_sleep_methods(table)),
-            node_class=table.node_class,
-            bmc_power=table.bmc_power,
-            cap_by=table.cap_by,
             cap_curve=self._cap_curve(table.cap_curve),
-            gpus=table.gpus,
+            **table.model_dump(exclude={"credential", "verify", "ssh", "cap_curve", *SLEEP_METHODS}),
         )
 
     def _cap_curve(self, name: str | None) -> str | None:
