@@ -72,7 +72,7 @@ def node_means(connection: Connection, span: TimeRange) -> list[NodeMean]:
     for at_unix_s, node, way, energy_j, covered_s in found:
         ways = by_way.setdefault((at_unix_s, node), {})
         ways[way] = ways.get(way, 0.0) + energy_j / covered_s
-    return [NodeMean(*key, _outermost(ways)) for key, ways in sorted(by_way.items())]
+    return [NodeMean(*key, ways[min(ways, key=WAYS.index)]) for key, ways in sorted(by_way.items())]
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,6 @@ def quarter_load(connection: Connection, span: TimeRange) -> QuarterLoad:
     found = np.array(rows, np.float64).reshape(-1, 4)
     values[:, (found[:, 0].astype(np.int64) - first_s) // QUARTER_S] = found[:, 1:].T
     return QuarterLoad(start_s, values[0], values[1], np.nan_to_num(values[2]), len(numbers), frozenset(best))
-
-
-def _outermost(ways: Mapping[str, float]) -> float:
-    return ways[min(ways, key=WAYS.index)]
 
 
 COLUMN_TYPES: Mapping[type, BigInteger | Text] = {int: BigInteger(), str: Text()}

@@ -275,7 +275,7 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._has_work():
+                while not (self._calls or self._ending or (len(self._backlog) > 0 and self._is_time())):
                     self._changed.wait(self._pause_s())
                 call = self._calls.popleft() if self._calls else None
                 taken = None if call or not self._is_time() else self._backlog.take(AT_ONCE)
@@ -291,9 +291,6 @@ class Writer:
             if last:
                 break
         self._store.close()
-
-    def _has_work(self) -> bool:
-        return bool(self._calls) or self._ending or (len(self._backlog) > 0 and self._is_time())
 
     def _is_time(self) -> bool:
         return self._ending or time.monotonic() >= self._next_at_s

@@ -82,11 +82,6 @@ def resume_machine(snapshot: Snapshot, order: Int64, terms: PowerTerms) -> Engin
     return EngineMachine(workload, state, power._replace(log=log))
 
 
-def copy_machine(machine: EngineMachine) -> EngineMachine:
-    """Return an independent copy of all that a run changes, except the log, which a run restarts."""
-    return EngineMachine(machine.workload, State(*_copy_columns(machine.state)), Power(*_copy_columns(machine.power)))
-
-
 def _copy_columns(value: State | Power) -> list[Any]:
     return [column if name in UNCHANGED else _copy_value(column) for name, column in value._asdict().items()]
 
@@ -159,13 +154,14 @@ def run_profile(
     snapshot: Snapshot, profile: OfferProfile, machine: EngineMachine, terms: PowerTerms
 ) -> tuple[Int64, NodeLog]:
     """Return when the queued jobs start, in the machine's order, and the log of its nodes. No transition fails."""
-    workload, state, power = copy_machine(machine)
+    # The log is not copied: the run restarts it.
+    state, power = State(*_copy_columns(machine.state)), Power(*_copy_columns(machine.power))
     size, schedule = snapshot.usable_units, _make_schedule(snapshot, profile, terms)
     rules = PoweredRules(terms.rules, terms.capacity, schedule, terms.depths, size)
     pieces = [_read_first_entries(snapshot, power)]
     stop = LOG_FULL
     while stop == LOG_FULL:
-        stop = advance_powered(workload, NO_PEAKS, rules, state, power, LAST_S - 1)
+        stop = advance_powered(machine.workload, NO_PEAKS, rules, state, power, LAST_S - 1)
         pieces.append(_empty_log(power))
     at_s, node, entered = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
     log = NodeLog(size // snapshot.units_per_node, snapshot.units_per_node, at_s, node, entered)

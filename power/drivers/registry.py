@@ -3,7 +3,7 @@
 Libraries that are slow to import are imported when their driver is first used.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from offpeak.door.effect import Effect
 from offpeak.errors import BadInventory
@@ -67,11 +67,6 @@ WAKE_DRIVERS: Mapping[str, Callable[[InventoryNode, Transport], PowerDriver]] = 
 """The drivers that wake a node, by the value of `wake` in its sleep methods."""
 
 
-def wake_drivers(machine: InventoryNode, names: Iterable[str], wire: Transport) -> dict[str, PowerDriver]:
-    """Return the named drivers that wake the machine. Raises BadInventory if a setting of one is missing."""
-    return {name: WAKE_DRIVERS[name](machine, wire) for name in names}
-
-
 BY_BMC, BY_SSH = "bmc", "ssh"
 
 
@@ -119,7 +114,7 @@ class DriverPool:
 
     def _made(self, machine: InventoryNode, way: str) -> PowerDriver:
         if way in WAKE_DRIVERS:
-            return wake_drivers(machine, (way,), self._wire)[way]
+            return WAKE_DRIVERS[way](machine, self._wire)
         # asyncssh takes a while to import.
         from power.drivers.ssh import DEAD_MAN_S, SshDriver
 

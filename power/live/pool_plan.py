@@ -181,7 +181,7 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
         idle_kept=_count_idle_kept(pool, kept, is_reserved),
         why=f"job {first.job_id} may start in {duration_text(first_s - now_s)}" if first else "",
         reserved=reserved,
-        kept=_find_kept_nodes(pool),
+        kept=_find_unclear_nodes(pool).union(*(job.required_hosts for job in pool.waiting)),
     )
 
 
@@ -214,11 +214,6 @@ def _count_idle_kept(pool: PoolState, deferred: Iterable[Job], is_reserved: NDAr
         elif not job.hosts and job.request is not None and pool.is_selective(fitting):
             kept.update(_count_nodes(room.take(job, awake_only=True)))
     return kept
-
-
-def _find_kept_nodes(pool: PoolState) -> frozenset[str]:
-    """Return the nodes that waiting jobs name, and those that a job may need that is not understood."""
-    return frozenset(name for job in pool.waiting for name in job.required_hosts) | _find_unclear_nodes(pool)
 
 
 def _find_unclear_nodes(pool: PoolState) -> frozenset[str]:

@@ -339,7 +339,10 @@ def _measure_idle(
     """
     before = TimeRange(span.from_unix_s - DAY_S, span.until_unix_s)
     means = node_means(connection, before)
-    on = _find_on_times([NodeStateRecord(**record) for record in states_in(connection, before)], before)
+    on = {
+        node: [(from_s, until_s) for state, _, from_s, until_s in _stretches(its, before) if state is NodeState.ON]
+        for node, its in _by_node([NodeStateRecord(**record) for record in states_in(connection, before)]).items()
+    }
     runs = find_node_runs(connection, before)
     idle: dict[str, list[float]] = {}
     for at_s, node, power_w in means:
@@ -365,13 +368,6 @@ def _idle_power(powers_w: Sequence[float]) -> IdlePower | None:
     middle_w = median(powers_w)
     spread_w = MAD_TO_SIGMA * median(abs(power_w - middle_w) for power_w in powers_w)
     return IdlePower(middle_w, TWO_SIDED * MEDIAN_ERROR * spread_w / math.sqrt(len(powers_w)))
-
-
-def _find_on_times(states: Sequence[NodeStateRecord], span: TimeRange) -> Mapping[str, Sequence[tuple[float, float]]]:
-    return {
-        node: [(from_s, until_s) for state, _, from_s, until_s in _stretches(its, span) if state is NodeState.ON]
-        for node, its in _by_node(states).items()
-    }
 
 
 def _rest_uses(

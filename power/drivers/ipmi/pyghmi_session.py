@@ -151,11 +151,6 @@ def run_pyghmi(timeout_s: float) -> None:
         Session.wait_for_rsp(timeout_s)
 
 
-def has_live_sessions() -> bool:
-    """Tell whether there are sessions that must be kept alive."""
-    return bool(Session.keepalive_sessions or Session.waiting_sessions)
-
-
 TURN_S = 0.02
 """While a call is pending: a wake-up that pyghmi loses, or a new call, waits at most this long."""
 IDLE_TURN_S = 0.5
@@ -218,7 +213,8 @@ class PyghmiThread:
         postponed: list[Callable[[], bool]] = []
         while True:
             busy = bool(self._unanswered or postponed)
-            wait_s = 0.0 if busy else IDLE_TURN_S if has_live_sessions() else None
+            is_kept_alive = Session.keepalive_sessions or Session.waiting_sessions
+            wait_s = 0.0 if busy else IDLE_TURN_S if is_kept_alive else None
             postponed = [job for job in (*postponed, *self._arrived(wait_s)) if not job()]
             # A malformed packet of one BMC must not end the thread for all. Its caller runs into the time-out.
             with suppress(Exception):
