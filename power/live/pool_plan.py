@@ -6,7 +6,6 @@ such nodes awake if others could not: a node of another kind would not help it. 
 understood, no idle node of its partitions falls asleep.
 """
 
-import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,18 +17,12 @@ from numpy.typing import NDArray
 from offpeak.display import duration_text
 from offpeak.door.effect import ADMIN
 from offpeak.errors import BadInput
-from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, ORDER_OF_DEPTH, asleep
 from offpeak.model.orders import NodeOrder
-from plugin.capacity.port import CapacityPolicy
-from plugin.capacity.rules import NEVER, NodeTable
+from plugin.capacity.rules import NEVER
 from plugin.capacity.sleepers import (
     NO_DEPTH,
     SleepCriteria,
-    expect_needs,
-    floor_nodes,
-    follow_queue,
-    new_record,
     pick_sleepers,
 )
 from plugin.scheduler.job import Job, JobState
@@ -37,7 +30,7 @@ from plugin.scheduler.port import SchedulerView
 from power.live.cluster_snapshot import ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
 from power.live.node_steps import ObservedNode
 from power.live.offer import CAPACITY, Offer, PoolOffer
-from power.live.pool_state import PoolState
+from power.live.pool_state import PoolState, PoolTargets
 
 NEW_JOB_S = 60
 """The scheduler may not have planned a younger job yet, so idle nodes stay awake for it."""
@@ -83,7 +76,15 @@ def plan_pool(
     demand, before = find_upcoming_demand(pool, site, snapshot), memory.pools.get(pool.pool.name)
     share = float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1)
     use = memory.past_use(pool.pool.name, snapshot.now_s).until(snapshot.now_s, share)
-    targets = find_targets(pool, _make_policy(pool, site, snapshot, use.load(share)), before, snapshot.now_s)
+    capacity = site.make_policy(
+        pool.sleep,
+        snapshot,
+        nodes=pool.usable_nodes,
+        units_per_node=pool.units_per_node,
+        load=use.load(share),
+        share=pool.pool.share,
+    )
+    targets = PoolTargets.of(pool, capacity, before, snapshot.now_s)
     targets = replace(targets, memory=replace(targets.memory, use=use))
     ours = [nodes[node.name] for node in pool.pool.nodes if nodes[node.name].is_ours]
     if site.agent.limit_capacity and targets.capacity.limits_nodes:
@@ -108,7 +109,7 @@ def plan_pool(
     return PoolPlan(sleepers, needed, targets.memory, find_least_nodes(pool, targets))
 
 
-def find_least_nodes(pool: PoolState, targets: "PoolTargets") -> LeastNodes:
+def find_least_nodes(pool: PoolState, targets: PoolTargets) -> LeastNodes:
     """Return the nodes that the settings keep awake; what a policy decides by a forecast is left out."""
     rules, schedule = targets.capacity.rules, targets.capacity.schedule
     if targets.capacity.keeps_all_awake:
@@ -251,81 +252,6 @@ def _list_needs_of_named_nodes(pool: PoolState, now_s: int) -> Iterable[tuple[st
 
 def _is_new(job: Job, now_s: int) -> bool:
     return job.start_s is None and now_s - max(job.submit_s, job.begin_s or 0) <= NEW_JOB_S
-
-
-@dataclass(frozen=True, eq=False)
-class PoolTargets:
-    """A pool's targets: nodes awake (`floor`), idle and ready (`reserve`), idle and awake (`keep`), and the reason."""
-
-    capacity: CapacityPolicy
-    row: int
-    floor: int
-    reserve: int
-    keep: int
-    why: str
-    memory: PoolMemory
-
-
-def _make_policy(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot, load: float) -> CapacityPolicy:
-    return site.make_policy(
-        pool.sleep,
-        snapshot,
-        nodes=pool.usable_nodes,
-        units_per_node=pool.units_per_node,
-        load=load,
-        share=pool.pool.share,
-    )
-
-
-def find_targets(pool: PoolState, capacity: CapacityPolicy, before: PoolMemory | None, now_s: int) -> PoolTargets:
-    """Return the current targets. A policy with a period decides once a period; its last decision holds in between."""
-    if before is not None and before.policy != capacity.name:
-        before = None
-    rules, schedule = capacity.rules, capacity.schedule
-    row = max(int(np.searchsorted(schedule.at_s, now_s, side="right")) - 1, 0)
-    is_due = before is None or not before.decided_s <= now_s < before.decided_s + rules.period_s
-    memory = before if before is not None and not is_due else _decide_targets(pool, capacity, row, before, now_s)
-    targets, keep = memory.targets, 0
-    if rules.worth_s:
-        keep = targets.awake
-    elif not rules.on_demand:
-        targets = replace(targets, awake=_follow_queue(pool, capacity, targets.awake))
-    reserve = targets.reserve if rules.period_s else int(schedule.reserve[row])
-    idle, ready = int(pool.is_idle.sum()), max(reserve, keep)
-    stay = f", {ready} of them stay ready" if ready else ""
-    return PoolTargets(
-        capacity=capacity,
-        row=row,
-        floor=floor_nodes(rules, targets.awake),
-        reserve=reserve,
-        keep=keep,
-        why=targets.why or f"{capacity.name}: {idle:,} idle node{'' if idle == 1 else 's'}{stay}",
-        memory=replace(memory, targets=targets),
-    )
-
-
-def _decide_targets(
-    pool: PoolState, capacity: CapacityPolicy, row: int, before: PoolMemory | None, now_s: int
-) -> PoolMemory:
-    """Return the policy's decision. For a forecast, `awake` are the idle nodes that stay awake."""
-    if capacity.decide is not None:
-        return PoolMemory(capacity.name, now_s, capacity.decide(pool.snapshot))
-    if not capacity.rules.worth_s:
-        awake = before.targets.awake if before is not None else int(capacity.schedule.target[row])
-        return PoolMemory(capacity.name, now_s, capacity.targets(awake))
-    nodes = pool.usable_nodes
-    known = None if before is None else before.needs
-    needs = copy.deepcopy(known) if known is not None and len(known.used_s) == nodes else new_record(nodes)
-    needed = min(-(-pool.snapshot.units_in_use // pool.units_per_node), nodes)
-    keep, reserve = expect_needs(needs, now_s, needed, capacity.rules.worth_s)
-    return PoolMemory(capacity.name, now_s, capacity.targets(int(keep), int(reserve)), needs)
-
-
-def _follow_queue(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
-    """Return the target after it follows the queue: between two levels, or up to the widest queued job."""
-    in_use = int(((pool.busy > 0) & (pool.state == ACTIVE)).sum())
-    widest = -(-int(pool.snapshot.queued.size.max(initial=0)) // pool.units_per_node)
-    return int(follow_queue(capacity.rules, awake, in_use, widest, pool.usable_nodes))
 
 
 def _plan_limited(
@@ -471,7 +397,7 @@ def _pick_depths(
 ) -> dict[str, int]:
     """Return up to `most` of the idle nodes of these names that sleep first, with the depths."""
     rules, schedule = targets.capacity.rules, targets.capacity.schedule
-    table, depth = make_node_table(pool, memory, names), np.full(len(pool.state), NO_DEPTH)
+    table, depth = pool.node_table(memory, names), np.full(len(pool.state), NO_DEPTH)
     criteria = SleepCriteria(table, rules, schedule, targets.row, pool.snapshot.now_s, not rules.on_demand)
     pick_sleepers(criteria, most, depth)
     return {node.name: each for node, each in zip(pool.pool.nodes, depth.tolist(), strict=True) if each != NO_DEPTH}
@@ -492,21 +418,6 @@ def _describe_sleepers(
         for name, depth in depths.items()
         if depth in ORDER_OF_DEPTH
     }
-
-
-def make_node_table(pool: PoolState, memory: PowerMemory, may_sleep: set[str]) -> NodeTable:
-    """Return the pool's nodes in the format of the kernels; power cycles of the last 24 hours count."""
-    now_s, nodes = pool.snapshot.now_s, [memory.nodes[node.name] for node in pool.pool.nodes]
-    return NodeTable.at_instant(
-        state=pool.state,
-        busy=pool.busy,
-        idle=pool.is_idle & np.array([node.name in may_sleep for node in pool.pool.nodes]),
-        idle_since_s=[node.idle_since_s for node in nodes],
-        woken_s=[node.woken_s for node in nodes],
-        slept_s=[max(node.slept_s, default=0) for node in nodes],
-        sleeps=[sum(now_s - at_s < DAY_S for at_s in node.slept_s) for node in nodes],
-        day=now_s // DAY_S,
-    )
 
 
 def list_nodes_to_wake(

@@ -1,9 +1,10 @@
-"""A pool at one instant, in the arrays of a capacity policy and its kernels.
+"""A pool at one instant, in the arrays of a capacity policy and its kernels, and the targets of that policy.
 
 A pool is a set of nodes that compete for the same jobs: partitions that share nodes or jobs are one pool. Its jobs are
 the running jobs, and the pending jobs that could start now, in queue order.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Int64
+from offpeak.model.constants import DAY_S
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, asleep, coming_up, going_down
 from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs, Snapshot
-from plugin.capacity.port import TypeShare
+from plugin.capacity.port import CapacityPolicy, TypeShare
+from plugin.capacity.rules import NodeTable
+from plugin.capacity.sleepers import expect_needs, floor_nodes, follow_queue, new_record
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
-from power.live.cluster_snapshot import ClusterSnapshot, NodeSleep, PowerSite
+from power.live.cluster_snapshot import ClusterSnapshot, NodeSleep, PoolMemory, PowerMemory, PowerSite
 from power.live.node_room import NodeRoom
 
 CURRENT_STATES = HOLDING | {JobState.PENDING}
@@ -237,6 +241,20 @@ class PoolState:
         """Return the chosen nodes."""
         return [self.pool.nodes[number] for number in np.flatnonzero(chosen).tolist()]
 
+    def node_table(self, memory: PowerMemory, may_sleep: set[str]) -> NodeTable:
+        """Return the pool's nodes in the format of the kernels; power cycles of the last 24 hours count."""
+        now_s, nodes = self.snapshot.now_s, [memory.nodes[node.name] for node in self.pool.nodes]
+        return NodeTable.at_instant(
+            state=self.state,
+            busy=self.busy,
+            idle=self.is_idle & np.array([node.name in may_sleep for node in self.pool.nodes]),
+            idle_since_s=[node.idle_since_s for node in nodes],
+            woken_s=[node.woken_s for node in nodes],
+            slept_s=[max(node.slept_s, default=0) for node in nodes],
+            sleeps=[sum(now_s - at_s < DAY_S for at_s in node.slept_s) for node in nodes],
+            day=now_s // DAY_S,
+        )
+
 
 def observe_pool(pool: NodePool, states: Mapping[str, int], *, site: PowerSite, snapshot: ClusterSnapshot) -> PoolState:
     """Return the pool as it is now; `states` are those of its nodes, as in offpeak.model.node_states.
@@ -356,3 +374,67 @@ def find_undecided_jobs(
 def without_jobs(view: SchedulerView, jobs: Container[str]) -> SchedulerView:
     """Return the view without these jobs."""
     return replace(view, jobs=tuple(job for job in view.jobs if job.job_id not in jobs))
+
+
+@dataclass(frozen=True, eq=False)
+class PoolTargets:
+    """A pool's targets: nodes awake (`floor`), idle and ready (`reserve`), idle and awake (`keep`), and the reason."""
+
+    capacity: CapacityPolicy
+    row: int
+    floor: int
+    reserve: int
+    keep: int
+    why: str
+    memory: PoolMemory
+
+    @classmethod
+    def of(cls, pool: PoolState, capacity: CapacityPolicy, before: PoolMemory | None, now_s: int) -> "PoolTargets":
+        """Return the targets now. A policy with a period decides once a period; its last decision holds in between."""
+        if before is not None and before.policy != capacity.name:
+            before = None
+        rules, schedule = capacity.rules, capacity.schedule
+        row = max(int(np.searchsorted(schedule.at_s, now_s, side="right")) - 1, 0)
+        is_due = before is None or not before.decided_s <= now_s < before.decided_s + rules.period_s
+        memory = before if before is not None and not is_due else _decide_targets(pool, capacity, row, before, now_s)
+        targets, keep = memory.targets, 0
+        if rules.worth_s:
+            keep = targets.awake
+        elif not rules.on_demand:
+            targets = replace(targets, awake=_follow_queue(pool, capacity, targets.awake))
+        reserve = targets.reserve if rules.period_s else int(schedule.reserve[row])
+        idle, ready = int(pool.is_idle.sum()), max(reserve, keep)
+        stay = f", {ready} of them stay ready" if ready else ""
+        return cls(
+            capacity=capacity,
+            row=row,
+            floor=floor_nodes(rules, targets.awake),
+            reserve=reserve,
+            keep=keep,
+            why=targets.why or f"{capacity.name}: {idle:,} idle node{'' if idle == 1 else 's'}{stay}",
+            memory=replace(memory, targets=targets),
+        )
+
+
+def _decide_targets(
+    pool: PoolState, capacity: CapacityPolicy, row: int, before: PoolMemory | None, now_s: int
+) -> PoolMemory:
+    """Return the policy's decision. For a forecast, `awake` are the idle nodes that stay awake."""
+    if capacity.decide is not None:
+        return PoolMemory(capacity.name, now_s, capacity.decide(pool.snapshot))
+    if not capacity.rules.worth_s:
+        awake = before.targets.awake if before is not None else int(capacity.schedule.target[row])
+        return PoolMemory(capacity.name, now_s, capacity.targets(awake))
+    nodes = pool.usable_nodes
+    known = None if before is None else before.needs
+    needs = copy.deepcopy(known) if known is not None and len(known.used_s) == nodes else new_record(nodes)
+    needed = min(-(-pool.snapshot.units_in_use // pool.units_per_node), nodes)
+    keep, reserve = expect_needs(needs, now_s, needed, capacity.rules.worth_s)
+    return PoolMemory(capacity.name, now_s, capacity.targets(int(keep), int(reserve)), needs)
+
+
+def _follow_queue(pool: PoolState, capacity: CapacityPolicy, awake: int) -> int:
+    """Return the target after it follows the queue: between two levels, or up to the widest queued job."""
+    in_use = int(((pool.busy > 0) & (pool.state == ACTIVE)).sum())
+    widest = -(-int(pool.snapshot.queued.size.max(initial=0)) // pool.units_per_node)
+    return int(follow_queue(capacity.rules, awake, in_use, widest, pool.usable_nodes))
