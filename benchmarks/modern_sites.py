@@ -250,28 +250,28 @@ def years(site: str) -> float:
     return float(jobs.submit_s[-1] - jobs.submit_s[0]) / YEAR_S
 
 
+def site_row(site: str) -> list[str]:
+    """Return what the log of a site is, and what idle nodes use where none sleeps."""
+    pairs, case = replayed(site, sleeping), prepared(site).case
+    assert case.nodes is not None
+    first = [pair[0] for pair in pairs]
+    return [
+        site,
+        f"{len(case.jobs):,}",
+        f"{case.nodes.nodes:,}",
+        f"{365.25 * years(site):.0f}",
+        text([100 * each.utilization for each in first], 1),
+        text([100 * each.idle_energy_kwh / each.energy_kwh for each in first], 1),
+        text([each.energy_kwh / 1000 / years(site) for each in first]),
+        text([each.cost / 1000 / years(site) for each in first]),
+        text([(each.co2_kg or 0.0) / 1000 / years(site) for each in first]),
+    ]
+
+
 def site_table() -> Rows:
     """What the logs are, and what idle nodes use where none sleeps."""
-    rows = []
-    for site in SITES:
-        pairs, case = replayed(site, sleeping), prepared(site).case
-        assert case.nodes is not None
-        first = [pair[0] for pair in pairs]
-        rows.append(
-            [
-                site,
-                f"{len(case.jobs):,}",
-                f"{case.nodes.nodes:,}",
-                f"{365.25 * years(site):.0f}",
-                text([100 * each.utilization for each in first], 1),
-                text([100 * each.idle_energy_kwh / each.energy_kwh for each in first], 1),
-                text([each.energy_kwh / 1000 / years(site) for each in first]),
-                text([each.cost / 1000 / years(site) for each in first]),
-                text([(each.co2_kg or 0.0) / 1000 / years(site) for each in first]),
-            ]
-        )
     heads = ["site", "jobs", "nodes", "days", "load [%]", "idle nodes use [% of energy]"]
-    return [[*heads, "MWh a year", "thousand EUR a year", "t CO2 a year"], *rows]
+    return [[*heads, "MWh a year", "thousand EUR a year", "t CO2 a year"], *map(site_row, SITES)]
 
 
 def lever_row(site: str, name: str, pairs: Pairs) -> list[str]:
@@ -299,18 +299,20 @@ def levers_table() -> Rows:
     return [["site", "lever", *heads, "cycles a node and day"], *rows]
 
 
+def watts_cell(site: str, idle_w: float, asleep_w: float) -> str:
+    """Return what sleep saves by the watts of idle and off nodes: the mean of three replays."""
+    case = on_class(prepared(site).case, node_class(idle_w, asleep_w))
+    pairs = replay_each(case, sleeping(case), range(3), seed=SEED, policies_at=sleeping)
+    return f"{np.mean([100 * (1 - other.energy_kwh / first.energy_kwh) for first, other in pairs]):.1f}"
+
+
 def watts_table() -> Rows:
-    """What sleep saves by the watts of idle and off nodes: means of three replays."""
-    rows = []
-    for idle_w in (150.0, 200.0, 250.0):
-        for asleep_w in (15.0, off_w()):
-            row = [f"{idle_w:g}", f"{asleep_w:.1f}"]
-            for site in SITES:
-                case = on_class(prepared(site).case, node_class(idle_w, asleep_w))
-                pairs = replay_each(case, sleeping(case), range(3), seed=SEED, policies_at=sleeping)
-                saved = [100 * (1 - other.energy_kwh / first.energy_kwh) for first, other in pairs]
-                row.append(f"{np.mean(saved):.1f}")
-            rows.append(row)
+    """What sleep saves by the watts of idle and off nodes."""
+    rows = [
+        [f"{idle_w:g}", f"{asleep_w:.1f}", *(watts_cell(site, idle_w, asleep_w) for site in SITES)]
+        for idle_w in (150.0, 200.0, 250.0)
+        for asleep_w in (15.0, off_w())
+    ]
     return [["idle [W]", "off [W]", *(f"{site}: saved [% of energy]" for site in SITES)], *rows]
 
 
@@ -390,17 +392,19 @@ def carbon_table() -> Rows:
     return [["country", *heads, "mean price of 2024 [EUR/MWh]"], *(carbon_row(country) for country in COUNTRIES)]
 
 
+def place_row(country: str) -> list[str]:
+    """Return what Gaia's load would emit in a country, and what sleep saves there."""
+    pairs, span = replayed("Gaia", sleeping, country), years("Gaia")
+    used = [(first.co2_kg or 0.0) / 1000 / span for first, _ in pairs]
+    saved = [((first.co2_kg or 0.0) - (other.co2_kg or 0.0)) / 1000 / span for first, other in pairs]
+    money = [(first.cost - other.cost) / 1000 / span for first, other in pairs]
+    return [country, text(used, 1), text(saved, 1), text(money, 1) if COUNTRIES[country] else "not known"]
+
+
 def place_table() -> Rows:
     """What Gaia's load would emit in each country, and what sleep saves there."""
-    rows = []
-    for country, market in COUNTRIES.items():
-        pairs, span = replayed("Gaia", sleeping, country), years("Gaia")
-        used = [(first.co2_kg or 0.0) / 1000 / span for first, _ in pairs]
-        saved = [((first.co2_kg or 0.0) - (other.co2_kg or 0.0)) / 1000 / span for first, other in pairs]
-        money = [(first.cost - other.cost) / 1000 / span for first, other in pairs]
-        rows.append([country, text(used, 1), text(saved, 1), text(money, 1) if market else "not known"])
     heads = ["t CO2 a year, always on", "sleep saves [t CO2 a year]", "sleep saves [thousand EUR a year]"]
-    return [["country", *heads], *rows]
+    return [["country", *heads], *map(place_row, COUNTRIES)]
 
 
 # Caps of GPUs

@@ -1,20 +1,14 @@
 """The table of other days of Curie: its upper bound, and the short period that is planned again."""
 
-import csv
-
 import numpy as np
 import pytest
+from study_tables import stored
 
-from benchmarks.cooling_days import HEAD, RECORD, measure_period, most_core_h
+from benchmarks.cooling_days import HEAD, measure_period, most_core_h
 from benchmarks.logs import trace_file
 from offpeak.model.constants import DAY_S, HOUR_S
 from sim_backend.workloads.generate import lublin_jobs
 from studies.profit_cooling.run import NODE_CORES, curie_jobs, work_of
-
-
-def recorded() -> list[list[str]]:
-    with RECORD.open(newline="") as file:
-        return list(csv.reader(file))
 
 
 def test_jobs_use_no_more_than_they_bring_nor_than_the_machine_has() -> None:
@@ -30,7 +24,7 @@ def test_jobs_use_no_more_than_they_bring_nor_than_the_machine_has() -> None:
 def test_the_recorded_periods_are_those_of_the_log() -> None:
     if not trace_file("CEA-curie").exists():
         pytest.skip("no logs")
-    header, *rows = recorded()
+    header, *rows = stored("profit-cooling/days")
     assert tuple(header) == HEAD
     assert len(rows) >= 6
     for row in rows:

@@ -17,26 +17,28 @@ def modern(shared: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", ["caps", "marconi", "carbon"])
+@pytest.mark.parametrize("name", ["site-2026/caps", "site-2026/marconi", "site-2026/carbon"])
 def test_a_table_comes_out_again(modern: Path, name: str) -> None:
     assert modern.is_dir()
-    assert modern_sites.TABLES[name]() == stored(f"site-2026/{name}")
+    assert modern_sites.TABLES[name.removeprefix("site-2026/")]() == stored(name)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", ["off", "gpu-jobs"])
+@pytest.mark.parametrize("name", ["site-2026/off", "site-2026/gpu-jobs"])
 def test_a_longer_table_comes_out_again(modern: Path, name: str) -> None:
     assert modern.is_dir()
-    assert modern_sites.TABLES[name]() == stored(f"site-2026/{name}")
+    assert modern_sites.TABLES[name.removeprefix("site-2026/")]() == stored(name)
 
 
 @pytest.mark.thorough
 def test_sleep_on_gaia_comes_out_again(modern: Path) -> None:
     assert modern.is_dir()
-    again = modern_sites.lever_row(
-        "Gaia", stored("site-2026/levers")[1][1], modern_sites.replayed("Gaia", modern_sites.sleeping)
-    )
-    assert again == stored("site-2026/levers")[1]
+    levers, watts = stored("site-2026/levers")[1], stored("site-2026/watts")[1]
+    pairs = modern_sites.replayed("Gaia", modern_sites.sleeping)
+    assert modern_sites.lever_row("Gaia", levers[1], pairs) == levers
+    assert modern_sites.site_row("Gaia") == stored("site-2026/sites")[1]
+    assert modern_sites.place_row("DE") in stored("site-2026/place")
+    assert modern_sites.watts_cell("Gaia", float(watts[0]), float(watts[1])) == watts[2]
 
 
 @pytest.mark.thorough

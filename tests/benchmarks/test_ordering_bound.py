@@ -88,13 +88,13 @@ def is_allowed(slots: Slots, chosen: np.ndarray) -> bool:
 @pytest.mark.parametrize(
     ("name", "header", "table"),
     [
-        ("policies", POLICY_HEAD, policies_table),
-        ("bound", BOUND_HEAD, bound_table),
-        ("delays", DELAY_HEAD, delay_table),
+        ("ordering/policies", POLICY_HEAD, policies_table),
+        ("ordering/bound", BOUND_HEAD, bound_table),
+        ("ordering/delays", DELAY_HEAD, delay_table),
     ],
 )
 def test_the_tables_are_those_of_the_record(name: str, header: tuple[str, ...], table) -> None:
-    assert stored(f"ordering/{name}") == [list(header), *table(read_rows())]
+    assert stored(name) == [list(header), *table(read_rows())]
 
 
 @pytest.mark.thorough

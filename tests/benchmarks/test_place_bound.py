@@ -121,13 +121,13 @@ def test_a_broker_takes_later_hours_from_the_week_before() -> None:
 @pytest.mark.parametrize(
     ("name", "header", "table"),
     [
-        ("place-bound", BOUND_HEAD, bound_table),
-        ("place-saved", SAVED_HEAD, saved_table),
-        ("place-share", SHARE_HEAD, share_table),
+        ("federation/place-bound", BOUND_HEAD, bound_table),
+        ("federation/place-saved", SAVED_HEAD, saved_table),
+        ("federation/place-share", SHARE_HEAD, share_table),
     ],
 )
 def test_the_tables_are_those_of_the_record(name: str, header: tuple[str, ...], table) -> None:
-    assert stored(f"federation/{name}") == [list(header), *table(read_rows(RECORD))]
+    assert stored(name) == [list(header), *table(read_rows(RECORD))]
 
 
 @pytest.mark.thorough

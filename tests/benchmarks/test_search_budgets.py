@@ -1,25 +1,26 @@
 """The table of searches with more time: its problems, and the frozen PUE that it compares with."""
 
-import csv
+from itertools import islice
 
 import numpy as np
 import pytest
+from study_tables import stored
 
 from benchmarks.logs import trace_file
 from benchmarks.search_budgets import (
     HEAD,
     JOBS,
-    MODELS,
     MODELS_HEAD,
-    RECORD,
+    SCENARIO,
+    SEED,
     compare_models,
     frozen,
-    problems,
     small_problem,
 )
 from plugin.planner.cp_solver import build_cp_question
 from plugin.planner.problem import compute_profit, empty_plan, pue_under
 from plugin.planner.searches import budget_of, multi_search
+from studies.profit_cooling.run import DAYS, NODES, SCENARIOS, PlannerSite, curie_jobs, machine, rolled, work_of
 
 
 def test_the_frozen_question_has_one_cost_for_each_step() -> None:
@@ -40,19 +41,30 @@ def test_cooling_decides_about_small_problems() -> None:
 
 @pytest.mark.thorough
 def test_a_small_problem_is_solved_as_well_as_recorded() -> None:
-    with MODELS.open(newline="") as file:
-        header, _, mixed = csv.reader(file)
+    header, _, mixed = stored("profit-cooling/models")
     assert tuple(header) == MODELS_HEAD
     losses = compare_models(0, mixed=True)
     assert all(0.0 <= loss <= float(worst) + 0.005 for loss, worst in zip(losses, mixed[3::2], strict=True))
 
 
 @pytest.mark.thorough
-def test_the_recorded_days_have_the_jobs_that_multi_search_leaves() -> None:
+def test_multi_search_leaves_as_much_on_the_first_days_as_recorded() -> None:
     if not trace_file("CEA-curie").exists():
         pytest.skip("no logs")
-    with RECORD.open(newline="") as file:
-        header, *rows = csv.reader(file)
+    place = PlannerSite(machine(NODES), SCENARIOS[SCENARIO])
+    days = islice(rolled(work_of(curie_jobs(trace_file("CEA-curie")), SEED), place, "multi", 0.0, DAYS), 2)
+    found = [(f"{len(day.problem.work):,}", f"{100 * day.gap:.2f}") for day in days if day.gap is not None]
+    header, *rows = stored("profit-cooling/budgets")
     assert tuple(header) == HEAD
-    ((day, problem),) = problems(trace_file("CEA-curie"), (1,))
-    assert {row[1] for row in rows if row[0] == str(day + 1)} == {f"{len(problem.work):,}"}
+    # A search that finds nothing better keeps MultiSearch's plan.
+    assert {(row[1], row[6]) for row in rows if row[0] == "2" and row[5] == "0.000"} == {found[1]}
+    assert [row[1] for row in stored("profit-cooling/gaps")[1:3]] == [gap for _, gap in found]
+
+
+def test_the_medians_are_those_of_the_gaps() -> None:
+    header, *rows = stored("profit-cooling/gaps")
+    half = len(header) // 2
+    gaps = [row[1:half] for row in rows] + [row[half + 1 :] for row in rows if row[half]]
+    medians = [f"{np.median([float(gap) for gap in column]):.2f}" for column in zip(*gaps, strict=True)]
+    (stored_medians,) = (row[1:] for row in stored("profit-cooling/medians") if row[0] == "air summer")
+    assert medians == stored_medians

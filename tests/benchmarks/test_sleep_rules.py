@@ -213,11 +213,11 @@ def test_documented_cells_are_what_the_replays_give():
     log, laboratory = "UniLu-Gaia-2014-2", Laboratory(DATA, 1)
     part, families = laboratory.test_part(log), (TIMEOUT, LATE, ANNOUNCED[50])
     found = {rule: laboratory.weeks(RuleExperiment(log, rule, 1)) for family in families for rule in FAMILIES[family]}
-    assert ahead_row(log, found, part) in rows_of("seen_ahead")
+    assert ahead_row(log, found, part) in rows_of("sleeping/seen_ahead")
     rows = equal_rows(log, found, part, 1)
     assert [row[2] for row in rows] == [*families, PERFECT]
-    assert set(rows) <= set(rows_of("better_rules"))
+    assert set(rows) <= set(rows_of("sleeping/better_rules"))
 
 
 def rows_of(table):
-    return [tuple(row) for row in stored(f"sleeping/{table}")]
+    return [tuple(row) for row in stored(table)]

@@ -137,6 +137,14 @@ def test_assumptions_one_after_the_other(intrepid: tuple[pricing.PricingResults,
     assert_stored("dynamic-pricing/ladder2", pricing.ladder_table(results, subject, 2).rows)
 
 
+def test_months(shared: Path) -> None:
+    log = read(shared, "theta_2022")
+    results = pricing.PricingResults(on(run_pricing, log), TEN)
+    subjects = pricing_plan.mira_subjects([log])
+    rows = pricing_tables.month_ranges_table(results, subjects).rows
+    assert_stored("dynamic-pricing/month-ranges", [row for row in rows if row[0] == log.source.name])
+
+
 def test_the_knapsack_to_the_letter(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
     results, subject = intrepid
     assert_stored("dynamic-pricing/letter", [pricing_tables._letter_row(results, subject, "24 h")])
@@ -178,6 +186,14 @@ def test_periods_of_online_simulation(online_kth: tuple[online.OnlineResults, on
 def test_known_run_times(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
     results, subject = online_kth
     assert_stored("online-simulation/knowledge", [online._knowledge_row(results, subject, online.KNOWLEDGE[0])])
+
+
+def test_other_readings_of_online_simulation(
+    online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject],
+) -> None:
+    results, subject = online_kth
+    rows = [row for row in online.readings_table(results, [subject]).rows if not str(row[1]).startswith("weeks")]
+    assert_stored("online-simulation/readings", rows)
 
 
 def test_real_nodes(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
@@ -250,6 +266,7 @@ def test_three_clusters() -> None:
     assert found[2] == cell_text(saved[0])
     (found,) = (row for row in study_tables.stored("federation/co2") if row[:2] == ["120 %", "FIFO"])
     assert found[2] == cell_text(saved[1])
+    assert_stored("federation/limits", [federation_study._limit_row(results, (1.2, "FIFO", 10))])
 
 
 def write_zero_forecasts(places: Iterable[inputs.PricePlace]) -> None:

@@ -29,15 +29,15 @@ def computed(subject: PricingSubject, variant: Variant) -> tuple[str, str]:
 
 
 def stored(name: str, *row: str) -> tuple[str, str]:
-    headers, *rows = study_tables.stored(f"dynamic-pricing/{name}")
+    headers, *rows = study_tables.stored(name)
     (found,) = (each for each in rows if tuple(each[: len(row)]) == row)
     return found[headers.index("greedy")], found[headers.index("knapsack")]
 
 
 def test_a_month(theta: PricingSubject) -> None:
-    assert computed(theta, month_of(theta, 5)) == stored("months", "theta_2022", "6")
+    assert computed(theta, month_of(theta, 5)) == stored("dynamic-pricing/months", "theta_2022", "6")
 
 
 @pytest.mark.thorough
 def test_the_case_of_mira(theta: PricingSubject) -> None:
-    assert computed(theta, month_by_month(theta)) == stored("mira", "theta_2022", "starting point")
+    assert computed(theta, month_by_month(theta)) == stored("dynamic-pricing/mira", "theta_2022", "starting point")
