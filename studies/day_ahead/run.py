@@ -161,7 +161,7 @@ class StrategyCase:
     """A strategy (a policy of plugin.federation) at a weight of time w_t [%].
 
     `wrong_h`: up to this is added to predicted waits. `most`: MaxQ, the jobs that a system takes in a cycle, None for
-    any number. `brokered_pct`: f_g, the share of jobs that go to the broker. `data`: jobs have data that must be moved.
+    any number. `brokered_pct`: f_g, the share of jobs that go to the broker. `most_data_mb`: the most data of a job.
     `passes`: with more than one the broker considers the jobs of a cycle together. `period_s`: the time from cycle to
     cycle; the paper has "every few minutes" (section 5.9).
     """
@@ -171,7 +171,7 @@ class StrategyCase:
     wrong_h: float = 0.0
     most: int | None = 2
     brokered_pct: int = 100
-    data: bool = False
+    most_data_mb: float = 0.0
     passes: int = 1
     period_s: int = 300
 
@@ -298,7 +298,7 @@ def run(experiment: DayAheadExperiment, folder: Path, out: Path) -> DayAheadResu
     """
     case = experiment.case
     rng = np.random.default_rng([experiment.seed, experiment.replay])
-    links = links_of(folder) if case.data else ()
+    links = links_of(folder) if case.most_data_mb else ()
     grid, markets = grid_of(
         folder, out, rng, jobs=experiment.jobs, history=experiment.history, links=links, most=case.most
     )
@@ -312,7 +312,8 @@ def run(experiment: DayAheadExperiment, folder: Path, out: Path) -> DayAheadResu
 
 def _case_log(log: GridLog, case: StrategyCase, rng: Generator) -> GridLog:
     """Return the log with the brokered share of the case, and with data if the case has data."""
-    data_mb = rng.choice(DATA_MB, len(log)) if case.data else np.zeros(len(log))
+    sizes_mb = [size_mb for size_mb in DATA_MB if size_mb <= case.most_data_mb]
+    data_mb = rng.choice(sizes_mb, len(log)) if case.most_data_mb else np.zeros(len(log))
     brokered = log.brokered & (rng.random(len(log)) < case.brokered_pct / 100)
     return replace(log, brokered=brokered, data_mb=data_mb)
 

@@ -7,7 +7,7 @@ from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput, BadPrices
 from studies.day_ahead.inputs import daily_prices, site_rows
-from studies.day_ahead.run import SHARES, DayAheadExperiment, DayAheadResult, StrategyCase, run
+from studies.day_ahead.run import SHARES, TB, DayAheadExperiment, DayAheadResult, StrategyCase, run
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_cost_alone_is_cheapest_and_time_alone_runs_fastest(folder: Path, out: P
 
 
 def test_data_on_its_way_makes_jobs_slower_and_half_the_jobs_may_stay(folder: Path, out: Path) -> None:
-    without, with_data = (result_of(StrategyCase("mcmf", data=data), folder, out) for data in (False, True))
+    without, with_data = (result_of(StrategyCase("mcmf", most_data_mb=most), folder, out) for most in (0.0, 10 * TB))
     assert with_data.response_min > without.response_min
     half = result_of(StrategyCase("mcmf", brokered_pct=50), folder, out)
     assert all(value is not None for value in half.fairness_local[:3])
