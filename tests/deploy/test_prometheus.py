@@ -12,6 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models import stat, timeseries, units
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from needed_programs import need
 from page_site import AT_S, DAY_BEGAN_S, DAY_S, HOUR_S, QUARTER_S, PageSite, make_snapshot, page_site
 from zygote import Zygote
@@ -180,6 +184,30 @@ def test_the_dashboard_begins_with_what_was_saved(repository: Path) -> None:
     ]
     assert len(set(cells)) == len(cells)
     assert max(x for x, _ in cells) == 23
+
+
+def lost(written: Any, understood: Any, where: str = "") -> list[str]:
+    """Return the places whose values are not in what was understood."""
+    if isinstance(written, dict) and isinstance(understood, dict):
+        return [each for key in written for each in lost(written[key], understood.get(key), f"{where}.{key}")]
+    if isinstance(written, list) and isinstance(understood, list) and len(written) == len(understood):
+        pairs = enumerate(zip(written, understood, strict=True))
+        return [each for at, pair in pairs for each in lost(*pair, f"{where}[{at}]")]
+    return [] if written == understood else [where]
+
+
+def test_grafana_knows_each_key_and_unit_of_the_dashboard(repository: Path) -> None:
+    register_default_plugins()
+    written = json.loads((repository / "deploy" / "grafana" / "offpeak.json").read_text())
+    assert lost(written, json.loads(json.dumps(Dashboard.from_json(written), cls=JSONEncoder))) == []
+    kinds = {"stat": stat, "timeseries": timeseries}
+    for panel in written["panels"]:
+        options = kinds[panel["type"]].Options.from_json(panel["options"])
+        assert lost(panel["options"], json.loads(json.dumps(options, cls=JSONEncoder))) == []
+        assert panel["fieldConfig"]["defaults"].get("unit", units.NoUnit) in vars(units).values()
+    wrong = {"title": "x", "panels": [{"type": "stat", "fieldConfig": {"defaults": {"unitt": "kwatth"}}}]}
+    understood = json.loads(json.dumps(Dashboard.from_json(wrong), cls=JSONEncoder))
+    assert lost(wrong, understood) == [".panels[0].fieldConfig.defaults.unitt"]
 
 
 def test_names_and_units_are_those_of_its_conventions(prometheus: Prometheus) -> None:
