@@ -1,15 +1,26 @@
-"""The documentation runs: each console block's commands print what the page says, each Python block can be executed."""
+"""The documentation runs: each console block's commands print what the page says, each Python block can be executed.
+
+Blocks of type `sh` change a machine or need a cluster. Their commands of offpeak are parsed here;
+docs/developers/tests.md says which tests run them.
+"""
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from click.exceptions import Exit
 from PIL import Image
 from shown_output import pattern
 from zygote import Zygote
+
+from offpeak.settings.file import read_values
+from offpeak.settings.table import SECTIONS
+from ui.manual import command_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -18,7 +29,67 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return [text for name, text in BLOCK.findall(page.read_text()) if name == language]
+    return blocks_of(page.read_text(), language)
+
+
+def blocks_of(text: str, language: str) -> list[str]:
+    return [block for name, block in BLOCK.findall(text) if name == language]
+
+
+SHELL_COMMAND = re.compile(r"(?:^|\$\(|[;|&] ?|until |--rm |--network host )(offpeak [a-z].*)", re.MULTILINE)
+MENTION = re.compile(r"`(offpeak [a-z][^`]*)`|^    (offpeak [a-z].*)$", re.MULTILINE)
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+COMMANDS = command_tree()
+
+
+def words_of(line: str) -> list[str]:
+    """Return the words of the first command of a line of shell."""
+    words: list[str] = []
+    scanner = shlex.shlex(line, posix=True, punctuation_chars=True)
+    scanner.whitespace_split = True
+    for word in scanner:
+        if set(word) <= set("();<>|&"):
+            # The number of a redirected file is a word of its own here.
+            return words[:-1] if ">" in word and words[-1].isdigit() else words
+        words.append(word)
+    return words
+
+
+def command_of(words: list[str], page: Path) -> tuple[str, ...]:
+    """Return the longest known command that the words begin with; of `energy|cost` the first."""
+    path = [word.partition("|")[0] for word in words]
+    found = next((tuple(path[:length]) for length in (3, 2) if tuple(path[:length]) in COMMANDS), None)
+    assert found, f"{page.name}: {' '.join(words)}"
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_exist(page: Path) -> None:
+    text = page.read_text().replace("\\\n", " ")
+    for line in (line for block in blocks_of(text, "sh") for line in SHELL_COMMAND.findall(block)):
+        words = words_of(line)
+        path = command_of(words, page)
+        try:
+            COMMANDS[path].make_context(" ".join(path), words[len(path) :])
+        except Exit:
+            assert "--help" in words
+    for mention in (" ".join("".join(each).split()) for each in MENTION.findall(FENCED.sub("", text))):
+        if page.name == "commands.md" or mention.startswith("offpeak is no manager"):
+            continue
+        path = command_of(mention.split(), page)
+        known = {name for option in COMMANDS[path].params for name in (*option.opts, *option.secondary_opts)}
+        used = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", re.sub(r"'.*?'|\".*?\"", "", mention)))
+        assert used <= known | {"--help", "-h", "--help-all"}, mention
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_settings_of_a_page_are_accepted(page: Path, tmp_path: Path) -> None:
+    for block in blocks(page, "toml"):
+        tables = tomllib.loads(block)
+        # Each other kind of file is read by the test of its page.
+        if tables.keys() <= set(SECTIONS) and page.name != "own-policy.md" and "v100" not in tables.get("hardware", {}):
+            (tmp_path / "offpeak.toml").write_text(block)
+            assert read_values(tmp_path / "offpeak.toml")
 
 
 def commands(block: str) -> list[tuple[str, str]]:
