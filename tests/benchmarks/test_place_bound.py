@@ -24,6 +24,7 @@ from benchmarks.place_bound import (
     Sample,
     bound_table,
     draw_sample,
+    find_schedule,
     grid_of,
     lower_bound,
     measure_policy,
@@ -71,14 +72,32 @@ def test_no_policy_is_below_a_bound(sample: Sample) -> None:
     reference = work_of(sample, schedules[REFERENCE])
     for schedule in schedules.values():
         work, charge = work_of(sample, schedule), sample.charge(schedule)
-        bounds = [lower_bound(work, rule) for rule in RULES]
+        bounds = [lower_bound(work, rule).cost for rule in RULES]
         close = 1e-6 * max(abs(charge), 1.0)
         assert all(bound <= charge + close for bound in bounds)
         assert bounds[0] <= bounds[1] + close
         assert bounds[3] <= bounds[2] + close
         ends_in_time = work.done.shape[1] <= reference.done.shape[1]
         if ends_in_time and work.waiting_node_h <= reference.waiting_node_h:
-            assert lower_bound(reference, SAME_WAIT) <= charge + close
+            assert lower_bound(reference, SAME_WAIT).cost <= charge + close
+
+
+@settings(max_examples=8, deadline=None)
+@given(federations())
+def test_the_found_schedule_keeps_the_rules(sample: Sample) -> None:
+    reference = run_policy(sample, POLICIES[REFERENCE])
+    work = work_of(sample, reference)
+    bound = lower_bound(work, SAME_WAIT)
+    found = find_schedule(sample, reference, bound)
+    close = 1e-6 * max(abs(sample.charge(reference)), 1.0)
+    assert bound.cost - close <= sample.charge(found) <= sample.charge(reference)
+    assert work_of(sample, found).waiting_node_h <= work.waiting_node_h + 1e-9
+    jobs = sample.grid.log.jobs
+    assert (found.start_s >= jobs.submit_s).all()
+    assert np.array_equal(found.end_s - found.start_s, jobs.runtime_s)
+    for at_s in found.start_s:
+        runs = (found.start_s <= at_s) & (found.end_s > at_s)
+        assert (np.bincount(found.site[runs], jobs.size[runs], len(work.nodes)) <= work.nodes).all()
 
 
 @given(st.integers(0, 10_000))
@@ -92,7 +111,7 @@ def test_the_bound_is_the_best_schedule_of_jobs_of_one_node_and_hour(seed: int) 
     cells = [(site, hour) for site in (0, 1) for hour in range(hours) for _ in range(nodes[site])]
     cost = np.array([[value[cell] if cell[1] >= at else 1e6 for cell in cells] for at in submitted])
     best = cost[linear_sum_assignment(cost)].sum()
-    assert lower_bound(work, SAME_END) == pytest.approx(best)
+    assert lower_bound(work, SAME_END).cost == pytest.approx(best)
 
 
 def test_place_alone_takes_the_cheapest_site_of_each_hour_with_free_nodes() -> None:
@@ -104,8 +123,8 @@ def test_place_alone_takes_the_cheapest_site_of_each_hour_with_free_nodes() -> N
     sample = Sample("cost", "", grid_of("cost", [2, 1], series, [jobs, jobs.take(np.arange(0))]), series)
     work = work_of(sample, run_policy(sample, POLICIES[REFERENCE]))
     assert sample.charge(run_policy(sample, POLICIES[REFERENCE])) == pytest.approx(20 * MWH_OF_NODE_HOUR)
-    assert lower_bound(work, PLACE) == pytest.approx((4 + 5 + 5 + 5) * MWH_OF_NODE_HOUR)
-    assert lower_bound(work, NO_LIMIT) == pytest.approx((4 + 4 + 5 + 5) * MWH_OF_NODE_HOUR)
+    assert lower_bound(work, PLACE).cost == pytest.approx((4 + 5 + 5 + 5) * MWH_OF_NODE_HOUR)
+    assert lower_bound(work, NO_LIMIT).cost == pytest.approx((4 + 4 + 5 + 5) * MWH_OF_NODE_HOUR)
 
 
 def test_a_broker_takes_later_hours_from_the_week_before() -> None:
@@ -144,11 +163,15 @@ def test_the_page_quotes_the_tables() -> None:
     rows = read_rows(RECORD)
     page = " ".join((TABLES.parents[1] / "explanation" / "federation-studies.md").read_text().split())
     bounds = bound_table(rows)
-    place, no_limit, same_wait = (span([row[at].split()[0] for row in bounds[:-1]]) for at in (3, 2, 4))
+    no_limit, place, found, same_wait = (span([row[at].split()[0] for row in bounds[:-1]]) for at in range(2, 6))
     assert f"the best placement saves {place} % (medians of the years)" in page
     assert f"With nodes without limit it saves {no_limit} %" in page
-    assert f"with the same mean wait the bound is {same_wait} %" in page
+    assert f"with the same mean wait the bound is {same_wait} %, and schedules that save {found} % are found" in page
     assert f"place alone saves {bounds[-1][3].split()[0]} %**, and {bounds[-1][2].split()[0]} % with nodes" in page
+    assert "the schedules that were found save about half of the bound on the cost" in page
+    assert all(0.35 < float(row[4].split()[0]) / float(row[5].split()[0]) < 0.6 for row in bounds[:-1])
+    found, same_wait = (bounds[-1][at].split()[0] for at in (4, 5))
+    assert f"With the same mean wait {found} % are found, and {same_wait} % are the bound." in page
     saved, share = ({row[0]: row[1:] for row in table(rows)} for table in (saved_table, share_table))
     mcmf, eca, fastest = saved["mcmf"], saved["eca-queue"], saved[REFERENCE]
     assert f"`mcmf` saves {span(mcmf[3:8])} % of the cost and {mcmf[8]} % of the CO2**" in page
