@@ -18,7 +18,7 @@ from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 from power.drivers.port import PowerDriver, PowerObservation, confirm_at_once
 from power.lifecycle.sweep import NodePoller
 from services.agent.agent import SiteAgent
@@ -77,9 +77,9 @@ class SaysTheSame:
         """Return the current view."""
         return snapshot_of(int(time.time())).view
 
-    def in_use(self, node: str) -> str:  # noqa: ARG002
-        """Return that it is free."""
-        return ""
+    def find_uses(self, nodes: Sequence[str]) -> NodeUses:
+        """Return that they are free."""
+        return dict.fromkeys(nodes, "")
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:  # noqa: ARG002
         """Do nothing."""

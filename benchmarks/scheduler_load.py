@@ -1,7 +1,8 @@
-"""What the agent costs slurmctld: at rest, behind a slow network, and with `rl_enable`.
+"""What the agent costs slurmctld: at rest, while nodes go down, behind a slow network, and with `rl_enable`.
 
-`python -m benchmarks.scheduler_load` takes half an hour. A proxy makes each request of the agent take 5 s, which counts
-as slurmctld's time. `rl_enable` needs Slurm 23.02 or later on the PATH, and root, as the agent runs as another user.
+`python -m benchmarks.scheduler_load` takes 40 minutes, with `down` behind it ten: then it measures only nodes that go
+down. A proxy makes each request of the agent take 5 s, which counts as slurmctld's time. `rl_enable` needs Slurm 23.02
+or later on the PATH, and root, as the agent runs as another user.
 """
 
 import os
@@ -13,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +27,7 @@ from benchmarks.local_slurm.cluster import NEEDED, PoweredCluster, powered_clust
 from benchmarks.local_slurm.plan import REPOSITORY, PoweredPlan
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
+from offpeak.model.orders import NodeState
 
 NODES, CYCLE_S, REST_S = 4, 30, 150.0
 DELAY_S, PATIENCE_S = 5.0, 2000.0
@@ -34,6 +37,10 @@ SETTINGS = {
     "prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"},
 }
 CHANGES, OTHER = 500, 65534
+BATCHES, IDLE_S, SETTLED_S = (1, 8, 32), 60, 20.0
+OF_STEPS = ("REQUEST_JOB_INFO", "REQUEST_NODE_INFO", "REQUEST_PARTITION_INFO", "REQUEST_UPDATE_NODE")
+"""The messages of the steps of nodes; a reading of the cluster has one REQUEST_STATS_INFO, and some of these."""
+_MESSAGE = re.compile(r"^\s+(REQUEST_\w+) +\( *\d+\) count:(\d+) ", re.MULTILINE)
 _USER = re.compile(r"^\s+\S+ +\( *0\) count:(\d+) ", re.MULTILINE)
 
 
@@ -113,6 +120,38 @@ def at_rest(cluster: PoweredCluster) -> Iterator[Measured]:
     yield Measured(
         "requests of an agent at rest", a_minute, "a minute", 40.0, False, f"{NODES} nodes asleep, slurmctld"
     )
+
+
+def going_down(nodes: int) -> Iterator[Measured]:
+    """Measure the requests of nodes that go down in the same round, without those of the readings between."""
+    changes = {**SETTINGS, "agent": {**SETTINGS["agent"], "capacity": f"timeout:{IDLE_S}s"}}
+    with powered_cluster(PoweredPlan(nodes=nodes)) as cluster, agent(cluster, write_site(cluster, changes)):
+        time.sleep(SETTLED_S)
+        up = _messages(cluster)
+        wait_until(
+            lambda: all(node.state is NodeState.OFF for node in cluster.nodes.values()), what="sleep", seconds=600
+        )
+        time.sleep(2 * SETTLED_S)
+        down = _messages(cluster)
+        time.sleep(2 * CYCLE_S + SETTLED_S)
+        rest = _messages(cluster)
+        if any(cluster.state(name) != "IDLE+POWERED_DOWN" for name in cluster.nodes):
+            raise RuntimeError(cluster.describe_state())
+    (steps, readings), (rest_steps, rest_readings) = _count_messages(up, down), _count_messages(down, rest)
+    a_node = (steps - readings * rest_steps / rest_readings) / nodes
+    data = f"{nodes} in one round, from idle to asleep, {readings} readings between"
+    yield Measured(f"requests of a node that goes down, of {nodes} together", a_node, "", 11.0, False, data)
+
+
+def _count_messages(first: Counter[str], last: Counter[str]) -> tuple[int, int]:
+    """Return how many of OF_STEPS came between two countings, and how many readings; a counting is a sdiag too."""
+    readings = last["REQUEST_STATS_INFO"] - first["REQUEST_STATS_INFO"] - 1
+    return sum(last[each] - first[each] for each in OF_STEPS), readings
+
+
+def _messages(cluster: PoweredCluster) -> Counter[str]:
+    shown = cluster.run("sdiag").partition("statistics by message type")[2].partition("statistics by user")[0]
+    return Counter({name: int(count) for name, count in _MESSAGE.findall(shown)})
 
 
 def through_proxy(cluster: PoweredCluster, delay_s: float = DELAY_S) -> Iterator[Measured]:
@@ -218,10 +257,13 @@ def scheduler_load_benchmarks() -> Iterator[Measured]:
     if version and tuple(map(int, version[0].split(".")[:2])) >= (23, 2) and os.geteuid() == 0:
         yield from limited()
     if all(shutil.which(program) for program in NEEDED):
+        for nodes in BATCHES:
+            yield from going_down(nodes)
         with powered_cluster(PoweredPlan(nodes=NODES)) as cluster:
             yield from at_rest(cluster)
             yield from through_proxy(cluster)
 
 
 if __name__ == "__main__":
-    print_table(scheduler_load_benchmarks())
+    only_down = sys.argv[1:] == ["down"]
+    print_table((each for nodes in BATCHES for each in going_down(nodes)) if only_down else scheduler_load_benchmarks())

@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +16,15 @@ from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.ledger import LedgerSettings
 from plugin.scheduler.node import SchedulerState
+from plugin.scheduler.port import FindUses
 from power.door.node_orders import InterlockContext, make_node_orders, reconcile
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport
-from power.interlocks.preconditions import InUse, StateReading
+from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, Release, make_state_row, restore_record
-from power.lifecycle.sweep import SweepContext, make_poller, sweep
+from power.lifecycle.sweep import SweepContext, ledger_fields, make_poller, sweep
 from power.lifecycle.transitions import apply_event
 
 READY_S = 30.0
@@ -39,7 +40,7 @@ class Around:
     machines: tuple[InventoryNode, ...]
     url: str
     clock: RoomClock
-    in_use: InUse
+    find_uses: FindUses
 
 
 class Agent:
@@ -53,6 +54,7 @@ class Agent:
         self._ways = DriverPool({machine.node: machine for machine in around.machines}, self.wire)
         self.records, self.seen = NodeRecords(), dict[str, NodeState]()
         self.reconciled = 0
+        self._answers: list[tuple[Effect, Outcome | Refusal]] = []
 
     async def start(self) -> None:
         """Look what became of orders that a run before has left, and take up the lives where the ledger has them."""
@@ -63,12 +65,12 @@ class Agent:
         self.records = NodeRecords({node: restore_record(node, latest.get(node), None) for node in around.plan.nodes})
         inventory = Inventory(Path("inventory.toml"), around.machines)
         site = InterlockContext(
-            inventory, self._ways, self._read_state, clock.unix_s, lambda _: None, around.in_use, clock.steady
+            inventory, self._ways, self._read_state, clock.unix_s, lambda _: None, around.find_uses, clock.steady
         )
         self._orders = make_node_orders(around.plan.settings(self._mode), site, self.journal)
         self._terms = NodeContext(around.machines[0].hardware, random.Random(around.plan.seed))
         poller, longest_s = make_poller(around.machines, self.wire), 4 * self.wire.timeout_s
-        self._sweep_context = SweepContext(poller, self._orders.order, self._terms, clock.now, longest_s, self._publish)
+        self._sweep_context = SweepContext(poller, self._order, self._terms, clock.now, longest_s, self._publish)
 
     async def round(
         self, states: Mapping[str, SchedulerState], desired: Mapping[str, NodeOrder | None]
@@ -79,10 +81,20 @@ class Agent:
             if order is not None:
                 self.happens(node, DesiredStateChange(DesiredState(order, US, now.unix_s, "a soak")))
         self._orders.door.history.begin_sweep()
-        swept = await sweep(self._sweep_context, self.records, states)
-        self.records = swept.records
-        self.ledger.write_states([make_state_row(record, now) for record in swept.changed])
-        return swept.answers
+        before, self._answers = self.records.nodes, []
+        self.records = await sweep(self._sweep_context, self.records, states)
+        changed = [
+            record
+            for node, record in self.records.nodes.items()
+            if ledger_fields(record) != ledger_fields(before.get(node))
+        ]
+        self.ledger.write_states([make_state_row(record, now) for record in changed])
+        return tuple(self._answers)
+
+    async def _order(self, effect: Effect, before_sending: Callable[[], None]) -> Outcome | Refusal:
+        answer = await self._orders.order(effect, before_sending)
+        self._answers.append((effect, answer))
+        return answer
 
     def happens(self, node: str, event: DesiredStateChange | Release) -> None:
         """Take an event into a node's life."""

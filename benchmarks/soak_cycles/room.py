@@ -11,6 +11,7 @@ from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import CyclesPlan
 from offpeak.model.orders import NodeOrder
 from plugin.scheduler.node import SchedulerState
+from plugin.scheduler.port import NodeUses
 
 FAULTS = ("frozen", "dead", "exchanged", "drops orders", "stays on", "hangs in its boot", "by hand")
 LONGEST_SWEEPS = 8
@@ -93,6 +94,10 @@ class CyclesRoom:
         if not self._calm and self._chance.random() < LATE_FREEZES:
             self._fall_ill(name, "frozen")
         return "runs a job" if node.job else ""
+
+    def find_uses(self, names: Sequence[str]) -> NodeUses:
+        """Return the use of each of these nodes."""
+        return {name: self.in_use(name) for name in names}
 
     def orders(self) -> dict[str, list[str]]:
         """Return what each BMC has logged since it was last asked for, of those that were told anything."""

@@ -67,7 +67,7 @@ class _Run:
         self._clock = RoomClock()
         self.room = CyclesRoom(plan, bmcs, self._clock)
         machines = machines_of(plan, bmcs, folder)
-        self._around = Around(plan, machines, f"sqlite:///{self._file}", self._clock, self.room.in_use)
+        self._around = Around(plan, machines, f"sqlite:///{self._file}", self._clock, self.room.find_uses)
         self._witness = Witness(plan, self.room.nodes)
         none = footprint()
         self.found = Found(plan, self.room, self._witness, self._clock, none, none)

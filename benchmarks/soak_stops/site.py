@@ -24,7 +24,7 @@ from offpeak.model.request import Chunk
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from plugin.scheduler.job import JobState
-from plugin.scheduler.port import RequeuePermit, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import NodeUses, RequeuePermit, SchedulerTraits, SchedulerView
 from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 from sim_backend.virtual.machine_room import MachineRoom
@@ -162,11 +162,11 @@ class SiteScheduler:
             view = self._scheduler.view()
         return replace(view, jobs=()) if self.hides_jobs else view
 
-    def in_use(self, node: str) -> str:
+    def find_uses(self, nodes: Sequence[str]) -> NodeUses:
         """As the port."""
         self._fail()
         with self._turn:
-            return self._scheduler.in_use(node)
+            return self._scheduler.find_uses(nodes)
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """As the port."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Generic, TypeVar
 
 from offpeak.door.effect import DONE, REFUSED, Effect, ModeOf, Outcome, Refusal, refused_by_mode
 from offpeak.door.journal import EffectHistory, Journal
@@ -40,6 +41,44 @@ FRESH_S = 2.0
 """An order that takes power away is sent within this time after the last query began, or not at all."""
 ATTEMPTS = 3
 """How often the door repeats the last rules if their answer comes, or is used, too late."""
+
+
+JOIN_S = 0.05
+"""How long a call that others can share waits for them."""
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class SharedCall(Generic[Item, Answer]):
+    """Makes one blocking call for all items that are ready at about the same time, one call after the other.
+
+    A call begins after each of its items was ready. If it fails, it fails for all of them.
+    """
+
+    def __init__(self, call: Callable[[Sequence[Item]], Answer]) -> None:
+        self._call, self._turn = call, asyncio.Lock()
+        self._items: list[Item] = []
+        self._next: asyncio.Task[Answer] | None = None
+
+    async def join(self, item: Item) -> Answer:
+        """Return the answer to a call with this item. An item that is cancelled before the call begins is left out."""
+        if self._next is None or self._next.done():
+            self._items, self._next = [], asyncio.create_task(self._run())
+        items, call = self._items, self._next
+        items.append(item)
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            if call is self._next:
+                items.remove(item)
+            raise
+
+    async def _run(self) -> Answer:
+        await asyncio.sleep(JOIN_S)
+        async with self._turn:
+            items, self._next = self._items, None
+            return await asyncio.to_thread(self._call, items)
 
 
 class _EffectRefused(Exception):

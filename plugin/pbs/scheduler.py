@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
+from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import PbsSettings
 from plugin.pbs import commands as pbs
@@ -155,24 +156,32 @@ class PbsScheduler(ABC):
         nodes = pbs_jobs.with_holders(nodes, jobs)
         return SchedulerView(at_s, with_demand(jobs, nodes, at_s), nodes, ())
 
-    def in_use(self, node: str) -> str:
-        """Return why the node is not free, "" if it is: closed, no job holds it, not even a suspended job, and its
-        own record shows nothing as assigned. Raises CannotAskPbs if jobs and record contradict each other.
+    def find_uses(self, nodes: Sequence[str]) -> dict[str, str | SchedulerError]:
+        """Return why each node is not free, "" if it is: closed, no job holds it, not even a suspended job, and its
+        own record shows nothing as assigned. It is unknown if jobs and record contradict each other.
         """
-        jobs = pbs_jobs.holders(self._holding_jobs()).get(node)
-        # The record is read last: at that instant the node is closed and free.
-        answer = self.commands.query("pbsnodes", *self.dialect.pbsnodes_one, node)
-        found = [record for record in self._parse_nodes(answer, (), int(self.clock())) if record.name == node]
+        holders = pbs_jobs.holders(self._holding_jobs())
+        # The records are read last: at that instant the nodes are closed and free.
+        shown = (*self.dialect.pbsnodes_one, *nodes) if len(nodes) == 1 else self.dialect.pbsnodes_all
+        answer = self.commands.query("pbsnodes", *shown)
+        records = {record.name: record for record in self._parse_nodes(answer, (), int(self.clock()))}
+        return {node: self._use_of(node, holders.get(node), records.get(node), answer) for node in nodes}
+
+    def _use_of(
+        self, node: str, jobs: Sequence[str] | None, record: Node | None, answer: bytes
+    ) -> str | SchedulerError:
         # OpenPBS prints a record without a state for a node that it does not know, and ends with 0.
-        if len(found) != 1 or not found[0].native_state:
-            raise pbs.CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
+        if record is None or not record.native_state:
+            return pbs.CannotAskPbs(f"pbsnodes: no node {node}", hint="`pbsnodes -a` shows them all")
         if jobs:
             return f"runs {', '.join(jobs)}"
-        if not self.dialect.closed_states & set(found[0].native_state.split(",")):
+        if not self.dialect.closed_states & set(record.native_state.split(",")):
             return self.dialect.open_message
-        if assigned := self.dialect.parse_assigned(answer, node):
-            raise pbs_jobs.contradiction_error(node, assigned, self.user)
-        return ""
+        try:
+            assigned = self.dialect.parse_assigned(answer, node)
+        except pbs.CannotAskPbs as problem:
+            return problem
+        return pbs_jobs.contradiction_error(node, assigned, self.user) if assigned else ""
 
     @abstractmethod
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:

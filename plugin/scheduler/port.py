@@ -5,11 +5,12 @@ raises offpeak.errors.SchedulerError where the scheduler does not answer. Only t
 before its change: a change that is refused or already done is not sent to the scheduler.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
+from offpeak.errors import SchedulerError
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange, PowerState
@@ -90,6 +91,20 @@ class RequeuePermit(NamedTuple):
     restarts: int
 
 
+NodeUses = Mapping[str, str | SchedulerError]
+"""Why each node is not free, "" if it is, and the error if that is unknown."""
+
+FindUses = Callable[[Sequence[str]], NodeUses]
+
+
+def use_of(node: str, uses: NodeUses) -> str:
+    """Return why the node is not free, "" if it is. Raises the error if that is unknown."""
+    use = uses[node]
+    if isinstance(use, SchedulerError):
+        raise use
+    return use
+
+
 class Scheduler(Protocol):
     """One scheduler. A method that changes something returns why not, by job or node; {} after all changes."""
 
@@ -99,8 +114,11 @@ class Scheduler(Protocol):
     def view(self) -> SchedulerView:
         """Return all jobs, also those that have just ended, all nodes and all reservations."""
 
-    def in_use(self, node: str) -> str:
-        """Return why the node is not free, "" if it is: closed, and no job holds it. Called just before an order."""
+    def find_uses(self, nodes: Sequence[str]) -> NodeUses:
+        """Return why each node is not free, "" if it is: closed, and no job holds it. Called just before an order.
+
+        Raises if that is unknown of all of them.
+        """
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """Set each job's priority or offset, by `SchedulerTraits.ranking`; jobs that have ended are left out."""
@@ -122,6 +140,11 @@ class Scheduler(Protocol):
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Order the change of these nodes."""
+
+
+def in_use(scheduler: Scheduler, node: str) -> str:
+    """Return why the node is not free, "" if it is. Raises if that is unknown."""
+    return use_of(node, scheduler.find_uses((node,)))
 
 
 UP_STATES = (PowerState.ON, PowerState.ON_REQUESTED, PowerState.POWERING_ON)

@@ -24,7 +24,7 @@ class DemoScheduler:
         hint = "while the demo runs its agent answers: `offpeak status`, `queue` and `why`"
         raise SchedulerError("the simulated scheduler answers inside `offpeak demo` only", hint=hint)
 
-    traits = view = in_use = rank = defer = notify = change_nodes = requeue_permits = signal = requeue = _refuse
+    traits = view = find_uses = rank = defer = notify = change_nodes = requeue_permits = signal = requeue = _refuse
 
 
 SCHEDULERS: tuple[tuple[str, Callable[[Settings], Scheduler]], ...] = (

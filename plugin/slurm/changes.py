@@ -5,7 +5,9 @@ directly before its change: a node that an admin has closed or taken down stays 
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from offpeak.model.orders import NodeChange, PowerState
@@ -104,23 +106,19 @@ def read_requeue_permits(jobs: Sequence[str], timeout_s: float) -> dict[str, Req
 
 def signal_jobs(signals: Mapping[str, str], scontrol: ScontrolOptions) -> dict[str, str]:
     """Send the signal to the script of each job; return why not, by job."""
-    complaints = {
-        job: run_scontrol(
-            (f"--signal={signal}", "--batch", job),
-            command=scontrol.command,
-            timeout_s=scontrol.timeout_s,
-            name="scancel",
-        )
-        for job, signal in signals.items()
-    }
-    return {job: lines[-1] for job, lines in complaints.items() if lines}
+    return _run_each(
+        {job: (f"--signal={signal}", "--batch", job) for job, signal in signals.items()}, scontrol, "scancel"
+    )
 
 
 def requeue_jobs(names: Sequence[str], scontrol: ScontrolOptions) -> dict[str, str]:
     """Requeue each job, which slurmctld refuses if the job does not permit it; return why not, by job."""
-    complaints = {
-        job: run_scontrol(("requeue", job), command=scontrol.command, timeout_s=scontrol.timeout_s) for job in names
-    }
+    return _run_each({job: ("requeue", job) for job in names}, scontrol)
+
+
+def _run_each(by_job: Mapping[str, Sequence[str]], scontrol: ScontrolOptions, name: str = "scontrol") -> dict[str, str]:
+    run = partial(run_scontrol, command=scontrol.command, timeout_s=scontrol.timeout_s, name=name)
+    complaints = {job: run(arguments) for job, arguments in by_job.items()}
     return {job: lines[-1] for job, lines in complaints.items() if lines}
 
 
@@ -187,15 +185,27 @@ SILENT = "Not responding"
 SLURM_REASONS = ("ResumeTimeout reached", SILENT, "Node unexpectedly rebooted")
 
 _OF_NODES = "slurm_update error: "
+MOST_NAMES = 500
 
 
 def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scontrol: ScontrolOptions) -> dict[str, str]:
-    """Change nodes, a process each, as scontrol does not report which node of a list it refuses; return why not."""
+    """Change nodes by one order, and return why not. It does not report which node of the list it refuses: then each
+    is read, and changed, alone.
+    """
     known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=scontrol.timeout_s))}
     refusals = {node: _change_refusal(node, known, change) for node in nodes}
-    for node in nodes:
-        if not refusals[node] and not _is_change_done(known[node], change):
-            refusals[node] = _change_node(known[node], change, reason, scontrol)
+    due = [known[node] for node in nodes if not refusals[node] and not _is_change_done(known[node], change)]
+    groups: dict[tuple[bool, int], list[str]] = defaultdict(list)
+    for number, node in enumerate(due):
+        groups[change is NodeChange.POWER_DOWN and _must_go_down_first(node), number // MOST_NAMES].append(node.name)
+    for (first, _), names in groups.items():
+        states = (*(("down",) if first else ()), STATE_OF_CHANGE[change])
+        complaint = _change_group(",".join(names), states, reason, scontrol)
+        if complaint and len(names) == 1:
+            refusals[names[0]] = complaint
+        elif complaint:
+            for name in names:
+                refusals |= change_nodes((name,), change, reason=reason, scontrol=scontrol)
     return {node: refusal for node, refusal in refusals.items() if refusal}
 
 
@@ -225,8 +235,10 @@ def _is_forgotten(node: Node) -> bool:
     return node.native_state in ("UNKNOWN", "UNKNOWN+NOT_RESPONDING")
 
 
-def _is_down_as_silent(node: Node) -> bool:
-    return node.failed and node.reason.startswith(SILENT)
+def _must_go_down_first(node: Node) -> bool:
+    # A forgotten node would be about to power down for ever, and resume is refused. One that slurmctld has taken down
+    # since keeps slurmctld's reason, by which it would count as one that did not come up.
+    return _is_forgotten(node) or (node.failed and node.reason.startswith(SILENT))
 
 
 def _is_change_done(node: Node, change: NodeChange) -> bool:
@@ -236,13 +248,10 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
     return is_change_done(node, change)
 
 
-def _change_node(node: Node, change: NodeChange, reason: str, scontrol: ScontrolOptions) -> str:
-    # A forgotten node would be about to power down for ever, and resume is refused. One that slurmctld has taken down
-    # since keeps slurmctld's reason, by which it would count as one that did not come up.
-    first = ("down",) if change is NodeChange.POWER_DOWN and (_is_forgotten(node) or _is_down_as_silent(node)) else ()
+def _change_group(names: str, states: Sequence[str], reason: str, scontrol: ScontrolOptions) -> str:
     complaint = ""
-    for state in (*first, STATE_OF_CHANGE[change]):
-        arguments = ["update", f"nodename={node.name}", f"state={state}"]
+    for state in states:
+        arguments = ["update", f"nodename={names}", f"state={state}"]
         if state in ("down", "drain"):
             arguments.append(f"reason={' '.join(reason.split())}")
         complaint = complaint or complaint_of_one(

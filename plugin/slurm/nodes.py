@@ -7,13 +7,17 @@ number of flags in any combination. A node is free only if squeue's answer and t
 
 import re
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from offpeak.errors import BadInput, SchedulerError
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import PowerState
 from plugin.scheduler.node import Node, NodeUse, Reservation
+from plugin.scheduler.port import NodeUses
 from plugin.slurm.commands import (
     CannotAskSlurm,
     Record,
@@ -104,14 +108,11 @@ _FREE_TEXT_STARTS = re.compile(r"\s(?:Reason|Comment|Extra)=")
 
 def nodes_of_text(text: bytes) -> tuple[Node, ...]:
     """Return the nodes of scontrol's answer, each once; a missing field counts as empty."""
-    records = _NODE_STARTS.split(text.decode(errors="replace"))[1:]
-    return tuple({node.name: node for node in map(_node_of_text, records)}.values())
+    return tuple({node.name: node for node in map(_node_of_text, _records(text))}.values())
 
 
-def node_fields(text: bytes) -> dict[str, str]:
-    """Return the raw fields of the first node of scontrol's answer, without the free texts of admins."""
-    record = text.decode(errors="replace").rstrip()
-    return dict(_NODE_FIELD.findall(record[: _free_text_at(record)]))
+def _records(text: bytes) -> list[str]:
+    return _NODE_STARTS.split(text.decode(errors="replace"))[1:]
 
 
 def _free_text_at(record: str) -> int:
@@ -236,43 +237,67 @@ IN_USE_TIMEOUT_S = 20.0
 # All job states that hold a node, also suspended, completing and staging jobs.
 HOLDING_STATES = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,SIGNALING,STAGE_OUT,STOPPED,RESIZING"
 
+UNKNOWN_NODE = "Invalid node name"
+"""Squeue refuses a list with a name that Slurm does not know, and names it."""
+
 # The fields of a node's record that show allocations, and their values without any.
 NOTHING_GIVEN = {"CPUAlloc": "0", "AllocMem": "0", "AllocTRES": ""}
 
 
-def node_in_use(node: str, rights: SlurmRights, *, timeout_s: float = IN_USE_TIMEOUT_S) -> str:
-    """Return why the node is not free, "" if it is: drained, no job holds it, and nothing of it is allocated.
+def find_node_uses(nodes: Sequence[str], rights: SlurmRights, *, timeout_s: float = IN_USE_TIMEOUT_S) -> NodeUses:
+    """Return why each node is not free, "" if it is: drained, no job holds it, and nothing of it is allocated.
 
-    Raises CannotAskSlurm if that is unknown: if Slurm does not know the node, this program does not know a state or a
-    record, jobs are hidden from the user, or an allocated node has no visible job.
+    The use is unknown if Slurm does not know the node, this program does not know a state or a record, or an allocated
+    node has no visible job. Raises CannotAskSlurm if it is unknown of all: if Slurm does not answer, or hides jobs.
     """
     # A suspended job has no processors of its node: the node's record alone does not show the job.
     rights.require_all_jobs()
-    command = ("squeue", "--all", "--noheader", f"--nodelist={node}", f"--states={HOLDING_STATES}", "--format=%A")
-    jobs = ask(*command, timeout_s=timeout_s).decode().split()
-    # The record is read last: at that instant the node is drained and free, and no job starts there afterwards.
-    answer = ask("scontrol", "--oneliner", "show", "node", node, timeout_s=timeout_s)
-    if jobs:
-        return f"runs {', '.join(jobs)}"
-    return _refusal_of_record(node, answer, rights)
+    named = ",".join(nodes)
+    command = ("squeue", "--all", "--noheader", f"--nodelist={named}", f"--states={HOLDING_STATES}", "--format=%A %N")
+    try:
+        jobs = _jobs_by_node(ask(*command, timeout_s=timeout_s).decode().splitlines(), nodes)
+        # The records are read last: at that instant a node is drained and free, and no job starts there afterwards.
+        answer = ask("scontrol", "--oneliner", "show", "node", named, timeout_s=timeout_s)
+    except CannotAskSlurm as problem:
+        text, _, unknown = str(problem).rpartition(" ")
+        others = [node for node in nodes if node != unknown]
+        if not text.endswith(UNKNOWN_NODE) or len(others) in (0, len(nodes)):
+            raise
+        return {unknown: problem, **find_node_uses(others, rights, timeout_s=timeout_s)}
+    records = {record.partition(" ")[0]: record for record in _records(answer)}
+    if sorted(records) != sorted(nodes) or len(_records(answer)) > len(nodes):
+        raise CannotAskSlurm(f"scontrol: shows no node {named}", hint=f"`scontrol show node {named}`; {rights.hint}")
+    return {
+        node: f"runs {', '.join(jobs[node])}" if node in jobs else _use_by_record(node, record, rights)
+        for node, record in records.items()
+    }
 
 
-def _refusal_of_record(node: str, answer: bytes, rights: SlurmRights) -> str:
-    shown, fields = nodes_of_text(answer), node_fields(answer)
-    if len(shown) != 1 or shown[0].name != node:
-        raise CannotAskSlurm(f"scontrol: shows no node {node}", hint=f"`scontrol show node {node}`; {rights.hint}")
-    (record,) = shown
+def _jobs_by_node(lines: Sequence[str], nodes: Sequence[str]) -> dict[str, list[str]]:
+    """Return the jobs on each of these nodes; a job whose nodes are not among them may be on any."""
+    found: dict[str, list[str]] = {}
+    for job, _, hosts in (line.strip().partition(" ") for line in lines):
+        here = set[str]()
+        with suppress(BadInput):
+            here = set(expand(hosts)).intersection(nodes)
+        for node in here or nodes:
+            found.setdefault(node, []).append(job)
+    return found
+
+
+def _use_by_record(node: str, text: str, rights: SlurmRights) -> str | SchedulerError:
+    record, fields = _node_of_text(text), dict(_NODE_FIELD.findall(text[: _free_text_at(text)]))
     if not record.closed:
         return "is not drained: a job may start there"
     missing = [name for name in NOTHING_GIVEN if name not in fields]
     if record.use is NodeUse.UNKNOWN or missing:
         defect = f"without {', '.join(missing)}" if missing else f"in the unknown state {record.native_state}"
-        raise CannotAskSlurm(f"scontrol: shows {node} {defect}", hint=f"look at it: scontrol show node {node}")
+        return CannotAskSlurm(f"scontrol: shows {node} {defect}", hint=f"look at it: scontrol show node {node}")
     given = [f"{name}={fields[name]}" for name, nothing in NOTHING_GIVEN.items() if plain(fields[name]) != nothing]
     if given or record.use is NodeUse.USED:
         state = " ".join([f"{node} is {record.native_state}", *given])
         hint = f"PrivateData=jobs, or a lost AdminLevel of {rights.user}, hides jobs: run `offpeak check`"
-        raise CannotAskSlurm(f"scontrol: {state}, but squeue shows no job there", hint=hint)
+        return CannotAskSlurm(f"scontrol: {state}, but squeue shows no job there", hint=hint)
     return "is reserved: see `scontrol show reservation`" if record.reserved else ""
 
 

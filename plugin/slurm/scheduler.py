@@ -42,7 +42,7 @@ from dataclasses import replace
 
 from offpeak.model.orders import NodeChange
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 from plugin.slurm.changes import (
     ScontrolOptions,
     change_nodes,
@@ -55,7 +55,7 @@ from plugin.slurm.changes import (
 )
 from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, read_load, traits_of_text
 from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
-from plugin.slurm.nodes import node_in_use
+from plugin.slurm.nodes import find_node_uses
 
 
 class SlurmSnapshot(NamedTuple):
@@ -339,9 +339,9 @@ class SlurmScheduler:
         except CannotAskSlurm:
             return jobs
 
-    def in_use(self, node: str) -> str:
-        """Return why the node is not free, "" if it is."""
-        return node_in_use(node, self._rights(), timeout_s=self._timeout_s)
+    def find_uses(self, nodes: Sequence[str]) -> NodeUses:
+        """Return why each of these nodes is not free, "" if it is."""
+        return find_node_uses(nodes, self._rights(), timeout_s=self._timeout_s)
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """Set priorities under priority/basic, else nice values, by the last known traits; return why not."""

@@ -17,11 +17,12 @@ from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
+from plugin.scheduler.port import FindUses
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from power.drivers.registry import DriverPool
 from power.drivers.ssh import NodeProbe, NodeSsh, check_standby
 from power.drivers.transport import Transport
-from power.interlocks.preconditions import InUse, StateReading
+from power.interlocks.preconditions import StateReading
 from power.meters.port import Meter
 from power.meters.registry import bmc_meter
 
@@ -242,7 +243,7 @@ class StandbyContext:
     settings: AgentSettings
     journal: Journal
     by: str
-    in_use: InUse
+    find_uses: FindUses
     hold_of: Callable[[str], Hold | None]
 
 
@@ -260,7 +261,7 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
     try:
         seen = await _observe_nodes(trial, ways)
         inventory = _with_proof(trial.inventory, machine, method)
-        site = InterlockContext(inventory, ways, seen.get, wire.clock, trial.hold_of, trial.in_use)
+        site = InterlockContext(inventory, ways, seen.get, wire.clock, trial.hold_of, trial.find_uses)
         orders = make_node_orders(trial.settings, site, trial.journal)
 
         async def order(order: NodeOrder, way: str) -> None:

@@ -10,14 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from offpeak.door.door import Confirm, Door, Guard, Limit, Rule
+from offpeak.door.door import Confirm, Door, Guard, Limit
 from offpeak.door.effect import Effect, Hold, Mode, ModeOf, Outcome, Refusal
 from offpeak.door.journal import EffectHistory, Intent, Journal
-from offpeak.machines.inventory import Inventory
+from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
+from plugin.scheduler.port import FindUses
 from power.drivers.registry import DriverPool
 from power.interlocks import preconditions, rate_limits
 
@@ -34,9 +35,14 @@ class InterlockContext:
     reading_of: preconditions.FindStateReading
     clock: Callable[[], float]
     hold_of: Callable[[str], Hold | None]
-    in_use: preconditions.InUse
+    find_uses: FindUses
     steady: Callable[[], float] = time.monotonic
     answer_clock: Callable[[], float] = time.monotonic
+
+    @property
+    def machines(self) -> dict[str, InventoryNode]:
+        """The machines by name."""
+        return {machine.node: machine for machine in self.inventory.machines}
 
 
 class NodeOrders:
@@ -80,18 +86,13 @@ def make_node_orders(
         mode_of or (lambda _: mode),
         journal=journal,
         clock=site.clock,
-        rules=_list_rules(site),
-        last=(("no_job_now", preconditions.require_no_job(site.in_use, site.answer_clock)),),
+        rules=(("identity", preconditions.require_identity(site.machines.__getitem__, site.ways.bmc_of)),),
+        last=(("no_job_now", preconditions.require_no_job(site.find_uses, site.answer_clock)),),
         limits=_list_limits(settings, site, history),
         history=history,
         steady=site.answer_clock,
     )
     return NodeOrders(door, site.ways)
-
-
-def _list_rules(site: InterlockContext) -> tuple[tuple[str, Rule], ...]:
-    machines = {machine.node: machine for machine in site.inventory.machines}
-    return (("identity", preconditions.require_identity(machines.__getitem__, site.ways.bmc_of)),)
 
 
 def _list_limits(
@@ -107,10 +108,7 @@ def _list_limits(
     return (
         ("opted_in", preconditions.require_opt_in(nodes)),
         (preconditions.HELD, preconditions.refuse_held(site.hold_of, site.clock)),
-        (
-            "proven",
-            preconditions.require_proven_standby({machine.node: machine for machine in site.inventory.machines}.get),
-        ),
+        ("proven", preconditions.require_proven_standby(site.machines.get)),
         ("observed_fresh", preconditions.require_fresh_state(site.reading_of, site.clock, settings.fresh_s)),
         ("refused_login", breaker.for_login),
         ("breaker", breaker.for_all),
@@ -131,13 +129,9 @@ def _list_limits(
 
 def find_power_steps(inventory: Inventory) -> Mapping[str, rate_limits.PowerStep]:
     """Return by how much each node's wake-up and shutdown change the power, for nodes with a known class."""
-    kinds = {machine.hardware.node_class for machine in inventory.machines}
-    power_steps = {kind: rate_limits.power_step_of_class(node_class_named(kind)) for kind in kinds if kind}
-    return {
-        machine.node: power_steps[machine.hardware.node_class]
-        for machine in inventory.machines
-        if machine.hardware.node_class
-    }
+    kind_of = {machine.node: machine.hardware.node_class for machine in inventory.machines}
+    power_steps = {kind: rate_limits.power_step_of_class(node_class_named(kind)) for kind in kind_of.values() if kind}
+    return {node: power_steps[kind] for node, kind in kind_of.items() if kind}
 
 
 IS_READ_ANEW = Outcome("interrupted", "the scheduler is read again, and caps are removed")

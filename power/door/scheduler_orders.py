@@ -1,13 +1,15 @@
 """Orders to the scheduler: the one place that changes its jobs and nodes, through a door of its own."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
-from offpeak.door.door import Door, Limit
+from offpeak.door.door import Confirm, Door, Guard, Limit, SharedCall
 from offpeak.door.effect import US, Effect, Hold, ModeOf, Outcome, Refusal
 from offpeak.door.journal import Journal
-from offpeak.errors import SchedulerError
+from offpeak.errors import OffpeakError, OrderTooLate, SchedulerError
 from offpeak.model.orders import NodeChange, QueueChange
 from plugin.scheduler.port import Scheduler
 from power.interlocks.preconditions import refuse_held, require_opt_in
@@ -39,6 +41,7 @@ class SchedulerOrders:
 
     def __init__(self, door: Door, scheduler: Scheduler) -> None:
         self._door, self._scheduler = door, scheduler
+        self._changes = {change: SharedCall(partial(self._change_nodes, change)) for change in NodeChange}
 
     async def settle(self, node: str) -> None:
         """Wait until no change of the node is in progress."""
@@ -46,35 +49,29 @@ class SchedulerOrders:
 
     async def rank(self, partition: str, values: Mapping[str, int], *, why: str, by: str = US) -> SchedulerOrderResult:
         """Reorder the jobs of a partition, or of several partitions, separated by commas."""
-        return await self._let(
-            _make_queue_effect(partition, QueueChange.RANK, values, why, by), lambda: self._scheduler.rank(values)
-        )
+        return await self._let(partition, QueueChange.RANK, values, partial(self._scheduler.rank, values), why, by)
 
     async def defer(
         self, partition: str, begin_s: Mapping[str, int], *, why: str, by: str = US
     ) -> SchedulerOrderResult:
         """Set the earliest start times of jobs."""
-        return await self._let(
-            _make_queue_effect(partition, QueueChange.DEFER, begin_s, why, by), lambda: self._scheduler.defer(begin_s)
-        )
+        return await self._let(partition, QueueChange.DEFER, begin_s, partial(self._scheduler.defer, begin_s), why, by)
 
     async def signal(self, partition: str, signals: Mapping[str, str], *, why: str) -> SchedulerOrderResult:
         """Ask running jobs for a checkpoint."""
-        effect = _make_queue_effect(partition, QueueChange.CHECKPOINT, signals, why, US)
-        return await self._let(effect, lambda: self._scheduler.signal(signals))
+        tell = partial(self._scheduler.signal, signals)
+        return await self._let(partition, QueueChange.CHECKPOINT, signals, tell, why)
 
     async def requeue(self, partition: str, names: Sequence[str], *, why: str) -> SchedulerOrderResult:
         """Put running jobs back into the queue."""
-        effect = _make_queue_effect(partition, QueueChange.REQUEUE, dict.fromkeys(names), why, US)
-        return await self._let(effect, lambda: self._scheduler.requeue(names))
+        return await self._let(partition, QueueChange.REQUEUE, names, partial(self._scheduler.requeue, names), why)
 
     async def notify(
         self, partition: str, comments: Mapping[str, str], *, why: str, by: str = US
     ) -> SchedulerOrderResult:
         """Tell jobs' owners."""
-        return await self._let(
-            _make_queue_effect(partition, QueueChange.TELL, comments, why, by), lambda: self._scheduler.notify(comments)
-        )
+        tell = partial(self._scheduler.notify, comments)
+        return await self._let(partition, QueueChange.TELL, comments, tell, why, by)
 
     async def give_back(
         self, partition: str, values: Mapping[str, int], begin_s: Mapping[str, int], *, why: str, by: str = US
@@ -84,22 +81,56 @@ class SchedulerOrders:
         def undo() -> dict[str, str]:
             return self._scheduler.rank(values) | self._scheduler.defer(begin_s)
 
-        return await self._let(_make_queue_effect(partition, QueueChange.RESTORE, {**values, **begin_s}, why, by), undo)
+        return await self._let(partition, QueueChange.RESTORE, {**values, **begin_s}, undo, why, by)
 
     async def change_node(self, node: str, change: NodeChange, *, why: str, by: str = US) -> SchedulerOrderResult:
-        """Change the state of a node in the scheduler."""
+        """Change the state of a node in the scheduler, together with others for which the same is ordered."""
         effect = Effect(node, change, by, why)
-        return await self._let(effect, lambda: self._scheduler.change_nodes((node,), change, reason=why))
 
-    async def _let(self, effect: Effect, tell: Callable[[], dict[str, str]]) -> SchedulerOrderResult:
+        async def act(confirm: Confirm) -> str:
+            failed = await self._changes[change].join((effect, await confirm()))
+            if node in failed:
+                raise failed[node]
+            return "accepted"
+
+        return SchedulerOrderResult(await self._door.let_through_prepared(effect, act))
+
+    def _change_nodes(self, change: NodeChange, orders: Sequence[tuple[Effect, Guard]]) -> dict[str, OffpeakError]:
+        """Change the nodes, those with the same reason at once; return why not.
+
+        What is refused since an order began to wait makes it too late: the door then checks it again.
+        """
+        failed: dict[str, OffpeakError] = {}
+        by_reason: dict[str, list[str]] = defaultdict(list)
+        for effect, guard in orders:
+            try:
+                guard()
+                if refusal := self._door.predict_refusal(effect):
+                    raise OrderTooLate(refusal.message)
+                by_reason[effect.reason].append(effect.subject)
+            except OrderTooLate as problem:
+                failed[effect.subject] = problem
+        for reason, nodes in by_reason.items():
+            complaints = self._scheduler.change_nodes(nodes, change, reason=reason)
+            failed |= {node: SchedulerError(why) for node, why in complaints.items()}
+        return failed
+
+    async def _let(
+        self,
+        partition: str,
+        change: QueueChange,
+        jobs: Collection[str],
+        tell: Callable[[], dict[str, str]],
+        why: str,
+        by: str = US,
+    ) -> SchedulerOrderResult:
         failed: dict[str, str] = {}
 
         async def act() -> str:
             failed.update(await asyncio.to_thread(tell))
-            if effect.subject in failed:
-                raise SchedulerError(failed[effect.subject])
             return f"{len(failed)} were not changed" if failed else "accepted"
 
+        effect = Effect(f"{QUEUE}{partition}", change, by, why, (("jobs", len(jobs)),))
         return SchedulerOrderResult(await self._door.let_through(effect, act), failed)
 
 
@@ -141,10 +172,6 @@ def find_partitions(effect: Effect) -> tuple[str, ...] | None:
     if not effect.subject.startswith(QUEUE):
         return None
     return tuple(effect.subject.removeprefix(QUEUE).split(","))
-
-
-def _make_queue_effect(partition: str, order: QueueChange, jobs: Mapping[str, object], why: str, by: str) -> Effect:
-    return Effect(f"{QUEUE}{partition}", order, by, why, (("jobs", len(jobs)),))
 
 
 def _limit_nodes_only(limit: Limit) -> Limit:

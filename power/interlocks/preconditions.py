@@ -6,16 +6,16 @@ enrolled one, because after a repair it may belong to another node. A minimum of
 sleep while the state of too many is unknown; wake-ups are never refused for that.
 """
 
-import asyncio
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from offpeak.door.door import LastRule, Limit, Rule
+from offpeak.door.door import LastRule, Limit, Rule, SharedCall
 from offpeak.door.effect import ADMIN, Effect, Hold, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, NodeState, Order
+from plugin.scheduler.port import FindUses, NodeUses, use_of
 from power.drivers.port import BY_PACKET, PowerDriver, check_identity
 
 
@@ -128,22 +128,18 @@ def require_proven_standby(machine_of: Callable[[str], InventoryNode | None]) ->
     return refuse
 
 
-InUse = Callable[[str], str]
-"""Returns why a node is not free, "" if it is; raises if this is unknown. Blocks until the scheduler replies."""
+def require_no_job(find_uses: FindUses, steady: Callable[[], float]) -> LastRule:
+    """Refuse orders that remove power unless the node is free; an error of `find_uses` becomes the door's refusal.
 
-
-def require_no_job(in_use: InUse, steady: Callable[[], float]) -> LastRule:
-    """Refuse orders that remove power unless the node is free; an error of `in_use` becomes the door's refusal."""
+    Nodes whose orders are ready at the same time share a query, which begins once all of them are closed and ready.
+    """
+    query = SharedCall[str, tuple[float, NodeUses]](lambda nodes: (steady(), find_uses(nodes)))
 
     async def refuse(effect: Effect) -> Refusal | float:
         if not effect.takes_power_away:
             return steady()
-
-        def ask() -> tuple[float, str]:
-            return steady(), in_use(effect.subject)
-
-        begun_s, used = await asyncio.to_thread(ask)
-        if not used:
+        begun_s, uses = await query.join(effect.subject)
+        if not (used := use_of(effect.subject, uses)):
             return begun_s
         hint = f"close it to jobs and wait until it has none: under Slurm `scontrol update nodename={effect.subject}"
         hint += " state=drain reason=offpeak`, under Torque `pbsnodes -o`, under OpenPBS `qmgr -c 'set node'`"

@@ -9,10 +9,11 @@ from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
+from plugin.scheduler.port import FindUses
 from power.door.node_orders import InterlockContext, make_node_orders
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport
-from power.interlocks.preconditions import InUse, StateReading
+from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NodeContext, RetryPolicy, make_retry_policy
 from power.lifecycle.node_record import (
@@ -50,8 +51,8 @@ async def drive_node_to(
     )
     unseen = 0
     while True:
-        swept = await sweep(sweep_context, records, {})
-        records, now = swept.records, swept.records.nodes[record.node]
+        records = await sweep(sweep_context, records, {})
+        now = records.nodes[record.node]
         unseen = unseen + 1 if now.observed.state is NodeState.UNKNOWN else 0
         if (
             _has_ended(now, desired)
@@ -80,7 +81,7 @@ class AdminOrder:
     settings: AgentSettings
     book: StateLedger
     wire: Transport
-    in_use: InUse
+    find_uses: FindUses
     poll_s: float = POLL_S
 
 
@@ -100,7 +101,7 @@ async def execute_order(
     def publish(records: NodeRecords) -> None:
         observed.update(records.nodes)
 
-    site = InterlockContext(admin_order.inventory, ways, reading_of, wire.clock, holds.get, admin_order.in_use)
+    site = InterlockContext(admin_order.inventory, ways, reading_of, wire.clock, holds.get, admin_order.find_uses)
     door = make_node_orders(admin_order.settings, site, book).order
     context = NodeContext(machine.hardware, random.Random(), retry=make_retry_policy(admin_order.settings))
     sweep_context = SweepContext(

@@ -126,18 +126,9 @@ class SweepContext:
     publish: Callable[[NodeRecords], None]
 
 
-@dataclass(frozen=True)
-class SweepResult:
-    """The result of a sweep: the records after it, those whose row in the ledger changes, and the door's answers."""
-
-    records: NodeRecords
-    changed: tuple[NodeRecord, ...]
-    answers: tuple[tuple[Effect, Outcome | Refusal], ...]
-
-
 async def sweep(
     sweep_context: SweepContext, records: NodeRecords, scheduler_states: Mapping[str, SchedulerState]
-) -> SweepResult:
+) -> NodeRecords:
     """Return the records after one sweep. Nodes that were silent in the last one are polled first."""
     contexts = NodeContexts(sweep_context.poller.machines, sweep_context.context)
     observations = await poll_nodes(
@@ -147,12 +138,7 @@ async def sweep(
     sweep_context.publish(observed)
     round_ = _OrderRound(observed, contexts, sweep_context)
     await round_.give_all()
-    changed = tuple(
-        record
-        for node, record in round_.nodes.items()
-        if ledger_fields(record) != ledger_fields(records.nodes.get(node))
-    )
-    return SweepResult(NodeRecords(round_.nodes, observed.times), changed, tuple(round_.answers))
+    return NodeRecords(round_.nodes, observed.times)
 
 
 async def poll_nodes(
@@ -186,8 +172,8 @@ class _OrderRound:
     """Sends the due orders, several at once, and publishes the records before each order and after each answer."""
 
     def __init__(self, observed: NodeRecords, contexts: NodeContexts, sweep_context: SweepContext) -> None:
-        self.nodes, self.answers = dict(observed.nodes), list[tuple[Effect, Outcome | Refusal]]()
-        self._times, self._due = observed.times, find_due_orders(observed, sweep_context.clock(), contexts)
+        self.nodes, self._times = dict(observed.nodes), observed.times
+        self._due = find_due_orders(observed, sweep_context.clock(), contexts)
         self._node_contexts = {record.node: contexts.of(record.node, observed.times) for record, _ in self._due}
         self._context, self._turn = sweep_context, asyncio.Semaphore(MOST_ORDERS_AT_ONCE)
 
@@ -202,7 +188,6 @@ class _OrderRound:
             answer = await self._context.door(
                 effect, lambda: self._publish(record_sending(record, due.order, due.by, self._context.clock()))
             )
-        self.answers.append((effect, answer))
         ordered = OrderAnswer(due.order, due.way, due.by, answer)
         self._publish(apply_event(record, ordered, self._context.clock(), self._node_contexts[record.node]))
 

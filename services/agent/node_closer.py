@@ -14,7 +14,7 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeChange
 from offpeak.settings.agent import AgentSettings
 from plugin.scheduler.node import OURS, Node
-from plugin.scheduler.port import Scheduler
+from plugin.scheduler.port import Scheduler, in_use
 from power.check.standby import OrderRefused
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.drivers.transport import Transport
@@ -96,7 +96,7 @@ class NodeCloser:
     async def _is_open(self, name: str) -> bool:
         """Return whether the scheduler may give the node a job, or runs one there."""
         try:
-            return bool(await asyncio.to_thread(self.scheduler.in_use, name))
+            return bool(await asyncio.to_thread(in_use, self.scheduler, name))
         except SchedulerError:
             return False
 
@@ -106,7 +106,7 @@ class NodeCloser:
 
     async def _wait_until_free(self, name: str) -> None:
         last_s = time.monotonic() + STATE_FOLLOWS_S
-        while use := await asyncio.to_thread(self.scheduler.in_use, name):
+        while use := await asyncio.to_thread(in_use, self.scheduler, name):
             if time.monotonic() > last_s:
                 hint = f"order it again when the job has ended; `offpeak nodes {name} wake` opens it to jobs"
                 raise JobThere(f"{name}: {use}; nothing was sent to it, and it is closed to new jobs now", hint=hint)

@@ -42,7 +42,6 @@ from services.agent.node_memory import load_node_records, save_node_records
 from services.agent.observer import SAME_PART, Observer
 from services.agent.site_context import RuleInputs, SiteOrders
 
-AT_ONCE = 8
 SHADOW_PAUSE_S = 600.0
 """The pause after a change that is only recorded, because of mode shadow."""
 FAILURE_PAUSE_S = 10.0
@@ -55,7 +54,6 @@ class NodeChanges:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._not_before_s: dict[tuple[str, NodeChange], float] = {}
-        self._turn = asyncio.Semaphore(AT_ONCE)
 
     async def request(self, updates: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> bool:
         """Send all updates that are not paused; return whether anything was changed."""
@@ -67,8 +65,7 @@ class NodeChanges:
         return any(done)
 
     async def _send(self, update: SchedulerUpdate, orders: SchedulerOrders) -> bool:
-        async with self._turn:
-            result = await orders.change_node(update.node, update.change, why=update.reason)
+        result = await orders.change_node(update.node, update.change, why=update.reason)
         if not result.done:
             self._not_before_s[update.node, update.change] = self._clock() + _pause_s(result)
         return result.done
@@ -235,7 +232,7 @@ class PowerController:
             self._publish,
         )
         orders.nodes.door.history.begin_sweep()
-        self._publish((await sweep(context, self._without_new_desires(), scheduler_states)).records)
+        self._publish(await sweep(context, self._without_new_desires(), scheduler_states))
         self._is_polled = True
         self._save()
 

@@ -226,7 +226,7 @@ def open_doors(
     """
     clock = site.transport.clock
     context = InterlockContext(
-        site.inventory, site.drivers, known.state_of, clock, known.hold_of, site.scheduler.in_use
+        site.inventory, site.drivers, known.state_of, clock, known.hold_of, site.scheduler.find_uses
     )
     context = replace(context, steady=site.clock.steady_s)
     nodes = make_node_orders(site.settings.agent, context, ledger, _mode_of(modes, observer))

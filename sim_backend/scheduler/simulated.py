@@ -42,15 +42,17 @@ class SimulatedScheduler:
         jobs = tuple(self._job(job) for job in self.cluster.jobs.values())
         return SchedulerView(int(now_s), jobs, tuple(self._node(node) for node in self.cluster.nodes.values()), ())
 
-    def in_use(self, node: str) -> str:
-        """Return why the node is not free, "" if it is."""
+    def find_uses(self, nodes: Sequence[str]) -> dict[str, str | SchedulerError]:
+        """Return why each node is not free, "" if it is."""
         self._step()
-        found = self.cluster.nodes.get(node)
-        if found is None:
-            raise SchedulerError(f"there is no node {node}", hint="`offpeak nodes` shows them all")
-        if found.used:
-            return f"runs {', '.join(found.used)}"
-        return "" if found.shut else "is not closed: a job may start there"
+        return {node: self._use_of(self.cluster.nodes.get(node)) for node in nodes}
+
+    def _use_of(self, node: SimNode | None) -> str | SchedulerError:
+        if node is None:
+            return SchedulerError("there is no such node", hint="`offpeak nodes` shows them all")
+        if node.used:
+            return f"runs {', '.join(node.used)}"
+        return "" if node.shut else "is not closed: a job may start there"
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """Set priorities or offsets; return why not, by job."""

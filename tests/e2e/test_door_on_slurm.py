@@ -1,5 +1,7 @@
 """The door queries a running Slurm directly before it removes power from a node; the BMCs' logs prove it."""
 
+import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +17,14 @@ from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import SlurmSettings
 from plugin.slurm.scheduler import SlurmScheduler
 
-OPEN = replace(ALL_OPEN, nodes="node[2-3]")
+OPEN = replace(ALL_OPEN, nodes="node[1-3]")
 OFF_3 = replace(OFF, subject="node3")
+
+
+def node_messages(cluster: SlurmCluster) -> Counter[str]:
+    """Return how many requests for jobs and for nodes slurmctld has answered."""
+    shown = re.findall(r"^\s+(REQUEST_(?:JOB|NODE)_INFO) +\( *\d+\) count:(\d+) ", cluster.run("sdiag"), re.MULTILINE)
+    return Counter({name: int(count) for name, count in shown})
 
 
 def refused(room: GuardedRoom, order: str = "soft_off") -> tuple[str, str]:
@@ -43,8 +51,8 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
 ) -> None:
     cluster: SlurmCluster = slurm_accounting.cluster
     monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
-    with guarded_room(tmp_path, "node[2-3]") as room:
-        room.in_use = SlurmScheduler(SlurmSettings()).in_use
+    with guarded_room(tmp_path, "node[1-3]") as room:
+        room.scheduler = SlurmScheduler(SlurmSettings())
         assert refused(room) == ("no_job_now", "node3: is not drained: a job may start there")
         job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node3", "--wrap=sleep 300").strip()
         try:
@@ -63,6 +71,13 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
                 output = "node3: cannot tell: squeue: not found on PATH"
                 assert refused(room) == ("no_job_now", output)
             assert room.reported() == {}
+            # A node with a job is spared, and keeps its power, while others that go down with it are not.
+            cluster.run("scontrol", "update", "nodename=node1", "state=drain", "reason=offpeak")
+            before = node_messages(cluster)
+            answers = room.order_all([replace(OFF_3, subject=node) for node in ("node1", "node3")], OPEN)
+            assert [type(answer) for answer in answers] == [Outcome, Refusal]
+            assert node_messages(cluster) - before <= Counter({"REQUEST_JOB_INFO": 1, "REQUEST_NODE_INFO": 2})
+            assert room.reported() == {"node1": [5]}
             cluster.run("scancel", job)
             show = ("sinfo", "--noheader", "--nodes=node3", "--partition=batch", "--format=%t")
             wait_until(lambda: cluster.run(*show).strip() == "drain", what="the node to be free")
@@ -71,7 +86,7 @@ def test_power_is_taken_from_a_drained_node_without_a_job_only(
             with monkeypatch.context() as nobody_answers:
                 nobody_answers.setenv("PATH", str(tmp_path))
                 assert isinstance(room.order(replace(ON, subject="node3"), OPEN), Outcome)
-            assert room.reported() == {"node3": [5, 1]}
+            assert room.reported() == {"node1": [5], "node3": [5, 1]}
         finally:
             cluster.run("scancel", job)
-            cluster.run("scontrol", "update", "nodename=node3", "state=resume")
+            cluster.run("scontrol", "update", "nodename=node1,node3", "state=undrain")

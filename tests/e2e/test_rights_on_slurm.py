@@ -47,7 +47,8 @@ def private(cluster: SlurmCluster) -> Iterator[SlurmCluster]:
 ASKS = """
 from offpeak.errors import SchedulerError
 from offpeak.settings.agent import SlurmSettings
-from plugin.slurm.nodes import node_in_use
+from plugin.scheduler.port import in_use, use_of
+from plugin.slurm.nodes import find_node_uses
 from plugin.slurm.configuration import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
 from power.check.findings import check_scheduler
@@ -58,9 +59,9 @@ def said(ask):
     except SchedulerError as problem:
         return f"{type(problem).__name__}: {problem}"
 
-print(said(lambda: SlurmScheduler(SlurmSettings()).in_use("node3")))
+print(said(lambda: in_use(SlurmScheduler(SlurmSettings()), "node3")))
 # As if the level had been lost a moment ago, or had been read wrongly.
-print(said(lambda: node_in_use("node3", SlurmRights("nobody", AdminLevel.ADMINISTRATOR))))
+print(said(lambda: use_of("node3", find_node_uses(("node3",), SlurmRights("nobody", AdminLevel.ADMINISTRATOR)))))
 print(check_scheduler().verdict)
 """
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,11 +18,12 @@ from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
+from plugin.scheduler.port import NodeUses, Scheduler
 from power.check.devices import probe_bmcs
 from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from power.drivers.registry import DriverPool
 from power.drivers.transport import Transport
-from power.interlocks.preconditions import InUse, StateReading
+from power.interlocks.preconditions import StateReading
 from sim_backend.virtual.room_plan import room_logins, write_inventory
 
 ALL_OPEN = AgentSettings(mode="active", nodes="n[1-6]", min_on=0, rack_nodes_per_min=100)
@@ -36,8 +37,8 @@ Answer = TypeVar("Answer")
 class GuardedRoom:
     """A room, and the inputs of the rules; `jobs` are the nodes with a job by the scheduler.
 
-    `in_use` asks a scheduler that runs. `passed_s` is how much longer ago than really everything was for the limits;
-    `steady` is the clock by which answers age.
+    `scheduler` is one that runs, `in_use` replies in its place. `passed_s` is how much longer ago than really
+    everything was for the limits; `steady` is the clock by which answers age.
     """
 
     served: ServedRoom
@@ -48,7 +49,8 @@ class GuardedRoom:
     seen: dict[str, StateReading] = field(default_factory=dict)
     holds: dict[str, Hold] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)
-    in_use: InUse | None = None
+    in_use: Callable[[str], str] | None = None
+    scheduler: Scheduler | None = None
     late_s: float = 0.0
     passed_s: float = 0.0
     steady: Callable[[], float] = time.monotonic
@@ -68,11 +70,18 @@ class GuardedRoom:
             self.seen.get,
             self.clock,
             self.holds.get,
-            self.in_use or (lambda node: self.jobs.get(node, "")),
+            self.find_uses,
             lambda: time.monotonic() + self.passed_s,
             lambda: self.steady(),
         )
         return make_node_orders(settings, site, journal or self.journal)
+
+    def find_uses(self, nodes: Sequence[str]) -> NodeUses:
+        """Return the use of each of these nodes."""
+        if self.scheduler is not None:
+            return self.scheduler.find_uses(nodes)
+        in_use = self.in_use or (lambda node: self.jobs.get(node, ""))
+        return {node: in_use(node) for node in nodes}
 
     def clock(self) -> float:
         """The wall clock, which is ahead by `late_s`."""
@@ -92,6 +101,16 @@ class GuardedRoom:
         """Poll all nodes and send an order."""
         self.look()
         return self.run(self.orders(settings).order(effect))
+
+    def order_all(self, effects: Sequence[Effect], settings: AgentSettings = ALL_OPEN) -> list[Outcome | Refusal]:
+        """Poll all nodes and send the orders at the same time."""
+        self.look()
+        orders = self.orders(settings)
+
+        async def all_at_once() -> list[Outcome | Refusal]:
+            return await asyncio.gather(*map(orders.order, effects))
+
+        return self.run(all_at_once())
 
     def do(self, act: Callable[[Any], Answer]) -> Answer:
         """Do something to the room."""

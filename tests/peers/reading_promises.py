@@ -7,7 +7,7 @@ from offpeak.model.orders import PowerState
 from plugin.pbs.commands import invalid_job_numbers
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Scheduler, SchedulerView
+from plugin.scheduler.port import Scheduler, SchedulerView, in_use
 
 YEAR_2020_S, YEAR_2100_S = 1_577_836_800, 4_102_444_800
 
@@ -27,7 +27,7 @@ def keeps_its_promises(scheduler: Scheduler) -> None:
     assert all(job.reason for job in view.jobs if job.state is JobState.HELD)
     of_use(scheduler, view)
     with pytest.raises(SchedulerError):
-        scheduler.in_use("no-such-node")
+        in_use(scheduler, "no-such-node")
 
 
 def of_a_job(job: Job, view: SchedulerView) -> None:
@@ -69,4 +69,4 @@ def of_use(scheduler: Scheduler, view: SchedulerView) -> None:
     """Whoever asks directly before an order hears of every node that is open or has a job that it is not free."""
     for node in view.nodes:
         if node.use is NodeUse.USED or not node.closed:
-            assert scheduler.in_use(node.name)
+            assert in_use(scheduler, node.name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange
-from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView
+from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 
 NOTHING = SchedulerView(0, (), (), ())
 
@@ -30,8 +30,8 @@ class RecordingScheduler:
             raise self.error
         return self.shows
 
-    def in_use(self, _node: str) -> str:
-        return "nobody may be switched off here"
+    def find_uses(self, nodes: Sequence[str]) -> NodeUses:
+        return dict.fromkeys(nodes, "nobody may be switched off here")
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         return self._hear("rank", dict(values))

@@ -48,7 +48,7 @@ async def main() -> None:
     inventory = read_inventory(folder / "inventory.toml")
     ways = KillingWays({machine.node: machine for machine in inventory.machines}, wire)
     seen = {machine.node: StateReading("on", wire.clock()) for machine in inventory.machines}
-    site = InterlockContext(inventory, ways, seen.get, wire.clock, {}.get, lambda _: "")
+    site = InterlockContext(inventory, ways, seen.get, wire.clock, {}.get, lambda nodes: dict.fromkeys(nodes, ""))
     settings = AgentSettings(mode="active", nodes="n[1-6]", min_on=0)
     raise SystemExit(str(await make_node_orders(settings, site, FileJournal(folder / "journal")).order(OFF)))
 

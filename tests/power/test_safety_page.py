@@ -45,7 +45,9 @@ def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: py
     requested: dict[str, tuple[tuple[str, object], ...]] = {}
     monkeypatch.setattr("power.door.node_orders.Door", lambda _mode, **parts: requested.update(parts))
     inventory = Inventory(Path("none"), tuple(InventoryNode(f"n{at}", Hardware("compute")) for at in range(1, 7)))
-    site = InterlockContext(inventory, DriverPool({}, Transport()), {}.get, lambda: 0.0, {}.get, lambda _: "")
+    site = InterlockContext(
+        inventory, DriverPool({}, Transport()), {}.get, lambda: 0.0, {}.get, lambda nodes: dict.fromkeys(nodes, "")
+    )
     make_node_orders(ALL_OPEN, site, MemoryJournal())
     names = {name for kind in ("limits", "rules", "last") for name, _ in requested[kind]}
     assert names | {"mode", "ledger", "too_late", "consent", "cap"} == reported

@@ -86,3 +86,31 @@ def test_nodes_of_others_and_held_ones_are_left_alone(change: NodeChange) -> Non
 def test_order_that_reopens_a_node_is_always_sent(change: NodeChange) -> None:
     room = Room(Mode.ACTIVE)
     assert all(room.change(node, change).done for node in ("n1", "n2", "n3"))
+
+
+def test_changes_for_the_same_reason_are_one_order() -> None:
+    """A node that the scheduler refuses fails alone; one that an admin takes hold of meanwhile is left out."""
+    scheduler, journal, holds = RecordingScheduler(refuses={"n2": "no such node"}), MemoryJournal(), dict[str, Hold]()
+    names = ["n1", "n2", "n3", "n4"]
+    door = make_scheduler_door(journal, lambda _: Mode.ACTIVE, lambda: 1000.0, nodes=names, hold_of=holds.get)
+    orders = SchedulerOrders(door, scheduler)
+
+    async def all_at_once() -> list[SchedulerOrderResult]:
+        reasons = dict.fromkeys(names, "offpeak: idle") | {"n4": "offpeak: no job needs it"}
+        tasks = [
+            asyncio.create_task(orders.change_node(node, NodeChange.CLOSE, why=why)) for node, why in reasons.items()
+        ]
+        while len(journal.unfinished()) < len(names):
+            await asyncio.sleep(0)
+        holds["n3"] = Hold("carla", "memory test")
+        return await asyncio.gather(*tasks)
+
+    results = [result.answer for result in asyncio.run(all_at_once())]
+    assert scheduler.reported == [
+        (NodeChange.CLOSE, dict.fromkeys(["n1", "n2"], "offpeak: idle")),
+        (NodeChange.CLOSE, {"n4": "offpeak: no job needs it"}),
+    ]
+    done = Outcome("done", "accepted")
+    assert [results[0], results[1], results[3]] == [done, Outcome("failed", "no such node", "SchedulerError"), done]
+    assert isinstance(results[2], Refusal)
+    assert results[2].rule == "held"

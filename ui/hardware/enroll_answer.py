@@ -53,7 +53,7 @@ def _passes_test(machine: InventoryNode, inventory: Inventory, settings: Setting
         settings=settings.agent,
         journal=book,
         by=by,
-        in_use=scheduler_of(settings).in_use,
+        find_uses=scheduler_of(settings).find_uses,
         hold_of=hold_of,
     )
     try:

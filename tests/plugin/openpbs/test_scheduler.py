@@ -17,6 +17,7 @@ from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node
+from plugin.scheduler.port import in_use
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.server import USER_VARIABLE
 
@@ -70,7 +71,7 @@ def test_a_server_without_a_job_history_shows_its_jobs(openpbs: StandIn) -> None
     running, waiting = submit(openpbs), submit(openpbs)
     # As a server is after its installation: with -x it shows nothing, says why, and ends with 0.
     assert set(jobs(scheduler)) == {running, waiting}
-    assert scheduler.in_use("node1") == f"runs {running}"
+    assert in_use(scheduler, "node1") == f"runs {running}"
     openpbs.run("qdel", running)
     assert set(jobs(scheduler)) == {waiting}
     openpbs.run("qmgr", "-c", "set server job_history_enable = True")
@@ -105,7 +106,7 @@ def test_an_empty_queue_where_the_server_counts_jobs_is_an_error(
     unseen = "does not show 1.head, which qselect names"
     for ask, what in (
         (scheduler.view, "shows no job, and the server counts 1"),
-        (lambda: scheduler.in_use("node1"), unseen),
+        (lambda: in_use(scheduler, "node1"), unseen),
     ):
         with pytest.raises(CannotAskPbs, match=what):
             ask()
@@ -201,7 +202,7 @@ def test_a_node_that_sleeps_and_wakes(openpbs: StandIn) -> None:
     assert (node(scheduler).closed_by_us, node(scheduler).failed) == (True, True)
     change(NodeChange.POWER_DOWN)
     assert (node(scheduler).power, node(scheduler).native_state) == (PowerState.OFF, "down,sleep")
-    assert scheduler.in_use("node1") == ""
+    assert in_use(scheduler, "node1") == ""
     change(NodeChange.POWER_UP)
     assert node(scheduler).power is PowerState.POWERING_ON
     now_s[0] += 301
@@ -240,5 +241,5 @@ def test_a_suspended_job_still_has_its_node(openpbs: StandIn) -> None:
 
     openpbs.do(suspend)
     assert scheduler.change_nodes(["node1"], NodeChange.CLOSE, reason="offpeak: x") == {}
-    assert scheduler.in_use("node1") == f"runs {job}"
+    assert in_use(scheduler, "node1") == f"runs {job}"
     assert node(scheduler).use == "used"

@@ -13,7 +13,7 @@ from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
 from plugin.pbs.openpbs import OpenPbsScheduler, assigned_of_json
 from plugin.pbs.torque import TorqueScheduler, assigned_of_xml
-from plugin.scheduler.port import Scheduler
+from plugin.scheduler.port import Scheduler, in_use
 from power.check.findings import CheckVerdict, check_pbs
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.server import USER_VARIABLE
@@ -59,7 +59,7 @@ def test_nothing_is_read_if_only_own_jobs_are_shown(kind: str, tmp_path: Path, m
         ann = PbsUser("ann", "head")
         monkeypatch.setenv(USER_VARIABLE, "ann")
         blind = scheduler(kind, ann)
-        for ask in (blind.view, lambda: blind.in_use("node1")):
+        for ask in (blind.view, lambda: in_use(blind, "node1")):
             with pytest.raises(CannotAskPbs, match="ann sees no jobs of others") as refused:
                 ask()
             assert refused.value.hint.startswith("make ann a manager: qmgr -c 'set server managers += ann@head'")
@@ -106,14 +106,14 @@ def test_a_node_whose_record_shows_a_job_that_is_not_listed_is_not_free(
         made = scheduler(kind, PbsUser("root", "head"))
         job = submit(running, "bob")
         assert made.change_nodes(["node1"], NodeChange.CLOSE, reason="offpeak: x") == {}
-        assert made.in_use("node1") == f"runs {job}"
+        assert in_use(made, "node1") == f"runs {job}"
         running.do(lambda pbs: pbs.cluster.jobs.clear())
         with pytest.raises(CannotAskPbs, match="but qstat shows no job there") as refused:
-            made.in_use("node1")
+            in_use(made, "node1")
         assert str(job) in str(refused.value)
         assert "lost its right to see all jobs" in refused.value.hint
         running.do(lambda pbs: pbs.cluster.nodes["node1"].used.clear())
-        assert made.in_use("node1") == ""
+        assert in_use(made, "node1") == ""
 
 
 FREE = {"state": "sleep", "resources_assigned": {"ncpus": 0, "mem": "0kb"}}

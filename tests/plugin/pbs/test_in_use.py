@@ -13,7 +13,7 @@ from plugin.pbs.jobs import PbsUser, holders
 from plugin.pbs.openpbs import OpenPbsScheduler, placed_jobs_of_text
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.job import JobState
-from plugin.scheduler.port import Scheduler
+from plugin.scheduler.port import Scheduler, in_use
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 SETTINGS = PbsSettings(timeout_s=60, torque_order="priority")
@@ -48,7 +48,7 @@ class Site:
     def in_use(self, node: str = "node1") -> tuple[str, list[str]]:
         """Return the answer and the questions."""
         self.log.write_text("")
-        answer = self.scheduler.in_use(node)
+        answer = in_use(self.scheduler, node)
         return answer, self.log.read_text().splitlines()
 
 
@@ -113,6 +113,18 @@ def test_waiting_jobs_alone_leave_a_node_free(site: Site) -> None:
     site.submit("-h", "-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
     assert site.scheduler.change_nodes(["node1"], NodeChange.CLOSE, reason="offpeak: x") == {}
     assert site.in_use()[0] == ""
+
+
+def test_several_nodes_share_the_jobs_and_one_record(site: Site) -> None:
+    """One has a job, one is free, one does not exist."""
+    job = site.submit("-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
+    assert site.scheduler.change_nodes(["node1", "node2"], NodeChange.CLOSE, reason="offpeak: x") == {}
+    site.log.write_text("")
+    uses = site.scheduler.find_uses(["node1", "no-such-node", "node2"])
+    programs = [question.split()[0] for question in site.log.read_text().splitlines()]
+    assert (uses["node1"], uses["node2"]) == (f"runs {job}", "")
+    assert isinstance(uses["no-such-node"], CannotAskPbs)
+    assert (programs[-1], programs.count("pbsnodes"), programs.count("qselect")) == ("pbsnodes", 1, 1)
 
 
 def test_a_node_that_does_not_exist_is_an_error(site: Site) -> None:

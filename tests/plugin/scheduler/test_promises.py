@@ -17,7 +17,7 @@ from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.job import HOLDING, Job, JobState, join_array_tasks
 from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking
+from plugin.scheduler.port import Ranking, in_use
 from power.door.scheduler_orders import SchedulerOrders
 from services.agent.restore import clear_comments
 
@@ -114,7 +114,7 @@ def test_jobs_share_a_node_or_have_it_whole(stage: Stage) -> None:
     assert [(found[job].cpus, found[job].nodes, found[job].whole_nodes) for job in shared] == [(1, 1, False)] * 2
     assert sorted(each.cpus_used for each in nodes) == [0, 0, 2]
     (host,) = {found[job].hosts for job in shared}
-    assert stage.scheduler.in_use(host) != ""
+    assert in_use(stage.scheduler, host) != ""
     whole = stage.submit(Wanted(nodes=2))
     wait_until(lambda: jobs(stage)[whole].state is JobState.RUNNING, what="a job to have the others")
     assert host not in jobs(stage)[whole].hosts.split(",")
@@ -141,7 +141,7 @@ def test_no_change_without_the_server(stage: Stage) -> None:
     with stage.unreachable() as scheduler:
         if scheduler is None:
             pytest.skip("the scheduler in memory has no server")
-        for ask in (scheduler.view, lambda: scheduler.in_use("node1")):
+        for ask in (scheduler.view, lambda: in_use(scheduler, "node1")):
             with pytest.raises(SchedulerError):
                 ask()
 
@@ -262,13 +262,13 @@ def test_changes_of_unknown_jobs_are_ignored(stage: Stage) -> None:
 
 
 def test_a_node_is_closed_and_opened(stage: Stage) -> None:
-    assert stage.scheduler.in_use("node2") != ""
+    assert in_use(stage.scheduler, "node2") != ""
     refusals = stage.scheduler.change_nodes(["node2", "no-such"], NodeChange.CLOSE, reason=WHY)
     assert list(refusals) == ["no-such"]
     closed = node(stage, "node2")
     assert (closed.closed, closed.closed_by_us, closed.failed, closed.use) == (True, True, False, NodeUse.FREE)
     assert closed.reason.startswith("offpeak")
-    assert stage.scheduler.in_use("node2") == ""
+    assert in_use(stage.scheduler, "node2") == ""
     assert stage.scheduler.change_nodes(["node2"], NodeChange.CLOSE, reason=WHY) == {}
     wide = stage.submit(Wanted(nodes=3))
     time.sleep(0.5)
@@ -276,11 +276,11 @@ def test_a_node_is_closed_and_opened(stage: Stage) -> None:
     assert stage.scheduler.change_nodes(["node2"], NodeChange.OPEN, reason="") == {}
     assert not node(stage, "node2").closed
     wait_until(lambda: jobs(stage)[wide].state is JobState.RUNNING, what="the node to be used again")
-    assert wide in stage.scheduler.in_use("node2")
+    assert wide in in_use(stage.scheduler, "node2")
     # With a job on it, it is closed and not free.
     assert stage.scheduler.change_nodes(["node2"], NodeChange.CLOSE, reason=WHY) == {}
     assert node(stage, "node2").use is NodeUse.USED
-    assert stage.scheduler.in_use("node2") != ""
+    assert in_use(stage.scheduler, "node2") != ""
     assert stage.scheduler.change_nodes(["node2"], NodeChange.OPEN, reason="") == {}
 
 

@@ -1,17 +1,25 @@
 """What sdiag says about slurmctld's load and the agent's requests."""
 
 import os
+import re
 import subprocess
 import sys
+from collections import Counter
+from itertools import pairwise
 
 import pytest
 from slurm_fixtures import SlurmCluster
 
+from benchmarks.local_slurm.processes import wait_until
 from benchmarks.queue_cycle import queried_by_us
+from offpeak.model.orders import NodeChange
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.port import NO_LOAD, SchedulerLoad
+from plugin.scheduler.job import JobState
+from plugin.scheduler.port import NO_LOAD, SchedulerLoad, in_use
 from plugin.slurm.configuration import parse_load
 from plugin.slurm.scheduler import SlurmScheduler
+
+OF_AGENT = {"REQUEST_JOB_INFO", "REQUEST_NODE_INFO", "REQUEST_PARTITION_INFO", "REQUEST_UPDATE_NODE"}
 
 SDIAG = b"""\
 *******************************************************
@@ -82,3 +90,38 @@ def test_sdiag_that_is_refused_costs_nothing_but_the_figures(
         environment |= {"PATH": f"{folder}:{environment['PATH']}"}
         done = subprocess.run((sys.executable, "-c", code), env=environment, capture_output=True, text=True, check=True)
         assert done.stdout == "3 None\n"
+
+
+def messages(cluster: SlurmCluster) -> Counter[str]:
+    """Return how many messages of each type slurmctld has got from commands, without sdiag's."""
+    shown = re.findall(r"^\s+(REQUEST_\w+) +\( *\d+\) count:(\d+) ", cluster.run("sdiag"), re.MULTILINE)
+    return Counter({name: int(count) for name, count in shown if name in OF_AGENT})
+
+
+def test_nodes_that_go_down_share_their_requests_and_ends_of_jobs_cost_none(basic_slurm: SlurmCluster) -> None:
+    names = ["node1", "node2", "node3"]
+    with queried_by_us(basic_slurm.environment):
+        scheduler = SlurmScheduler(SlurmSettings(timeout_s=30))
+        assert in_use(scheduler, "node1")
+        counted = [messages(basic_slurm)]
+        job = basic_slurm.run("sbatch", "--parsable", "--output=/dev/null", "--wrap=sleep 1").strip()
+
+        def ended() -> bool:
+            counted[0] = messages(basic_slurm)
+            (found,) = (each for each in scheduler.view().jobs if each.job_id == job)
+            return found.state is JobState.ENDED and found.end_s is not None
+
+        wait_until(ended, what="the end of the job")
+        counted.append(messages(basic_slurm))
+        assert scheduler.change_nodes(names, NodeChange.CLOSE, reason="offpeak: test") == {}
+        try:
+            counted.append(messages(basic_slurm))
+            assert set(scheduler.find_uses(names).values()) == {""}
+            counted.append(messages(basic_slurm))
+        finally:
+            assert scheduler.change_nodes(names, NodeChange.OPEN, reason="") == {}
+    jobs, nodes, partitions, update = sorted(OF_AGENT)
+    reading, closing, look = (after - before for before, after in pairwise(counted))
+    assert reading == Counter({jobs: 1, nodes: 1, partitions: 2})
+    assert closing == Counter({nodes: 1, partitions: 1, update: 1})
+    assert look == Counter({jobs: 1, nodes: 2, partitions: 2})

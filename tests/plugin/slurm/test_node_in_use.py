@@ -8,9 +8,10 @@ import pytest
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.settings.agent import SlurmSettings
+from plugin.scheduler.port import in_use, use_of
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.configuration import AdminLevel, SlurmRights
-from plugin.slurm.nodes import node_in_use
+from plugin.slurm.nodes import find_node_uses
 from plugin.slurm.scheduler import SlurmScheduler
 
 OPEN = "is not drained: a job may start there"
@@ -21,34 +22,68 @@ RECORD = (
 ALL = SlurmRights("offpeak", AdminLevel.ADMINISTRATOR)
 
 
+def used_of_one(rights: SlurmRights) -> str:
+    return use_of("n1", find_node_uses(("n1",), rights))
+
+
 def test_a_job_holds_its_node_only_and_a_free_one_is_drained(cluster: SlurmCluster) -> None:
-    in_use = SlurmScheduler(SlurmSettings()).in_use
+    slurm = SlurmScheduler(SlurmSettings())
     job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node2", "--wrap=sleep 300").strip()
     try:
-        wait_until(lambda: in_use("node2") == f"runs {job}", what="the job to start")
-        assert in_use("node3") == OPEN
+        wait_until(lambda: in_use(slurm, "node2") == f"runs {job}", what="the job to start")
+        assert in_use(slurm, "node3") == OPEN
         cluster.run("scontrol", "suspend", job)
         cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=test")
-        assert in_use("node2") == f"runs {job}"
+        assert in_use(slurm, "node2") == f"runs {job}"
         cluster.run("scancel", job)
-        wait_until(lambda: in_use("node2") == "", what="the job to be gone")
+        wait_until(lambda: in_use(slurm, "node2") == "", what="the job to be gone")
     finally:
         cluster.run("scancel", job)
         cluster.run("scontrol", "update", "nodename=node2", "state=resume")
-    assert in_use("node2") == OPEN
+    assert in_use(slurm, "node2") == OPEN
 
 
 @pytest.mark.parametrize("node", ["node99", "nowhere"])
 def test_an_unknown_node_is_no_free_node(cluster: SlurmCluster, node: str) -> None:  # noqa: ARG001
     with pytest.raises(CannotAskSlurm):
-        SlurmScheduler(SlurmSettings()).in_use(node)
+        in_use(SlurmScheduler(SlurmSettings()), node)
+
+
+def test_of_several_nodes_each_has_its_own_answer(cluster: SlurmCluster) -> None:
+    """One is unknown; of two drained ones that with a suspended job, which has another node too, is spared."""
+    slurm, names = SlurmScheduler(SlurmSettings()), ("node3", "node99", "node1", "node2")
+    wide = ("sbatch", "--parsable", "--exclusive", "--nodes=2", "--nodelist=node[2-3]", "--wrap=sleep 300")
+    job = cluster.run(*wide).strip()
+    try:
+        wait_until(lambda: in_use(slurm, "node3") == f"runs {job}", what="the job to start")
+        cluster.run("scontrol", "suspend", job)
+        cluster.run("scontrol", "update", "nodename=node[1-2]", "state=drain", "reason=test")
+        uses = slurm.find_uses(names)
+        assert {node: use for node, use in uses.items() if node != "node99"} == {
+            "node1": "",
+            "node2": f"runs {job}",
+            "node3": f"runs {job}",
+        }
+        assert str(uses["node99"]) == "squeue: Invalid node name node99"
+    finally:
+        cluster.run("scancel", job)
+        cluster.run("scontrol", "update", "nodename=node[1-2]", "state=undrain")
+
+
+def test_several_nodes_are_not_free_while_slurmctld_does_not_answer(
+    use_settings: Callable[[str], SlurmCluster],
+) -> None:
+    with reserved_ports(1) as (port,):
+        use_settings(f"SlurmctldPort={port}")
+        with pytest.raises(SlurmIsSilent):
+            SlurmScheduler(SlurmSettings(timeout_s=1)).find_uses(("node1", "node2"))
 
 
 def test_a_slurmctld_that_is_down_does_not_say_that_a_node_is_free(use_settings: Callable[[str], SlurmCluster]) -> None:
     with reserved_ports(1) as (port,):
         use_settings(f"SlurmctldPort={port}")
         with pytest.raises(SlurmIsSilent):
-            SlurmScheduler(SlurmSettings(timeout_s=1)).in_use("node1")
+            in_use(SlurmScheduler(SlurmSettings(timeout_s=1)), "node1")
 
 
 @pytest.fixture
@@ -63,11 +98,34 @@ def shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
 
 def test_record_of_a_free_node(shows: Callable[[str], None]) -> None:
     shows(RECORD)
-    assert node_in_use("n1", ALL) == ""
+    assert used_of_one(ALL) == ""
     shows(RECORD.replace("IDLE+DRAIN", "IDLE"))
-    assert node_in_use("n1", ALL) == OPEN
+    assert used_of_one(ALL) == OPEN
     shows(RECORD.replace("DRAIN", "DRAIN+MAINT"))
-    assert node_in_use("n1", ALL) == "is reserved: see `scontrol show reservation`"
+    assert used_of_one(ALL) == "is reserved: see `scontrol show reservation`"
+
+
+def test_records_that_do_not_match_the_nodes_make_none_free(
+    shows: Callable[[str], None],
+) -> None:
+    """A forged record, in a reason of two lines, counts for no node; one that contradicts its jobs counts alone."""
+    both = f"{RECORD}\n{RECORD.replace('n1', 'n2')}"
+    shows(both)
+    assert find_node_uses(("n1", "n2"), ALL) == {"n1": "", "n2": ""}
+    shows(both.replace("CPUAlloc=0", "CPUAlloc=64", 1))
+    uses = find_node_uses(("n1", "n2"), ALL)
+    assert (type(uses["n1"]), uses["n2"]) == (CannotAskSlurm, "")
+    for answer in (f"{both}\n{RECORD}", RECORD, both.replace("n2", "n3")):
+        shows(answer)
+        with pytest.raises(CannotAskSlurm, match="shows no node n1,n2"):
+            find_node_uses(("n1", "n2"), ALL)
+
+
+def test_a_job_of_unclear_nodes_may_be_on_any(shows: Callable[[str], None], tmp_path: Path) -> None:
+    shows(f"{RECORD}\n{RECORD.replace('n1', 'n2')}")
+    for hosts in ("", "n[1-", "m7"):
+        (tmp_path / "squeue").write_text(f"#!/bin/sh\necho '7 {hosts}'\n")
+        assert find_node_uses(("n1", "n2"), ALL) == {"n1": "runs 7", "n2": "runs 7"}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +142,7 @@ def test_record_of_a_free_node(shows: Callable[[str], None]) -> None:
 def test_an_allocated_node_without_a_visible_job_is_not_free(shows: Callable[[str], None], was: str, now: str) -> None:
     shows(RECORD.replace(was, now))
     with pytest.raises(CannotAskSlurm, match="but squeue shows no job there") as refused:
-        node_in_use("n1", ALL)
+        used_of_one(ALL)
     assert now.strip() in str(refused.value)
     assert "PrivateData" in refused.value.hint
 
@@ -104,14 +162,14 @@ def test_node_with_an_unclear_record_is_not_free(
 ) -> None:
     shows(RECORD.replace(was, now))
     with pytest.raises(CannotAskSlurm, match=message):
-        node_in_use("n1", ALL)
+        used_of_one(ALL)
 
 
 def test_a_user_from_whom_jobs_are_hidden_gets_an_error(shows: Callable[[str], None]) -> None:
     shows(RECORD)
     hidden = SlurmRights("offpeak", AdminLevel.NONE, ("cloud", "jobs"))
     with pytest.raises(CannotAskSlurm, match="hides the jobs of others from offpeak") as refused:
-        node_in_use("n1", hidden)
+        used_of_one(hidden)
     assert refused.value.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
     ((problem, _),) = hidden.problems
     assert problem == "PrivateData=jobs in slurm.conf hides what belongs to others from offpeak"

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 from slurm_queue import empty, submit
@@ -12,8 +13,9 @@ from slurm_queue import empty, submit
 from benchmarks.local_slurm.processes import wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import NodeChange, PowerState
+from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Scheduler
+from plugin.scheduler.port import Scheduler, in_use
 from plugin.slurm.scheduler import SlurmScheduler
 
 WHY = "offpeak: sleeps, as nobody needs it"
@@ -39,7 +41,7 @@ def drained(cluster: SlurmCluster, node: str, reason: str) -> Iterator[None]:
 @pytest.mark.usefixtures("basic")
 def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
     before = int(time.time())
-    assert slurm.in_use("node2") == "is not drained: a job may start there"
+    assert in_use(slurm, "node2") == "is not drained: a job may start there"
     assert slurm.change_nodes(["node2", "no-such", "node3"], NodeChange.CLOSE, reason=WHY) == {
         "no-such": "Slurm has no such node"
     }
@@ -48,12 +50,29 @@ def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
     assert before - 1 <= (node.reason_s or 0) <= before + 60
     assert (node.use, node.power, node.failed, node.native_state) == (NodeUse.FREE, PowerState.ON, False, "IDLE+DRAIN")
     assert (node.partitions, node.cpus, node.memory_mib) == (("batch", "again"), 4, 1000)
-    assert slurm.in_use("node2") == ""
+    assert in_use(slurm, "node2") == ""
     assert change(slurm, "node2", NodeChange.CLOSE) == {}
     assert slurm.change_nodes(["node2", "node3"], NodeChange.OPEN, reason="") == {}
     node = node_of(slurm, "node2")
     assert (node.closed, node.reason, node.reason_s) == (False, "", None)
     assert change(slurm, "node2", NodeChange.OPEN) == {}
+
+
+@pytest.mark.parametrize("first", ['"$@"', ":"])
+def test_nodes_of_a_refused_list_are_changed_one_by_one(first: str, basic: SlurmCluster, tmp_path: Path) -> None:
+    """scontrol refuses a list, after it has changed its nodes, as some versions do, or has not."""
+    prefix, log = tmp_path / "prefix", tmp_path / "log"
+    refuses = f'{first}; echo "slurm_update error: Invalid node state specified" >&2; exit 1'
+    prefix.write_text(f'#!/bin/sh\necho "$3 $4" >>{log}\ncase "$3" in *,*) {refuses};; esac\nexec "$@"\n')
+    prefix.chmod(0o755)
+    slurm = SlurmScheduler(SlurmSettings(timeout_s=30, command=(str(prefix),)))
+    try:
+        assert slurm.change_nodes(["node1", "node3"], NodeChange.CLOSE, reason=WHY) == {}
+        assert all(node_of(slurm, name).closed_by_us for name in ("node1", "node3"))
+    finally:
+        basic.run("scontrol", "update", "nodename=node1,node3", "state=undrain")
+    alone = [] if first == '"$@"' else ["nodename=node1 state=drain", "nodename=node3 state=drain"]
+    assert log.read_text().splitlines() == ["nodename=node1,node3 state=drain", *alone]
 
 
 def test_node_closed_or_downed_by_an_admin_stays_so(basic: SlurmCluster, slurm: SlurmScheduler) -> None:

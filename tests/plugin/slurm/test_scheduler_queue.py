@@ -11,7 +11,7 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking, Scheduler
+from plugin.scheduler.port import Ranking, Scheduler, in_use
 from plugin.slurm.changes import HELD_COMPLAINT
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.scheduler import SlurmScheduler
@@ -234,7 +234,7 @@ def test_defaults_that_somebody_exported_hide_nothing(
         monkeypatch.setenv(f"SQUEUE_{name}", value)
     with full(basic) as filler:
         assert filler in jobs_of(slurm)
-        assert slurm.in_use("node1") == f"runs {filler}"
+        assert in_use(slurm, "node1") == f"runs {filler}"
 
 
 def test_a_slurmctld_that_is_gone(basic: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

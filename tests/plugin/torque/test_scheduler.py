@@ -17,6 +17,7 @@ from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
 from plugin.pbs.torque import NO_METHOD, QUEUE_MOVED, ReorderMethod, TorqueScheduler, find_reorder_method, plan_swaps
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node
+from plugin.scheduler.port import in_use
 
 BY_PRIORITY = PbsSettings(timeout_s=20, torque_order="priority")
 BY_SWAPS = PbsSettings(timeout_s=20, torque_order="swap")
@@ -158,7 +159,7 @@ def test_a_node_that_sleeps_and_wakes(torque: StandIn) -> None:
     change(NodeChange.POWER_DOWN)
     assert torque.run("pbsnodes", "-x", "node1").count("<state>down,offline</state>") == 1
     assert node(scheduler).power is PowerState.OFF
-    assert scheduler.in_use("node1") == ""
+    assert in_use(scheduler, "node1") == ""
     now_s[0] += 100
     change(NodeChange.POWER_UP)
     assert node(scheduler).power is PowerState.POWERING_ON
@@ -207,7 +208,7 @@ def test_a_server_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         scheduler.view,
         scheduler.traits,
         lambda: scheduler.rank({"1.head": 1}),
-        lambda: scheduler.in_use("node1"),
+        lambda: in_use(scheduler, "node1"),
     ):
         with pytest.raises(PbsIsSilent, match="cannot connect"):
             call()
@@ -216,7 +217,7 @@ def test_a_server_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_an_unknown_node(torque: StandIn) -> None:
     assert torque.pbs.kind == "torque"
     with pytest.raises(CannotAskPbs, match="node n9"):
-        TorqueScheduler(BY_PRIORITY).in_use("n9")
+        in_use(TorqueScheduler(BY_PRIORITY), "n9")
 
 
 def test_a_server_that_starts_nothing_is_a_problem(torque: StandIn) -> None:

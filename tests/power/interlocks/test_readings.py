@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
+from plugin.scheduler.port import NodeUses
 from plugin.slurm.commands import SlurmIsSilent
 from power.interlocks.preconditions import require_identity, require_no_job, require_proven_standby
 
@@ -31,26 +33,32 @@ async def _requested(rule: Rule | LastRule, effect: Effect) -> Refusal | float |
 @pytest.mark.parametrize("order", DOWN)
 def test_a_node_with_a_job_keeps_its_power(order: str) -> None:
     refusal = answer_of(
-        require_no_job(lambda node: f"runs 7 on {node}", time.monotonic), replace(OFF, order=NodeOrder(order))
+        require_no_job(lambda nodes: {node: f"runs 7 on {node}" for node in nodes}, time.monotonic),
+        replace(OFF, order=NodeOrder(order)),
     )
     assert refusal is not None
     assert (refusal.rule, refusal.message) == ("no_job_now", "n1: runs 7 on n1")
     assert "scontrol update nodename=n1 state=drain" in refusal.hint
-    assert answer_of(require_no_job(lambda _: "", time.monotonic), replace(OFF, order=NodeOrder(order))) is None
+    assert (
+        answer_of(
+            require_no_job(lambda nodes: dict.fromkeys(nodes, ""), time.monotonic), replace(OFF, order=NodeOrder(order))
+        )
+        is None
+    )
 
 
 def test_the_age_of_an_answer_counts_from_when_its_question_was_begun() -> None:
     now_s = [100.0]
 
-    def slow(_node: str) -> str:
+    def slow(nodes: Sequence[str]) -> NodeUses:
         now_s[0] += 5.0
-        return ""
+        return dict.fromkeys(nodes, "")
 
     assert asyncio.run(_requested(require_no_job(slow, lambda: now_s[0]), OFF)) == 100.0
 
 
 def test_a_wake_needs_no_term_of_the_scheduler() -> None:
-    def silent(_node: str) -> str:
+    def silent(_nodes: Sequence[str]) -> NodeUses:
         raise SlurmIsSilent("squeue: no answer")
 
     assert answer_of(require_no_job(silent, time.monotonic), ON) is None

@@ -194,7 +194,7 @@ class AnyRecord(RuleBasedStateMachine):
         # What the scheduler said a round ago: a job may have begun since.
         known, self.scheduler_states = self.scheduler_states, {name: node.term for name, node in self.nodes.items()}
         means = SweepContext(self.lookout, self.order, self.context, self.now, 5, self.publish)
-        self.records = self.runner.run(sweep(means, self.records, known)).records
+        self.records = self.runner.run(sweep(means, self.records, known))
         downs = sum(each.order is not NodeOrder.ON for n, node in self.nodes.items() for each in node.log[before[n] :])
         assert downs <= DOWNS_A_SWEEP
 

@@ -80,7 +80,7 @@ class Agent:
             self.sighting_of,
             self.wire.clock,
             {}.get,
-            lambda node: "runs 7" if node in self.jobs else "",
+            lambda nodes: {node: "runs 7" if node in self.jobs else "" for node in nodes},
         )
         settings = replace(SETTINGS, mode=self.mode, nodes=",".join(self.names), min_on=self.least_on)
         self.orders = make_node_orders(settings, site, self.journal)
@@ -109,7 +109,7 @@ class Agent:
 
     async def round(self, arguments: Mapping[str, SchedulerState] | None = None) -> None:
         self.orders.door.history.begin_sweep()
-        self.records = (await sweep(self.means, self.records, arguments or {})).records
+        self.records = await sweep(self.means, self.records, arguments or {})
 
     def states(self) -> dict[str, str]:
         return {node: str(record.observed.state) for node, record in self.records.nodes.items()}

@@ -12,7 +12,7 @@ from offpeak.model.orders import NodeOrder
 from power.lifecycle.decisions import NodeRecords, sort_silent_first
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import DesiredState, DesiredStateChange, Instant, NodeRecord, SentOrder
-from power.lifecycle.sweep import SweepContext, SweepResult, sweep
+from power.lifecycle.sweep import SweepContext, ledger_fields, sweep
 from power.lifecycle.transitions import apply_event
 
 
@@ -42,14 +42,15 @@ class Rounds:
         self.nodes[effect.subject].reported(NodeOrder(effect.order), way=effect.way)
         return Outcome("done", "")
 
-    def round(self, at_s: float) -> SweepResult:
+    def round(self, at_s: float) -> list[NodeRecord]:
+        """Return the records that have changed."""
         self.at_s = at_s
         for node in self.nodes.values():
             node.advance(at_s)
         means = SweepContext(model_lookout(self.nodes), self.door, self.context, self.now, 5.0, self.published.append)
-        swept = asyncio.run(sweep(means, self.records, {}))
-        self.records = swept.records
-        return swept
+        before = {node: ledger_fields(record) for node, record in self.records.nodes.items()}
+        self.records = asyncio.run(sweep(means, self.records, {}))
+        return [record for node, record in self.records.nodes.items() if ledger_fields(record) != before[node]]
 
 
 def test_sweep_orders_wakes_first() -> None:
@@ -73,12 +74,12 @@ def test_an_order_carries_what_it_rests_on() -> None:
 
 def test_only_what_has_changed_is_worth_a_line() -> None:
     rounds = Rounds(n1="on", n2="on")
-    assert [record.node for record in rounds.round(0.0).changed] == ["n1", "n2"]
-    assert rounds.round(10.0).changed == ()
+    assert [record.node for record in rounds.round(0.0)] == ["n1", "n2"]
+    assert rounds.round(10.0) == []
     rounds.wants("n2", NodeOrder.SOFT_OFF)
     rounds.round(20.0)
-    assert [str(record.observed.state) for record in rounds.round(30.0).changed] == ["going down"]
-    assert [str(record.observed.state) for record in rounds.round(120.0).changed] == ["off"]
+    assert [str(record.observed.state) for record in rounds.round(30.0)] == ["going down"]
+    assert [str(record.observed.state) for record in rounds.round(120.0)] == ["off"]
 
 
 def test_sweep_learns_durations_by_kind_of_hardware() -> None:

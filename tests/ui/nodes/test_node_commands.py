@@ -324,7 +324,7 @@ def execute(
     async def made() -> NodeRecord:
         wire = Transport(timeout_s=10.0)
         agent = AgentSettings(**{"mode": "active", "nodes": "n[1-4]", "min_on": 1} | settings)  # type: ignore[arg-type]
-        made = AdminOrder(inventory, agent, book, wire, lambda _node: used, poll_s=0.05)
+        made = AdminOrder(inventory, agent, book, wire, lambda nodes: dict.fromkeys(nodes, used), poll_s=0.05)
         try:
             return await execute_order(made, inventory.chosen((node,))[0], order, by="admin jo", reason="test")
         finally:
