@@ -4,7 +4,8 @@ The study of profit and cooling plans days 131 to 153 of the log, the paper's. T
 23 days, one after the other, and compares MultiSearch with the rule-based schedulers on each of them, in the scenario
 "air summer"; the other scenarios differ by hundredths of a per cent. Jobs that are left at the end of a period are not
 planned. A row is written as soon as its period is done, and a second run computes only the rows that are missing. A
-period takes a minute and a half of processor time.
+period takes a minute and a half of processor time. `python -m benchmarks.cooling_days rules` writes the table of the
+rule-based schedulers on the paper's days instead, in a minute.
 """
 
 import csv
@@ -89,6 +90,30 @@ def measure_period(log: Path, first_day: int, *, days: int = DAYS, nodes: int = 
     return (*cells, f"{gain_pct(searched, rules['strict EST']):.2f}", f"{100 * float(np.median(gaps)):.2f}")
 
 
+RULES = RECORD.with_name("rules.csv")
+RULES_HEAD = ("rule", "cores in use", "last job ends after")
+
+
+def rule_row(log: Path, rule: str) -> tuple[str, ...]:
+    """Return the row of a rule on the paper's days: the cores in use until the last submission, and the last end."""
+    work = work_of(curie_jobs(log), SEED)
+    until_s, used_core_s, last_s = int(work.release_s.max()), 0.0, 0
+    for day in rolled(work, PlannerSite(machine(NODES), SCENARIOS[SCENARIO]), rule, 0.0, DAYS):
+        jobs, plan = day.problem.work, day.planned.plan
+        start_s = day.from_s + plan.start_s
+        within_s = np.minimum(start_s + jobs.duration_s, until_s) - np.minimum(start_s, until_s)
+        used_core_s += float((jobs.units * jobs.cores * within_s)[plan.placed].sum())
+        last_s = max(last_s, day.last_end_s)
+    return rule, f"{100 * used_core_s / (NODES * NODE_CORES * until_s):.1f} %", f"{last_s / DAY_S:.1f} days"
+
+
+def measure_rules() -> None:
+    """Write the table of the rules."""
+    with RULES.open("w", newline="") as file:
+        rows = [rule_row(trace_file("CEA-curie"), rule) for rule in RULE_BASED]
+        csv.writer(file, lineterminator="\n").writerows([RULES_HEAD, *rows])
+
+
 def measure(path: Path = RECORD) -> None:
     """Append the rows of periods that the file does not have, then order them by day."""
     log, rows = trace_file("CEA-curie"), dict[str, list[str]]()
@@ -112,4 +137,7 @@ def measure(path: Path = RECORD) -> None:
 
 
 if __name__ == "__main__":
-    measure()
+    if sys.argv[1:] == ["rules"]:
+        measure_rules()
+    else:
+        measure()

@@ -30,14 +30,7 @@ DEFINITIONS = {
 """Tables of words with a number in some cell, by page and first header."""
 
 NOT_RECOMPUTED = {
-    "dynamic-pricing/ladder1": "a row takes minutes",
     "fidelity/clocks": "runs of a real Slurm at three speeds of the clock",
-    "online-simulation/known": "no study makes it",
-    "prices/days": "takes minutes",
-    "prices/inputs": "takes minutes",
-    "prices/intervals": "takes minutes",
-    "prices/places": "takes minutes",
-    "prices/scores": "takes minutes",
 }
 """Stored tables of which no test computes a cell again, with the reason."""
 

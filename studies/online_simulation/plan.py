@@ -96,6 +96,7 @@ KNOWLEDGE = (
     Knowledge("predicted", "predicted"),
     Knowledge("users' estimates, OLS exact", "user", "exact"),
     Knowledge("exact, OLS users' estimates", "exact", "user"),
+    Knowledge("users' estimates, OLS as the agent", "user", "as the agent"),
 )
 
 

@@ -58,7 +58,7 @@ PAPER_LOGS = (
 
 ALWAYS_ON = "always-on"
 OLS, DAILY, HOURLY = "ols:7d", "ols:1d", "ols:1h"
-AS_SCHEDULER = "as the scheduler"
+AS_SCHEDULER, AS_AGENT = "as the scheduler", "as the agent"
 ALL_JOBS, QUEUED_JOBS = "all jobs", "queued jobs"
 INSTANT, SERVER = "instant", "server"
 
@@ -68,9 +68,9 @@ class OnlineSetup:
     """How a log is replayed under EASY. The defaults are the paper's.
 
     `size`: processors, wider jobs are left out. `capacity`: a policy of power.capacity.registry. `estimates`: what the
-    scheduler knows of run times: exact, user or predicted. `what_if`: what OLS knows of them, exact or user, if it
-    differs. `judged`: the jobs whose mean slowdown OLS bounds. `nodes`: transitions that take no time, or those of the
-    bundled class `server`. `first_day`: the days of the log before it are left out, and weeks count from it on.
+    scheduler knows of run times: exact, user or predicted. `what_if`: what OLS knows, if it differs: exact, user or the
+    agent's prediction. `judged`: the jobs whose mean slowdown OLS bounds. `nodes`: transitions that take no time, or of
+    the bundled class `server`. `first_day`: the days of the log before it are left out, and weeks count from it on.
     """
 
     size: int
@@ -226,10 +226,10 @@ class JudgesQueued:
 def deciding(capacity: CapacityPolicy, setup: OnlineSetup, jobs: Jobs, sla: float) -> CapacityPolicy:
     """Return the policy as the setup's scheduler and OLS know run times, which nothing but the setup predicts.
 
-    A policy without decisions is unchanged.
+    A policy without decisions is unchanged, and so is one that predicts as the agent does.
     """
     decide = capacity.decide
-    if decide is None:
+    if decide is None or setup.what_if == AS_AGENT:
         return capacity
     if setup.judged == QUEUED_JOBS:
         decide = JudgesQueued(sla)

@@ -35,12 +35,10 @@ from studies.report import Range, StudyTable, TableCell, range_of
 
 Measure = Callable[[OnlineResult], float]
 
-PCT = 100
-
 
 def _pct_of(share: str) -> Measure:
     """Return the measure of a share [%]."""
-    return lambda result: PCT * getattr(result, share)
+    return lambda result: 100 * getattr(result, share)
 
 
 slowdown: Measure = attrgetter("slowdown")

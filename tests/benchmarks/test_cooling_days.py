@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from study_tables import stored
 
-from benchmarks.cooling_days import HEAD, measure_period, most_core_h
+from benchmarks.cooling_days import HEAD, RULES_HEAD, measure_period, most_core_h, rule_row
 from benchmarks.logs import trace_file
 from offpeak.model.constants import DAY_S, HOUR_S
 from sim_backend.workloads.generate import lublin_jobs
@@ -34,6 +34,15 @@ def test_the_recorded_periods_are_those_of_the_log() -> None:
         assert row[1:3] == [f"{len(jobs):,}", f"{core_h / (9600 * 23 * 24):.2f}"]
         assert 0 < float(row[4]) < float(row[5])
         assert float(row[7]) < float(row[8])
+
+
+@pytest.mark.thorough
+def test_a_rule_comes_out_again() -> None:
+    if not trace_file("CEA-curie").exists():
+        pytest.skip("no logs")
+    header, *rows = stored("profit-cooling/rules")
+    assert tuple(header) == RULES_HEAD
+    assert list(rule_row(trace_file("CEA-curie"), "strict WT")) in rows
 
 
 @pytest.mark.thorough

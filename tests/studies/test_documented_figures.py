@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import study_tables
 
+from predictors.scores import Score
 from studies.day_ahead import inputs, nordugrid, nordugrid_study
 from studies.day_ahead import run as xsede_run
 from studies.day_ahead import tables as xsede
@@ -33,6 +34,7 @@ from studies.online_simulation.run import run as run_online
 from studies.price_capacity import study as capacity
 from studies.price_capacity.run import START, laid_on, run_at_prices
 from studies.report import TableCell, cell_text
+from studies.scores.price_scores import PriceTask, read_price_file, run_price_task
 from studies.sleeping import study as sleeping
 from studies.sleeping.run import run as run_sleeping
 
@@ -185,7 +187,8 @@ def test_periods_of_online_simulation(online_kth: tuple[online.OnlineResults, on
 
 def test_known_run_times(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
     results, subject = online_kth
-    assert_stored("online-simulation/knowledge", [online._knowledge_row(results, subject, online.KNOWLEDGE[0])])
+    rows = [online._knowledge_row(results, subject, known) for known in (online.KNOWLEDGE[0], online.KNOWLEDGE[-1])]
+    assert_stored("online-simulation/knowledge", rows)
 
 
 def test_other_readings_of_online_simulation(
@@ -291,3 +294,35 @@ def test_nordugrid_without_a_broker(shared: Path, tmp_path: Path) -> None:
     strategy = nordugrid_study.STRATEGIES["baseline"]
     home = [results[experiment] for experiment in nordugrid_study.experiments(strategy, Replays(3, seed=1))]
     assert_stored("nordugrid/strategies", nordugrid_study.table_of({"baseline": home}).rows)
+
+
+def price_score(path: Path, predictor: str) -> Score:
+    score = run_price_task(PriceTask(read_price_file(path), predictor)).score
+    assert score is not None
+    return score
+
+
+def test_price_forecasts_of_a_place(shared: Path) -> None:
+    stored = {tuple(row[:2]): row[2:6] for row in study_tables.stored("prices/places")[1:]}
+    for shown, predictor in (("yesterday", "yesterday"), ("blend", "blend"), ("**ensemble**", "ensemble")):
+        score = price_score(shared / "data/xsede_2014/XSEDE/Texas.csv", predictor)
+        cells = [*map(cell_text, (score.mae, score.rmse, score.percentage_error)), f"{score.relative_mae:.3f}"]
+        assert [cell.strip("*") for cell in stored["Texas", shown]] == cells
+
+
+def test_price_forecasts_of_a_market(shared: Path) -> None:
+    """Without inputs, because the file of the inputs is not here."""
+    path = shared / "data/prices/epf/NP_2y_price_and_published_forecasts.csv.gz"
+    score, published = (price_score(path, predictor) for predictor in ("ensemble", "published dnn_ensemble"))
+    relative = f"{score.relative_mae:.3f}"
+    cells = [*map(cell_text, (score.mae, score.rmse, score.percentage_error)), f"**{relative}**"]
+    assert ["NP", "**ensemble**", *cells] in [row[:6] for row in study_tables.stored("prices/scores")]
+    assert column_of("prices/inputs", "NP")["measured"] == relative
+    assert column_of("prices/days", "NP")["1 day ahead"] == relative
+    others = column_of("prices/intervals", "NP")["published, DNN / LEAR"]
+    assert others.split(" / ")[0] == f"{published.relative_mae:.3f}"
+
+
+def column_of(name: str, header: str) -> dict[str, str]:
+    headers, *rows = study_tables.stored(name)
+    return {row[0]: row[headers.index(header)] for row in rows}

@@ -20,7 +20,11 @@ import study_tables
 from studies.day_ahead import inputs, nordugrid, nordugrid_study
 from studies.day_ahead import run as xsede_run
 from studies.day_ahead import tables as xsede
+from studies.dynamic_pricing import plan as pricing_plan
+from studies.dynamic_pricing import run as pricing_run
+from studies.dynamic_pricing import tables as pricing_tables
 from studies.harness import Replays
+from studies.logs import LogSource, read_log
 from studies.profit_cooling import run as cooling
 from studies.profit_cooling import study as cooling_study
 from studies.report import StudyTable, markdown_table
@@ -50,6 +54,7 @@ COOLING = (
 )
 COUNTED, AT_HOME = 60, 2_500
 NODES, DAYS, JOBS = 64, 1, 300
+FIRST_JOBS = 3_000
 ONE = Replays(1, seed=1)
 
 
@@ -111,3 +116,18 @@ def test_profit_and_cooling(shared: Path) -> None:
         for solver in (*cooling_study.RULES, "multi")
     }
     assert_as_stored("profit-cooling", COOLING, [cooling_study.solvers_table(results)])
+
+
+def test_assumptions_of_dynamic_pricing_one_after_the_other(shared: Path) -> None:
+    log = read_log(LogSource("SDSC-BLUE", shared / "data/traces/SDSC-BLUE.swf.gz"))
+    jobs = log.trace.jobs.take(np.arange(FIRST_JOBS))
+    (subject,) = pricing_plan.paper_subjects([replace(log, trace=replace(log.trace, jobs=jobs))])
+    variants = (subject.base, *(variant for _, variant in pricing_plan.ladder_of(subject)))
+    results = {
+        experiment: pricing_run.run(experiment, subject.log)
+        for variant in variants
+        for group in pricing_plan.experiments(variant, "SDSC-BLUE", subject.months, ONE)
+        for experiment in group
+    }
+    found = pricing_tables.PricingResults(results, ONE)
+    assert_as_stored("dynamic-pricing", ["dynamic-pricing/ladder1"], [pricing_tables.ladder_table(found, subject, 1)])
