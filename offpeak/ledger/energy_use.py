@@ -55,11 +55,6 @@ def check_groups(by: Sequence[str]) -> None:
         raise BadInput(f"--by {','.join(by)}: a node's energy is not known by user", hint=hint)
 
 
-def groups_jobs(by: Sequence[str]) -> bool:
-    """Tell whether jobs answer, not meters."""
-    return not set(by) <= set(METER_GROUPS)
-
-
 def periods(span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[UsePeriod]:
     """Return the local days of a time, or the whole time as one period if it is not grouped by day."""
     edges = day_edges(span, zone) if "day" in by else [span.from_unix_s, span.until_unix_s]

@@ -2,9 +2,11 @@
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import Any
 
 import typer
@@ -249,21 +251,24 @@ def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
 
 
 def _print_recorded_nodes(settings: Settings, silent: AgentSilent, *, as_json: bool) -> None:
-    # SQLAlchemy is slow to import, and an agent that answers needs none of it.
-    from ui.agent.ledger_answer import node_counts
+    from offpeak.ledger.records import latest_states
 
-    counts = _read_ledger(lambda: node_counts(settings.ledger), silent)
+    states = _read_ledger(settings, latest_states, silent)
+    counts = sorted(Counter(state.observed for state in states.values()).items())
     if as_json:
         typer.echo(json.dumps({"nodes": counts, "trouble": str(silent)}, indent=2))
     elif counts:
         typer.echo(f"nodes, as last recorded: {counts_text(counts)}")
 
 
+MAX_DECISIONS = 20
+
+
 def _print_last_decision(settings: Settings, job_id: str, silent: AgentSilent, *, as_json: bool) -> None:
-    from ui.agent.ledger_answer import read_decisions
+    from offpeak.ledger.records import decisions_of
 
     zone = machine_zone()
-    found = _read_ledger(lambda: read_decisions(settings.ledger, f"job {job_id}"), silent)
+    found = _read_ledger(settings, partial(decisions_of, subject=f"job {job_id}", most=MAX_DECISIONS), silent)
     if as_json:
         typer.echo(rows_json([with_times(each, zone) for each in found]), nl=False)
         return
@@ -275,17 +280,21 @@ def _print_last_decision(settings: Settings, job_id: str, silent: AgentSilent, *
 
 def _with_last_record(settings: Settings, silent: AgentSilent) -> AgentSilent:
     """Return the error with the time of the agent's last record, if the user may read the ledger."""
-    from ui.agent.ledger_answer import read_last_record_unix_s
+    from offpeak.ledger.records import last_written_unix_s
 
-    since = _read_ledger(lambda: read_last_record_unix_s(settings.ledger), silent)
+    since = _read_ledger(settings, last_written_unix_s, silent)
     text = f"; its last record is of {iso_text(since, machine_zone())}" if since else ""
     return AgentSilent(f"{silent}{text}", hint=silent.hint)
 
 
-def _read_ledger(read: Any, silent: AgentSilent) -> Any:
-    """Return the result of `read`; raise `silent` if the user may not read the ledger."""
+def _read_ledger(settings: Settings, query: Callable[..., Any], silent: AgentSilent) -> Any:
+    """Return the result of a query of the ledger; raise `silent` if the user may not read it."""
+    # SQLAlchemy is slow to import, and an agent that answers needs none of it.
+    from offpeak.ledger.database import open_ledger
+
     try:
-        return read()
+        with open_ledger(settings.ledger.url) as connection:
+            return query(connection)
     except (OffpeakError, OSError):
         raise silent from None
 

@@ -1,13 +1,10 @@
-"""What the ledger records: the history that `offpeak history` prints, the days and results of `offpeak ledger trial`,
-and the last records while no agent answers.
+"""What the ledger records: the history that `offpeak history` prints, the days and results of `offpeak ledger trial`.
 
-The history holds decisions and actions in one list, newest first. SQLAlchemy is slow to import, so other answers
-import this module when no agent answers.
+The history holds decisions and actions in one list, newest first.
 """
 
 import json
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from itertools import groupby
@@ -19,7 +16,7 @@ from offpeak.display import minute_text, second_text
 from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.marks import read_trial
-from offpeak.ledger.records import actions_in, decisions_in, decisions_of, last_written_unix_s, latest_states
+from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s
 from offpeak.machines.node_sets import expand
 from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_range
@@ -28,27 +25,6 @@ from offpeak.text import counted, printable
 from services.accounts.trials import find_blocks, trial_results
 from ui.ledger.text import print_nothing, rows_json, with_times
 from ui.terminal import print_table, text_table
-
-MAX_DECISIONS = 20
-
-
-def node_counts(settings: LedgerSettings) -> list[tuple[str, int]]:
-    """Return the number of nodes by their last recorded state; errors as `open_ledger`."""
-    with open_ledger(settings.url) as connection:
-        return sorted(Counter(state.observed for state in latest_states(connection).values()).items())
-
-
-def read_decisions(settings: LedgerSettings, subject: str) -> list[dict[str, Any]]:
-    """Return the latest decisions about the subject, newest first; errors as `open_ledger`."""
-    with open_ledger(settings.url) as connection:
-        return decisions_of(connection, subject, most=MAX_DECISIONS)
-
-
-def read_last_record_unix_s(settings: LedgerSettings) -> float | None:
-    """Return the time of the last record [Unix s]; errors as `open_ledger`."""
-    with open_ledger(settings.url) as connection:
-        return last_written_unix_s(connection)
-
 
 OTHER_SUBJECTS = ("job ", "queue")
 HISTORY_KEYS = ("subject", "what", "by", "result", "why")

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from offpeak.errors import BadInput
 from offpeak.files import replacing
 from offpeak.ledger.database import back_up_ledger, ledger_address, open_ledger, require_ledger_file
-from offpeak.ledger.energy_use import check_groups, groups_jobs
+from offpeak.ledger.energy_use import METER_GROUPS, check_groups
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
@@ -73,7 +73,7 @@ def print_used(kind: str, by: str, times: Times, settings: Settings, form: str) 
     zone = site_zone(settings.feeds.zone)
     span = _span(times, zone)
     with open_ledger(settings.ledger.url) as connection:
-        question = job_costs if groups_jobs(groups) else node_energy
+        question = node_energy if set(groups) <= set(METER_GROUPS) else job_costs
         found = question(connection, span, groups, zone)
         latest_unix_s = None if found else last_written_unix_s(connection)
         share = assumed_share(connection, span) if kind == "cost" else 0.0
