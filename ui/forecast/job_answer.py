@@ -41,7 +41,7 @@ from studies.scores.log_scores import (
     waits_of,
     without_trees,
 )
-from ui.estimate.accounting_source import accounting_of
+from ui.estimate.accounting_source import accounting_of, with_nodes
 from ui.terminal import plain_console, say_written, task_progress, text_table
 
 NOT_EVALUATED = ModelOrigin(0, 0, 0, float("nan"))
@@ -231,11 +231,8 @@ BY_COMMAND = {"runtime": answer_run_time, "power": answer_power, "wait": answer_
 
 def _log(settings: Settings, request: JobForecastRequest) -> LogFile:
     accounting = accounting_of(request.log, request.days or DAYS, settings, lenient=request.lenient)
-    machine = settings.machine
-    if machine.nodes is None and accounting.nodes is not None:
-        machine = replace(machine, nodes=accounting.nodes)
     trace = last_days(accounting.trace, request.days) if request.days else accounting.trace
-    log = log_file_of(trace, machine)
+    log = log_file_of(trace, with_nodes(settings, accounting).machine)
     # A log that is read again later may begin on another day; only calendar seconds do not change.
     ahead_s = trace.unix_start_s or 0
     jobs = with_stable_codes(log.jobs, trace.names)

@@ -11,14 +11,14 @@ from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 
 from offpeak.display import power_text
 from offpeak.door.effect import ADMIN, Hold
 from offpeak.errors import BadAnswer, BadInput, BadInventory, OffpeakError
-from offpeak.ledger.ledger import open_ledger_to_write
+from offpeak.ledger.ledger import Ledger, open_ledger_to_write
 from offpeak.machines.inventory import SLEEP_METHODS, Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
@@ -60,6 +60,7 @@ def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> li
     return [f"{key + ':':<11}{value}" for key, value in {"node": row.node, **known}.items() if value]
 
 
+Change = TypeVar("Change")
 CONFIRM_S = 40.0
 """The agent confirms a hold when an order to the node that is under way has ended."""
 
@@ -87,12 +88,8 @@ def hold(settings: Settings, name: str, reason: str | None, until: str | None) -
     reply = _confirm_with_agent(settings, HOLD, name, format_hold(reason, end, take_over=False))
     if reply is None:
         _machine_named(settings, name)
-
-        def write() -> None:
-            with open_ledger_to_write(settings.ledger) as book:
-                book.hold(name, Hold(login_name(), reason, end), now.timestamp())
-
-        _write_without_agent(settings, name, "held", write)
+        wanted = Hold(login_name(), reason, end)
+        _write_without_agent(settings, name, "held", lambda book: book.hold(name, wanted, now.timestamp()))
         reply = {"by": login_name()}
     typer.echo(f"{name}: held by {reply.get('by')} {until_text(end)}")
     if reply.get("note"):
@@ -104,15 +101,10 @@ def release(settings: Settings, name: str, *, take_over: bool) -> None:
     reply = _confirm_with_agent(settings, END_HOLD, name, format_hold("", None, take_over=take_over))
     if reply is None:
         _machine_named(settings, name)
-        found: list[Hold | None] = []
-
-        def write() -> None:
-            with open_ledger_to_write(settings.ledger) as book:
-                by = f"{ADMIN}{login_name()}"
-                found.append(book.release(name, by, time.time(), take_over=take_over))
-
-        _write_without_agent(settings, name, "released", write)
-        reply = {"owner": found[0].owner, "reason": found[0].reason} if found and found[0] else {}
+        found = _write_without_agent(
+            settings, name, "released", lambda book: book.release(name, _admin(), time.time(), take_over=take_over)
+        )
+        reply = {"owner": found.owner, "reason": found.reason} if found else {}
     owner = reply.get("owner")
     typer.echo(
         f"{name}: was not held" if owner is None else f"{name}: no longer held by {owner}: {reply.get('reason')}"
@@ -128,7 +120,7 @@ def _confirm_with_agent(settings: Settings, what: str, name: str, text: str) -> 
         return None
 
 
-def _write_without_agent(settings: Settings, name: str, what: str, write: Callable[[], None]) -> None:
+def _write_without_agent(settings: Settings, name: str, what: str, write: Callable[[Ledger], Change]) -> Change:
     """Write a hold or its end without an agent; raise OffpeakError if a running program may not know of it yet."""
     problem: AlreadyRunning | None = None
     with ExitStack() as alone:
@@ -139,11 +131,13 @@ def _write_without_agent(settings: Settings, name: str, what: str, write: Callab
         except BadInput:
             # Without its state folder no agent can run.
             pass
-        write()
+        with open_ledger_to_write(settings.ledger) as book:
+            change = write(book)
     if problem is not None:
         message = f"{name}: is written as {what}, but a running offpeak has not confirmed it: {problem}"
         hint = "it may follow within a cycle; an order may still go out: `offpeak ledger actions` shows the last ones"
         raise OffpeakError(message, hint=hint)
+    return change
 
 
 def until_text(end_unix_s: float | None) -> str:
