@@ -8,12 +8,12 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import quote, unquote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
@@ -270,3 +270,15 @@ def open_ledger(url: str) -> Iterator[Connection]:
         raise BadLedger(f"{ledger_address(url)}: {message}", hint=hint) from None
     finally:
         engine.dispose()
+
+
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+
+
+def query_ledger(
+    url: str, query: Callable[Concatenate[Connection, Given], Answer], *given: Given.args, **named: Given.kwargs
+) -> Answer:
+    """Return the result of one query. It waits for the disk: an event loop calls it in a thread. Raises BadLedger."""
+    with open_ledger(url) as connection:
+        return query(connection, *given, **named)

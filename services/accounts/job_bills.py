@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 
 from offpeak.errors import BadInput
-from offpeak.ledger.database import open_ledger
+from offpeak.ledger.database import query_ledger
 from offpeak.ledger.prices import MeanPrice, mean_prices, slot_intensities
 from offpeak.ledger.tables import credits, job_gpus, jobs
 from offpeak.model.constants import J_PER_MWH
@@ -77,8 +77,7 @@ class BillQuery:
 
 def read_job_bills(url: str, query: BillQuery) -> tuple[JobBill, ...]:
     """Return the bills of the jobs, the latest first. It waits for the disk. Raises BadLedger, BadInput."""
-    with open_ledger(url) as connection:
-        return job_bills(connection, query)
+    return query_ledger(url, job_bills, query)
 
 
 def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:

@@ -21,10 +21,10 @@ from pydantic import TypeAdapter
 
 from offpeak.errors import CannotWrite
 from offpeak.files import replacing
-from offpeak.ledger.database import open_ledger
+from offpeak.ledger.database import open_ledger, query_ledger
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.node_energy import QuarterLoad, node_energy, quarter_load, spans_energy
+from offpeak.ledger.node_energy import node_energy, quarter_load, spans_energy
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series
@@ -269,7 +269,7 @@ class PeakLoop(Loop):
         year = datetime.fromtimestamp(now_s, tariff.calendar.zone).year
         begin_s = datetime(year, 1, 1, tzinfo=tariff.calendar.zone).timestamp()
         span = TimeRange(now_s - DAY_S if self._highest else begin_s, now_s // QUARTER_S * QUARTER_S)
-        load = await asyncio.to_thread(_read_quarters, settings.ledger.url, span)
+        load = await asyncio.to_thread(lambda: query_ledger(settings.ledger.url, quarter_load, span))
         for peak in demand_peaks(tariff, load.start_s, load.power_w, span=TimeRange(now_s, now_s + 1)):
             key = peak.charge, peak.period
             self._highest[key] = max(self._highest.get(key, 0.0), 1000 * peak.power_kw)
@@ -283,11 +283,6 @@ class PeakLoop(Loop):
         names = {str(month.astype("datetime64[M]")[0]), str((month // 12).astype("datetime64[Y]")[0])}
         highest_w = {charge: power_w for (charge, period), power_w in self._highest.items() if period in names}
         return tuple(peak_caps(self._tariff, highest_w, settings.plan, now_s))
-
-
-def _read_quarters(url: str, span: TimeRange) -> QuarterLoad:
-    with open_ledger(url) as connection:
-        return quarter_load(connection, span)
 
 
 REPORT_INTERVAL_S = 300

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from offpeak.ledger.database import open_ledger
+from offpeak.ledger.database import query_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_off_blocks
 from offpeak.ledger.rows import SavingRecord
@@ -78,14 +78,15 @@ class LeverLoop(Loop):
         days = (TimeRange(yesterday_s, midnight_s), TimeRange(midnight_s, float(view.at_s)))
         same = [each for each in watched if each.in_force == section.in_force]
         seen = [span for day in days for each in same if (span := overlap(day, each)) is not None]
-        off = await asyncio.to_thread(self._order_off, TimeRange(yesterday_s, tomorrow_s))
+        both_days, url = TimeRange(yesterday_s, tomorrow_s), self.ledger.settings.url
+        off = await asyncio.to_thread(lambda: query_ledger(url, read_off_blocks, ORDER, both_days))
         spans = [part for span in seen for part in cut_out(span, off)]
         if not spans:
             return
         begun_s = time.monotonic()
         open_jobs = jobs_not_ended(view, await self.accounts.draws(view), await self.accounts.run_s(view))
         site = await asyncio.to_thread(make_lever_site, section, view, traits, open_jobs, watched[0].from_unix_s)
-        arguments = (self.ledger.settings.url, site, spans)
+        arguments = (url, site, spans)
         try:
             rows: tuple[SavingRecord, ...] = await call_apart(BOOK_LEVERS, arguments, {}, result="savings")
         finally:
@@ -94,10 +95,6 @@ class LeverLoop(Loop):
         # A row ends with its day, so that a later one of the same begin replaces it.
         days_end_s = ((row, tomorrow_s if row.from_unix_s >= midnight_s else midnight_s) for row in rows)
         self.ledger.write_savings([replace(row, until_unix_s=end_s) for row, end_s in days_end_s])
-
-    def _order_off(self, span: TimeRange) -> tuple[TimeRange, ...]:
-        with open_ledger(self.ledger.settings.url) as connection:
-            return read_off_blocks(connection, ORDER, span)
 
     async def watch(self, at_s: float) -> tuple[WatchedTime, ...]:
         """Remember that the agent has seen all jobs up to then; return the times in which it has."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 
 from offpeak.display import minute_text
-from offpeak.ledger.database import open_ledger
+from offpeak.ledger.database import query_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import TrialBlock
 from offpeak.model.constants import DAY_S, HOUR_S
@@ -29,7 +29,6 @@ from services.accounts.trials import (
     RESULTS,
     STORED_RESULTS,
     TrialInputs,
-    TrialResult,
     draw_blocks,
     find_blocks,
     measure_trial,
@@ -163,7 +162,8 @@ class TrialLoop(Loop):
             outside = await fetched(lambda: self._read_temperature(int(now_s)))
             nodes_of = section.nodes_of({block.partition for block in self.blocks} - {""})
             inputs = TrialInputs(now_s, section.zone, self._obeyed_s, outside, nodes_of)
-            results = await asyncio.to_thread(self._measure, inputs)
+            url, blocks = self._ledger.settings.url, self.blocks
+            results = await asyncio.to_thread(lambda: query_ledger(url, measure_trial, blocks, inputs))
             self._ledger.remember(f"{RESULTS}{trial}", STORED_RESULTS.dump_json(results).decode())
             self._measured_on = today
 
@@ -171,10 +171,6 @@ class TrialLoop(Loop):
         feeds = self._section().settings.feeds
         feed = temperature_feed(feeds) if feeds.temperature else None
         return feed.known(Window(int(self.blocks[0].from_unix_s), now_s), now_s).series if feed else None
-
-    def _measure(self, inputs: TrialInputs) -> tuple[TrialResult, ...]:
-        with open_ledger(self._ledger.settings.url) as connection:
-            return measure_trial(connection, self.blocks, inputs)
 
 
 def _shape(blocks: Sequence[TrialBlock]) -> tuple[int, int, frozenset[str]]:

@@ -290,11 +290,10 @@ def _with_last_record(settings: Settings, silent: AgentSilent) -> AgentSilent:
 def _read_ledger(settings: Settings, query: Callable[..., Any], silent: AgentSilent) -> Any:
     """Return the result of a query of the ledger; raise `silent` if the user may not read it."""
     # SQLAlchemy is slow to import, and an agent that answers needs none of it.
-    from offpeak.ledger.database import open_ledger
+    from offpeak.ledger.database import query_ledger
 
     try:
-        with open_ledger(settings.ledger.url) as connection:
-            return query(connection)
+        return query_ledger(settings.ledger.url, query)
     except (OffpeakError, OSError):
         raise silent from None
 
