@@ -11,11 +11,9 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.request import Request
 from offpeak.model.snapshot import NEVER
-from offpeak.text import did_you_mean
 from plugin.federation.sites import LOCAL, UNKNOWN, Grid
 
 
@@ -117,13 +115,6 @@ class PlacementRequest:
     submit: str = ""
     data_mb: float = 0.0
     data_at: str = ""
-
-
-def parse_goal(text: str) -> str:
-    """Return the goal of that name. Raises BadInput if there is none."""
-    if text not in GOALS:
-        raise BadInput(f"--goal {text}: is no goal", hint=did_you_mean(text, GOALS))
-    return text
 
 
 def find_home(grid: Grid) -> int:

@@ -315,11 +315,6 @@ def not_ready() -> OffpeakError:
     return OffpeakError("the agent has just started and has read nothing yet", hint="ask again in a minute")
 
 
-def error_reply(problem: OffpeakError) -> dict[str, Any]:
-    """Return an error as a reply."""
-    return {"error": str(problem), "hint": problem.hint}
-
-
 def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
     what, nodes, text = (request.request.get(name, "") for name in ("tell", "nodes", "text"))
     if not request.rights.may_tell:

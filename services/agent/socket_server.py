@@ -149,7 +149,7 @@ class SocketServer:
                 return self._reply_with_snapshot(request)
             return agent_requests.make_reply(request, self._published(), self._receive, self._wakes)
         except OffpeakError as problem:
-            return agent_requests.error_reply(problem)
+            return {"error": str(problem), "hint": problem.hint}
 
     async def _reply_with_report(self) -> dict[str, Any]:
         report = await self._report()

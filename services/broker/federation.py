@@ -20,9 +20,10 @@ from offpeak.files import replacing
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.model.units import parse_data_mb
 from offpeak.settings.broker import BY_GOAL, TOGETHER, BrokerSettings
+from offpeak.text import did_you_mean
 from plugin.federation.cycle import GridRules, SiteChoice, choice_json
 from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
-from plugin.federation.jobs import BY_WEIGHTS, PlacementRequest, find_home, parse_goal, policy_for, request_columns
+from plugin.federation.jobs import BY_WEIGHTS, GOALS, PlacementRequest, find_home, policy_for, request_columns
 from plugin.federation.live_cycle import (
     DEFAULT_RULES,
     ON_THE_WAY_S,
@@ -162,8 +163,8 @@ def make_preferences(
         raise BadInput(f"--data-at {data_at}: how much data?", hint=f"--data 20GB --data-at {data_at}")
     if goal is None:
         goal = BY_WEIGHTS if policy in TOGETHER else JobPreferences.goal
-    elif goal:
-        goal = parse_goal(goal)
+    elif goal and goal not in GOALS:
+        raise BadInput(f"--goal {goal}: is no goal", hint=did_you_mean(goal, GOALS))
     data_mb = 0.0 if data is None else parse_data_mb(data)
     return JobPreferences(
         goal, latest_end_s, cores, limit_s, application=application, data_mb=data_mb, data_at=data_at or ""
