@@ -267,12 +267,6 @@ def set_log_axis(axes: Axes, bottom: float | None = None) -> None:
     axes.yaxis.set_major_formatter("{x:g}")
 
 
-def include_zero(axes: Axes) -> None:
-    """Let both axes include 0."""
-    axes.set_xlim(min(axes.get_xlim()[0], 0.0), max(axes.get_xlim()[1], 0.0))
-    axes.set_ylim(min(axes.get_ylim()[0], 0.0), max(axes.get_ylim()[1], 0.0))
-
-
 def label_rows(axes: Axes, labels: Sequence[str]) -> None:
     """Name the rows of a panel, the first one at the top, and draw grid lines for the values alone."""
     axes.set_yticks(range(len(labels)), labels)

@@ -155,7 +155,8 @@ def trade_svg(results: CapacityResults, logs: Sequence[str]) -> str:
             axes.set_xlabel("mean wait longer by [h]")
             for at, log in enumerate(logs):
                 _plot_log(results, log, saving, report.LOG_COLOURS[at % len(report.LOG_COLOURS)], axes)
-            report.include_zero(axes)
+            axes.set_xlim(min(axes.get_xlim()[0], 0.0), max(axes.get_xlim()[1], 0.0))
+            axes.set_ylim(min(axes.get_ylim()[0], 0.0), max(axes.get_ylim()[1], 0.0))
         report.add_legend(figure, panels[0], 3, LEGEND)
 
     return report.draw_figure(len(measures), 1, height_in=8.0, draw=draw)
