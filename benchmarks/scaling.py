@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from benchmarks.bars import Measured, machine
 from benchmarks.local_slurm.processes import listens, reserved_ports, running, wait_until
-from offpeak.executor import DaskWorkers, Executor, LocalProcesses
+from offpeak.executor import QUIET_DASK, DaskWorkers, Executor, LocalProcesses
 from studies.dynamic_pricing.plan import mira_subjects, paper_subjects, planned, subjects_of
 from studies.dynamic_pricing.run import PricingResult, run
 from studies.harness import JOURNAL, Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
@@ -59,6 +59,7 @@ def dask_servers(workers: int) -> Iterator[DaskServers]:
             **os.environ,
             "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
             "DASK_TEMPORARY_DIRECTORY": str(folder),
+            **QUIET_DASK,
         }
         address, log = f"127.0.0.1:{port}", folder / "dask.log"
 

@@ -228,50 +228,49 @@ class RemoteFunction:
             raise BadInput(str(problem), hint=hint) from problem
 
 
-JOB_CLUSTERS = {"slurm": "SLURMCluster", "pbs": "PBSCluster"}
-"""The class of dask-jobqueue for each scheduler whose jobs can be workers."""
 QUEUES = {"slurm": ("squeue", "--me", "--noheader", "--format=%i %T %r"), "pbs": ("qstat",)}
-"""What lists the jobs of the user, a line each that begins with the number."""
+"""Lists the jobs of the user, a line each that begins with the number; for each scheduler whose jobs can be workers."""
+QUIET_DASK = {
+    "DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False",
+    "DASK_DISTRIBUTED__ADMIN__TICK__INTERVAL": "500ms",
+    "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__INTERVAL": "5s",
+}
+"""An environment in which the servers of Dask do less beside tasks: they take a third of the processor time."""
 MOST_JOBS = 4
 MOST_LOSSES = 2
 """So often Dask may give a task up: each time after it has lost four workers."""
 PROBES, BATCH_S, BATCHES_A_THREAD = 8, 0.5, 8
 """The first tasks show how long one takes; short ones then travel together, for so long, but in so many batches."""
-CONNECT_S = 10.0
 NO_RESULT_S = 10.0
 """After so long without a result the executor checks whether there is any worker."""
 GONE_S = 30.0
 """So long all jobs must be gone: Dask itself forgets a worker that has ended within 15 s, and submits another job."""
 
 
-class DaskWorkers(AbstractContextManager["DaskWorkers"]):
+class DaskWorkers(ExitStack):
     """Workers of Dask: those of the scheduler at an address, or jobs of Slurm or PBS that run while they are needed.
 
     `on` is such as "dask://head:8786", "slurm", or "pbs:20" for at most 20 jobs. Raises BadInput if it is something
-    else or needs packages that are not installed. Nothing is connected or submitted before the first run.
+    else or needs packages that are not installed. Nothing is submitted before the first run or left after the block.
     """
 
     def __init__(self, on: str) -> None:
+        super().__init__()
         self.on = on
         self._name, _, most = on.partition(":")
-        if self._name not in JOB_CLUSTERS and not on.startswith(("dask://", "tls://")):
+        if self._name not in QUEUES and not on.startswith(("dask://", "tls://")):
             hint = "--on dask://HOST:PORT, --on slurm, --on pbs, or --on slurm:8 for at most 8 jobs"
             raise BadInput(f"--on {on}: no such place to run", hint=hint)
-        packages = ("distributed", "dask_jobqueue") if self._name in JOB_CLUSTERS else ("distributed",)
+        packages = ("distributed", "dask_jobqueue") if self._name in QUEUES else ("distributed",)
         if missing := [package.replace("_", "-") for package in packages if find_spec(package) is None]:
             raise missing_extra(f"--on {on}", "scale", *missing)
-        if self._name in JOB_CLUSTERS and not (most or "1").isdecimal():
+        if self._name in QUEUES and not (most or "1").isdecimal():
             raise BadInput(f"--on {on}: {most!r} is no number of jobs", hint=f"--on {self._name}:8")
-        self._most_jobs = int(most or MOST_JOBS) if self._name in JOB_CLUSTERS else 0
-        self._open = ExitStack()
+        self._most_jobs = int(most or MOST_JOBS) if self._name in QUEUES else 0
         self._client: Any = None
         self._jobs: Any = None
         self._folder = Path()
         self._refusals: list[str] = []
-
-    def __exit__(self, *_: object) -> None:
-        """Close the connection, and cancel the jobs."""
-        self._open.close()
 
     def run(self, function: Callable[[Task], Result], tasks: Sequence[Task], done: Done[Task, Result]) -> None:
         """See Executor. Results come for as long as the scheduler runs, with whatever workers it has."""
@@ -374,7 +373,7 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
                 self._jobs = self._job_cluster()
             at = self._jobs or self.on.replace("dask://", "tcp://")
             try:
-                self._client = self._open.enter_context(distributed.Client(at, set_as_default=False, timeout=CONNECT_S))
+                self._client = self.enter_context(distributed.Client(at, set_as_default=False, timeout=NO_RESULT_S))
             except (OSError, ValueError) as problem:
                 hint = "is HOST:PORT that of a running `dask scheduler`?"
                 raise OffpeakError(f"{self.on}: no Dask scheduler answers: {problem}", hint=hint) from problem
@@ -388,14 +387,13 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         # It loads numba, which `offpeak --version` must not wait for.
         from offpeak.compiled import cache_base
 
-        kind: Any = getattr(import_module("dask_jobqueue"), JOB_CLUSTERS[self._name])
-        refusals = self._refusals
+        kind: Any = getattr(import_module("dask_jobqueue"), f"{self._name.upper()}Cluster")
 
         async def start(job: Any) -> None:
             try:
                 await kind.job_cls.start(job)
             except (OSError, RuntimeError, ValueError) as problem:
-                refusals.append(next(reversed(str(problem).split("stderr:")[-1].strip().splitlines()), "no reason"))
+                self._refusals.append(["no reason", *str(problem).split("stderr:")[-1].strip().splitlines()][-1])
                 # The cluster closes in order only if each job has started.
                 await import_module("distributed").deploy.spec.ProcessInterface.start(job)
 
@@ -406,14 +404,16 @@ class DaskWorkers(AbstractContextManager["DaskWorkers"]):
         cores = configured["cores"] or 1
         given = {"cores": cores, "processes": cores, "memory": f"{2 * cores}GiB", "log-directory": str(folder)}
         own = {name.replace("-", "_"): value for name, value in given.items() if configured[name] is None}
+        quiet = (f"export {name}={value}" for name, value in QUIET_DASK.items())
         cluster = kind(
             **own,
+            job_script_prologue=[*quiet, *configured["job-script-prologue"]],
             job_cls=type("WorkerJob", (kind.job_cls,), {"start": start}),
             security=True,
             shared_temp_directory=configured["shared-temp-directory"] or str(folder),
             scheduler_options={"dashboard_address": "127.0.0.1:0", **configured["scheduler-options"]},
         )
-        self._open.enter_context(cluster)
+        self.enter_context(cluster)
         adaptive: Any = import_module("distributed").Adaptive
         workers = configured["processes"] or cores
 

@@ -32,6 +32,7 @@ from benchmarks.local_slurm.processes import (
     wait_until,
 )
 from benchmarks.local_slurm.servers import SlurmCluster
+from offpeak.executor import QUIET_DASK
 from plugin.scheduler.job import JobState
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 from sim_backend.scheduler.cluster import ON_NODES
@@ -218,6 +219,8 @@ def test_a_killed_command_leaves_no_job_and_the_same_command_continues(
 
 def test_the_documented_dask_runs_a_study(user: OrdinaryUser, page: str, expected: bytes, tmp_path: Path) -> None:
     (block,) = re.findall(r"```text\n(dask scheduler .*?)```", page, re.DOTALL)
+    quiet = dict(re.findall(r"^export (\w+)=(\w+)$", page, re.MULTILINE))
+    assert quiet == QUIET_DASK
     log = tmp_path / "dask.log"
     with reserved_ports(1) as (port,), ExitStack() as servers:
         block = block.replace("HEAD", "127.0.0.1").replace("8786", str(port)).replace("--nworkers 4", "--nworkers 2")
@@ -225,7 +228,7 @@ def test_the_documented_dask_runs_a_study(user: OrdinaryUser, page: str, expecte
         start = [(scheduler, lambda: listens(port)), (worker, lambda: "Registered to" in log.read_text())]
         for line, ready in start:
             servers.enter_context(
-                running(*user.command(f"exec {line}"), log=log, ready=ready, environment=user.environment)
+                running(*user.command(f"exec {line}"), log=log, ready=ready, environment=user.environment | quiet)
             )
         done = user.run(f"{command} --out dask", {})
     assert done.returncode == 0, done.stderr
@@ -339,6 +342,8 @@ def test_workers_that_qsub_submits_complete_a_study(
     assert (user.home / "pbs" / "results.jsonl").read_bytes() == expected
     jobs = pbs.server.do(lambda pbs: list(pbs.cluster.jobs.values()))
     assert 1 <= len(jobs) <= 8
+    exports = {f"export {name}={value}" for name, value in QUIET_DASK.items()}
+    assert all(exports <= {*script.read_text().splitlines()} for script in pbs.scripts.iterdir())
     assert {(job.user, job.wants["select"], job.limit_s) for job in jobs} == {
         (USER.pw_name, "1:ncpus=1:mem=2048MB", 1800)
     }
