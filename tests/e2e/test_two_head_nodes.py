@@ -1,12 +1,16 @@
 """Two head nodes with an agent each on one Slurm: one acts, whatever happens to it, to the database or to Slurm."""
 
+import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+import requests
 from needed_programs import need
 from node_story import sleeping
 from postgres_server import new_postgres
@@ -15,9 +19,9 @@ from powered_fixtures import StartPowered
 from benchmarks.failover import CHANGES
 from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.pair import LEASE_IS_LOST, HeadNode, HeadNodePair, head_node_pair
-from benchmarks.local_slurm.plan import PoweredPlan
+from benchmarks.local_slurm.plan import REPOSITORY, PoweredPlan
 from benchmarks.local_slurm.postgres import PostgresServer
-from benchmarks.local_slurm.processes import reserved_ports, wait_until
+from benchmarks.local_slurm.processes import listens, reserved_ports, running, wait_until
 
 ALL = ("node1", "node2", "node3", "node4")
 LEASE_S = 5.0
@@ -82,13 +86,54 @@ def orders(node: HeadNode) -> int:
     return sum(entry.what == "order" for entry in node.entries())
 
 
+def finds_the_server_that_writes(cluster: PoweredCluster, server: PostgresServer, page: str) -> None:
+    """Use the documented addresses of two servers, the first of which does not answer."""
+    names = {"db1": "127.0.0.2", "db2": "127.0.0.1", ":5433": f":{server.port}", "/offpeak?": "/pair?"}
+    urls = re.findall(r"postgresql://\S*db1\S*db2[^\s\"`]*", page)
+    assert len(urls) == 2
+    for url in urls:
+        for name, ours in names.items():
+            url = url.replace(name, ours)
+        command = (*cluster.offpeak, "ledger", "states", "--ledger", url)
+        environment = {**cluster.environment, "PYTHONPATH": str(REPOSITORY), "PGPORT": str(server.port)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), url
+        assert "node1" in done.stdout
+
+
+def says_who_acts(cluster: PoweredCluster, pair: HeadNodePair, page: str) -> None:
+    """See both head nodes say what the page shows, in the commands and metrics that it names."""
+    shown = {
+        "head1": re.findall(r"On `head1` the line is `(.*?)`", page),
+        "head2": re.findall(r"^\$ offpeak status +# on head2\nlease +(.*)$", page, re.MULTILINE),
+    }
+    acts, has_peer = re.findall(r"`(offpeak_agent_acts|offpeak_agent_has_peer)`", page)
+    for node, is_active in zip(pair.nodes, (1, 0), strict=True):
+        other = pair.other(node).process
+        assert other is not None
+        line = re.sub(r"process \d+", f"process {other.pid}", *shown[node.name])
+        cluster.wait(lambda node=node, line=line: f"lease        {line}\n" in node.run("status").stdout, what=line)
+        assert line in " ".join(node.run("check", "node1").stdout.split())
+        with reserved_ports(1) as (port,):
+            command = (*cluster.offpeak, "page", "--listen", f"127.0.0.1:{port}", "--config", str(node.settings))
+            log = node.settings.with_suffix(".page.log")
+            environment = {**cluster.environment, "PYTHONPATH": str(REPOSITORY)}
+            with running(*command, log=log, ready=lambda port=port: listens(port), environment=environment):
+                text = requests.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
+        assert f"\n{acts} {is_active}.0\n" in text
+        assert f"\n{has_peer} 1.0\n" in text
+
+
 def test_fail_over_in_the_middle_of_a_wake_and_fail_back(
-    cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair
+    cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair, repository: Path
 ) -> None:
     with server.up():
         pair = start_pair()
         one, other = pair.nodes
         assert (one.acts, other.stands_by) == (True, True)
+        page = (repository / "docs/how-to/two-head-nodes.md").read_text(encoding="utf-8")
+        finds_the_server_that_writes(cluster, server, page)
+        says_who_acts(cluster, pair, page)
         all_sleep(cluster)
         (job,) = cluster.jobs.submit(nodes=3, seconds=1)
         cluster.wait(lambda: any(e.text.startswith("on ") for e in one.entries()), what="a wake under way")
