@@ -93,7 +93,11 @@ class Store:
 
     def ask(self, expression: str) -> dict[tuple[str, str], dict[str, str]]:
         """Return the labels of what a query finds, with the value, by node and way."""
-        answer = requests.get(self.url, {"query": expression}, verify=str(self.certificate), timeout=10)
+        try:
+            answer = requests.get(self.url, {"query": expression}, verify=str(self.certificate), timeout=10)
+        except requests.RequestException:
+            # It has just started.
+            return {}
         found = answer.json()["data"]["result"] if answer.ok else ()
         series = ({**each["metric"], "value": each["value"][1]} for each in found)
         return {(each["node"], each["way"]): each for each in series if "node" in each}
