@@ -1,11 +1,10 @@
-"""The commands that submit, find, follow and cancel jobs, and the meaning of their output.
+"""What brokers submit to a scheduler, and what its commands answer.
 
-All functions are pure: the caller runs the commands, on this or on another machine.
+`SlurmBatch` and `PbsBatch` have the commands, each as a list of arguments, which no shell parses, and the meaning of
+their output. All their methods are pure: the caller runs the commands, on this or on another machine.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 SUBMIT_S = 20
 """`timeout` ends a submission after this time, even if its caller has died."""
@@ -45,37 +44,3 @@ class BatchJob:
 
     job: str
     state: str
-
-
-class BatchCommands(Protocol):
-    """The commands of one kind of scheduler, each as a list of arguments: no shell parses them."""
-
-    def rights_commands(self, user: str) -> Sequence[Sequence[str]]:
-        """Return the commands that show the rights of a user."""
-
-    def admin_right(self, user: str, answers: Sequence[str]) -> str:
-        """Return the user's right to administer the scheduler by the answers of `rights_commands`, "" for none."""
-
-    def submit_command(self, submission: JobSubmission) -> Sequence[str]:
-        """Return the command that submits the script on its standard input."""
-
-    def submitted_job(self, ran: BatchResult) -> str:
-        """Return the job that was submitted, "" if the output names none."""
-
-    def refusal(self, ran: BatchResult) -> str:
-        """Return why the job was certainly refused, "" if the scheduler may have taken it."""
-
-    def list_command(self) -> Sequence[str]:
-        """Return the command that lists jobs, with those that have just ended."""
-
-    def fallback_command(self, ran: BatchResult) -> Sequence[str]:
-        """Return another command that lists jobs if the first one is not supported, else ()."""
-
-    def find_by_key(self, output: str, *, key: str) -> BatchJob | None:
-        """Return the job with that key in the list, None without one."""
-
-    def find_by_id(self, output: str, *, job: str) -> BatchJob | None:
-        """Return the job with that number in the list, None without one."""
-
-    def cancel_command(self, job: str) -> Sequence[str]:
-        """Return the command that cancels a job."""

@@ -16,7 +16,7 @@ from offpeak.errors import OffpeakError, SchedulerError
 from offpeak.process import user_name
 from plugin.federation.sites import LOCAL, SLURM, Reach, Site
 from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import SUBMIT_S, BatchCommands, BatchJob, BatchResult, JobSubmission
+from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
 from plugin.slurm.batch import SlurmBatch
 from plugin.slurm.commands import plain_environment
 
@@ -88,7 +88,7 @@ def route_of(site: Site) -> SiteRoute:
     return SshRoute(site.name, reach)
 
 
-def batch_of(site: Site) -> BatchCommands:
+def batch_of(site: Site) -> SlurmBatch | PbsBatch:
     """Return the commands of the site's scheduler."""
     reach = reach_of(site)
     return PbsBatch() if reach.submit == "qsub" else SlurmBatch(reach.cluster)
@@ -129,7 +129,7 @@ class SiteCommands:
     """
 
     name: str
-    batch: BatchCommands
+    batch: SlurmBatch | PbsBatch
     route: SiteRoute
     submitter: Submitter | None
     without_rights: set[str] = field(default_factory=set, compare=False, repr=False)
