@@ -13,7 +13,6 @@ import typer
 from offpeak.display import co2_text, energy_text, money_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
 from plugin.federation.job_script import MOST_BYTES
 from services.broker.client import fetch_choice
@@ -52,7 +51,10 @@ def read_job_file(path: Path, arguments: tuple[str, ...], options: JobOptions) -
 
 def ask_broker(settings: Settings, job: JobFile) -> dict[str, Any] | None:
     """Return the choice of the running broker, None if no broker runs."""
-    return fetch_choice(settings.agent.state_folder, _broker_query(settings.broker, job))
+    wanted = {"script": job.script, "arguments": job.arguments, **vars(job.options)}
+    # The broker must use the same file of sites.
+    of_sites = {"sites": str(settings.broker.sites.resolve()), "stale_s": settings.broker.stale_s}
+    return fetch_choice(settings.agent.state_folder, of_sites | wanted)
 
 
 def print_choice(choice: dict[str, Any], *, as_json: bool) -> None:
@@ -79,9 +81,3 @@ def figures_text(expected: dict[str, Any]) -> str:
     """Return the expected start, end, cost, CO2 and energy at a site in one line."""
     cost, co2 = money_text(expected["cost"], expected["currency"]), co2_text(expected["co2_kg"])
     return f"{expected['starts']} to {expected['ends']}, {cost}, {co2}, {energy_text(expected['energy_kwh'])}"
-
-
-def _broker_query(settings: BrokerSettings, job: JobFile) -> dict[str, Any]:
-    """Return the request to a broker, which must use the same file of sites."""
-    wanted = {"script": job.script, "arguments": job.arguments, **vars(job.options)}
-    return {"sites": str(settings.sites.resolve()), "stale_s": settings.stale_s, **wanted}
