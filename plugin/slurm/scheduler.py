@@ -43,16 +43,8 @@ from dataclasses import replace
 from offpeak.model.orders import NodeChange
 from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
-from plugin.slurm.changes import (
-    ScontrolOptions,
-    change_nodes,
-    defer_jobs,
-    notify_owners,
-    rank_jobs,
-    read_requeue_permits,
-    requeue_jobs,
-    signal_jobs,
-)
+from plugin.slurm import changes
+from plugin.slurm.changes import ScontrolOptions
 from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, read_load, traits_of_text
 from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
 from plugin.slurm.nodes import find_node_uses
@@ -347,31 +339,31 @@ class SlurmScheduler:
         """Set priorities under priority/basic, else nice values, by the last known traits; return why not."""
         # The values were computed for these traits; the traits of now may differ.
         traits = self._traits or self.traits()
-        return rank_jobs(values, traits.ranking, self._scontrol)
+        return changes.rank_jobs(values, traits.ranking, self._scontrol)
 
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         """Set when each job may start at the earliest, 0 for now; return why not, by job."""
-        return defer_jobs(begin_s, self._scontrol)
+        return changes.defer_jobs(begin_s, self._scontrol)
 
     def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
         """Return what Slurm shows of each of these running batch jobs."""
-        return read_requeue_permits(jobs, self._timeout_s)
+        return changes.read_requeue_permits(jobs, self._timeout_s)
 
     def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
         """Send each job's script its signal; return why not, by job."""
-        return signal_jobs(signals, self._scontrol)
+        return changes.signal_jobs(signals, self._scontrol)
 
     def requeue(self, names: Sequence[str]) -> dict[str, str]:
         """Requeue these running jobs; return why not, by job."""
-        return requeue_jobs(names, self._scontrol)
+        return changes.requeue_jobs(names, self._scontrol)
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write our part of each job's AdminComment, "" removes it; return why not, by job."""
-        return notify_owners(comments, self._scontrol)
+        return changes.notify_owners(comments, self._scontrol)
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Order the change of these nodes; return why not, by node."""
-        return change_nodes(nodes, change, reason=reason, scontrol=self._scontrol)
+        return changes.change_nodes(nodes, change, reason=reason, scontrol=self._scontrol)
 
 
 def _reader(settings: SlurmSettings) -> Callable[[], SlurmSnapshot]:

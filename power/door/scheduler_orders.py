@@ -40,12 +40,8 @@ class SchedulerOrders:
     """Sends orders to a scheduler through its own door. Calls take as long as the scheduler does."""
 
     def __init__(self, door: Door, scheduler: Scheduler) -> None:
-        self._door, self._scheduler = door, scheduler
+        self.door, self._scheduler = door, scheduler
         self._changes = {change: SharedCall(partial(self._change_nodes, change)) for change in NodeChange}
-
-    async def settle(self, node: str) -> None:
-        """Wait until no change of the node is in progress."""
-        await self._door.settle(node)
 
     async def rank(self, partition: str, values: Mapping[str, int], *, why: str, by: str = US) -> SchedulerOrderResult:
         """Reorder the jobs of a partition, or of several partitions, separated by commas."""
@@ -93,7 +89,7 @@ class SchedulerOrders:
                 raise failed[node]
             return "accepted"
 
-        return SchedulerOrderResult(await self._door.let_through_prepared(effect, act))
+        return SchedulerOrderResult(await self.door.let_through_prepared(effect, act))
 
     def _change_nodes(self, change: NodeChange, orders: Sequence[tuple[Effect, Guard]]) -> dict[str, OffpeakError]:
         """Change the nodes, those with the same reason at once; return why not.
@@ -105,7 +101,7 @@ class SchedulerOrders:
         for effect, guard in orders:
             try:
                 guard()
-                if refusal := self._door.predict_refusal(effect):
+                if refusal := self.door.predict_refusal(effect):
                     raise OrderTooLate(refusal.message)
                 by_reason[effect.reason].append(effect.subject)
             except OrderTooLate as problem:
@@ -131,7 +127,7 @@ class SchedulerOrders:
             return f"{len(failed)} were not changed" if failed else "accepted"
 
         effect = Effect(f"{QUEUE}{partition}", change, by, why, (("jobs", len(jobs)),))
-        return SchedulerOrderResult(await self._door.let_through(effect, act), failed)
+        return SchedulerOrderResult(await self.door.let_through(effect, act), failed)
 
 
 def make_scheduler_door(

@@ -542,7 +542,7 @@ class SiteAgent:
         history = orders.nodes.door.history
         before = _open_entry(history.of_subject(node))
         await orders.nodes.door.settle(node)
-        await orders.scheduler.settle(node)
+        await orders.scheduler.door.settle(node)
         after = history.of_subject(node)[-1:]
         if before is None or not after or after[0].number != before.number or after[0].answer is None:
             return ""

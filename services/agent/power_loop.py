@@ -23,7 +23,7 @@ from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import SchedulerState, scheduler_states
-from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
+from power.door.scheduler_orders import SchedulerOrders
 from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll
 from power.lifecycle.node_context import NodeContext, make_retry_policy
@@ -67,13 +67,10 @@ class NodeChanges:
     async def _send(self, update: SchedulerUpdate, orders: SchedulerOrders) -> bool:
         result = await orders.change_node(update.node, update.change, why=update.reason)
         if not result.done:
-            self._not_before_s[update.node, update.change] = self._clock() + _pause_s(result)
+            by_mode = isinstance(result.answer, Refusal) and result.answer.rule == "mode"
+            pause_s = SHADOW_PAUSE_S if by_mode else FAILURE_PAUSE_S
+            self._not_before_s[update.node, update.change] = self._clock() + pause_s
         return result.done
-
-
-def _pause_s(result: SchedulerOrderResult) -> float:
-    by_mode = isinstance(result.answer, Refusal) and result.answer.rule == "mode"
-    return SHADOW_PAUSE_S if by_mode else FAILURE_PAUSE_S
 
 
 POLL_TIMEOUTS = 4
