@@ -81,7 +81,7 @@ COUNTRIES = ("DE", "FR", "IT", "PL", "SE")
 PRICE_YEARS, CARBON_YEAR = ("2020", "2021", "2022", "2023", "2024"), "2025-26"
 SUBMIT_DAYS, DRAIN_DAYS = 7, 42
 """The days of a sample in which jobs are submitted, and those after them in which the electricity must be known."""
-SAMPLES = {**dict.fromkeys(PRICE_YEARS, 3), CARBON_YEAR: 3}
+SAMPLES = dict.fromkeys((*PRICE_YEARS, CARBON_YEAR), 4)
 """How many of each year."""
 SEED = 1
 NODE_W = 300.0
@@ -189,17 +189,17 @@ def jobs_of(name: str) -> Jobs:
     return replace(jobs, size=size, runtime_s=runtime_s, estimate_s=np.maximum(jobs.estimate_s, runtime_s))
 
 
-def draw_sample(year: str, number: int, days: int = SUBMIT_DAYS) -> Sample:
-    """Return the sample of that number, with jobs of so many days, in a year of prices or in that of CO2."""
+def draw_sample(year: str, number: int) -> Sample:
+    """Return the sample of that number in a year of prices, or in that of CO2."""
     kind, places = ("CO2", COUNTRIES) if year == CARBON_YEAR else ("cost", MARKETS)
-    span = WEEK_DAYS + days + DRAIN_DAYS
+    span = WEEK_DAYS + SUBMIT_DAYS + DRAIN_DAYS
     for attempt in range(1000):
         rng = np.random.default_rng((SEED, int(year[:4]), number, attempt))
         chosen = rng.choice(places, len(LOGS), replace=False).tolist()
         begin_s = first_midnight_s(year) + DAY_S * int(rng.integers(365))
         near = tuple(electricity_of(kind, place).days(begin_s - WEEK_DAYS * DAY_S, span) for place in chosen)
         if all(each.value.shape == (span, HOURS) and np.isfinite(each.value).all() for each in near):
-            return Sample(kind, " ".join(chosen), lay_logs(kind, near, rng, days), near)
+            return Sample(kind, " ".join(chosen), lay_logs(kind, near, rng), near)
     raise SystemExit(f"{year}: no weeks are known in {len(LOGS)} places")
 
 
@@ -208,16 +208,16 @@ def first_midnight_s(year: str) -> int:
     return int(datetime(int(year[:4]), 1, 1, tzinfo=UTC).timestamp())
 
 
-def lay_logs(kind: str, electricity: Sequence[DailySeries], rng: np.random.Generator, days: int) -> SimulatedGrid:
-    """Return days of the logs on the electricity, whose first week is over when the first jobs are submitted."""
+def lay_logs(kind: str, electricity: Sequence[DailySeries], rng: np.random.Generator) -> SimulatedGrid:
+    """Return a week of the logs on the electricity, whose first week is over when the first jobs are submitted."""
     names = [list(LOGS)[at] for at in rng.permutation(len(LOGS))]
     begin_s = electricity[0].start_s + WEEK_DAYS * DAY_S
     parts: list[Jobs] = []
     for name in names:
         jobs = jobs_of(name)
         last_day = int(jobs.submit_s[-1]) // DAY_S
-        from_s = DAY_S * int(rng.integers(last_day // 20, last_day - last_day // 20 - days))
-        part = jobs.take((jobs.submit_s >= from_s) & (jobs.submit_s < from_s + days * DAY_S))
+        from_s = DAY_S * int(rng.integers(last_day // 20, last_day - last_day // 20 - SUBMIT_DAYS))
+        part = jobs.take((jobs.submit_s >= from_s) & (jobs.submit_s < from_s + SUBMIT_DAYS * DAY_S))
         parts.append(replace(part, submit_s=part.submit_s - from_s + begin_s))
     sizes = [LOGS[name].units // LOGS[name].per_node for name in names]
     return grid_of(kind, sizes, electricity, parts)
