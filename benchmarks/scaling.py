@@ -1,6 +1,7 @@
 """A study over two Dask workers: its overhead over local processes, and what ten killed workers cost.
 
-`python -m benchmarks.scaling`: a quarter of an hour, so it is no part of `make bench`.
+`python -m benchmarks.scaling`: a quarter of an hour, so it is no part of `make bench`. `python -m benchmarks.scaling
+rest` measures only the servers at rest, as Dask sets them and as offpeak does.
 """
 
 import os
@@ -9,7 +10,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from studies.harness import JOURNAL, Progress, Replays, Runner, RunOnLog, StudyO
 from studies.logs import find_logs
 
 EXPERIMENTS, WORKERS, KILLS = 580, 2, 10
+SETTLE_S, REST_S = 5.0, 30.0
 REPLAYS = 10
 BAR_PCT = 10.0
 
@@ -50,7 +52,7 @@ class DaskServers:
 
 
 @contextmanager
-def dask_servers(workers: int) -> Iterator[DaskServers]:
+def dask_servers(workers: int, quiet: Mapping[str, str] = QUIET_DASK) -> Iterator[DaskServers]:
     """Run a scheduler and workers of one thread each, until the block ends."""
     with ExitStack() as servers:
         folder = Path(servers.enter_context(tempfile.TemporaryDirectory(prefix="offpeak-dask-")))
@@ -59,7 +61,7 @@ def dask_servers(workers: int) -> Iterator[DaskServers]:
             **os.environ,
             "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
             "DASK_TEMPORARY_DIRECTORY": str(folder),
-            **QUIET_DASK,
+            **quiet,
         }
         address, log = f"127.0.0.1:{port}", folder / "dask.log"
 
@@ -150,9 +152,21 @@ def kills(servers: DaskServers, workers: DaskWorkers, out: Path, expected: bytes
     yield Measured("workers killed", float(killed), "kills", KILLS, True, data)
 
 
+def rest_benchmarks() -> Iterator[Measured]:
+    """Measure the processor time of the servers while no task runs."""
+    for quiet, who in (({}, "as Dask sets them"), (QUIET_DASK, "as offpeak sets them")):
+        with dask_servers(WORKERS, quiet) as servers:
+            time.sleep(SETTLE_S)
+            begin_s, begin_cpu_s = time.perf_counter(), cpu_s(servers)
+            time.sleep(REST_S)
+            share = (cpu_s(servers) - begin_cpu_s) / (time.perf_counter() - begin_s)
+        data = f"a scheduler and {WORKERS} workers with their nannies, {who}"
+        yield Measured("servers of Dask at rest: share of a core", 100 * share, "%", float("inf"), False, data)
+
+
 if __name__ == "__main__":
     print(machine())
-    for measured in scaling_benchmarks():
+    for measured in rest_benchmarks() if sys.argv[1:] == ["rest"] else scaling_benchmarks():
         verdict = "reached" if measured.reached else "MISSED"
         figure = f"{measured.value:,.1f} {measured.unit}, target {measured.bar:,.0f}"
         print(f"{measured.what}: {figure} {verdict} ({measured.data})", flush=True)
