@@ -299,6 +299,11 @@ def read_sites(path: Path) -> federation.Grid:
     return parse_sites(read_bytes(path, BadSites), path)
 
 
+def example_sites() -> federation.Grid:
+    """Return the sites of the example that comes with offpeak."""
+    return parse_sites(EXAMPLE.read_bytes(), Path(EXAMPLE.name))
+
+
 def parse_sites(text: bytes, path: Path) -> federation.Grid:
     """Return the sites in the text of that file. Raises BadSites like `read_sites`."""
     shape = read_shape(text, SitesShape, file=str(path), error=BadSites, page=PAGE)

@@ -8,7 +8,7 @@ import pytest
 
 from offpeak.errors import BadSites
 from plugin.federation.sites import mix_carbon, tariff_price
-from plugin.federation.sites_file import EXAMPLE, read_sites
+from plugin.federation.sites_file import example_sites, read_sites
 
 NORTH = """\
 [sites.north]
@@ -24,7 +24,7 @@ energy_mix = { coal = 50, hydro = 20, nuclear = 30 }
 
 
 def test_the_example() -> None:
-    grid = read_sites(EXAMPLE)
+    grid = example_sites()
     assert grid.names == ("harbour", "valley", "fjord")
     assert grid.units.tolist() == [128, 64, 4992]
     assert grid.cores_per_unit.tolist() == [48, 24, 1]
@@ -58,7 +58,7 @@ def test_a_site_tells_its_own_series(tmp_path: Path) -> None:
     # From 09:00 to 23:00 on its own clock, two hours ahead of UTC.
     assert price.start_s.tolist() == [0, 7 * 3600, 21 * 3600]
     assert carbon.value.tolist() == pytest.approx([459.83])
-    market, mixed = read_sites(EXAMPLE).sites[2], read_sites(EXAMPLE).sites[0]
+    market, mixed = example_sites().sites[2], example_sites().sites[0]
     assert tariff_price(mixed, 0, 1) is None
     assert mix_carbon(market, 0, 1) is None
 

@@ -136,7 +136,7 @@ def test_orders_get_the_time_that_the_limit_makes_them_wait(monkeypatch: pytest.
     monkeypatch.setattr(scheduler, "cached_rights", lambda _: lambda: SlurmRights("offpeak", AdminLevel.ADMINISTRATOR))
     monkeypatch.setattr(scheduler, "read_limits", lambda *_, **__: SiteLimits())
     given: list[ScontrolOptions] = []
-    monkeypatch.setattr(scheduler, "defer_jobs", lambda _, scontrol: given.append(scontrol) or {})
+    monkeypatch.setattr(scheduler.changes, "defer_jobs", lambda _, scontrol: given.append(scontrol) or {})
     slurm = scheduler.SlurmScheduler(SlurmSettings())
     slurm.traits()
     slurm.defer({"1": 0})

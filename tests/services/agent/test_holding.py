@@ -146,7 +146,7 @@ class Agent(SiteAgent):
         )
         self.site = SimpleNamespace(by_name={"n1": None})
         self.ledger = SimpleNamespace(hold=lambda *_: None)
-        self._orders = SimpleNamespace(nodes=SimpleNamespace(door=self.door), scheduler=self.door)
+        self._orders = SimpleNamespace(nodes=SimpleNamespace(door=self.door), scheduler=SimpleNamespace(door=self.door))
 
 
 def test_a_hold_is_confirmed_when_the_order_under_way_has_ended_and_none_follows() -> None:
