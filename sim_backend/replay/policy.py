@@ -121,5 +121,5 @@ def _parts(name: str) -> tuple[int, WindowPolicy]:
         discipline = DEFAULT_DISCIPLINE
     if discipline not in DISCIPLINES or (window not in window_policies()):
         known = (*DISCIPLINES, *window_policies())
-        raise BadInput(f"unknown policy {name!r}", hint=f"{did_you_mean(name, known)} Two can be joined: fcfs+greedy")
+        raise BadInput(f"unknown policy {name!r}", hint=f"{did_you_mean(name, known)} (two can be joined: fcfs+greedy)")
     return DISCIPLINES[discipline], window_policy(window)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ui.command import TASKS
 from ui.examples import EXAMPLES
 from ui.manual import command_tree
 
@@ -90,6 +91,10 @@ def test_help_is_short_and_has_examples_that_parse(path: tuple[str, ...]) -> Non
         words = shlex.split(example.partition(" >")[0])
         assert tuple(words[: len(path)]) == path
         command.make_context(name, words[len(path) :])
+
+
+def test_there_are_few_commands() -> None:
+    assert sum(map(len, TASKS.values())) == len([path for path in command_tree() if len(path) == 2]) <= 30
 
 
 def test_no_example_is_of_a_command_that_is_gone() -> None:

@@ -86,11 +86,11 @@ def test_no_option_of_any_command_takes_an_empty_value(capsys: pytest.CaptureFix
     assert {("estimate", "--prices"), ("simulate", "--report"), ("ledger", "prune", "--ledger")} <= set(options)
 
 
-@pytest.mark.parametrize(("command", "name"), [("estimate", "LOG"), ("simulate", "TRACE")])
-def test_an_empty_file_name_is_no_folder(command: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["estimate", "simulate"])
+def test_an_empty_file_name_is_no_folder(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, ""]) == 2
     first, hint = capsys.readouterr().err.splitlines()
-    assert first == f"offpeak: error: {name}: the argument is empty"
+    assert first == "offpeak: error: LOG: the argument is empty"
     assert f"offpeak {command} --help" in hint
 
 

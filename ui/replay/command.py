@@ -40,7 +40,7 @@ SIMULATED = (
 @settings_options(*SIMULATED)
 def simulate(
     chosen: CommandSettings,
-    trace: Annotated[
+    log: Annotated[
         str,
         typer.Argument(
             help="Job log: SWF, GWF, `sacct -P` output, jobcomp log, PBS accounting file or folder; plain or .gz;"
@@ -61,7 +61,7 @@ def simulate(
         str | None, typer.Option(help="Break each policy's cost down: class, user, partition, day, or several.")
     ] = None,
     schedule: Annotated[
-        Path | None, typer.Option(help="Write job_id,start_s,end_s in trace seconds, one file per policy.")
+        Path | None, typer.Option(help="Write job_id,start_s,end_s in seconds of the log, one file per policy.")
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a report with figures: one HTML file.")] = None,
     as_json: JSON = False,
@@ -81,7 +81,7 @@ def simulate(
         settings_file=chosen.file,
         on=on,
     )
-    answer(trace, chosen.read(), request)
+    answer(log, chosen.read(), request)
 
 
 def _kinds(by: str | None) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ def test_with_a_pass_per_event_jobs_end_at_their_estimate():
 def test_an_unknown_policy_names_the_nearest(name, hint):
     with pytest.raises(BadInput, match=f"^unknown policy '{name.replace('+', '[+]')}'$") as error:
         parse_policy(name, DEFAULTS)
-    assert error.value.hint == f"{hint} Two can be joined: fcfs+greedy"
+    assert error.value.hint == f"{hint} (two can be joined: fcfs+greedy)"
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ CASES: list[tuple[str, str, str]] = [
     ("log.swf --config site.toml", "site.toml:3: scheduling.windw is not a setting", "did you mean scheduling.window?"),
     ("log.swf --config absent.toml", "absent.toml: cannot read the settings file", "name one with --config"),
     ("log.swf --colour", "No such option: --colour", "offpeak simulate --help shows"),
-    ("", "Missing argument 'TRACE'", "offpeak simulate --help shows"),
+    ("", "Missing argument 'LOG'", "offpeak simulate --help shows"),
     ("log.swf --schedule absent/s.csv", "absent/s.csv: cannot be written: No such file", "`mkdir -p absent` makes the"),
     ("log.swf --schedule .", ".: is a directory", "name a file, such as schedule.csv"),
     ("log.swf --schedule log.swf/s.csv", "log.swf/s.csv: cannot be written: Not a directory", "choose a folder that"),
