@@ -186,6 +186,7 @@ SLURM_REASONS = ("ResumeTimeout reached", SILENT, "Node unexpectedly rebooted")
 
 _OF_NODES = "slurm_update error: "
 MOST_NAMES = 500
+DENIED = ("Invalid user id", "Access/permission denied")
 
 
 def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scontrol: ScontrolOptions) -> dict[str, str]:
@@ -201,8 +202,8 @@ def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scont
     for (first, _), names in groups.items():
         states = (*(("down",) if first else ()), STATE_OF_CHANGE[change])
         complaint = _change_group(",".join(names), states, reason, scontrol)
-        if complaint and len(names) == 1:
-            refusals[names[0]] = complaint
+        if complaint and (len(names) == 1 or complaint in DENIED):
+            refusals |= dict.fromkeys(names, complaint)
         elif complaint:
             for name in names:
                 refusals |= change_nodes((name,), change, reason=reason, scontrol=scontrol)

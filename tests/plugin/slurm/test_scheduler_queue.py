@@ -1,5 +1,6 @@
 """Jobs of a running slurmctld: how they are read, and put in another order."""
 
+import re
 import time
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from slurm_queue import empty, full, submit
 
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
+from offpeak.model.orders import NodeChange
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.job import Job, JobState
@@ -248,6 +250,11 @@ def test_a_slurmctld_that_is_gone(basic: SlurmCluster, tmp_path: Path, monkeypat
                 call()
 
 
+def node_updates(cluster: SlurmCluster) -> int:
+    found = re.search(r"REQUEST_UPDATE_NODE +\( *\d+\) count:(\d+)", cluster.run("sdiag"))
+    return int(found[1]) if found else 0
+
+
 def test_user_without_rights_changes_no_job(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
     nobody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
     other = SlurmScheduler(SlurmSettings(command=nobody, timeout_s=30))
@@ -255,6 +262,10 @@ def test_user_without_rights_changes_no_job(basic: SlurmCluster, slurm: SlurmSch
         job = submit(basic)
         assert other.rank({job: 5}) == {job: "Invalid user id"}
         assert other.notify({job: "waits"}) == {job: "Access/permission denied"}
+        updates = node_updates(basic)
+        refusals = other.change_nodes(["node1", "node2"], NodeChange.CLOSE, reason="offpeak: x")
+        assert refusals == dict.fromkeys(["node1", "node2"], "Invalid user id")
+        assert node_updates(basic) == updates + 1
         assert jobs_of(slurm)[job].priority > 5
     missing = SlurmScheduler(SlurmSettings(command=("no-such-sudo",), timeout_s=30))
     with pytest.raises(CannotAskSlurm, match="no-such-sudo: cannot be run"):
