@@ -72,6 +72,9 @@ class SharedCall(Generic[Item, Answer]):
         except asyncio.CancelledError:
             if call is self._next:
                 items.remove(item)
+                if not items:
+                    self._next = None
+                    call.cancel()
             raise
 
     async def _run(self) -> Answer:
