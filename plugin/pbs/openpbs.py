@@ -11,7 +11,7 @@ server does not notice a second time.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
 from offpeak.model.orders import NodeChange
@@ -243,16 +243,17 @@ def nodes_of_json(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int)
     return tuple(_node(name, record, others, now_s, boot_s) for name, record in found.items())
 
 
-def assigned_of_json(answer: bytes, node: str) -> list[str]:
-    """Return what the node's own record shows as assigned to jobs, [] for nothing.
+def assigned_of_json(answer: bytes, nodes: Collection[str]) -> dict[str, scheduler.Assigned]:
+    """Return what each node's own record shows; it is not clear without assigned resources, or in an unknown state."""
+    records = json_records(parse_json(answer, source="pbsnodes -a -F json"), "nodes")
+    return {node: _assigned(node, records.get(node, {})) for node in nodes}
 
-    Raises CannotAskPbs if the record does not show that, or where the node's state is not known.
-    """
-    record = json_records(parse_json(answer, source="pbsnodes -a -F json"), "nodes").get(node, {})
+
+def _assigned(node: str, record: Record) -> scheduler.Assigned:
     state, jobs = _state_of(record), record.get("jobs")
     states, resources = frozenset(state.split(",")), record.get("resources_assigned")
     if not states <= KNOWN or not isinstance(resources, dict):
-        raise scheduler.unclear_record(node, state, f", with resources_assigned {resources!r}")
+        return scheduler.unclear_record(node, state, f", with resources_assigned {resources!r}")
     found = [f"state {name}" for name in sorted(states & (USED | RESERVED))]
     found += [f"jobs {jobs}"] if jobs else []
     return found + [f"resources_assigned.{name} {value}" for name, value in resources.items() if not _is_nothing(value)]

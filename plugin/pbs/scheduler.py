@@ -8,7 +8,7 @@ Torque in the node's note, which admins read too.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, NamedTuple
@@ -88,14 +88,18 @@ Command = tuple[str, ...]
 """A program and its arguments."""
 
 
+Assigned = list[str] | pbs.CannotAskPbs
+"""What a node's record shows as assigned to jobs, [] for nothing; an error if the record is not clear."""
+
+
 @dataclass(frozen=True)
 class Dialect:
     """How the commands of one PBS are called, and how their output is parsed.
 
     A node with one of `closed_states` gets no jobs; `open_message` is what `in_use` returns without such a state.
     `qselect_holding` selects the jobs that may have nodes, `qstat_holding` shows the jobs that are named behind it.
-    `qstat_all` returns the arguments that show all jobs of a server. `parse_assigned` returns what a node's own record
-    shows as assigned to jobs, [] for nothing. `node_commands` returns those of a node's change, in order.
+    `qstat_all` returns the arguments that show all jobs of a server. `parse_assigned` returns what each node's own
+    record shows as assigned to jobs. `node_commands` returns those of a node's change, in order.
     """
 
     name: str
@@ -110,7 +114,7 @@ class Dialect:
     parse_jobs: Callable[[bytes, PbsServer], tuple[pbs_jobs.PbsJob, ...]]
     parse_holding_jobs: Callable[[bytes], tuple[pbs_jobs.PbsJob, ...]]
     parse_nodes: Callable[[bytes, Sequence[str], int, int], tuple[Node, ...]]
-    parse_assigned: Callable[[bytes, str], list[str]]
+    parse_assigned: Callable[[bytes, Collection[str]], Mapping[str, Assigned]]
     node_commands: Callable[[Node, NodeChange, str, int], Sequence[Command]]
 
 
@@ -165,10 +169,11 @@ class PbsScheduler(ABC):
         shown = (*self.dialect.pbsnodes_one, *nodes) if len(nodes) == 1 else self.dialect.pbsnodes_all
         answer = self.commands.query("pbsnodes", *shown)
         records = {record.name: record for record in self._parse_nodes(answer, (), int(self.clock()))}
-        return {node: self._use_of(node, holders.get(node), records.get(node), answer) for node in nodes}
+        assigned = self.dialect.parse_assigned(answer, nodes)
+        return {node: self._use_of(node, holders.get(node), records.get(node), assigned[node]) for node in nodes}
 
     def _use_of(
-        self, node: str, jobs: Sequence[str] | None, record: Node | None, answer: bytes
+        self, node: str, jobs: Sequence[str] | None, record: Node | None, assigned: Assigned
     ) -> str | SchedulerError:
         # OpenPBS prints a record without a state for a node that it does not know, and ends with 0.
         if record is None or not record.native_state:
@@ -177,10 +182,8 @@ class PbsScheduler(ABC):
             return f"runs {', '.join(jobs)}"
         if not self.dialect.closed_states & set(record.native_state.split(",")):
             return self.dialect.open_message
-        try:
-            assigned = self.dialect.parse_assigned(answer, node)
-        except pbs.CannotAskPbs as problem:
-            return problem
+        if isinstance(assigned, pbs.CannotAskPbs):
+            return assigned
         return pbs_jobs.contradiction_error(node, assigned, self.user) if assigned else ""
 
     @abstractmethod

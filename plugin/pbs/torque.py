@@ -9,7 +9,7 @@ Each node is one record of `pbsnodes -x`, read directly before its change: an ad
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -285,14 +285,18 @@ def nodes_of_xml(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) 
     return tuple(_node(pbs.xml_fields(element), tuple(queues), now_s, boot_s) for element in found)
 
 
-def assigned_of_xml(answer: bytes, node: str) -> list[str]:
-    """Return what the node's record shows as assigned, [] for nothing. Raises CannotAskPbs for an unknown state."""
+def assigned_of_xml(answer: bytes, nodes: Collection[str]) -> dict[str, scheduler.Assigned]:
+    """Return what each node's record shows; it is not clear in an unknown state."""
     records = map(pbs.xml_fields, pbs.xml_records(answer, "Node", source="pbsnodes -x"))
-    record = {fields.get("name"): fields for fields in records}.get(node, {})
+    by_name = {fields.get("name"): fields for fields in records}
+    return {node: _assigned(node, by_name.get(node, {})) for node in nodes}
+
+
+def _assigned(node: str, record: Mapping[str, str]) -> scheduler.Assigned:
     state, jobs = record.get("state", ""), record.get("jobs")
     states = frozenset(state.split(","))
     if not states <= KNOWN:
-        raise scheduler.unclear_record(node, state)
+        return scheduler.unclear_record(node, state)
     found = [f"state {name}" for name in sorted(states & (USED | {RESERVED}))]
     return found + ([f"jobs {jobs}"] if jobs else [])
 

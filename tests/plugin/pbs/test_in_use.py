@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 from pbs_standin import StandIn, standin
+from pytest_mock import MockerFixture
 
 from offpeak.model.orders import NodeChange
 from offpeak.settings.agent import PbsSettings
+from plugin.pbs import commands, openpbs
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, holders
 from plugin.pbs.openpbs import OpenPbsScheduler, placed_jobs_of_text
@@ -58,6 +60,18 @@ def site(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         made = Site(request.param, running, tmp_path)
         monkeypatch.setenv("PATH", made.path)
         yield made
+
+
+def test_the_records_of_several_nodes_are_parsed_once(site: Site, mocker: MockerFixture) -> None:
+    """A parse for each node would take longer than the door waits: 10,000 records take a tenth of a second."""
+    parser = mocker.spy(*{TORQUE: (commands, "xml_records"), OPENPBS: (openpbs, "parse_json")}[site.kind])
+    site.scheduler.change_nodes(("node1",), NodeChange.CLOSE, reason="offpeak: a test")
+    parser.reset_mock()
+    uses = site.scheduler.find_uses(("node1", "node2", "node3"))
+    assert uses["node1"] == ""
+    assert "a job may start there" in str(uses["node2"])
+    assert isinstance(uses["node3"], CannotAskPbs)
+    assert sum(call.kwargs["source"].startswith("pbsnodes") for call in parser.call_args_list) == 2
 
 
 def test_only_jobs_with_nodes_and_the_one_record_are_read(site: Site) -> None:
