@@ -191,7 +191,7 @@ DENIED = ("Invalid user id", "Access/permission denied")
 
 def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scontrol: ScontrolOptions) -> dict[str, str]:
     """Change nodes by one order, and return why not. It does not report which node of the list it refuses: then each
-    is read, and changed, alone.
+    half is read, and changed, by itself.
     """
     known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=scontrol.timeout_s))}
     refusals = {node: _change_refusal(node, known, change) for node in nodes}
@@ -205,8 +205,8 @@ def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scont
         if complaint and (len(names) == 1 or complaint in DENIED):
             refusals |= dict.fromkeys(names, complaint)
         elif complaint:
-            for name in names:
-                refusals |= change_nodes((name,), change, reason=reason, scontrol=scontrol)
+            for part in (names[: len(names) // 2], names[len(names) // 2 :]):
+                refusals |= change_nodes(part, change, reason=reason, scontrol=scontrol)
     return {node: refusal for node, refusal in refusals.items() if refusal}
 
 
