@@ -22,9 +22,8 @@ WHILE_S = 3.0
 
 SLOW = """\
 #!/bin/sh
-# The scheduler's program. What is asked of single nodes takes half a second each, one after the other, so that an order
-# is given between two of them; and hangs once a node was ordered to sleep, while there is a file.
-case "$*" in {requested}) ;; *) exec "{program}" "$@" ;; esac
+# The scheduler's program. Calls take half a second each, one after the other, so that an order is given between two of
+# them; and hang once a node was ordered to sleep, while there is a file.
 exec 9>"{folder}/turn"
 flock 9
 sleep 0.5
@@ -48,12 +47,11 @@ def cluster(start_stage: StartStage) -> PoweredStage:
 
 @pytest.fixture
 def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
-    """An agent in a round that has ordered one node to sleep, and that hangs at the question before the next order."""
+    """An agent in a round that has ordered nodes to sleep, and that hangs at the next question to the scheduler."""
     slow = {"timeout": "2min"}
     changes = {"slurm": slow, "pbs": {**cluster.settings.get("pbs", {}), **slow}, **FLAT}
     made = RunningAgent(cluster, ("agent", "--config", str(write_site(cluster, changes))), zygote.start)
-    requested = ("scontrol", '*"show node node"*') if cluster.kind == "slurm" else ("pbsnodes", "*")
-    made.environment["PATH"] = slowed(cluster, *requested)
+    made.environment["PATH"] = slowed(cluster, "scontrol" if cluster.kind == "slurm" else "pbsnodes")
     (cluster.folder / "slow").touch()
     made.start()
     cluster.wait((cluster.folder / "hangs").exists, what="an order to sleep, and a question that hangs")
@@ -61,14 +59,14 @@ def running(cluster: PoweredStage, zygote: Zygote) -> Iterator[RunningAgent]:
     made.kill9()
 
 
-def slowed(cluster: PoweredStage, program: str, requested: str) -> str:
-    """Return a PATH in which that program is slow for arguments that query nodes."""
+def slowed(cluster: PoweredStage, program: str) -> str:
+    """Return a PATH in which that program is slow."""
     usual = cluster.environment["PATH"]
     found = shutil.which(program, path=usual)
     assert found is not None
     file = cluster.folder / "slowed" / program
     file.parent.mkdir(exist_ok=True)
-    file.write_text(SLOW.format(folder=cluster.folder, program=found, requested=requested))
+    file.write_text(SLOW.format(folder=cluster.folder, program=found))
     file.chmod(0o755)
     return f"{file.parent}:{usual}"
 
@@ -87,7 +85,7 @@ def test_no_job_starts_on_a_node_that_was_just_ordered_to_sleep(cluster: Powered
     running.process.wait(PATIENCE_S)
     assert (cluster.folder / "hangs").exists()
     asleep = ordered_to_go(cluster)
-    # None on a slow machine, where all are ordered before a question hangs.
+    # Nodes that fall asleep together share their questions: often all are ordered before one hangs.
     awake = [node for node in ALL if node not in asleep]
     # To the scheduler they are up still.
     assert {cluster.nodes[node].state for node in asleep} == {NodeState.OFF}
