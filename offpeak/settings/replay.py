@@ -107,7 +107,8 @@ class PowerSettings:
     )
     node_class: str | None = row(
         TEXT,
-        "Power of a node in each power state, and the duration of transitions: a bundled class or a TOML file.",
+        "Power of a node in each power state, and the duration of transitions: a bundled class (dune, jufit, juggle,"
+        " server, sketch) or a TOML file.",
         example="server",
     )
 
@@ -148,7 +149,8 @@ class SchedulingSettings:
 
     policies: tuple[str, ...] = row(
         NAMES,
-        "Policies to compare; the first is the baseline.",
+        "Policies to compare: fcfs, easy, conservative, first-fit, best-fit, bff, bbf, greedy, knapsack, greedy-slide,"
+        " knapsack-slide, or one of your own; the first is the baseline.",
         default=("easy", "greedy", "knapsack"),
         flag="--policy",
     )

@@ -1,12 +1,13 @@
 """Policies by name, and the rules that the settings make of them."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.settings.replay import SchedulingSettings
-from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
+from offpeak.model.node_class_file import bundled_node_classes
+from offpeak.settings.replay import PowerSettings, SchedulingSettings
+from plugin.window_policy import ARRIVAL, BUILT_IN_BY_NAME, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.state import (
     BEST_FIT,
     CONSERVATIVE,
@@ -18,9 +19,15 @@ from sim_backend.engine.state import (
     USER_ESTIMATE,
     SchedulingRules,
 )
-from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.policy import DISCIPLINES, parse_policy
 
 DEFAULTS = SchedulingSettings()
+
+
+def test_the_help_names_all_policies_and_node_classes() -> None:
+    docs = {row.name: row.metadata["doc"] for row in (*fields(SchedulingSettings), *fields(PowerSettings))}
+    assert f": {', '.join((*DISCIPLINES, *BUILT_IN_BY_NAME))}, or" in docs["policies"]
+    assert f"({', '.join(bundled_node_classes())})" in docs["node_class"]
 
 
 @pytest.mark.parametrize(
