@@ -69,6 +69,8 @@ class AnswersAtOnce:
 class SaysTheSame:
     """A scheduler whose jobs and nodes do not change, and that accepts all orders."""
 
+    changes_lists = True
+
     def traits(self) -> SchedulerTraits:
         """Return traits of a site whose nodes may sleep."""
         return SchedulerTraits("slurm", "22.05", Ranking.VALUE, True, 600, False)

@@ -90,6 +90,8 @@ class SiteScheduler:
     job, as to a reader that lost its rights. `resume` is called with the nodes that jobs need woken.
     """
 
+    changes_lists = True
+
     room: MachineRoom
     clock: Callable[[], float]
     resume: Callable[[Sequence[str]], None]

@@ -53,11 +53,12 @@ Answer = TypeVar("Answer")
 class SharedCall(Generic[Item, Answer]):
     """Makes one blocking call for all items that are ready at about the same time, one call after the other.
 
-    A call begins after each of its items was ready. If it fails, it fails for all of them.
+    A call begins after each of its items was ready. If it fails, it fails for all of them. Calls that have a `turn` in
+    common run at the same time, as many as it admits.
     """
 
-    def __init__(self, call: Callable[[Sequence[Item]], Answer]) -> None:
-        self._call, self._turn = call, asyncio.Lock()
+    def __init__(self, call: Callable[[Sequence[Item]], Answer], turn: asyncio.Semaphore | None = None) -> None:
+        self._call, self._turn = call, turn or asyncio.Semaphore(1)
         self._items: list[Item] = []
         self._next: asyncio.Task[Answer] | None = None
 

@@ -125,6 +125,7 @@ class PbsScheduler(ABC):
     jobs change places, how they are deferred, and what the server lacks.
     """
 
+    changes_lists = False
     dialect: ClassVar[Dialect]
 
     def __init__(

@@ -108,6 +108,10 @@ def use_of(node: str, uses: NodeUses) -> str:
 class Scheduler(Protocol):
     """One scheduler. A method that changes something returns why not, by job or node; {} after all changes."""
 
+    @property
+    def changes_lists(self) -> bool:
+        """Whether one command changes all nodes of a list."""
+
     def traits(self) -> SchedulerTraits:
         """Return its configuration."""
 

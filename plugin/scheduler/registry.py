@@ -20,6 +20,8 @@ SLURM, TORQUE, OPENPBS, SIMULATED = "slurm", "torque", "openpbs", "simulated"
 class DemoScheduler:
     """The scheduler inside `offpeak demo`, seen from another program: it refuses every call."""
 
+    changes_lists = False
+
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         hint = "while the demo runs its agent answers: `offpeak status`, `queue` and `why`"
         raise SchedulerError("the simulated scheduler answers inside `offpeak demo` only", hint=hint)

@@ -282,6 +282,8 @@ def _install_pyslurm_hint(major: int, minor: int) -> str:
 class SlurmScheduler:
     """Slurm, read by the method of the settings and changed by scontrol; `clock` returns Unix seconds."""
 
+    changes_lists = True
+
     def __init__(self, settings: SlurmSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._timeout_s = float(settings.timeout_s)

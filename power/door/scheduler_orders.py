@@ -1,10 +1,10 @@
 """Orders to the scheduler: the one place that changes its jobs and nodes, through a door of its own."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from weakref import WeakValueDictionary
 
 from offpeak.door.door import Confirm, Door, Guard, Limit, SharedCall
 from offpeak.door.effect import US, Effect, Hold, ModeOf, Outcome, Refusal
@@ -36,12 +36,17 @@ class SchedulerOrderResult:
         return isinstance(self.answer, Outcome) and self.answer.result == "done"
 
 
+NodesCall = SharedCall[tuple[Effect, Guard], dict[str, OffpeakError]]
+AT_ONCE = 8
+
+
 class SchedulerOrders:
     """Sends orders to a scheduler through its own door. Calls take as long as the scheduler does."""
 
     def __init__(self, door: Door, scheduler: Scheduler) -> None:
         self.door, self._scheduler = door, scheduler
-        self._changes = {change: SharedCall(partial(self._change_nodes, change)) for change in NodeChange}
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._changes = WeakValueDictionary[tuple[str, ...], NodesCall]()
 
     async def rank(self, partition: str, values: Mapping[str, int], *, why: str, by: str = US) -> SchedulerOrderResult:
         """Reorder the jobs of a partition, or of several partitions, separated by commas."""
@@ -83,33 +88,38 @@ class SchedulerOrders:
         """Change the state of a node in the scheduler, together with others for which the same is ordered."""
         effect = Effect(node, change, by, why)
 
+        # Only a change that is one command for all its nodes is shared: the last check is just before it is sent.
+        alike = (change, why) if self._scheduler.changes_lists else (change, why, node)
+
         async def act(confirm: Confirm) -> str:
-            failed = await self._changes[change].join((effect, await confirm()))
+            call = self._changes.get(alike) or NodesCall(partial(self._change_nodes, change, why), self._turn)
+            self._changes[alike] = call
+            failed = await call.join((effect, await confirm()))
             if node in failed:
                 raise failed[node]
             return "accepted"
 
         return SchedulerOrderResult(await self.door.let_through_prepared(effect, act))
 
-    def _change_nodes(self, change: NodeChange, orders: Sequence[tuple[Effect, Guard]]) -> dict[str, OffpeakError]:
-        """Change the nodes, those with the same reason at once; return why not.
+    def _change_nodes(
+        self, change: NodeChange, reason: str, orders: Sequence[tuple[Effect, Guard]]
+    ) -> dict[str, OffpeakError]:
+        """Change the nodes and return why not.
 
         What is refused since an order began to wait makes it too late: the door then checks it again.
         """
         failed: dict[str, OffpeakError] = {}
-        by_reason: dict[str, list[str]] = defaultdict(list)
+        nodes: list[str] = []
         for effect, guard in orders:
             try:
                 guard()
                 if refusal := self.door.predict_refusal(effect):
                     raise OrderTooLate(refusal.message)
-                by_reason[effect.reason].append(effect.subject)
+                nodes.append(effect.subject)
             except OrderTooLate as problem:
                 failed[effect.subject] = problem
-        for reason, nodes in by_reason.items():
-            complaints = self._scheduler.change_nodes(nodes, change, reason=reason)
-            failed |= {node: SchedulerError(why) for node, why in complaints.items()}
-        return failed
+        complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
+        return failed | {node: SchedulerError(why) for node, why in complaints.items()}
 
     async def _let(
         self,

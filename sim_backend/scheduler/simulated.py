@@ -18,6 +18,8 @@ JobValue = TypeVar("JobValue", int, str)
 class SimulatedScheduler:
     """Asks and changes a cluster in memory, which its `clock` moves on; it wakes nodes for jobs, as Slurm does."""
 
+    changes_lists = True
+
     def __init__(
         self, cluster: SimulatedCluster, *, clock: Callable[[], float], ranking: Ranking = Ranking.OFFSET
     ) -> None:

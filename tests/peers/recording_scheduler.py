@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange
@@ -13,6 +14,8 @@ NOTHING = SchedulerView(0, (), (), ())
 @dataclass
 class RecordingScheduler:
     """A scheduler that shows what it is given, keeps what it is told, and refuses what is in `refuses`."""
+
+    changes_lists: ClassVar[bool] = True
 
     reported: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     refuses: dict[str, str] = field(default_factory=dict)

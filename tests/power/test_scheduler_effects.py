@@ -1,6 +1,8 @@
 """Orders to the scheduler go through the door, which is shut in shadow mode."""
 
 import asyncio
+import threading
+from collections.abc import Sequence
 
 import pytest
 from memory_journal import MemoryJournal
@@ -106,7 +108,7 @@ def test_changes_for_the_same_reason_are_one_order() -> None:
         return await asyncio.gather(*tasks)
 
     results = [result.answer for result in asyncio.run(all_at_once())]
-    assert scheduler.reported == [
+    assert sorted(scheduler.reported, key=str) == [
         (NodeChange.CLOSE, dict.fromkeys(["n1", "n2"], "offpeak: idle")),
         (NodeChange.CLOSE, {"n4": "offpeak: no job needs it"}),
     ]
@@ -114,3 +116,44 @@ def test_changes_for_the_same_reason_are_one_order() -> None:
     assert [results[0], results[1], results[3]] == [done, Outcome("failed", "no such node", "SchedulerError"), done]
     assert isinstance(results[2], Refusal)
     assert results[2].rule == "held"
+
+
+class SlowScheduler(RecordingScheduler):
+    """A scheduler of one command a node, whose first command ends when the test lets it."""
+
+    changes_lists = False
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.goes_on.wait(20)
+        return super().change_nodes(nodes, change, reason=reason)
+
+
+def test_a_slow_command_takes_no_other_node_past_its_last_check() -> None:
+    """Where a command changes one node, an order is checked right before its own command, and waits for no other."""
+    scheduler, journal, holds = SlowScheduler(), MemoryJournal(), dict[str, Hold]()
+    door = make_scheduler_door(
+        journal, lambda _: Mode.ACTIVE, lambda: 1000.0, nodes=["n1", "n2", "n3"], hold_of=holds.get
+    )
+    orders = SchedulerOrders(door, scheduler)
+
+    def ordered(node: str) -> asyncio.Task[SchedulerOrderResult]:
+        return asyncio.create_task(orders.change_node(node, NodeChange.CLOSE, why="offpeak: idle"))
+
+    async def one_is_slow() -> list[SchedulerOrderResult]:
+        slow = ordered("n1")
+        await asyncio.to_thread(scheduler.begun.wait, 20)
+        second = await ordered("n2")
+        late = ordered("n3")
+        while len(journal.unfinished()) < 2:
+            await asyncio.sleep(0)
+        holds["n3"] = Hold("carla", "memory test")
+        results = [second, await late]
+        scheduler.goes_on.set()
+        return [await slow, *results]
+
+    results = asyncio.run(one_is_slow())
+    assert [result.done for result in results] == [True, True, False]
+    assert [list(nodes) for _, nodes in scheduler.reported] == [["n2"], ["n1"]]
