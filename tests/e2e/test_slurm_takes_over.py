@@ -100,7 +100,8 @@ def test_takeover_and_a_primary_that_is_killed(cluster: PoweredCluster) -> None:
     with agent(cluster, write_site(cluster, FLAT)) as one:
         jobs = begin_wake_and_sleep(cluster)
         cluster.run("scontrol", "takeover")
-        assert "backup" in answering(cluster)
+        # On a busy machine a ping may come back without an answer while the controllers change places.
+        cluster.wait(lambda: "backup" in answering(cluster), what="the backup to answer")
         all_end_well(cluster, jobs)
         assert one.runs
         # The primary controller goes on again, and is then killed.
@@ -109,7 +110,7 @@ def test_takeover_and_a_primary_that_is_killed(cluster: PoweredCluster) -> None:
         jobs = begin_wake_and_sleep(cluster)
         cluster.kill9_server()
         all_end_well(cluster, jobs)
-        assert answering(cluster) == {"backup"}
+        cluster.wait(lambda: answering(cluster) == {"backup"}, what="the backup alone to answer")
         assert one.runs
         cluster.start_server()
         all_end_well(cluster, [])
