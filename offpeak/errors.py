@@ -107,5 +107,9 @@ class SchedulerError(OffpeakError):
     """The scheduler did not answer or obey: it is down, it refuses, or its answer is invalid."""
 
 
+class ListRefused(SchedulerError):
+    """The scheduler refused an order for several nodes without saying for which."""
+
+
 class CannotWrite(OffpeakError):
     """A result could not be written; the earlier content is unchanged."""

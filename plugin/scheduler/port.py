@@ -143,7 +143,7 @@ class Scheduler(Protocol):
         """Put each running job back into the queue, if that is permitted; it begins anew."""
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
-        """Order the change of these nodes."""
+        """Order the change of these nodes. Raises ListRefused if it may succeed for some of them alone."""
 
 
 def in_use(scheduler: Scheduler, node: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from offpeak.errors import ListRefused
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking, RequeuePermit, is_change_done
@@ -190,9 +191,7 @@ DENIED = ("Invalid user id", "Access/permission denied")
 
 
 def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scontrol: ScontrolOptions) -> dict[str, str]:
-    """Change nodes by one order, and return why not. It does not report which node of the list it refuses: then each
-    half is read, and changed, by itself.
-    """
+    """Change nodes by one order; return why not. Raises ListRefused: Slurm does not say which node it refuses."""
     known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=scontrol.timeout_s))}
     refusals = {node: _change_refusal(node, known, change) for node in nodes}
     due = [known[node] for node in nodes if not refusals[node] and not _is_change_done(known[node], change)]
@@ -205,8 +204,7 @@ def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scont
         if complaint and (len(names) == 1 or complaint in DENIED):
             refusals |= dict.fromkeys(names, complaint)
         elif complaint:
-            for part in (names[: len(names) // 2], names[len(names) // 2 :]):
-                refusals |= change_nodes(part, change, reason=reason, scontrol=scontrol)
+            raise ListRefused(f"scontrol: {complaint}")
     return {node: refusal for node, refusal in refusals.items() if refusal}
 
 

@@ -364,7 +364,7 @@ class SlurmScheduler:
         return changes.notify_owners(comments, self._scontrol)
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
-        """Order the change of these nodes; return why not, by node."""
+        """Order the change of these nodes; return why not, by node. Raises ListRefused."""
         return changes.change_nodes(nodes, change, reason=reason, scontrol=self._scontrol)
 
 

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from offpeak.door.door import Confirm, Door, Guard, Limit, SharedCall
 from offpeak.door.effect import US, Effect, Hold, ModeOf, Outcome, Refusal
 from offpeak.door.journal import Journal
-from offpeak.errors import OffpeakError, OrderTooLate, SchedulerError
+from offpeak.errors import ListRefused, OffpeakError, OrderTooLate, SchedulerError
 from offpeak.model.orders import NodeChange, QueueChange
 from plugin.scheduler.port import Scheduler
 from power.interlocks.preconditions import refuse_held, require_opt_in
@@ -104,21 +104,30 @@ class SchedulerOrders:
     def _change_nodes(
         self, change: NodeChange, reason: str, orders: Sequence[tuple[Effect, Guard]]
     ) -> dict[str, OffpeakError]:
-        """Change the nodes and return why not.
+        """Change the nodes and return why not. If the list is refused, each half is checked and ordered by itself.
 
         What is refused since an order began to wait makes it too late: the door then checks it again.
         """
         failed: dict[str, OffpeakError] = {}
-        nodes: list[str] = []
+        left: list[tuple[Effect, Guard]] = []
         for effect, guard in orders:
             try:
                 guard()
                 if refusal := self.door.predict_refusal(effect):
                     raise OrderTooLate(refusal.message)
-                nodes.append(effect.subject)
+                left.append((effect, guard))
             except OrderTooLate as problem:
                 failed[effect.subject] = problem
-        complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
+        nodes = [effect.subject for effect, _ in left]
+        try:
+            complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
+        except ListRefused as refused:
+            middle = len(left) // 2
+            if not middle:
+                return {**failed, nodes[0]: refused}
+            for half in (left[:middle], left[middle:]):
+                failed |= self._change_nodes(change, reason, half)
+            return failed
         return failed | {node: SchedulerError(why) for node, why in complaints.items()}
 
     async def _let(

@@ -9,6 +9,7 @@ from memory_journal import MemoryJournal
 from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
+from offpeak.errors import ListRefused
 from offpeak.model.orders import NodeChange
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
@@ -116,6 +117,51 @@ def test_changes_for_the_same_reason_are_one_order() -> None:
     assert [results[0], results[1], results[3]] == [done, Outcome("failed", "no such node", "SchedulerError"), done]
     assert isinstance(results[2], Refusal)
     assert results[2].rule == "held"
+
+
+class ListScheduler(RecordingScheduler):
+    """A scheduler that refuses a list with `n2`; an admin then takes hold of `n3`."""
+
+    def __init__(self, holds: dict[str, Hold]) -> None:
+        super().__init__(refuses={"n2": "no such node"})
+        self._holds, self.lists = holds, list[Sequence[str]]()
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        self.lists.append(nodes)
+        if "n2" in nodes and len(nodes) > 1:
+            self._holds["n3"] = Hold("carla", "memory test")
+            raise ListRefused("invalid node list")
+        return super().change_nodes(nodes, change, reason=reason)
+
+
+def test_each_half_of_a_refused_list_is_checked_again() -> None:
+    holds, names = dict[str, Hold](), ["n1", "n2", "n3", "n4"]
+    scheduler = ListScheduler(holds)
+    door = make_scheduler_door(MemoryJournal(), lambda _: Mode.ACTIVE, lambda: 1000.0, nodes=names, hold_of=holds.get)
+    orders = SchedulerOrders(door, scheduler)
+
+    async def all_at_once() -> list[SchedulerOrderResult]:
+        return await asyncio.gather(
+            *(orders.change_node(node, NodeChange.CLOSE, why="offpeak: idle") for node in names)
+        )
+
+    results = [result.answer for result in asyncio.run(all_at_once())]
+    done, refused = Outcome("done", "accepted"), Outcome("failed", "no such node", "SchedulerError")
+    assert [results[0], results[1], results[3]] == [done, refused, done]
+    assert isinstance(results[2], Refusal)
+    assert results[2].rule == "held"
+    assert scheduler.lists == [names, ["n1", "n2"], ["n1"], ["n2"], ["n4"]]
+
+
+def test_a_list_of_one_that_is_refused_is_a_failure() -> None:
+    class NoLists(RecordingScheduler):
+        def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+            raise ListRefused(f"{change} of {nodes[0]}: {reason}")
+
+    room = Room(Mode.ACTIVE)
+    orders = SchedulerOrders(room.orders.door, NoLists())
+    answer = asyncio.run(orders.change_node("n1", NodeChange.CLOSE, why="offpeak: idle")).answer
+    assert answer == Outcome("failed", "close of n1: offpeak: idle", "ListRefused")
 
 
 class SlowScheduler(RecordingScheduler):

@@ -12,6 +12,7 @@ from slurm_queue import empty, submit
 
 from benchmarks.local_slurm.processes import wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
+from offpeak.errors import ListRefused
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.node import Node, NodeUse
@@ -59,7 +60,9 @@ def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
 
 
 @pytest.mark.parametrize("first", ['"$@"', ":"])
-def test_nodes_of_a_refused_list_are_changed_one_by_one(first: str, basic: SlurmCluster, tmp_path: Path) -> None:
+def test_a_refused_list_is_an_error_and_its_nodes_can_be_changed_alone(
+    first: str, basic: SlurmCluster, tmp_path: Path
+) -> None:
     """scontrol refuses a list, after it has changed its nodes, as some versions do, or has not."""
     prefix, log = tmp_path / "prefix", tmp_path / "log"
     refuses = f'{first}; echo "slurm_update error: Invalid node state specified" >&2; exit 1'
@@ -67,7 +70,9 @@ def test_nodes_of_a_refused_list_are_changed_one_by_one(first: str, basic: Slurm
     prefix.chmod(0o755)
     slurm = SlurmScheduler(SlurmSettings(timeout_s=30, command=(str(prefix),)))
     try:
-        assert slurm.change_nodes(["node1", "node3"], NodeChange.CLOSE, reason=WHY) == {}
+        with pytest.raises(ListRefused, match="Invalid node state specified"):
+            slurm.change_nodes(["node1", "node3"], NodeChange.CLOSE, reason=WHY)
+        assert [change(slurm, name, NodeChange.CLOSE) for name in ("node1", "node3")] == [{}, {}]
         assert all(node_of(slurm, name).closed_by_us for name in ("node1", "node3"))
     finally:
         basic.run("scontrol", "update", "nodename=node1,node3", "state=undrain")
