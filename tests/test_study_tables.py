@@ -29,11 +29,6 @@ DEFINITIONS = {
 }
 """Tables of words with a number in some cell, by page and first header."""
 
-NOT_RECOMPUTED = {
-    "fidelity/clocks": "runs of a real Slurm at three speeds of the clock",
-}
-"""Stored tables of which no test computes a cell again, with the reason."""
-
 FIGURE = re.compile(r"\d\.\d|\d %|\d,\d")
 MARKUP = re.compile(r"`[^`]*`|\[[^]]*\]\([^)]*\)")
 
@@ -68,12 +63,7 @@ def recomputed_names() -> set[str]:
 
 
 def test_a_test_computes_a_part_of_each_stored_table_again() -> None:
-    assert stored_names() - recomputed_names() == set(NOT_RECOMPUTED)
-
-
-@pytest.mark.parametrize("page", ["benchmarks.md", "explanation/trust.md"])
-def test_the_pages_say_how_many_tables_are_not_computed_again(page: str) -> None:
-    assert f"all but {len(NOT_RECOMPUTED)}" in " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+    assert recomputed_names() == stored_names()
 
 
 @pytest.mark.parametrize("page", EXPLAINED, ids=lambda page: page.stem)

@@ -3,6 +3,7 @@
 python -m benchmarks.fidelity [easy] [greedy]: the homogeneous sample on Slurm and in the engine; engine: without Slurm.
 python -m benchmarks.fidelity mixed POLICY HOUR_S FILE: run the mixed workload on Slurm, an hour in HOUR_S seconds.
 python -m benchmarks.fidelity compare FILE...: compare such runs with the mixed engine.
+python -m benchmarks.fidelity clocks FILE...: write the table of waits under runs of the own order at several clocks.
 
 There may be several runs of each policy. Runs of all policies but `limited` need at least one run of the own order;
 `limited`, the OLS policy with limited capacity, runs a workload of half as many jobs in one day.
@@ -16,7 +17,7 @@ from pathlib import Path
 from benchmarks.fidelity import homogeneous
 from benchmarks.fidelity.live import LIMITED, LiveRun, live_run
 from benchmarks.fidelity.replay import Clock
-from benchmarks.fidelity.report import limited_lines, report_lines
+from benchmarks.fidelity.report import limited_lines, report_lines, write_clocks
 from benchmarks.fidelity.workload import DAYS, JOBS, MixedDay, mixed_day
 
 
@@ -38,6 +39,8 @@ def main(arguments: Sequence[str]) -> None:
             others = [run for run in runs if run.policy != LIMITED]
             for line in chain(report_lines(mixed_day(), others), limited_lines(day_of(LIMITED), limited)):
                 print(line, flush=True)
+        case ["clocks", *files]:
+            write_clocks(mixed_day(), [LiveRun.read(Path(file)) for file in files])
         case _:
             homogeneous.main(arguments or ("easy", "greedy"))
 

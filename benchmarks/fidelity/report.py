@@ -1,7 +1,10 @@
 """Compares live runs of the mixed workload with the mixed engine under Slurm's measured timing."""
 
+import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from statistics import mean, median
 from typing import NamedTuple
 
@@ -216,6 +219,54 @@ def _slowdowns(day: MixedDay, clock: Clock, run: Run) -> tuple[float, float]:
     wait, runtime = (np.maximum(clock.ticks(each), 0) for each in (run.start_h - day.submit_h, day.run_h))
     slowdown = bounded_slowdown_by_delay(wait, runtime)
     return float(slowdown.mean()), float(slowdown.max())
+
+
+CLOCKS = Path(__file__).resolve().parents[2] / "docs" / "figures" / "fidelity" / "clocks.csv"
+CAUSES = {
+    "+ backfill cycles": "bf_interval_s",
+    "+ launch": "launch_s",
+    "+ release of the nodes": "completing_s",
+    "+ search windows": "end_window_s",
+    "+ steps of planned starts": "bf_resolution_s",
+}
+"""Why jobs wait longer under Slurm: the field of Timing by the column of the table."""
+CLOCKS_HEAD = (
+    "an hour in", "load average", "backfill every", "launch", "release", "Slurm", "engine without timing", *CAUSES,
+)  # fmt: skip
+
+
+def write_clocks(day: MixedDay, runs: Sequence[LiveRun], path: Path = CLOCKS) -> None:
+    """Write the mean wait of each run of the own order, and of its replays as one cause after the other is added."""
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([CLOCKS_HEAD, *(_clocks_row(day, run) for run in runs)])
+
+
+def _clocks_row(day: MixedDay, run: LiveRun) -> tuple[str, ...]:
+    shown = timing_of(run)
+    # The timing of the replays is as the row says.
+    timing = replace(
+        shown,
+        bf_interval_s=round(shown.bf_interval_s, 2),
+        launch_s=round(shown.launch_s, 2),
+        completing_s=round(shown.completing_s, 2),
+    )
+    seconds = (f"{each:.2f} s" for each in (timing.bf_interval_s, timing.launch_s, timing.completing_s))
+    wait_h = float((np.array(run.start_h) - day.submit_h).mean())
+    waits_h = (wait_h, *waits_by_cause(day, Clock(run.hour_s), timing))
+    return f"{run.hour_s:g} s", f"{run.load[1]:.1f}", *seconds, *(f"{each:.2f} h" for each in waits_h)
+
+
+def waits_by_cause(day: MixedDay, clock: Clock, timing: Timing) -> Iterator[float]:
+    """Yield the median mean wait [h] of replays of the own order without timing, then with one cause more each."""
+    known = Timing()
+    yield _median_wait_h(day, clock, known)
+    for cause in CAUSES.values():
+        known = replace(known, **{cause: getattr(timing, cause)})
+        yield _median_wait_h(day, clock, known)
+
+
+def _median_wait_h(day: MixedDay, clock: Clock, timing: Timing) -> float:
+    return median(float((each.start_h - day.submit_h).mean()) for each in replays(day, clock, OWN, timing))
 
 
 def _mean_eur(some: Sequence[Figures]) -> float:

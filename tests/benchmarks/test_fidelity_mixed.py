@@ -1,5 +1,6 @@
 """The mixed workload, the arithmetic of the comparison, and the parser of slurmctld's log."""
 
+from itertools import islice
 from pathlib import Path
 from unittest import mock
 
@@ -7,12 +8,30 @@ import numpy as np
 import pytest
 from needed_programs import need
 from slurm_fixtures import PACKAGES, PROGRAMS
+from study_tables import stored
 
 from benchmarks.fidelity.compare import Figures, figures, nearest, price_integral, saving
 from benchmarks.fidelity.controller_log import ScriptRun, controller_timing, parse_controller_log
 from benchmarks.fidelity.live import LiveRun, job_keys, live_run
-from benchmarks.fidelity.replay import Asleep, Clock, Sleep, Timing, engine_run
-from benchmarks.fidelity.report import Spread, chance_of_ratio, limited_lines, live_to_run, report_lines
+from benchmarks.fidelity.replay import (
+    BF_RESOLUTION_S,
+    END_WINDOW_S,
+    Asleep,
+    Clock,
+    Sleep,
+    Timing,
+    engine_run,
+)
+from benchmarks.fidelity.report import (
+    CLOCKS_HEAD,
+    Spread,
+    chance_of_ratio,
+    limited_lines,
+    live_to_run,
+    report_lines,
+    waits_by_cause,
+    write_clocks,
+)
 from benchmarks.fidelity.workload import BATCH, GPU, GROUPS, HIGH, OFF_W, WHOLE, MixedDay, mixed_cluster, mixed_day
 
 CLOCK = Clock(3.0)
@@ -183,6 +202,29 @@ def test_nearest_policy() -> None:
     rising = np.array([1.0, 2.0, 10.0, 11.0])
     name, found = nearest(rising**2, {"easy": rising, "greedy": -rising})
     assert (name, found) == ("easy", {"easy": 1.0, "greedy": -1.0})
+
+
+@pytest.mark.thorough
+def test_clocks_table_comes_out_again(day: MixedDay) -> None:
+    head, *rows = stored("fidelity/clocks")
+    assert tuple(head) == CLOCKS_HEAD
+    row = dict(zip(head, rows[0], strict=True))
+    hour_s, *timing_s = (float(row[name].removesuffix(" s")) for name in head[:5] if name != "load average")
+    timing = Timing(timing_s[0], timing_s[2], timing_s[1], 0.0, END_WINDOW_S, BF_RESOLUTION_S)
+    first = islice(waits_by_cause(day, Clock(hour_s), timing), 3)
+    assert [f"{each:.2f} h" for each in first] == rows[0][6:9]
+
+
+def test_clocks_table_of_runs(tmp_path: Path) -> None:
+    few = mixed_day(20, 0.3)
+    end_h = (few.submit_h + 2).tolist()
+    run = LiveRun("own", 3.0, (few.submit_h + 1).tolist(), end_h, [["node1"]] * len(few), [], NO_LOG, [0.0] * 3, "")
+    with mock.patch("benchmarks.fidelity.report.REPLAYS", 1):
+        write_clocks(few, [run, run], tmp_path / "clocks.csv")
+    head, *rows = (tmp_path / "clocks.csv").read_text().splitlines()
+    assert head == ",".join(CLOCKS_HEAD)
+    assert rows[0].startswith("3 s,0.0,0.00 s,0.00 s,0.00 s,1.00 h,")
+    assert rows[0] == rows[1]
 
 
 LOG = """\
