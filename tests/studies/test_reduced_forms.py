@@ -48,8 +48,10 @@ XSEDE: dict[str, Callable[[xsede.DayAheadResults], StudyTable]] = {
 COOLING = (
     "profit-cooling/gains",
     "profit-cooling/makespans",
+    "profit-cooling/efficiency",
     "profit-cooling/searches",
     "profit-cooling/gaps",
+    "profit-cooling/solvers",
     "profit-cooling/rules",
 )
 COUNTED, AT_HOME = 60, 2_500
