@@ -139,7 +139,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SleepingSi
             hardware=HardwareSettings(inventory=room.inventory.path, timeout_s=3),
             ledger=LedgerSettings(url=f"sqlite:///{tmp_path}/ledger"),
         )
-        ledger = Ledger(settings.ledger, patience_s=0.5)
+        ledger = Ledger(settings.ledger, patience_s=10.0)
         ledger.ready()
         number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, US, "idle"), time.time() - TWO_DAYS_S)
         ledger.write_outcome(number, Outcome("done", "accepted"), time.time() - TWO_DAYS_S)
