@@ -237,8 +237,11 @@ CLOCKS_HEAD = (
 
 def write_clocks(day: MixedDay, runs: Sequence[LiveRun], path: Path = CLOCKS) -> None:
     """Write the mean wait of each run of the own order, and of its replays as one cause after the other is added."""
+    if others := {run.policy for run in runs} - {OWN}:
+        raise SystemExit(f"clocks: compares runs of {OWN}, not of {', '.join(sorted(others))}")
+    rows = [_clocks_row(day, run) for run in runs]
     with path.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([CLOCKS_HEAD, *(_clocks_row(day, run) for run in runs)])
+        csv.writer(file, lineterminator="\n").writerows([CLOCKS_HEAD, *rows])
 
 
 def _clocks_row(day: MixedDay, run: LiveRun) -> tuple[str, ...]:
@@ -259,13 +262,14 @@ def _clocks_row(day: MixedDay, run: LiveRun) -> tuple[str, ...]:
 def waits_by_cause(day: MixedDay, clock: Clock, timing: Timing) -> Iterator[float]:
     """Yield the median mean wait [h] of replays of the own order without timing, then with one cause more each."""
     known = Timing()
-    yield _median_wait_h(day, clock, known)
+    yield median_wait_h(day, clock, known)
     for cause in CAUSES.values():
         known = replace(known, **{cause: getattr(timing, cause)})
-        yield _median_wait_h(day, clock, known)
+        yield median_wait_h(day, clock, known)
 
 
-def _median_wait_h(day: MixedDay, clock: Clock, timing: Timing) -> float:
+def median_wait_h(day: MixedDay, clock: Clock, timing: Timing) -> float:
+    """Return the median of the mean waits [h] of replays of the own order."""
     return median(float((each.start_h - day.submit_h).mean()) for each in replays(day, clock, OWN, timing))
 
 

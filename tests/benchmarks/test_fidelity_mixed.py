@@ -1,6 +1,6 @@
 """The mixed workload, the arithmetic of the comparison, and the parser of slurmctld's log."""
 
-from itertools import islice
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -28,8 +28,8 @@ from benchmarks.fidelity.report import (
     chance_of_ratio,
     limited_lines,
     live_to_run,
+    median_wait_h,
     report_lines,
-    waits_by_cause,
     write_clocks,
 )
 from benchmarks.fidelity.workload import BATCH, GPU, GROUPS, HIGH, OFF_W, WHOLE, MixedDay, mixed_cluster, mixed_day
@@ -211,8 +211,8 @@ def test_clocks_table_comes_out_again(day: MixedDay) -> None:
     row = dict(zip(head, rows[0], strict=True))
     hour_s, *timing_s = (float(row[name].removesuffix(" s")) for name in head[:5] if name != "load average")
     timing = Timing(timing_s[0], timing_s[2], timing_s[1], 0.0, END_WINDOW_S, BF_RESOLUTION_S)
-    first = islice(waits_by_cause(day, Clock(hour_s), timing), 3)
-    assert [f"{each:.2f} h" for each in first] == rows[0][6:9]
+    waits_h = [median_wait_h(day, Clock(hour_s), each) for each in (Timing(), timing)]
+    assert [f"{each:.2f} h" for each in waits_h] == [rows[0][6], rows[0][-1]]
 
 
 def test_clocks_table_of_runs(tmp_path: Path) -> None:
@@ -225,6 +225,9 @@ def test_clocks_table_of_runs(tmp_path: Path) -> None:
     assert head == ",".join(CLOCKS_HEAD)
     assert rows[0].startswith("3 s,0.0,0.00 s,0.00 s,0.00 s,1.00 h,")
     assert rows[0] == rows[1]
+    with pytest.raises(SystemExit, match="not of greedy"):
+        write_clocks(few, [replace(run, policy="greedy")], tmp_path / "clocks.csv")
+    assert (tmp_path / "clocks.csv").read_text().splitlines() == [head, *rows]
 
 
 LOG = """\
