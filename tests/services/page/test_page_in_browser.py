@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from chromium_fixture import PATIENCE_MS
 from contrast import contrast, low_contrasts
 from page_site import AT_S, PageSite, make_snapshot, page_site
 from playwright.sync_api import Browser, Page, Route, expect
@@ -19,7 +20,6 @@ from zygote import Zygote
 from services.accounts.account_of_savings import NO_SAVINGS, LeverSaving, SavingsAccount
 from services.agent.status import StatusSnapshot
 
-PATIENCE_MS = 60_000
 DRAWN = "html[data-status][data-nodes][data-jobs][data-events][data-saved][data-prices][data-power]"
 FIGURES_FIT = """() => new Promise((done) => {
   const fits = (plot) => plot.querySelector("svg")?.clientHeight === plot.clientHeight;
@@ -341,7 +341,7 @@ def test_nodes_of_several_types_are_counted_and_chosen(zygote: Zygote, chromium:
             count = page.locator("html").get_attribute("data-nodes") or ""
             changed = of_types(make_snapshot(2400, seed=7), 40, 30)
             site.agent.snapshot = replace(changed, published=replace(changed.published, at_unix_s=AT_S + 30))
-            expect(page.locator("html")).not_to_have_attribute("data-nodes", count, timeout=PATIENCE_MS)
+            expect(page.locator("html")).not_to_have_attribute("data-nodes", count)
             assert page.evaluate("document.activeElement === document.querySelector('#types button')")
             expect(page.locator("#grid .node")).to_have_count(sizes[0])
             rows.nth(0).locator("button").click()
@@ -405,7 +405,7 @@ def test_page_updates_itself(opened: Opened, site: PageSite) -> None:
     before = opened.page.evaluate(kinds)
     count = opened.page.locator("html").get_attribute("data-nodes") or ""
     site.change()
-    expect(opened.page.locator("html")).not_to_have_attribute("data-nodes", count, timeout=PATIENCE_MS)
+    expect(opened.page.locator("html")).not_to_have_attribute("data-nodes", count)
     assert opened.page.evaluate(kinds) != before
     site.agent.snapshot = make_snapshot()
 
@@ -461,10 +461,10 @@ def test_a_silent_agent_is_shown_as_silent(zygote: Zygote, chromium: Browser, tm
         site.agent.snapshot = None
         page = chromium.new_page()
         page.goto(site.url)
-        expect(page.locator("#trouble")).to_contain_text("has just started", timeout=PATIENCE_MS)
+        expect(page.locator("#trouble")).to_contain_text("has just started")
         expect(page.locator("#looked")).to_have_text("no agent answers")
         site.agent.snapshot = make_snapshot(4, 3)
-        expect(page.locator("#tile-price")).to_contain_text("52.0", timeout=PATIENCE_MS)
+        expect(page.locator("#tile-price")).to_contain_text("52.0")
         expect(page.locator("#trouble")).to_be_hidden()
         site.agent.snapshot = None
         late = chromium.new_page()
@@ -472,5 +472,5 @@ def test_a_silent_agent_is_shown_as_silent(zygote: Zygote, chromium: Browser, tm
             if each is late:
                 late.goto(site.url)
             text = re.compile(r"no agent answers, the page shows 12 Nov 14:30")
-            expect(each.locator("#looked")).to_have_text(text, timeout=PATIENCE_MS)
+            expect(each.locator("#looked")).to_have_text(text)
             each.close()
