@@ -186,7 +186,6 @@ SILENT = "Not responding"
 SLURM_REASONS = ("ResumeTimeout reached", SILENT, "Node unexpectedly rebooted")
 
 _OF_NODES = "slurm_update error: "
-MOST_NAMES = 500
 DENIED = ("Invalid user id", "Access/permission denied")
 
 
@@ -195,10 +194,10 @@ def change_nodes(nodes: Sequence[str], change: NodeChange, *, reason: str, scont
     known = {node.name: node for node in nodes_of_text(ask("scontrol", *NODES_ARGUMENTS, timeout_s=scontrol.timeout_s))}
     refusals = {node: _change_refusal(node, known, change) for node in nodes}
     due = [known[node] for node in nodes if not refusals[node] and not _is_change_done(known[node], change)]
-    groups: dict[tuple[bool, int], list[str]] = defaultdict(list)
-    for number, node in enumerate(due):
-        groups[change is NodeChange.POWER_DOWN and _must_go_down_first(node), number // MOST_NAMES].append(node.name)
-    for (first, _), names in groups.items():
+    groups: dict[bool, list[str]] = defaultdict(list)
+    for node in due:
+        groups[change is NodeChange.POWER_DOWN and _must_go_down_first(node)].append(node.name)
+    for first, names in groups.items():
         states = (*(("down",) if first else ()), STATE_OF_CHANGE[change])
         complaint = _change_group(",".join(names), states, reason, scontrol)
         if complaint and (len(names) == 1 or complaint in DENIED):

@@ -38,6 +38,8 @@ class SchedulerOrderResult:
 
 NodesCall = SharedCall[tuple[Effect, Guard], dict[str, OffpeakError]]
 AT_ONCE = 8
+MOST_NODES = 500
+"""The most nodes in one order: its checks are at most that many."""
 
 
 class SchedulerOrders:
@@ -104,10 +106,12 @@ class SchedulerOrders:
     def _change_nodes(
         self, change: NodeChange, reason: str, orders: Sequence[tuple[Effect, Guard]]
     ) -> dict[str, OffpeakError]:
-        """Change the nodes and return why not. If the list is refused, each half is checked and ordered by itself.
+        """Change the nodes and return why not. A long list, and one that is refused, becomes two orders.
 
         What is refused since an order began to wait makes it too late: the door then checks it again.
         """
+        if len(orders) > MOST_NODES:
+            return self._change_halves(change, reason, orders)
         failed: dict[str, OffpeakError] = {}
         left: list[tuple[Effect, Guard]] = []
         for effect, guard in orders:
@@ -121,14 +125,21 @@ class SchedulerOrders:
         nodes = [effect.subject for effect, _ in left]
         try:
             complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
-        except ListRefused as refused:
-            middle = len(left) // 2
-            if not middle:
-                return {**failed, nodes[0]: refused}
-            for half in (left[:middle], left[middle:]):
-                failed |= self._change_nodes(change, reason, half)
-            return failed
+        except OffpeakError as problem:
+            if isinstance(problem, ListRefused) and len(nodes) > 1:
+                return failed | self._change_halves(change, reason, left)
+            return failed | dict.fromkeys(nodes, problem)
         return failed | {node: SchedulerError(why) for node, why in complaints.items()}
+
+    def _change_halves(
+        self, change: NodeChange, reason: str, orders: Sequence[tuple[Effect, Guard]]
+    ) -> dict[str, OffpeakError]:
+        middle = len(orders) // 2
+        return {
+            node: problem
+            for half in (orders[:middle], orders[middle:])
+            for node, problem in self._change_nodes(change, reason, half).items()
+        }
 
     async def _let(
         self,

@@ -9,7 +9,7 @@ from memory_journal import MemoryJournal
 from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
-from offpeak.errors import ListRefused
+from offpeak.errors import ListRefused, SchedulerError
 from offpeak.model.orders import NodeChange
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
@@ -151,6 +151,42 @@ def test_each_half_of_a_refused_list_is_checked_again() -> None:
     assert isinstance(results[2], Refusal)
     assert results[2].rule == "held"
     assert scheduler.lists == [names, ["n1", "n2"], ["n1"], ["n2"], ["n4"]]
+
+
+class SilentScheduler(RecordingScheduler):
+    """A scheduler that an admin uses while it carries out the first list, and that does not answer the second."""
+
+    def __init__(self, holds: dict[str, Hold]) -> None:
+        super().__init__()
+        self._holds, self.lists = holds, list[Sequence[str]]()
+
+    def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+        self.lists.append(nodes)
+        if len(self.lists) == 2:
+            raise SchedulerError("no answer")
+        self._holds["n0"] = self._holds["n1199"] = Hold("carla", "memory test")
+        return super().change_nodes(nodes, change, reason=reason)
+
+
+def test_each_part_of_a_long_list_is_checked_and_fails_by_itself() -> None:
+    holds, names = dict[str, Hold](), [f"n{number}" for number in range(1200)]
+    scheduler = SilentScheduler(holds)
+    door = make_scheduler_door(MemoryJournal(), lambda _: Mode.ACTIVE, lambda: 1000.0, nodes=names, hold_of=holds.get)
+    orders = SchedulerOrders(door, scheduler)
+
+    async def all_at_once() -> list[SchedulerOrderResult]:
+        return await asyncio.gather(
+            *(orders.change_node(node, NodeChange.CLOSE, why="offpeak: idle") for node in names)
+        )
+
+    results = [result.answer for result in asyncio.run(all_at_once())]
+    done, silent = Outcome("done", "accepted"), Outcome("failed", "no answer", "SchedulerError")
+    assert scheduler.lists == [names[:300], names[300:600], names[600:900], names[900:1199]]
+    assert results[:300] == [done] * 300
+    assert results[300:600] == [silent] * 300
+    assert results[600:1199] == [done] * 599
+    assert isinstance(results[1199], Refusal)
+    assert results[1199].rule == "held"
 
 
 def test_a_list_of_one_that_is_refused_is_a_failure() -> None:

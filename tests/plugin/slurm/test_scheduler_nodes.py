@@ -1,5 +1,6 @@
 """Nodes of a running slurmctld: closed, opened and reserved; and what admins and jobs' owners read of us."""
 
+import asyncio
 import subprocess
 import time
 from collections.abc import Iterator
@@ -8,16 +9,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from memory_journal import MemoryJournal
 from slurm_queue import empty, submit
 
 from benchmarks.local_slurm.processes import wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
+from offpeak.door.effect import Hold, Mode, Outcome
 from offpeak.errors import ListRefused
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Scheduler, in_use
 from plugin.slurm.scheduler import SlurmScheduler
+from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
 WHY = "offpeak: sleeps, as nobody needs it"
 
@@ -59,25 +63,57 @@ def test_a_node_is_closed_and_opened(slurm: SlurmScheduler) -> None:
     assert change(slurm, "node2", NodeChange.OPEN) == {}
 
 
-@pytest.mark.parametrize("first", ['"$@"', ":"])
-def test_a_refused_list_is_an_error_and_its_nodes_can_be_changed_alone(
-    first: str, basic: SlurmCluster, tmp_path: Path
-) -> None:
-    """scontrol refuses a list, after it has changed its nodes, as some versions do, or has not."""
-    prefix, log = tmp_path / "prefix", tmp_path / "log"
-    refuses = f'{first}; echo "slurm_update error: Invalid node state specified" >&2; exit 1'
-    prefix.write_text(f'#!/bin/sh\necho "$3 $4" >>{log}\ncase "$3" in *,*) {refuses};; esac\nexec "$@"\n')
+REFUSES_LISTS = """#!/bin/sh
+echo "$3 $4" >>{log}
+case "$3" in *,*) {first}; echo "slurm_update error: Invalid node state specified" >&2; exit 1;; esac
+exec "$@"
+"""
+"""Runs scontrol, and refuses a list after it has changed its nodes, as some versions do, or has not."""
+
+
+@pytest.fixture(params=['"$@"', ":"])
+def without_lists(request: pytest.FixtureRequest, basic: SlurmCluster, tmp_path: Path) -> Iterator[SlurmScheduler]:
+    """A scheduler that refuses lists; its orders are in the file `log`."""
+    prefix = tmp_path / "prefix"
+    prefix.write_text(REFUSES_LISTS.format(log=tmp_path / "log", first=request.param))
     prefix.chmod(0o755)
-    slurm = SlurmScheduler(SlurmSettings(timeout_s=30, command=(str(prefix),)))
-    try:
-        with pytest.raises(ListRefused, match="Invalid node state specified"):
-            slurm.change_nodes(["node1", "node3"], NodeChange.CLOSE, reason=WHY)
-        assert [change(slurm, name, NodeChange.CLOSE) for name in ("node1", "node3")] == [{}, {}]
-        assert all(node_of(slurm, name).closed_by_us for name in ("node1", "node3"))
-    finally:
-        basic.run("scontrol", "update", "nodename=node1,node3", "state=undrain")
-    alone = [] if first == '"$@"' else ["nodename=node1 state=drain", "nodename=node3 state=drain"]
-    assert log.read_text().splitlines() == ["nodename=node1,node3 state=drain", *alone]
+    yield SlurmScheduler(SlurmSettings(timeout_s=30, command=(str(prefix),)))
+    basic.run("scontrol", "update", "nodename=node1,node3", "state=undrain")
+
+
+LIST = "nodename=node1,node3 state=drain"
+
+
+def orders_in(folder: Path) -> list[str]:
+    return (folder / "log").read_text().splitlines()
+
+
+def test_a_refused_list_is_an_error_and_its_nodes_can_be_changed_alone(
+    without_lists: SlurmScheduler, tmp_path: Path
+) -> None:
+    with pytest.raises(ListRefused, match="Invalid node state specified"):
+        without_lists.change_nodes(["node1", "node3"], NodeChange.CLOSE, reason=WHY)
+    is_changed = node_of(without_lists, "node1").closed
+    assert [change(without_lists, name, NodeChange.CLOSE) for name in ("node1", "node3")] == [{}, {}]
+    assert all(node_of(without_lists, name).closed_by_us for name in ("node1", "node3"))
+    alone = [] if is_changed else ["nodename=node1 state=drain", "nodename=node3 state=drain"]
+    assert orders_in(tmp_path) == [LIST, *alone]
+
+
+def test_the_door_orders_for_each_node_of_a_refused_list(without_lists: SlurmScheduler, tmp_path: Path) -> None:
+    names = ["node1", "node3"]
+    door = make_scheduler_door(
+        MemoryJournal(), lambda _: Mode.ACTIVE, time.time, nodes=names, hold_of=dict[str, Hold]().get
+    )
+    orders = SchedulerOrders(door, without_lists)
+
+    async def all_at_once() -> list[SchedulerOrderResult]:
+        return await asyncio.gather(*(orders.change_node(name, NodeChange.CLOSE, why=WHY) for name in names))
+
+    assert [result.answer for result in asyncio.run(all_at_once())] == [Outcome("done", "accepted")] * 2
+    assert all(node_of(without_lists, name).closed_by_us for name in names)
+    assert orders_in(tmp_path)[0] == LIST
+    assert orders_in(tmp_path).count(LIST) == 1
 
 
 def test_node_closed_or_downed_by_an_admin_stays_so(basic: SlurmCluster, slurm: SlurmScheduler) -> None:
