@@ -74,8 +74,8 @@ def test_no_table_of_figures_is_typed(page: Path) -> None:
 
 
 def tables(text: str) -> Iterator[list[list[str]]]:
-    for block in re.findall(r"^\|.*\n\|[ :|-]+\|\n(?:\|.*\n?)*", text, re.MULTILINE):
-        yield [[cell.strip() for cell in line[1:-1].split("|")] for line in block.splitlines()]
+    for block in re.findall(r"^ *\|.*\n *\|[ :|-]+\|\n(?: *\|.*\n?)*", text, re.MULTILINE):
+        yield [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in block.splitlines()]
 
 
 def has_figure(row: list[str]) -> bool:

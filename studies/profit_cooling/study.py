@@ -248,12 +248,13 @@ def gaps_table(results: Results) -> report.StudyTable:
         "solvers has the medians of the other scenarios.",
         ("day", *solvers),
         tuple(
-            (str(day + 1), *(100 * results[GAPS_SCENARIO, solver].gap[day] for solver in solvers))
-            for day in range(DAYS)
+            (str(day), *(100 * gap for gap in gaps))
+            for day, gaps in enumerate(zip(*(results[GAPS_SCENARIO, solver].gap for solver in solvers), strict=True), 1)
         ),
     )
 
 
+TABLES = (gains_table, makespans_table, efficiency_table, searches_table, gaps_table, solvers_table)
 COLOURS = {
     "best search": report.ORANGE,
     "default search": report.VIOLET,
@@ -341,10 +342,7 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> report.Report:
     runner = Runner(partial(run, jobs=jobs, nodes=NODES, days=DAYS), TypeAdapter(CoolingResult))
     found = results_of(runner, keys, order, progress)
     results = {(experiment.scenario, experiment.solver): result for experiment, result in found.items()}
-    tables = tuple(
-        table(results)
-        for table in (gains_table, makespans_table, efficiency_table, searches_table, gaps_table, solvers_table)
-    )
+    tables = tuple(table(results) for table in TABLES)
     figures = {"behind.svg": behind_svg(results, SEARCHES), "searches.svg": searches_svg(results, SEARCHES)}
     return report.Report(TITLE, study_notes(len(jobs), results, search_s), tables, figures)
 
