@@ -326,3 +326,35 @@ def test_price_forecasts_of_a_market(shared: Path) -> None:
 def column_of(name: str, header: str) -> dict[str, str]:
     headers, *rows = study_tables.stored(name)
     return {row[0]: row[headers.index(header)] for row in rows}
+
+
+def test_replays_wait_less_than_the_machines_did(shared: Path) -> None:
+    replayed_h = {row["log"]: float(row["wait EASY"]) for row in records("dynamic-pricing/logs")}
+    files = {
+        "ANL-Intrepid": "ANL-Intrepid_first10000",
+        "KTH-SP2-1996-2.1-cln": "KTH-SP2-1996-2.1-cln",
+        "SDSC-SP2_first5000": "SDSC-SP2_first5000",
+        "theta_2022": "theta_2022",
+    }
+    shares = [
+        round(100 * replayed_h[log] / recorded_wait_h(shared / "data/traces" / f"{file}.swf.gz"))
+        for log, file in files.items()
+    ]
+    intrepid, kth, sdsc, theta = shares
+    page = " ".join((study_tables.DOCS / "explanation/trust.md").read_text(encoding="utf-8").split())
+    assert (
+        f"the mean wait under EASY is {intrepid} % (ANL-Intrepid), 20 % (Gaia), {kth} % (KTH-SP2-1996), {sdsc} % "
+        f"(SDSC-SP2's first 5,000) and {theta} % (Theta 2022) of the recorded one"
+    ) in page
+
+
+def recorded_wait_h(log: Path) -> float:
+    """Return the mean wait of the jobs of a log in the Standard Workload Format, whose third field is the wait [s]."""
+    with gzip.open(log, "rt", encoding="utf-8") as file:
+        waits_s = [float(line.split()[2]) for line in file if not line.startswith(";")]
+    return float(np.mean([wait_s for wait_s in waits_s if wait_s >= 0])) / 3600
+
+
+def records(name: str) -> list[dict[str, str]]:
+    headers, *rows = study_tables.stored(name)
+    return [dict(zip(headers, row, strict=True)) for row in rows]

@@ -1,0 +1,134 @@
+"""Sentences on the pages quote the stored tables of figures as they are."""
+
+import study_tables
+
+Rows = list[dict[str, str]]
+
+
+def rows_of(name: str, **where: str) -> Rows:
+    """Return the rows of a stored table with these values; of columns with the same name the first counts."""
+    headers, *rows = study_tables.stored(name)
+    found = [dict(zip(reversed(headers), reversed(row), strict=True)) for row in rows]
+    return [row for row in found if all(row[column] == value for column, value in where.items())]
+
+
+def numbers(rows: Rows, column: str) -> list[float]:
+    """Return the figures of a column without their ranges; empty cells are left out."""
+    return [float(row[column].split()[0].replace(",", "")) for row in rows if row[column]]
+
+
+def span(values: list[float], decimals: int) -> str:
+    low, high = (f"{each(values):.{decimals}f}" for each in (min, max))
+    return low if low == high else f"{low} to {high}"
+
+
+def page(name: str) -> str:
+    return " ".join((study_tables.DOCS / name).read_text(encoding="utf-8").split())
+
+
+def test_profit_and_cooling() -> None:
+    gains, makespans = rows_of("profit-cooling/gains"), rows_of("profit-cooling/makespans")
+    solvers = rows_of("profit-cooling/solvers")
+    over_rule, over_strict = (span(numbers(gains, each), 1) for each in ("over it, %", "over strict EST, %"))
+    possible = span(numbers(gains, "no plan"), 1)
+    full = [
+        100 * (100 / each - 1) for each in numbers(rows_of("profit-cooling/solvers", solver="strict EST"), "of full")
+    ]
+    shorter, paper = numbers(makespans, "shorter, %"), float(makespans[0]["paper, %"])
+    text = page("explanation/profit-cooling.md")
+    assert f"at most {possible} % are possible, and planning gains {over_rule} %." in text
+    assert f"it gains {over_strict} % of the possible {span(full, 1)} %" in text
+    assert f"The best search is {span(shorter, 1)} % shorter than the best rule (the paper: {paper:.2f} %)" in text
+    days = [float(row["makespan"]) for row in solvers if not row["solver"].startswith(("strict WT", "strict Profit"))]
+    assert f"the last job ends after {span(days, 0)} days" in text
+    gaps = span(numbers(rows_of("profit-cooling/solvers", solver="multi"), "median gap"), 2)
+    reached = ["none", "one", "two", "three", "all"][sum(each >= paper for each in shorter)]
+    assert sum(numbers(solvers, "violations")) == 0
+    quoted = (
+        f"violations in {sum(numbers(solvers, 'plans')):,.0f} plans | {over_rule} % (at most {possible} possible); "
+        f"{over_strict} % (at most {span(full, 1)} possible); {span(shorter, 1)} %; MultiSearch {gaps} %; 0 |"
+    )
+    assert quoted in page("benchmarks.md")
+    assert f"reached in {reached} of four scenarios" in page("benchmarks.md")
+
+
+def test_the_paper_of_dynamic_pricing() -> None:
+    text = page("explanation/dynamic-pricing.md")
+
+    def factors(log: str, policies: tuple[str, ...]) -> str:
+        rows = [row for row in rows_of("dynamic-pricing/paper", **{"paper's log": log}) if row["policy"] in policies]
+        found = [
+            float(row[f"paper {prices}"]) / numbers([row], f"prices {prices}")[0]
+            for row in rows
+            for prices in ("1:3", "1:4", "1:5")
+        ]
+        return span(found, 0)
+
+    both, greedy, knapsack = (
+        factors("SDSC-Blue", ("greedy", "knapsack")),
+        factors("ANL-BGP", ("greedy",)),
+        factors("ANL-BGP", ("knapsack",)),
+    )
+    assert f"on SDSC by a factor of {both}, on ANL-BGP by {greedy} with greedy and by {knapsack} with knapsack" in text
+    most = max(numbers(rows_of("dynamic-pricing/letter"), "saved"))
+    assert f"## Leaving nodes idle saves up to {most:.0f} %" in text
+    intrepid = [row for row in rows_of("dynamic-pricing/frequency") if row["log"].startswith("ANL-Intrepid")]
+    saved = dict(zip((row["period"] for row in intrepid), numbers(intrepid, "knapsack"), strict=True))
+    first, most, last = (saved[period] for period in ("10 s", "40 min", "60 min"))
+    assert f"(knapsack's is {first:.1f} % at 10 s, {most:.1f} % at 40 minutes and {last:.1f} % at an hour)" in text
+    implied = [sorted(row.items()) for row in rows_of("dynamic-pricing/implied", **{"paper's log": "ANL-BGP"})]
+    apart = [
+        row for row in map(dict, implied) if abs(float(row["from 1:3 and 1:4"]) - float(row["from 1:3 and 1:5"])) > 0.03
+    ]
+    assert [(row["power"], row["policy"]) for row in apart] == [("1:2", "greedy"), ("1:4", "knapsack")]
+    first, second = ((row["from 1:3 and 1:4"], row["from 1:3 and 1:5"]) for row in apart)
+    assert f"Greedy at 1:2 ({' and '.join(first)}) and knapsack at 1:4 ({' and '.join(second)}) are not." in text
+
+
+def test_break_even() -> None:
+    def column(policy: str, name: str) -> list[float]:
+        return numbers(rows_of("sleeping/policies", policy=policy), name)
+
+    def against(name: str) -> list[tuple[float, float]]:
+        return list(zip(column("break-even", name), column("timeout:10min", name), strict=True))
+
+    points = [ours - theirs for ours, theirs in against("saved [%]")]
+    cycles, delay = ([100 * (ours / theirs - 1) for ours, theirs in against(name)] for name in ("cycles", "delay [s]"))
+    quoted = (
+        f"break-even saves {span(points, 0)} points more of the idle energy, with {span(cycles, 0)} % more cycles and "
+        f"{span(delay, 0)} % more boot delay"
+    )
+    assert quoted in page("explanation/sleeping.md")
+    hours = [each / 3600 for each in column("ols:1h:5", "longer [s]")]
+    assert min(hours) >= 1
+    assert max(hours) < 3
+
+
+def test_scores() -> None:
+    against = numbers(rows_of("waits/scores"), "against published")
+    text = page("explanation/queue-waits.md")
+    percent = [100 * (1 - each) for each in against]
+    assert f"better than the published method on every log** with waiting jobs, by {span(percent, 0)} %" in text
+    worst = max(numbers(rows_of("waits/scores"), "against best"))
+    assert f"It is at most {100 * (worst - 1):.0f} % worse than the best of its members" in text
+    (curie,) = rows_of("waits/intervals", log="CEA-curie")
+    assert f"the share is {curie['arbiter']} %, and a prediction of zero reaches {curie['nobody waits']} %" in text
+    assert f"divided by that of the published method | {span(against, 2)} |" in page("benchmarks.md")
+    texts = []
+    for log in ("KTH-SP2-1996", "ANL-Intrepid"):
+        ((trees,), (similar,)) = (rows_of("jobs/scores", log=log), rows_of("jobs/choice", log=log))
+        ours, theirs = trees["boosted"], similar["similar jobs"]
+        change = 100 * (numbers([trees], "boosted")[0] / numbers([similar], "similar jobs")[0] - 1)
+        texts.append(f"{abs(change):.0f} % {'smaller' if change < 0 else 'larger'}")
+        assert f"on {log} ({ours} and {theirs} s)" in page("explanation/predictors-of-jobs.md")
+    assert texts == ["6 % smaller", "23 % larger"]
+
+
+def test_weeks_of_ols() -> None:
+    saved = {
+        period: numbers(rows_of("online-simulation/servers", policy=f"ols:{period}"), "saved [%]")
+        for period in ("7d", "1d")
+    }
+    weekly, daily = (span(each, 0) for each in saved.values())
+    quoted = f"Weekly OLS saves {weekly} % of the idle energy and daily OLS {daily} %"
+    assert quoted in page("explanation/online-simulation.md")
