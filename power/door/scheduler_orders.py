@@ -106,40 +106,43 @@ class SchedulerOrders:
     def _change_nodes(
         self, change: NodeChange, reason: str, orders: Sequence[tuple[Effect, Guard]]
     ) -> dict[str, OffpeakError]:
-        """Change the nodes and return why not. A long list, and one that is refused, becomes two orders.
+        """Change the nodes and return why not. A long list, and one that is refused, is ordered in halves.
 
-        What is refused since an order began to wait makes it too late: the door then checks it again.
+        Each part is checked just before it is sent. An error ends the orders that are left: a scheduler that is down
+        would let each of them wait.
         """
-        if len(orders) > MOST_NODES:
-            return self._change_halves(change, reason, orders)
         failed: dict[str, OffpeakError] = {}
-        left: list[tuple[Effect, Guard]] = []
-        for effect, guard in orders:
+        parts = [orders]
+        while parts:
+            part = parts.pop()
+            if len(part) > MOST_NODES:
+                parts += _halves(part)
+                continue
+            late = {order[0].subject: problem for order in part if (problem := self._find_lateness(*order))}
+            ready = [order for order in part if order[0].subject not in late]
+            failed |= late
+            nodes = [effect.subject for effect, _ in ready]
             try:
-                guard()
-                if refusal := self.door.predict_refusal(effect):
-                    raise OrderTooLate(refusal.message)
-                left.append((effect, guard))
-            except OrderTooLate as problem:
-                failed[effect.subject] = problem
-        nodes = [effect.subject for effect, _ in left]
-        try:
-            complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
-        except OffpeakError as problem:
-            if isinstance(problem, ListRefused) and len(nodes) > 1:
-                return failed | self._change_halves(change, reason, left)
-            return failed | dict.fromkeys(nodes, problem)
-        return failed | {node: SchedulerError(why) for node, why in complaints.items()}
+                complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
+            except ListRefused as refused:
+                if len(nodes) > 1:
+                    parts += _halves(ready)
+                else:
+                    failed[nodes[0]] = refused
+            except OffpeakError as problem:
+                return failed | {effect.subject: problem for each in (ready, *parts) for effect, _ in each}
+            else:
+                failed |= {node: SchedulerError(why) for node, why in complaints.items()}
+        return failed
 
-    def _change_halves(
-        self, change: NodeChange, reason: str, orders: Sequence[tuple[Effect, Guard]]
-    ) -> dict[str, OffpeakError]:
-        middle = len(orders) // 2
-        return {
-            node: problem
-            for half in (orders[:middle], orders[middle:])
-            for node, problem in self._change_nodes(change, reason, half).items()
-        }
+    def _find_lateness(self, effect: Effect, guard: Guard) -> OrderTooLate | None:
+        """Return why an order that was refused since it began to wait is too late: the door then checks it again."""
+        try:
+            guard()
+        except OrderTooLate as problem:
+            return problem
+        refusal = self.door.predict_refusal(effect)
+        return OrderTooLate(refusal.message) if refusal else None
 
     async def _let(
         self,
@@ -158,6 +161,12 @@ class SchedulerOrders:
 
         effect = Effect(f"{QUEUE}{partition}", change, by, why, (("jobs", len(jobs)),))
         return SchedulerOrderResult(await self.door.let_through(effect, act), failed)
+
+
+def _halves(orders: Sequence[tuple[Effect, Guard]]) -> list[Sequence[tuple[Effect, Guard]]]:
+    """Return the halves, the second one first: the last part is the next."""
+    middle = len(orders) // 2
+    return [orders[middle:], orders[:middle]]
 
 
 def make_scheduler_door(
