@@ -39,8 +39,8 @@ def main(arguments: Sequence[str]) -> None:
             others = [run for run in runs if run.policy != LIMITED]
             for line in chain(report_lines(mixed_day(), others), limited_lines(day_of(LIMITED), limited)):
                 print(line, flush=True)
-        case ["clocks", *files]:
-            write_clocks(mixed_day(), [LiveRun.read(Path(file)) for file in files])
+        case ["clocks", first, *others]:
+            write_clocks(mixed_day(), [LiveRun.read(Path(file)) for file in (first, *others)])
         case _:
             homogeneous.main(arguments or ("easy", "greedy"))
 

@@ -37,9 +37,7 @@ class SchedulerOrderResult:
 
 
 NodesCall = SharedCall[tuple[Effect, Guard], dict[str, OffpeakError]]
-AT_ONCE = 8
-MOST_NODES = 500
-"""The most nodes in one order: its checks are at most that many."""
+AT_ONCE, MOST_NODES = 8, 500
 
 
 class SchedulerOrders:
@@ -108,31 +106,34 @@ class SchedulerOrders:
     ) -> dict[str, OffpeakError]:
         """Change the nodes and return why not. A long list, and one that is refused, is ordered in halves.
 
-        Each part is checked just before it is sent. An error ends the orders that are left: a scheduler that is down
-        would let each of them wait.
+        Each part is checked just before it is sent. What was refused since it began to wait is too late: the door
+        checks it again, unless a refused list had it, which may be carried out in part. An error counts for all left.
         """
         failed: dict[str, OffpeakError] = {}
+        listed: dict[str, ListRefused] = {}
         parts = [orders]
         while parts:
             part = parts.pop()
             if len(part) > MOST_NODES:
                 parts += _halves(part)
                 continue
-            late = {order[0].subject: problem for order in part if (problem := self._find_lateness(*order))}
-            ready = [order for order in part if order[0].subject not in late]
-            failed |= late
+            failed |= {order[0].subject: late for order in part if (late := self._find_lateness(*order))}
+            ready = [order for order in part if order[0].subject not in failed]
             nodes = [effect.subject for effect, _ in ready]
             try:
                 complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
-            except ListRefused as refused:
-                if len(nodes) > 1:
-                    parts += _halves(ready)
-                else:
-                    failed[nodes[0]] = refused
-            except OffpeakError as problem:
-                return failed | {effect.subject: problem for each in (ready, *parts) for effect, _ in each}
-            else:
                 failed |= {node: SchedulerError(why) for node, why in complaints.items()}
+            except ListRefused as refused:
+                if len(nodes) == 1:
+                    failed[nodes[0]] = refused
+                else:
+                    parts += _halves(ready)
+                    listed |= dict.fromkeys(nodes, refused)
+            except OffpeakError as problem:
+                failed |= {effect.subject: problem for each in (ready, *parts) for effect, _ in each}
+                break
+        for node in [node for node in listed if isinstance(failed.get(node), OrderTooLate)]:
+            failed[node] = SchedulerError(f"{listed[node]}, perhaps after it was carried out; {failed[node]}")
         return failed
 
     def _find_lateness(self, effect: Effect, guard: Guard) -> OrderTooLate | None:
@@ -165,8 +166,7 @@ class SchedulerOrders:
 
 def _halves(orders: Sequence[tuple[Effect, Guard]]) -> list[Sequence[tuple[Effect, Guard]]]:
     """Return the halves, the second one first: the last part is the next."""
-    middle = len(orders) // 2
-    return [orders[middle:], orders[:middle]]
+    return [orders[len(orders) // 2 :], orders[: len(orders) // 2]]
 
 
 def make_scheduler_door(

@@ -81,20 +81,20 @@ async def open_nodes(
 async def hand_over_off_nodes(
     off: Collection[str], nodes: Callable[[], Iterable[Node]], orders: SchedulerOrders, *, by: str
 ) -> frozenset[str]:
-    """Report closed nodes that are off as powered down, and open them, so that the scheduler wakes them for a job.
+    """Report closed nodes that are off as powered down, and open these, so that the scheduler wakes them for a job.
 
     Their agent ended between the order to sleep and its report to the scheduler. `nodes` reads the nodes again. Return
-    the nodes that were handed over.
+    the nodes that were handed over; one that does not count as powered down stays closed, or a job would start on it.
     """
     if not off:
         return frozenset()
     why = "offpeak: given back: it is off, and woken for a job"
-    await asyncio.gather(*(orders.change_node(node, NodeChange.POWER_DOWN, why=why, by=by) for node in off))
-    known = {node.name: node for node in await asyncio.to_thread(nodes) if node.name in off}
+    reports = await asyncio.gather(*(orders.change_node(node, NodeChange.POWER_DOWN, why=why, by=by) for node in off))
+    down = {node for node, report in zip(off, reports, strict=True) if report.done}
+    known = {node.name: node for node in await asyncio.to_thread(nodes) if node.name in down}
     opens = {name: NodeChange.RESUME if node.failed else NodeChange.OPEN for name, node in known.items()}
-    results = await asyncio.gather(
-        *(orders.change_node(name, change, why=why, by=by) for name, change in opens.items())
-    )
+    given_back = (orders.change_node(name, change, why=why, by=by) for name, change in opens.items())
+    results = await asyncio.gather(*given_back)
     return frozenset(name for name, result in zip(opens, results, strict=True) if result.done)
 
 

@@ -117,8 +117,7 @@ def _gains_row(results: Results, scenario: str) -> tuple[report.TableCell, ...]:
 
 def _best_of_each(results: Results, scenario: str) -> tuple[str, str, str]:
     """Return the best search, the best rule-based scheduler and the best strict one."""
-    search, rule, strict = (best(results, scenario, solvers) for solvers in (SEARCHES, RULES, STRICT))
-    return search, rule, strict
+    return best(results, scenario, SEARCHES), best(results, scenario, RULES), best(results, scenario, STRICT)
 
 
 def makespans_table(results: Results) -> report.StudyTable:
@@ -342,8 +341,8 @@ def profit_cooling(order: StudyOrder, progress: Progress) -> report.Report:
     runner = Runner(partial(run, jobs=jobs, nodes=NODES, days=DAYS), TypeAdapter(CoolingResult))
     found = results_of(runner, keys, order, progress)
     results = {(experiment.scenario, experiment.solver): result for experiment, result in found.items()}
-    tables = tuple(table(results) for table in TABLES)
     figures = {"behind.svg": behind_svg(results, SEARCHES), "searches.svg": searches_svg(results, SEARCHES)}
+    tables = tuple(table(results) for table in TABLES)
     return report.Report(TITLE, study_notes(len(jobs), results, search_s), tables, figures)
 
 

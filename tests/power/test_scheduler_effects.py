@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import pytest
 from memory_journal import MemoryJournal
@@ -11,6 +12,7 @@ from recording_scheduler import RecordingScheduler
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from offpeak.errors import ListRefused, SchedulerError
 from offpeak.model.orders import NodeChange
+from power.door import scheduler_orders
 from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
 
@@ -119,25 +121,52 @@ def test_changes_for_the_same_reason_are_one_order() -> None:
     assert results[2].rule == "held"
 
 
-class ListScheduler(RecordingScheduler):
-    """A scheduler that refuses a list with `n2`; an admin then takes hold of `n3`."""
+class LeasedJournal(MemoryJournal):
+    """The journal of an agent that may lose its lease."""
 
-    def __init__(self, holds: dict[str, Hold]) -> None:
+    leased = True
+
+    def may_act(self) -> bool:
+        return self.leased
+
+
+class ListScheduler(RecordingScheduler):
+    """A scheduler that takes a second for a list, refuses one with `n2`, and something happens meanwhile."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
         super().__init__(refuses={"n2": "no such node"})
-        self._holds, self.lists = holds, list[Sequence[str]]()
+        self._happens, self.lists = happens, list[Sequence[str]]()
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         self.lists.append(nodes)
         if "n2" in nodes and len(nodes) > 1:
-            self._holds["n3"] = Hold("carla", "memory test")
+            time.sleep(1.1)
+            self._happens()
             raise ListRefused("invalid node list")
         return super().change_nodes(nodes, change, reason=reason)
 
 
-def test_each_half_of_a_refused_list_is_checked_again() -> None:
-    holds, names = dict[str, Hold](), ["n1", "n2", "n3", "n4"]
-    scheduler = ListScheduler(holds)
-    door = make_scheduler_door(MemoryJournal(), lambda _: Mode.ACTIVE, lambda: 1000.0, nodes=names, hold_of=holds.get)
+@pytest.mark.parametrize(
+    ("what", "spared", "why"),
+    [
+        ("nothing", [], ""),
+        ("hold", ["n3"], "carla holds it"),
+        ("lease", ["n1", "n2", "n3", "n4"], "the lease of this agent has ended"),
+        ("mode", ["n1", "n2", "n3", "n4"], "shadow"),
+    ],
+)
+def test_each_half_of_a_refused_list_is_checked_again(what: str, spared: list[str], why: str) -> None:
+    """The scheduler may have carried out the list, so what is left out has failed, and was not refused."""
+    holds, names, modes, journal = dict[str, Hold](), ["n1", "n2", "n3", "n4"], [Mode.ACTIVE], LeasedJournal()
+
+    def happen() -> None:
+        if what == "hold":
+            holds["n3"] = Hold("carla", "memory test")
+        journal.leased = what != "lease"
+        modes[0] = Mode.SHADOW if what == "mode" else Mode.ACTIVE
+
+    scheduler = ListScheduler(happen)
+    door = make_scheduler_door(journal, lambda _: modes[0], lambda: 1000.0, nodes=names, hold_of=holds.get)
     orders = SchedulerOrders(door, scheduler)
 
     async def all_at_once() -> list[SchedulerOrderResult]:
@@ -145,12 +174,17 @@ def test_each_half_of_a_refused_list_is_checked_again() -> None:
             *(orders.change_node(node, NodeChange.CLOSE, why="offpeak: idle") for node in names)
         )
 
-    results = [result.answer for result in asyncio.run(all_at_once())]
+    results = dict(zip(names, [result.answer for result in asyncio.run(all_at_once())], strict=True))
+    for node in spared:
+        answer = results.pop(node)
+        assert isinstance(answer, Outcome)
+        assert answer.result == "failed"
+        assert answer.message.startswith("invalid node list, perhaps after it was carried out; ")
+        assert why in answer.message
     done, refused = Outcome("done", "accepted"), Outcome("failed", "no such node", "SchedulerError")
-    assert [results[0], results[1], results[3]] == [done, refused, done]
-    assert isinstance(results[2], Refusal)
-    assert results[2].rule == "held"
-    assert scheduler.lists == [names, ["n1", "n2"], ["n1"], ["n2"], ["n4"]]
+    assert results == {node: refused if node == "n2" else done for node in names if node not in spared}
+    sent = {node for _, order in scheduler.reported for node in order}
+    assert sent == set(names) - set(spared)
 
 
 class SilentScheduler(RecordingScheduler):
@@ -164,13 +198,14 @@ class SilentScheduler(RecordingScheduler):
         self.lists.append(nodes)
         if len(self.lists) > self._answers:
             raise SchedulerError("no answer")
-        self._holds["n0"] = self._holds["n1199"] = Hold("carla", "memory test")
+        self._holds["n1"] = self._holds["n8"] = Hold("carla", "memory test")
         return super().change_nodes(nodes, change, reason=reason)
 
 
 @pytest.mark.parametrize("answers", [4, 2])
-def test_each_part_of_a_long_list_is_checked_and_done_by_itself(answers: int) -> None:
-    holds, names = dict[str, Hold](), [f"n{number}" for number in range(1200)]
+def test_each_part_of_a_long_list_is_checked_and_done_by_itself(answers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler_orders, "MOST_NODES", 2)
+    holds, names = dict[str, Hold](), [f"n{number}" for number in range(1, 9)]
     scheduler = SilentScheduler(holds, answers)
     door = make_scheduler_door(MemoryJournal(), lambda _: Mode.ACTIVE, lambda: 1000.0, nodes=names, hold_of=holds.get)
     orders = SchedulerOrders(door, scheduler)
@@ -182,15 +217,15 @@ def test_each_part_of_a_long_list_is_checked_and_done_by_itself(answers: int) ->
 
     results = [result.answer for result in asyncio.run(all_at_once())]
     done, silent = Outcome("done", "accepted"), Outcome("failed", "no answer", "SchedulerError")
-    lists = [names[:300], names[300:600], names[600:900], names[900:1199]]
+    lists = [["n1", "n2"], ["n3", "n4"], ["n5", "n6"], ["n7"]]
     if answers == 4:
         assert scheduler.lists == lists
-        assert results[:1199] == [done] * 1199
-        assert isinstance(results[1199], Refusal)
-        assert results[1199].rule == "held"
+        assert results[:7] == [done] * 7
+        assert isinstance(results[7], Refusal)
+        assert results[7].rule == "held"
     else:
         assert scheduler.lists == lists[:3]
-        assert results == [done] * 600 + [silent] * 600
+        assert results == [done] * 4 + [silent] * 4
 
 
 def test_a_list_of_one_that_is_refused_is_a_failure() -> None:

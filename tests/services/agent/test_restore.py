@@ -12,13 +12,13 @@ from scheduler_values import NOW, NOW_S, node_of, record_of
 from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Mode, Outcome
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.orders import NodeOrder, NodeState, PowerState
+from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.settings.ledger import LedgerSettings
-from power.door.scheduler_orders import SchedulerOrders
+from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import Instant, NodeRecord, ObservedState, SentOrder
 from services.agent.node_memory import load_node_records, read_last_sleep_orders, save_node_records
-from services.agent.restore import on_their_way, open_nodes
+from services.agent.restore import hand_over_off_nodes, on_their_way, open_nodes
 
 CLOSED = {"closed": True, "reason": "offpeak: idle"}
 REPORTED = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
@@ -103,3 +103,15 @@ def test_node_with_a_recent_order_in_the_ledger_stays_closed(tmp_path: Path, giv
     ledger.close()
     records = NodeRecords({} if record is None else {"n1": record})
     assert bool(on_their_way([node_of(**CLOSED, **given)], records, sleep_orders, NOW)) is stays
+
+
+def test_a_node_that_does_not_count_as_powered_down_stays_closed() -> None:
+    """Or a job would start on a node that is off."""
+    names = ["n1", "n2"]
+    scheduler = RecordingScheduler(refuses={"n2": "is ALLOCATED"})
+    door = make_scheduler_door(MemoryJournal(), lambda _: Mode.ACTIVE, lambda: NOW_S, nodes=names, hold_of={}.get)
+    nodes = [node_of(name, **CLOSED, power=PowerState.OFF) for name in names]
+    handed_over = asyncio.run(hand_over_off_nodes(names, lambda: nodes, SchedulerOrders(door, scheduler), by="carla"))
+    assert handed_over == {"n1"}
+    opened = [list(subjects) for change, subjects in scheduler.reported if change is NodeChange.OPEN]
+    assert opened == [["n1"]]
