@@ -1,6 +1,7 @@
 """The door: checks the rules, writes the intent, runs the act, and writes the outcome."""
 
 import asyncio
+import math
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -200,11 +201,11 @@ class Door:
             await self._ask(name, rule, effect)
 
     async def _ask_last(self, effect: Effect) -> float:
-        """Return when the query of the oldest answer began."""
-        begun_s = [self._steady()]
+        """Return when the query of the oldest answer began; without last rules no answer is ever too old."""
+        begun_s = [math.inf]
         for name, rule in self._last:
             begun_s.append(await self._ask(name, rule, effect) or 0.0)
-        return min(begun_s[1:], default=begun_s[0])
+        return min(begun_s)
 
     async def _ask(
         self, name: str, rule: Callable[[Effect], Awaitable[Refusal | float | None]], effect: Effect
@@ -231,8 +232,7 @@ class Door:
         if not self._journal.may_act():
             raise OrderTooLate(f"{effect.subject}: not sent: the lease of this agent has ended")
         age_s = self._steady() - begun_s
-        # Without last rules there is no answer that could be old.
-        if self._last and effect.takes_power_away and age_s > FRESH_S:
+        if effect.takes_power_away and age_s > FRESH_S:
             raise OrderTooLate(f"{effect.subject}: not sent: the last answer is {age_s:.1f} s old")
 
     def _check_now(self, effect: Effect) -> None:
