@@ -2,9 +2,9 @@
 # make demo      a demo of one minute: virtual nodes, a simulated scheduler, the agent, and its page in your browser
 # make demo-slurm  a demo of two minutes on a real Slurm of this machine, whose nodes sleep and wake
 # make check     style, types, layers, content of the wheel, sentences of the guides
-# make test      the quick tests: units, laws, one scene per scheduler, the README's commands
-# make test-rest  the tests that make test leaves out
-# make test-all  all tests, the laws with more examples
+# make test      the chosen quick tests: units, laws, one scene per scheduler, the README's commands
+# make test-rest  all other tests
+# make nightly   before a release, some hours: all tests with more examples of each law, soaks, trials of packages and container
 # make bench     the benchmarks
 # make bench-long  what takes a night: the planner's searches with up to the paper's 4,000 s, and the bound of ordering
 # make soak      endurance tests: an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
@@ -25,10 +25,19 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 SAMPLE := sim_backend/sample
 
-# Twice as many processes as processors: many tests wait.
-PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder --durations=25
+PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
+# Processor time in loops of tests/peers/budget.py, and MiB of one process: a run that takes more fails.
+QUICK := $(PYTEST) -m quick --budget 3000 --most-memory 800
+REST := $(PYTEST) -m 'not quick and not nightly' --most-memory 1200
 
-.PHONY: install dev demo demo-slurm test test-rest test-all peers check bench bench-long soak reference docs package lock package-trial container-trial clean
+# One part after the other, because a process keeps the memory of all that its tests import and compile. Scenes have
+# the machine for themselves: eight at a time wait for real servers most of the time, and what they wait for is timed.
+SCENES := --numprocesses 8 --budget 9000 tests/e2e tests/deploy
+BELOW := --numprocesses 6 --budget 10000 tests/offpeak tests/plugin tests/power tests/predictors
+ABOVE := --numprocesses 8 --budget 11000 tests/services tests/sim_backend tests/ui
+OTHERS := --numprocesses 4 --budget 4500 tests/benchmarks tests/studies tests/peers tests/test_*.py
+
+.PHONY: install dev demo demo-slurm test test-rest nightly peers check bench bench-long soak reference docs package lock package-trial container-trial clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -39,26 +48,32 @@ dev: $(VENV)/.installed-dev
 # would claim the same files: the old one goes first, because removing it later would take the new command away.
 FORGET_OLD_NAME = $(PIP) uninstall --yes offpeak && rm -rf offpeak.egg-info
 
+# uv installs in a quarter of pip's time. It does not read pip's settings: behind a mirror that only those name, pip does it.
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --editable $(1) || $(PIP) install --no-compile --editable $(1)
+
 # A stamp is newer than pyproject.toml when what that file asks for is installed.
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
+$(VENV)/.installed: pyproject.toml | $(BIN)/uv
 	@$(FORGET_OLD_NAME)
-	@$(PIP) install --editable .
+	@$(call INSTALL,.)
 	@touch $@
 
-$(VENV)/.installed-page: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-page: pyproject.toml | $(BIN)/uv
 	@$(FORGET_OLD_NAME)
-	@$(PIP) install --editable '.[page]'
+	@$(call INSTALL,'.[page]')
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/uv
 	@echo "installing offpeak and what its tests need into $(VENV)"
 	@$(FORGET_OLD_NAME)
-	@$(PIP) install --no-compile --editable '.[dev]'
+	@$(call INSTALL,'.[dev]')
 	@touch $(VENV)/.installed $(VENV)/.installed-page $@
 
 $(BIN)/python:
 	@PYTHON="$(PYTHON)" .ci/prepare
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(BIN)/uv: | $(BIN)/python
+	@$(PIP) install uv
 
 demo: $(VENV)/.installed-page
 	@$(BIN)/offpeak demo
@@ -66,15 +81,18 @@ demo: $(VENV)/.installed-page
 demo-slurm: dev peers
 	@$(BIN)/python -m benchmarks.demo_slurm
 
-test: dev peers
-	@$(PYTEST) --numprocesses 4 -m 'not thorough'
+test:
+	@$(MAKE) --no-print-directory --jobs 2 dev peers
+	@$(QUICK) --numprocesses 3
 
 # What `make test` leaves out.
-test-rest: dev peers
-	@$(PYTEST) --numprocesses 4 -m thorough
+test-rest:
+	@$(MAKE) --no-print-directory --jobs 2 dev peers
+	@failed=0; for part in '$(SCENES)' '$(BELOW)' '$(ABOVE)' '$(OTHERS)'; do $(REST) $$part || failed=1; done; exit $$failed
 
-test-all: dev peers
-	@$(PYTEST) --numprocesses 4 --hypothesis-profile=nightly
+nightly: dev peers
+	@$(PYTEST) --numprocesses 2 --hypothesis-profile=nightly
+	@$(MAKE) --no-print-directory soak package-trial container-trial
 
 peers:
 	@.ci/prepare-peers

@@ -1,8 +1,9 @@
 """Fail-over of two head nodes: the active agent is killed, frozen or cut off from the database, on a real slurmctld.
 
-`python -m benchmarks.failover` prints how long it took until the other agent gave its first order, and how many orders
-an agent sent although the other one had the lease. It needs root, for two host names on one machine, and the packages
-slurmctld, slurmd, munge, postgresql and openipmi.
+An agent is frozen while it sends an order to a BMC, which arrives, is lost, comes twice or late; it continues once the
+other one has taken the lease. `python -m benchmarks.failover` prints how long it took until the other agent took the
+lease, and how many orders came out of an agent that another one had replaced, as the wires to the BMCs show. It needs
+root, for two host names on one machine, and the packages slurmctld, slurmd, munge, postgresql and openipmi.
 """
 
 import argparse
@@ -10,44 +11,64 @@ import random
 import signal
 import statistics
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from benchmarks.__main__ import print_table
 from benchmarks.bars import Measured
 from benchmarks.local_slurm.cluster import PoweredCluster, powered_cluster
-from benchmarks.local_slurm.pair import LEASE_IS_LOST, HeadNode, HeadNodePair, head_node_pair
+from benchmarks.local_slurm.pair import FROZEN, LEASE_IS_LOST, HeadNode, HeadNodePair, head_node_pair
 from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.local_slurm.postgres import new_postgres
 from benchmarks.local_slurm.processes import wait_until
-from offpeak.ledger.lease import boot_s
+from offpeak.model.clock import boot_s
 
 FAULTS = ("kill", "freeze", "cut off")
+COPIES_S = {"arrives": (0.0,), "is lost": (), "comes twice": (0.0, 0.0), "comes late": (1.0,)}
+"""What becomes of the orders of an agent that is frozen while it sends one: when each copy of one arrives."""
 CHANGES = {"agent": {"capacity": "timeout:2s"}}
 
 
 def fail_over(cluster: PoweredCluster, pair: HeadNodePair, fault: str, chance: random.Random) -> float:
-    """Let the active agent fail, and return the time [s] until the other one gave an order; the pair is whole again."""
+    """Let the active agent fail; return the time [s] until the other one took the lease, with the pair whole again."""
     active = pair.active
     standby = pair.other(active)
     wait_until(lambda: standby.stands_by, what="the standby agent", every_s=0.2)
     cluster.jobs.submit(nodes=2, seconds=2)
-    time.sleep(chance.uniform(0.0, 3.0))
+    if fault == "freeze":
+        freeze_at_an_order(active, COPIES_S[chance.choice(list(COPIES_S))])
+    else:
+        time.sleep(chance.uniform(0.0, 3.0))
     begun_s = boot_s()
     if fault == "cut off":
         active.link.cut()
-    else:
-        active.send(signal.SIGKILL if fault == "kill" else signal.SIGSTOP)
+    elif fault == "kill":
+        active.send(signal.SIGKILL)
 
-    def first_order_s() -> float | None:
-        orders = (entry.at_s for entry in standby.entries() if entry.what == "order" and entry.at_s > begun_s)
-        return next(orders, None)
+    def taken_s() -> float | None:
+        takes = (entry.at_s for entry in standby.entries() if entry.what == "take" and entry.at_s > begun_s)
+        return next(takes, None)
 
-    wait_until(lambda: first_order_s() is not None, what="an order of the other agent", every_s=0.1, log=standby.log)
+    wait_until(lambda: taken_s() is not None, what="the other agent to take the lease", log=standby.log)
     mend(active, fault)
     active.start()
-    return (first_order_s() or 0.0) - begun_s
+    return (taken_s() or 0.0) - begun_s
+
+
+def freeze_at_an_order(node: HeadNode, copies_s: tuple[float, ...]) -> None:
+    """Freeze the agent as soon as an order of it is on the way to a BMC; that one and later ones become `copies_s`."""
+    frozen = threading.Event()
+
+    def freeze() -> None:
+        if not frozen.is_set():
+            node.send(signal.SIGSTOP)
+            frozen.set()
+
+    for wire in node.wires:
+        wire.copies_s, wire.before_order = copies_s, freeze
+    wait_until(frozen.is_set, what="an order of the active agent", log=node.log)
 
 
 def mend(node: HeadNode, fault: str) -> None:
@@ -57,14 +78,16 @@ def mend(node: HeadNode, fault: str) -> None:
     elif fault == "freeze":
         node.send(signal.SIGCONT)
     status = node.wait()
-    if fault != "kill" and status != LEASE_IS_LOST:
+    for wire in node.wires:
+        wire.copies_s, wire.before_order = (0.0,), bool
+    if fault != "kill" and status not in (LEASE_IS_LOST, FROZEN):
         raise RuntimeError(f"{node.name}: the agent ended with {status} after {fault}: see {node.log}")
 
 
-def figures(count: int, lease: str, seed: int) -> Iterator[Measured]:
+def figures(count: int, lease: str, seed: int, faults: Sequence[str]) -> Iterator[Measured]:
     """Yield all figures."""
     chance = random.Random(seed)
-    took_s: dict[str, list[float]] = {fault: [] for fault in FAULTS}
+    took_s: dict[str, list[float]] = {fault: [] for fault in faults}
     with (
         new_postgres() as server,
         server.up(),
@@ -74,7 +97,7 @@ def figures(count: int, lease: str, seed: int) -> Iterator[Measured]:
         for node in pair.nodes:
             node.start()
         for number in range(count):
-            fault = FAULTS[number % len(FAULTS)]
+            fault = faults[number % len(faults)]
             took_s[fault].append(fail_over(cluster, pair, fault, chance))
             print(f"{number + 1} {fault}: {took_s[fault][-1]:.1f} s", file=sys.stderr, flush=True)
         jobs = cluster.jobs
@@ -82,11 +105,15 @@ def figures(count: int, lease: str, seed: int) -> Iterator[Measured]:
         lost, violations, tokens = jobs.lost(), cluster.log.violations, pair.tokens()
         orders = [entry for entry in pair.trace() if entry.what == "order"]
         double = pair.orders_without_lease()
-    data = f"lease {lease}, seed {seed}, {len(orders)} orders, {len(tokens)} holders"
+        arrived = sum(len(node.bmc.lines("orders")) for node in cluster.nodes.values())
+    for entry in (*double, *violations, *(f"lost: job {job}" for job in lost)):
+        print(entry, file=sys.stderr)
+    came = f"{len(orders)} orders on the wires, {arrived} at the BMCs"
+    data = f"lease {lease}, seed {seed}, {came}, {len(tokens)} holders"
     for fault, each_s in took_s.items():
         if each_s:
             text = f"median {statistics.median(each_s):.1f} s of {len(each_s)}; {data}"
-            yield Measured(f"{fault}: until the other agent's first order", max(each_s), "s", 30.0, False, text)
+            yield Measured(f"{fault}: until the other agent takes the lease", max(each_s), "s", 30.0, False, text)
     yield Measured("orders of an agent after another has taken the lease", len(double), "", 0.0, False, data)
     grow = sum(later <= earlier for earlier, later in pairwise(tokens))
     yield Measured("tokens that did not grow", grow, "", 0.0, False, data)
@@ -99,8 +126,9 @@ def main() -> int:
     arguments.add_argument("--count", type=int, default=100, help="how often the active agent fails")
     arguments.add_argument("--lease", default="5s", help="length of the lease")
     arguments.add_argument("--seed", type=int, default=1, help="of the moments")
+    arguments.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS, help="in turn")
     given = arguments.parse_args()
-    measured = list(figures(given.count, given.lease, given.seed))
+    measured = list(figures(given.count, given.lease, given.seed, given.faults))
     print_table(measured)
     return 0 if all(each.reached for each in measured) else 1
 

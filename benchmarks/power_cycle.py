@@ -107,6 +107,10 @@ class SaysTheSame:
         """Do nothing."""
         return {}
 
+    def start_cycle(self, jobs: Sequence[str]) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing."""
+        return {}
+
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:  # noqa: ARG002
         """Do nothing."""
         return {}

@@ -2,7 +2,7 @@
 
 A log of another decade can be laid on any week of the prices, and a single choice is a matter of luck. So each log is
 laid on WEEKS Mondays, evenly spread over those from which the prices last to its end, and what came of each is written
-to savings.csv; README and docs/benchmarks.md quote medians and ranges of it, which tests/benchmarks/test_savings.py
+to savings.csv; README and docs/benchmarks.md quote medians and ranges of it, which tests/test_quoted_figures.py
 holds. Each date is a command too: `offpeak simulate LOG --start DATE --prices FILE`.
 """
 

@@ -37,7 +37,8 @@ def slurm_benchmarks() -> Iterator[Measured]:
 def jobs_text(number: int) -> bytes:
     """Return what squeue prints of so many jobs."""
     chance = random.Random(1)
-    return "".join(f"{separator(END).join(_job(i, chance))}{END}\n" for i in range(number)).encode()
+    rows = (f"{separator(END).join(_job(i, chance))}{END}\n" for i in range(number))
+    return f"JOBID{END}\n{''.join(rows)}".encode()
 
 
 def nodes_text(number: int) -> bytes:

@@ -1,6 +1,6 @@
 """Structure of the code: files, lines, class names, circles of imports, and how many files a decision passes.
 
-`python -m benchmarks.structure` prints the figures as a table; tests/benchmarks/test_structure.py holds their bounds.
+`python -m benchmarks.structure` prints the figures as a table.
 """
 
 import ast

@@ -44,8 +44,11 @@ def cache_base() -> Path:
 
 
 def cache_folder(source: Path) -> Path:
-    """Return the folder for the machine code of one file's kernels, named by a hash of the file and its imports."""
-    digest = hashlib.sha256(bytes(source))  # numba keeps the code of each clone apart
+    """Return the folder for the machine code of one file's kernels, named by a hash of the file and its imports.
+
+    All clones and installations with the same sources share it.
+    """
+    digest = hashlib.sha256()
     for each in (COMPILER, *sources_of(source)):
         digest.update(_text(each))
     return cache_base() / f"{source.stem}-{digest.hexdigest()[:16]}"

@@ -43,9 +43,7 @@ def make_dispatcher(function: Callable[..., Any], folder: Path | None, *, has_co
     if folder is None:
         dispatcher = numba.njit(nogil=True, **options)(function)
     else:
-        # numba reads it when a kernel is decorated, and another thread may be loading another file's kernels.
-        with _DECORATING:
-            numba.config.CACHE_DIR = str(folder)
+        with _kept_in(folder):
             dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
     compile_, lock = dispatcher.compile, folder / f"{function.__qualname__}.lock" if folder else None
 
@@ -56,6 +54,52 @@ def make_dispatcher(function: Callable[..., Any], folder: Path | None, *, has_co
 
     dispatcher.compile = compile_or_load
     return dispatcher
+
+
+@contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """Let what is decorated meanwhile keep its machine code in the folder: numba asks a locator at that moment."""
+    # Another thread may be loading another file's kernels, and other packages have their own places.
+    with _DECORATING:
+        ContentLocator.folder, before = folder, numba.config.CACHE_LOCATOR_CLASSES
+        numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{ContentLocator.__name__}"
+        try:
+            yield
+        finally:
+            numba.config.CACHE_LOCATOR_CLASSES = before
+
+
+class ContentLocator:
+    """Tells numba where the machine code of a kernel is: numba's own locators keep that of each clone apart.
+
+    numba imports it by its name; the methods are those of numba's locators.
+    """
+
+    folder = Path()
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._folder, self._line = self.folder, function.__code__.co_firstlineno
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], source: str) -> "ContentLocator":  # noqa: ARG003
+        """Return the locator of a function."""
+        return cls(function)
+
+    def ensure_cache_path(self) -> None:
+        """Create the folder."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def get_cache_path(self) -> str:
+        """Return the folder, which is named by the content of the sources."""
+        return str(self._folder)
+
+    def get_source_stamp(self) -> str:
+        """Return a stamp that is always equal: another state of the sources has another folder."""
+        return ""
+
+    def get_disambiguator(self) -> str:
+        """Return the line of the function, which tells apart functions of one name."""
+        return str(self._line)
 
 
 class _Library(JITCodeLibrary):

@@ -79,8 +79,9 @@ def locked_file(path: Path, *, message: str, hint: str, missing: str = "") -> It
     `missing` is the hint of the BadInput where the file cannot be made.
     """
     try:
-        # Nobody else can write it, and no program that is started inherits it.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Nobody else can write it, and no program that is started inherits it. Root may run a command in the agent's
+        # folder: a link to another file would empty that one.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     except OSError as problem:
         if isinstance(problem, PermissionError) or not missing:
             missing = f"run it as root or as the agent's user, which may write to {path.parent}"

@@ -1,7 +1,7 @@
 """Small texts: counts in sentences, one printable line, the hint for an unknown name, and key=value pairs.
 
 Tariffs and file layouts are declared as pairs, such as "on=90EUR/MWh,off=30EUR/MWh". A device's answer is made
-printable before a terminal shows it.
+printable before a terminal or a log shows it.
 """
 
 import re

@@ -5,7 +5,7 @@ The time-outs of requests bound each wait for a part of an answer, never the ans
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
@@ -21,6 +21,7 @@ class _Sockets(WeakSet[socket.socket]):
     """The sockets of a session's connections; `broken_off`: none may be used any more."""
 
     broken_off = False
+    guard: Callable[[], None] | None = None
 
     def check(self) -> None:
         if self.broken_off:
@@ -35,6 +36,10 @@ class WebSession(requests.Session):
         self._sockets = _Sockets()
         for scheme in ("http://", "https://"):
             self.mount(scheme, _Adapter(self._sockets))
+
+    def before_sending(self, guard: Callable[[], None] | None) -> None:
+        """Call the guard directly before each request, over the open connection; if it raises, nothing is sent."""
+        self._sockets.guard = guard
 
     def break_off(self) -> None:
         """Let every exchange under way fail, and every later one of this session."""
@@ -118,6 +123,13 @@ def _pool(pool: Any, connection: Any, sockets: _Sockets) -> type:
             # With TLS it is another one by now.
             if isinstance(self.sock, socket.socket):
                 sockets.add(self.sock)
+
+        def request(self, *what: Any, **options: Any) -> None:
+            if self.sock is None:
+                self.connect()
+            if sockets.guard is not None:
+                sockets.guard()
+            super().request(*what, **options)
 
     class Pool(pool):  # type: ignore[misc]
         ConnectionCls = Connection

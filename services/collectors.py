@@ -25,6 +25,7 @@ from offpeak.display import utc_text
 from offpeak.errors import BadInput, BadInventory, NoAnswer, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
+from offpeak.log_lines import begin_log
 from offpeak.machines.inventory import Collector, Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.constants import DAY_S, HOUR_S
@@ -305,7 +306,7 @@ def run_collector(settings: Settings, name: str, period_s: float) -> int:
         hint = f'add url = "https://HEADNODE:8017" below [collectors.{name}]'
         raise BadInventory(f"{inventory.path}: collectors.{name} has no https address to post to", hint=hint)
     collector.credential.password()
-    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    begin_log("%(message)s")
     asyncio.run(_collect(settings, inventory, collector, Pace(period_s, max(period_s, settings.hardware.timeout_s))))
     return 0
 

@@ -1,10 +1,10 @@
 """Fixtures for all tests."""
 
 import gc
-import math
 import os
 import re
 import signal
+import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,20 +17,15 @@ from hypothesis import settings
 from offpeak.compiled import WITH_KERNELS, cache_folder
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-LONGEST_S = 5.0
-"""A test that takes longer states its reason: `@pytest.mark.slow("waits for the edge of a minute")`."""
-
 QUICK = """\
 tested: units, laws, one scene per scheduler (slurmctld; stand-ins of OpenPBS and Torque), README's commands, the page
-not tested: {} tests that only `make test-all` runs"""
-
-SCENES_BEGUN_AT = 0.8
-"""When this share of the other files is begun, all files of scenes are."""
+not tested: {} more files of tests and parts of others, which `make test-rest` runs"""
 
 # The real servers that tests talk to import each other from their folder. The benchmarks and the programs that write
 # parts of the documents are not installed.
 sys.path += [str(REPOSITORY / "tests" / "peers"), str(REPOSITORY), str(REPOSITORY / "docs")]
 pytest_plugins = [
+    "budget",
     "chromium_fixture",
     "ipmi_fixtures",
     "postgres_server",
@@ -38,6 +33,7 @@ pytest_plugins = [
     "powered_fixtures",
     "zygote_fixture",
     "booted_head",
+    "patient_ledger",
 ]
 
 # No deadline: the first example of a test may have to load or compile a kernel. What CI says of a commit must not
@@ -47,60 +43,73 @@ settings.register_profile("nightly", max_examples=200, deadline=None)
 settings.load_profile("commit")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, unread, the files in which no test is quick."""
+    if not is_quick(config) or collection_path.suffix != ".py" or "mark.quick" in collection_path.read_text():
+        return None
+    return True
+
+
+def is_quick(config: pytest.Config) -> bool:
+    """Return whether only the quick tests are to run."""
+    return config.option.markexpr == "quick"
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the files of scenes, which mostly wait, among those that keep a processor busy; the longest come first."""
-    tests = Counter(item.path for item in items)
-    scenes = [path for path, _ in tests.most_common() if path.parent.name == "e2e"]
-    others = [path for path in tests if path not in scenes]
-    place: dict[Path, float] = {path: at for at, path in enumerate(others)}
-    place |= {path: at * SCENES_BEGUN_AT * len(others) / len(scenes) for at, path in enumerate(scenes)}
-    items.sort(key=lambda item: place[item.path])
+    """Begin the files of scenes, which mostly wait, before those that keep a processor busy."""
+    items.sort(key=lambda item: (item.path.parent.name != "e2e", item.path))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Say how many files of kernels the tests are about to compile."""
+    """Say how many files of kernels the run is about to compile, and begin with the largest kernels."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     files = (path for package in WITH_KERNELS for path in (REPOSITORY / package).rglob("*.py"))
     sources = [path for path in files if KERNEL.search(path.read_text())]
     new = sum(not cache_folder(source).is_dir() for source in sources)
-    session.config.stash[COMPILES] = new > 0
     if terminal and new:
-        terminal.write_line(
-            f"numba compiles the kernels of {new} of {len(sources)} files, once, as the tests need them"
+        terminal.write_line(f"numba has not compiled the kernels of {new} of {len(sources)} files yet: once, as needed")
+    # A process keeps the memory of what it has compiled: 400 MiB for the engine. Tests that need it wait for this one.
+    if session.config.getoption("numprocesses", None) and not cache_folder(ENGINE).is_dir():
+        session.config.stash[COMPILING] = subprocess.Popen(
+            [sys.executable, "-c", ESTIMATE], cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
+
+
+ENGINE = REPOSITORY / "sim_backend/engine/advance_powered.py"
+COMPILING = pytest.StashKey["subprocess.Popen[bytes]"]()
+ESTIMATE = """\
+from ui.command import main
+import sys
+sample = "sim_backend/sample/sample"
+sys.argv = ["offpeak", "estimate", f"{sample}_sacct.txt.gz", "--prices", f"{sample}_prices_eur_per_mwh.csv.gz",
+            "--time-zone", "Europe/Berlin"]
+main()
+"""
+"""What README shows: a replay of a log with nodes that sleep."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let the process that compiles end, so that its time counts."""
+    if compiling := session.config.stash.get(COMPILING, None):
+        compiling.wait()
 
 
 KERNEL = re.compile(r"^@(kernel|in_place)$", re.MULTILINE)
 """Begins a kernel; a file that defines only parts of kernels has none."""
 
-COMPILES = pytest.StashKey[bool]()
-"""Whether this run compiles a kernel, which makes a test slower."""
-
-LEFT_OUT = pytest.StashKey[int]()
-"""How many tests the expression of marks left out: each process of xdist knows, and all know the same."""
-
-
-def pytest_deselected(items: list[pytest.Item]) -> None:
-    """Count what the expression of marks leaves out."""
-    config = items[0].config
-    config.stash[LEFT_OUT] = config.stash.get(LEFT_OUT, 0) + len(items)
-    if (output := getattr(config, "workeroutput", None)) is not None:
-        output["left out"] = config.stash[LEFT_OUT]
-
-
-class LeftOutByWorkers:
-    """Brings the count from the processes of xdist."""
-
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Keep what a process that has ended counted."""
-        node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left out", 0)
-
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Listen to the processes of xdist where there are any, and collect the tests without looking for garbage."""
+    """Collect the tests without looking for garbage, and in each process of xdist begin with another folder.
+
+    pytest rewrites the assertions of a file once for all processes if they do not come to it at the same time.
+    """
     gc.disable()
-    if config.pluginmanager.hasplugin("xdist"):
-        config.pluginmanager.register(LeftOutByWorkers())
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if worker and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        folders = sorted(str(path) for path in (REPOSITORY / "tests").iterdir() if path.name.isidentifier())
+        begin = int(worker["workerid"].removeprefix("gw")) * len(folders) // worker["workercount"]
+        config.args[:] = [*folders[begin:], *folders[:begin], *map(str, (REPOSITORY / "tests").glob("test_*.py"))]
 
 
 def pytest_collection_finish() -> None:
@@ -110,16 +119,13 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Print the tests that were slow without a reason, unless kernels were compiled, and what was tested."""
-    stats = terminalreporter.stats
-    calls = [report for reports in stats.values() for report in reports if getattr(report, "when", "") == "call"]
-    longest_s = math.inf if config.stash[COMPILES] else LONGEST_S
-    for report in sorted(calls, key=lambda report: -report.duration):
-        if report.duration > longest_s and not {"slow", "thorough"} & set(report.keywords):
-            terminalreporter.line(f"{report.duration:.0f} s, without a reason (pytest.mark.slow): {report.nodeid}")
-    skipped = Counter(str(report.longrepr[2]).removeprefix("Skipped: ") for report in stats.get("skipped", ()))
-    if config.option.markexpr == "not thorough":
-        terminalreporter.line(QUICK.format(config.stash.get(LEFT_OUT, 0)))
+    """Print what was tested and what was not."""
+    skipped = Counter(
+        str(report.longrepr[2]).removeprefix("Skipped: ") for report in terminalreporter.stats.get("skipped", ())
+    )
+    if is_quick(config):
+        files = [file for file in (REPOSITORY / "tests").rglob("test_*.py") if "mark.quick" not in file.read_text()]
+        terminalreporter.line(QUICK.format(len(files)))
     for reason, count in skipped.most_common():
         terminalreporter.line(f"not tested, {count} skipped: {reason}")
 

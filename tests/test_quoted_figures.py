@@ -1,6 +1,9 @@
 """Sentences on the pages quote the stored tables of figures as they are."""
 
+import numpy as np
 import study_tables
+
+from benchmarks import coverage, ordering_bound, place_bound, savings
 
 Rows = list[dict[str, str]]
 
@@ -132,3 +135,105 @@ def test_weeks_of_ols() -> None:
     weekly, daily = (span(each, 0) for each in saved.values())
     quoted = f"Weekly OLS saves {weekly} % of the idle energy and daily OLS {daily} %"
     assert quoted in page("explanation/online-simulation.md")
+
+
+def test_savings_of_the_readme() -> None:
+    found, readme = savings.recorded(), page("../README.md")
+    for policy in (savings.SLEEP, *savings.ORDERS):
+        rows = found["SDSC-BLUE", policy]
+        assert f"{savings.over([row.saving_pct for row in rows]).text(2)} %" in readme, policy
+        assert savings.waits_text(rows) in readme, policy
+    sleep = found["SDSC-BLUE", savings.SLEEP]
+    assert f"{savings.hours(sleep[0].easy_wait_s)} h without it" in readme
+    assert f"{len(sleep)} weeks" in readme
+    medians = [
+        savings.over([row.saving_pct for row in rows]).median
+        for (_, policy), rows in found.items()
+        if policy == savings.SLEEP
+    ]
+    assert f"{min(medians):.0f} to {max(medians):.0f} %" in readme
+    assert readme.index("idle nodes sleep") < readme.index("greedy order")
+    lines = (study_tables.DOCS / "benchmarks.md").read_text(encoding="utf-8").splitlines()
+    assert {*savings.table(found), *coverage.table(coverage.recorded())} <= set(lines)
+
+
+def test_ordering() -> None:
+    rows = ordering_bound.read_rows()
+    text = page("explanation/ordering.md")
+    for name, head, table in (
+        ("policies", ordering_bound.POLICY_HEAD, ordering_bound.policies_table),
+        ("bound", ordering_bound.BOUND_HEAD, ordering_bound.bound_table),
+        ("delays", ordering_bound.DELAY_HEAD, ordering_bound.delay_table),
+    ):
+        assert study_tables.stored(f"ordering/{name}") == [list(head), *table(rows)]
+    greedy, plan = ordering_bound.policies_table(rows)[-1][3], ordering_bound.policies_table(rows)[-1][5]
+    assert f"{float(greedy):.1f} % over 60 samples" in text
+    assert f"{float(greedy):.1f}" == f"{float(plan):.1f}"
+    more = np.subtract(
+        ordering_bound.parts_of(rows, "policy", "plan"), ordering_bound.parts_of(rows, "policy", "greedy")
+    )
+    error = float(more.std(ddof=1)) / len(more) ** 0.5
+    assert f"the difference is {abs(more.mean()):.1f} points, with a standard error of {error:.2f}" in text
+    searched = [row for row in rows if int(row[1]) < ordering_bound.SEARCHED]
+    found, by_search = (
+        np.array(ordering_bound.parts_of(searched, "mean wait", what)) for what in ("found", "CP-SAT found")
+    )
+    better = by_search - found
+    assert f"in two of five cases within 20 s, by at most {better.max():.2f} points" in text
+    assert (better > 0.001).sum() == 2
+    bounds = (ordering_bound.parts_of(searched, "mean wait", what) for what in ("bound", "CP-SAT bound"))
+    assert all(ours < theirs for ours, theirs in zip(*bounds, strict=True))
+    every = ordering_bound.bound_table(rows)[-1]
+    assert f"saves a median of {every[6].split()[0]} %" in text
+    assert (
+        f"The upper bound has a median of {every[7].split()[0]} %, and is {every[7].split()[-1][:-1]} % in one" in text
+    )
+    assert f"{every[4].split()[0]} % are left, with a bound of {every[5].split()[0]} %" in text
+    day, days = ordering_bound.delay_table(rows)[8:10]
+    assert f"for a day, begin times save {day[5]} %, with greedy {day[6]} %**: {day[8]} % of the best" in text
+    assert f"begin times save {days[5]} %, with greedy {days[6]} %, {days[8]} % of it" in text
+    assert f"{ordering_bound.delay_table(rows)[7][5]} % by begin times, even if all jobs" in text
+
+
+def test_place() -> None:
+    rows = place_bound.read_rows(place_bound.RECORD)
+    text = page("explanation/federation-studies.md")
+    for name, head, table in (
+        ("bound", place_bound.BOUND_HEAD, place_bound.bound_table),
+        ("saved", place_bound.SAVED_HEAD, place_bound.saved_table),
+        ("share", place_bound.SHARE_HEAD, place_bound.share_table),
+    ):
+        assert study_tables.stored(f"federation/place-{name}") == [list(head), *table(rows)]
+    bounds = place_bound.bound_table(rows)
+    no_limit, place, found, same_wait = (span_of([row[at].split()[0] for row in bounds[:-1]]) for at in range(2, 6))
+    assert f"the best placement saves {place} % (medians of the years)" in text
+    assert f"With nodes without limit it saves {no_limit} %" in text
+    assert f"with the same mean wait the bound is {same_wait} %, and schedules that save {found} % are found" in text
+    assert f"place alone saves {bounds[-1][3].split()[0]} %**, and {bounds[-1][2].split()[0]} % with nodes" in text
+    assert "the schedules that were found save a third to half of the bound on the cost" in text
+    assert all(0.3 < float(row[4].split()[0]) / float(row[5].split()[0]) < 0.55 for row in bounds[:-1])
+    found, same_wait = (bounds[-1][at].split()[0] for at in (4, 5))
+    assert f"With the same mean wait {found} % are found, and {same_wait} % are the bound." in text
+    saved, share = (
+        {row[0]: row[1:] for row in table(rows)} for table in (place_bound.saved_table, place_bound.share_table)
+    )
+    mcmf, eca, fastest = saved["mcmf"], saved["eca-queue"], saved[place_bound.REFERENCE]
+    assert f"`mcmf` saves {span_of(mcmf[3:8])} % of the cost and {mcmf[8]} % of the CO2**" in text
+    assert f"{span_of(share['mcmf'][:5])} and {share['mcmf'][5]} % of what its own wait allows" in text
+    assert (
+        f"jobs wait {mcmf[1]} h for cost and {mcmf[2]} h for CO2, under `fastest` {fastest[1]} and {fastest[2]} h"
+        in text
+    )
+    assert f"{span_of(eca[3:8])} % of the cost and {eca[8]} % of the CO2, at waits of {eca[1]} and {eca[2]} h" in text
+    known, run_times = share["mcmf, electricity known"], share["mcmf, run times known, too"]
+    assert f"its shares are {span_of(known[:5])} % of the cost and {known[5]} % of the CO2" in text
+    assert f"with the run times they are {span_of(run_times[:5])} and {run_times[5]} %" in text
+    captured = f"{span_of(share['mcmf'][:5])} %; {share['mcmf'][5]} %"
+    assert f"five years of prices; CO2 | {captured} |" in page("benchmarks.md")
+    assert min(float(wait) for wait in saved["mcmf, w_t 0"][1:3]) > 48
+
+
+def span_of(cells: list[str]) -> str:
+    """Return the least and the greatest of numbers as they are written."""
+    ordered = sorted(cells, key=float)
+    return f"{ordered[0]} to {ordered[-1]}"

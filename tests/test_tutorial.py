@@ -12,8 +12,6 @@ from needed_programs import need
 from shown_output import pattern
 from zygote import Zygote
 
-pytestmark = pytest.mark.thorough
-
 STEP = re.compile(r"^```sh\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 LONGEST_S = 300.0
 MARK = "=== end of a step ==="

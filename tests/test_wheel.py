@@ -9,8 +9,6 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-pytestmark = pytest.mark.thorough
-
 PACKAGES = ["offpeak", "plugin", "power", "predictors", "services", "sim_backend", "studies", "ui"]
 INGREDIENTS = ["pyproject.toml", "README.md", "LICENSE"]
 

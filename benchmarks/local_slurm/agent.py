@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import tomlkit
 
+from benchmarks.local_slurm.ipmi_sim import PORT
 from benchmarks.local_slurm.meters import MeteredRacks
 from benchmarks.local_slurm.node import BOOT_W, BUSY_W, IDLE_W, OFF_W, LocalCluster
 from benchmarks.local_slurm.plan import REPOSITORY
@@ -33,8 +34,13 @@ Tables = Mapping[str, Mapping[str, Any]]
 """Settings by table and key."""
 
 
-def write_site(cluster: LocalCluster, changes: Tables | None = None, *, racks: MeteredRacks | None = None) -> Path:
-    """Write all and return the settings file; `changes` are settings by table and key, `racks` the meters."""
+def write_site(
+    cluster: LocalCluster, changes: Tables | None = None, *, racks: MeteredRacks | None = None, port: int = PORT
+) -> Path:
+    """Write all and return the settings file; `changes` are settings by table and key, `racks` the meters.
+
+    The agent reaches the BMCs at `port`.
+    """
     folder = cluster.folder
     (folder / "agent").mkdir(exist_ok=True)
     _secret(folder / "bmc.password", "secret")
@@ -42,24 +48,24 @@ def write_site(cluster: LocalCluster, changes: Tables | None = None, *, racks: M
     watts = {"idle_w": IDLE_W, "busy_w": BUSY_W, "off_w": OFF_W, "boot_w": BOOT_W}
     seconds = {"down_s": max(1, round(cluster.plan.shutdown_s)), "boot_s": max(1, round(cluster.plan.boot_s))}
     (folder / "node_class.toml").write_text(NODE_CLASS.format_map(watts | seconds))
-    inventory = folder / "inventory.toml"
-    inventory.write_text(tomlkit.dumps(_inventory(cluster, racks)))
-    known = {name: Enrolment(node.bmc.guid, (), "2026-11-21") for name, node in cluster.nodes.items()}
-    write_enrolments(inventory, known)
     settings = _settings(cluster)
     for tables in (cluster.settings, changes or {}):
         for table, values in tables.items():
             settings[table] = {**settings.get(table, {}), **values}
+    inventory = Path(settings["hardware"]["inventory"])
+    inventory.write_text(tomlkit.dumps(_inventory(cluster, racks, port)))
+    known = {name: Enrolment(node.bmc.guid, (), "2026-11-21") for name, node in cluster.nodes.items()}
+    write_enrolments(inventory, known)
     file = folder / "offpeak.toml"
     file.write_text(tomlkit.dumps(settings))
     return file
 
 
-def _inventory(cluster: LocalCluster, racks: MeteredRacks | None) -> dict[str, Any]:
+def _inventory(cluster: LocalCluster, racks: MeteredRacks | None, port: int) -> dict[str, Any]:
     nodes = tuple(cluster.nodes)
     bmcs = [node.bmc for node in cluster.nodes.values()]
     way_down = {"wake": ["bmc"], "enter_patience": "10s", "wake_patience": f"{cluster.plan.resume_timeout_s}s"}
-    kind = {"driver": "ipmi", "credential": "bmc", "port": bmcs[0].port, "cipher_suite": 3}
+    kind = {"driver": "ipmi", "credential": "bmc", "port": port, "cipher_suite": 3}
     # ipmi_sim tells its watts to nobody else.
     kind |= {"cap_by": "bmc", "cap_curve": "v100"}
     kind |= {"privilege": "admin", "node_class": str(cluster.folder / "node_class.toml"), "soft_off": way_down}
@@ -114,7 +120,7 @@ def _secret(file: Path, text: str) -> None:
     file.write_text(f"{text}\n")
 
 
-STOP_S = 10.0
+STOP_S = 120.0
 
 
 class Process(Protocol):

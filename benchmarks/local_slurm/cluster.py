@@ -36,7 +36,7 @@ sleep {seconds}
 echo "$EPOCHREALTIME $SLURM_JOB_ID end $SLURM_JOB_NODELIST" >>"{trace}"
 """
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """How long a test waits for what is sure to come, on a machine with much else to do."""
 LOOK_EVERY_S = 0.2
 """Each look runs a command of the scheduler's."""

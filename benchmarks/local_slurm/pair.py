@@ -1,7 +1,7 @@
 """Two head nodes on such a cluster: an agent each, with a host name of its own, and one ledger in PostgreSQL.
 
-Each agent reaches each server of the database by a link that can be cut. A probe in each agent writes when it takes the
-lease, and every order directly before it is sent, on one clock that nobody can set.
+Each agent reaches each server of the database by a link that can be cut, and each BMC by a wire that notes its orders.
+A probe in each agent writes from when it holds the lease, on the same clock, which nobody can set.
 """
 
 import json
@@ -12,52 +12,45 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.local_slurm.agent import write_site
+from benchmarks.local_slurm.ipmi_sim import PORT
 from benchmarks.local_slurm.node import LocalCluster
 from benchmarks.local_slurm.plan import REPOSITORY
 from benchmarks.local_slurm.processes import start_server, wait_until
+from benchmarks.local_slurm.wire import Wire, wire
 from offpeak.errors import OffpeakError
 from services.agent.status import StatusReply, fetch_status
 
 PROBE = """\
-import json, os, time
-from offpeak.door.door import Door
-from offpeak.ledger.lease import DatabaseLease, boot_s
+import json, os
+from offpeak.ledger.lease import DatabaseLease
 trace = open(os.environ["PAIR_TRACE"], "a", buffering=1)
-guard, take = Door._guard, DatabaseLease._take
-
-def note(at_s, what, text):
-    trace.write(json.dumps([at_s, os.environ["PAIR_HOST"], os.getpid(), what, text]) + chr(10))
-
-def noted_guard(door, effect, begun_s):
-    guard(door, effect, begun_s)
-    note(boot_s(), "order", f"{effect.order} {effect.subject}")
+take = DatabaseLease._take
 
 def noted_take(lease, row, *, stands_by):
-    begun_s = boot_s()
     take(lease, row, stands_by=stands_by)
-    note(begun_s, "take", str(lease._token))
+    # After a replica was promoted, an unknown holder may still act until then.
+    trace.write(json.dumps([lease._from_s, os.environ["PAIR_HOST"], "take", str(lease._token)]) + chr(10))
 
-Door._guard, DatabaseLease._take = noted_guard, noted_take
+DatabaseLease._take = noted_take
 from ui.command import main
 main()
 """
 AS_HOST = ("unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"')
-LEASE_IS_LOST = 75
+LEASE_IS_LOST, FROZEN = 75, -signal.SIGALRM
 
 
 @dataclass(frozen=True)
 class TraceEntry:
-    """What a probe wrote: `what` is take or order, `text` the token or the order."""
+    """A take of the lease, as the probe noted it, or an order, as the wire did: `text` is the token or the order."""
 
     at_s: float
     host: str
-    pid: int
     what: str
     text: str
 
@@ -112,13 +105,14 @@ class Link:
 
 @dataclass
 class HeadNode:
-    """One of the two: its settings, its links to the servers of the database, and its agent."""
+    """One of the two: its settings, its links to the servers of the database, its wires to the BMCs, and its agent."""
 
     name: str
     cluster: LocalCluster
     settings: Path
     socket: Path
     links: tuple[Link, ...]
+    wires: tuple[Wire, ...]
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -178,9 +172,12 @@ class HeadNode:
         return reply is not None and reply.lease is not None and not reply.lease.is_active and reply.lease.has_peer
 
     def entries(self) -> list[TraceEntry]:
-        """Return what the probe has written."""
+        """Return the takes and orders of its agents."""
         lines = self.trace.read_text().splitlines() if self.trace.exists() else []
-        return [TraceEntry(*json.loads(line)) for line in lines if line.endswith("]")]
+        takes = [TraceEntry(*json.loads(line)) for line in lines if line.endswith("]")]
+        passed = [order for each in self.wires for order in each.orders]
+        orders = [TraceEntry(order.at_s, self.name, "order", order.text) for order in passed]
+        return sorted(takes + orders, key=lambda entry: entry.at_s)
 
 
 @dataclass
@@ -203,21 +200,21 @@ class HeadNodePair:
         """Start an agent again that has lost its lease, as systemd does; RuntimeError if it ended in another way."""
         for node in self.nodes:
             if node.process is not None and node.process.poll() is not None:
-                if node.process.returncode != LEASE_IS_LOST:
+                if node.process.returncode not in (LEASE_IS_LOST, FROZEN):
                     raise RuntimeError(f"{node.name}: the agent ended with {node.process.returncode}: see {node.log}")
                 node.start()
 
     def trace(self) -> list[TraceEntry]:
-        """Return what both probes have written, by time."""
+        """Return the takes and orders of both, by time."""
         return sorted((entry for node in self.nodes for entry in node.entries()), key=lambda entry: entry.at_s)
 
     def orders_without_lease(self) -> list[TraceEntry]:
-        """Return the orders that were sent by an agent although another one had begun to take the lease."""
-        holder, found = 0, []
+        """Return the orders that came from a head node although the other one held the lease."""
+        holder, found = "", []
         for entry in self.trace():
             if entry.what == "take":
-                holder = entry.pid
-            elif entry.pid != holder:
+                holder = entry.host
+            elif entry.host != holder:
                 found.append(entry)
         return found
 
@@ -239,6 +236,31 @@ def head_node_pair(
 
     `ports` are those of the servers of the database: a primary server and its replicas.
     """
+    with ExitStack() as wires:
+        pair = _made_pair(cluster, database, ports, changes, lease, wires)
+        try:
+            yield pair
+        finally:
+            for node in pair.nodes:
+                for link in node.links:
+                    link.delay_s = 0.0
+                    link.mend()
+                if node.process is not None and node.process.poll() is None:
+                    node.send(signal.SIGCONT)
+                    node.process.terminate()
+                    with suppress(subprocess.TimeoutExpired):
+                        node.process.wait(30)
+                    node.process.kill()
+
+
+def _made_pair(
+    cluster: LocalCluster,
+    database: str,
+    ports: Sequence[int],
+    changes: Mapping[str, Mapping[str, Any]],
+    lease: str,
+    wires: ExitStack,
+) -> HeadNodePair:
     nodes = []
     for number, name in enumerate(("head1", "head2"), 1):
         links, suffix = tuple(map(Link, ports)), "" if number == 1 else "2"
@@ -248,21 +270,13 @@ def head_node_pair(
         url = f"postgresql://offpeak@/{database}?{hosts}&target_session_attrs=read-write"
         ledger = {"url": url, "lease": lease}
         own = {"state_folder": str(state), "socket": str(own_socket)}
-        tables = {**changes, "agent": {**changes.get("agent", {}), **own}, "ledger": ledger}
-        settings = write_site(cluster, tables).rename(cluster.folder / f"{name}.toml")
-        nodes.append(HeadNode(name, cluster, settings, own_socket, links))
+        hardware = {"inventory": str(cluster.folder / f"{name}.inventory.toml")}
+        tables = {**changes, "agent": {**changes.get("agent", {}), **own}, "ledger": ledger, "hardware": hardware}
+        settings = write_site(cluster, tables, port=PORT + number).rename(cluster.folder / f"{name}.toml")
+        to_bmcs = [
+            wires.enter_context(wire(node, (each.bmc.host, each.bmc.port), PORT + number, "secret"))
+            for node, each in cluster.nodes.items()
+        ]
+        nodes.append(HeadNode(name, cluster, settings, own_socket, links, tuple(to_bmcs)))
         nodes[-1].trace.unlink(missing_ok=True)
-    made = HeadNodePair((nodes[0], nodes[1]))
-    try:
-        yield made
-    finally:
-        for node in made.nodes:
-            for link in node.links:
-                link.delay_s = 0.0
-                link.mend()
-            if node.process is not None and node.process.poll() is None:
-                node.send(signal.SIGCONT)
-                node.process.terminate()
-                with suppress(subprocess.TimeoutExpired):
-                    node.process.wait(30)
-                node.process.kill()
+    return HeadNodePair((nodes[0], nodes[1]))

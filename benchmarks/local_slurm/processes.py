@@ -18,8 +18,8 @@ OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
 ME = pwd.getpwuid(os.getuid()).pw_name
 
-START_S = 120.0
-STOP_S = 10.0
+START_S = 300.0
+STOP_S = 120.0
 
 
 @contextmanager

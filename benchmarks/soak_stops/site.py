@@ -196,6 +196,10 @@ class SiteScheduler:
         """As the port."""
         return self._change(lambda: self._scheduler.notify(comments))
 
+    def start_cycle(self, jobs: Sequence[str]) -> dict[str, str]:
+        """As the port."""
+        return self._change(lambda: self._scheduler.start_cycle(jobs))
+
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """As the port."""
         return self._change(lambda: self._scheduler.change_nodes(nodes, change, reason=reason))

@@ -20,20 +20,26 @@ import pbs
 
 NAME, VARIABLE, PRIO = "offpeak_queuejob", "OFFPEAK", "offpeak_prio"
 FAILURES = Path(os.environ.get("OFFPEAK_HOOK_FAILURES", "/run/offpeak-hooks"))
+FIRST_YEAR, LAST_YEAR = 1970, 2999
+LONGEST_S = 100 * 36525 * 864
+DEADLINE = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-5][0-9])?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?$"
+)
 UNIT_S = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
 def find_problem(value):
     """Return the first problem of the hints, "" for none."""
     for hint in re.split(r"[,;\s]+", value.strip()):
-        name, _, rest = hint.replace("offpeak:", "", 1).partition("=")
+        plain = re.sub("^offpeak:", "", hint)
+        name, _, rest = plain.partition("=")
         if name == "delay":
             problem = delay_problem(rest)
         elif name == "deadline":
             problem = deadline_problem(rest)
         elif name == "checkpoint":
             problem = checkpoint_problem(rest)
-        elif hint.replace("offpeak:", "", 1) in ("", "now", "cap"):
+        elif plain in ("", "now", "cap"):
             problem = ""
         else:
             problem = "unknown hint: delay=12h, deadline=2026-11-22T08:00, checkpoint=10min, cap or now"
@@ -44,30 +50,35 @@ def find_problem(value):
 
 def delay_problem(text):
     """Return the problem of a delay, "" for none."""
-    match = re.match(r"([0-9.]+)([a-z]+)$", text)
+    match = re.match(r"([0-9.]{1,300})([a-z]+)$", text)
     if not match or match.group(2) not in UNIT_S:
         return "write it like delay=12h, with s, min, h or d"
     try:
         seconds = float(match.group(1)) * UNIT_S[match.group(2)]
     except ValueError:
         return "write it like delay=12h"
+    if seconds > LONGEST_S:
+        return f"{text!r} is more than 100 years; check the number and its unit"
     return "" if seconds == int(seconds) else "a delay is in whole seconds"
 
 
 def deadline_problem(text):
     """Return the problem of a deadline, "" for none."""
-    if not re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?(Z|[+-]\d\d:\d\d)?$", text):
+    if not DEADLINE.match(text):
         return "write it like deadline=2026-11-22T08:00 or 2026-11-22T08:00+01:00"
     try:
-        datetime.datetime.strptime(text[:16], "%Y-%m-%dT%H:%M")
+        year = datetime.datetime.strptime(text[:16], "%Y-%m-%dT%H:%M").year
     except ValueError:
         return "there is no such time"
+    if not FIRST_YEAR <= year <= LAST_YEAR:
+        form = "write it like 2026-11-22T08:00 or 2026-11-22T08:00+01:00"
+        return f"{text!r} is not between {FIRST_YEAR} and {LAST_YEAR}; {form}"
     return ""
 
 
 def checkpoint_problem(text):
     """Return the problem of a checkpoint, "" for none."""
-    match = re.match(r"(?:(?:USR1|USR2|TERM|INT|HUP)@)?([0-9]+)(s|min|m|h)$", text)
+    match = re.match(r"(?:(?:USR1|USR2|TERM|INT|HUP)@)?([0-9]{1,9})(s|min|m|h)$", text)
     seconds = int(match.group(1)) * UNIT_S.get(match.group(2), 60) if match else 0
     return "" if 0 < seconds < 86400 else "write it like checkpoint=10min or checkpoint=USR2@10min, below a day"
 

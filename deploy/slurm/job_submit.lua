@@ -12,6 +12,8 @@
 
 local UNIT_S = { s = 1, min = 60, h = 3600, d = 86400 }
 local SIGNALS = { USR1 = true, USR2 = true, TERM = true, INT = true, HUP = true }
+local LONGEST_S = 100 * 36525 * 864
+local FIRST_YEAR, LAST_YEAR = 1970, 2999
 local DAYS = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }
 
 local function delay_trouble(text)
@@ -23,6 +25,8 @@ local function delay_trouble(text)
   local seconds = value * UNIT_S[unit]
   if seconds < 0 or seconds ~= math.floor(seconds) then
     return "a delay is zero or more, in whole seconds"
+  elseif seconds > LONGEST_S then
+    return string.format("'%s' is more than 100 years; check the number and its unit", text)
   end
 end
 
@@ -74,9 +78,12 @@ local function instant(text)
 end
 
 local function deadline_trouble(text, earliest_s, limit_s)
-  local deadline_s = instant(text)
+  local deadline_s, year = instant(text), tonumber(string.sub(text, 1, 4))
   if not deadline_s then
     return "write it like offpeak:deadline=2026-11-22T08:00 or 2026-11-22T08:00+01:00"
+  elseif year < FIRST_YEAR or year > LAST_YEAR then
+    local form = "'%s' is not between %d and %d; write it like 2026-11-22T08:00 or 2026-11-22T08:00+01:00"
+    return string.format(form, text, FIRST_YEAR, LAST_YEAR)
   elseif deadline_s <= os.time() then
     return "that time has passed"
   elseif deadline_s < earliest_s + limit_s then

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Generic, TypeVar
 from offpeak.door.effect import DONE, REFUSED, Effect, ModeOf, Outcome, Refusal, refused_by_mode
 from offpeak.door.journal import EffectHistory, Journal
 from offpeak.errors import OffpeakError, OrderTooLate, error_kind
+from offpeak.model.clock import boot_s
 from offpeak.text import printable
 
 Rule = Callable[[Effect], Awaitable[Refusal | None]]
@@ -119,7 +119,7 @@ class Door:
         limits: Sequence[tuple[str, Limit]] = (),
         history: EffectHistory | None = None,
         patience_s: float = PATIENCE_S,
-        steady: Callable[[], float] = time.monotonic,
+        steady: Callable[[], float] = boot_s,
         put_to_sleep: Callable[[str], bool] | None = None,
     ) -> None:
         self._mode_of = mode_of

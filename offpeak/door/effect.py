@@ -22,6 +22,7 @@ HARMLESS: frozenset[Order] = frozenset(
         NodeChange.RESUME,
         QueueChange.RESTORE,
         QueueChange.TELL,
+        QueueChange.CYCLE,
         CapOrder.CAP,
         CapOrder.UNCAP,
     }

@@ -5,13 +5,13 @@ journal. Ages use a clock that nobody can set. If the clock was set back and tim
 those entries count as if they had happened now: this never widens a limit.
 """
 
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from offpeak.door.effect import DONE, REFUSED, Effect, Outcome, Refusal
+from offpeak.model.clock import boot_s
 from offpeak.model.constants import DAY_S
 
 
@@ -100,7 +100,7 @@ class HistoryEntry:
 class EffectHistory:
     """The effects of the last day. `steady` is a monotonic clock [s]."""
 
-    def __init__(self, steady: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, steady: Callable[[], float] = boot_s) -> None:
         self._steady = steady
         self._entries: dict[int, HistoryEntry] = {}
         self._by_subject: defaultdict[str, dict[int, HistoryEntry]] = defaultdict(dict)
@@ -110,7 +110,7 @@ class EffectHistory:
         self._numbers = self._end_numbers = self._sweep_mark = 0
 
     @classmethod
-    def of(cls, journal: Journal, unix_now_s: float, steady: Callable[[], float] = time.monotonic) -> "EffectHistory":
+    def of(cls, journal: Journal, unix_now_s: float, steady: Callable[[], float] = boot_s) -> "EffectHistory":
         """Read the orders to nodes of the last day from the journal; the errors of the journal pass through."""
         history = cls(steady)
         history._last = {order.effect.subject: order.effect for order in journal.last_orders()}

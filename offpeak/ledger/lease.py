@@ -8,6 +8,7 @@ set: it counts from before each renewal was sent, so that it ends before the lea
 
 import os
 import secrets
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterable
@@ -22,6 +23,7 @@ from sqlalchemy.exc import DBAPIError
 from offpeak.door.journal import LeaseState
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.database import claiming_engine, ledger_address, prepare_schema, sqlite_file, writing_engine
+from offpeak.model.clock import boot_s
 from offpeak.process import AlreadyRunning, locked_file
 
 _NOW = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
@@ -103,6 +105,9 @@ class Lease:
     def check(self, connection: Connection, *, to_act: bool = False) -> None:
         """Raise CannotWrite in the transaction of a writer that no longer has the lease, or soon ends `to_act`."""
 
+    def end_frozen_process(self) -> None:
+        """From now on a process that was stopped until after its lease ends before any of its code runs on."""
+
     def state(self) -> LeaseState | None:
         """Return who acts, None for a lease that no other head node can have."""
         return None
@@ -134,11 +139,6 @@ def file_system_of(path: Path, mounts: Iterable[str]) -> str:
     found = [(fields[4], line.partition(" - ")[2].split()[0]) for line in mounts if len(fields := line.split()) > 6]
     there = [(len(point), kind) for point, kind in found if path.resolve().is_relative_to(point)]
     return max(there, default=(0, ""))[1]
-
-
-def boot_s() -> float:
-    """Return a time [s] that nobody can set, and that goes on while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def host_text(holder: str) -> str:
@@ -198,6 +198,23 @@ class DatabaseLease(Lease):
         """Whether the lease is valid, with a margin, by this machine's clock."""
         now_s = boot_s()
         return bool(self._token) and not self.lost_to and self._from_s <= now_s < self._until_s - MARGIN * self._lease_s
+
+    def end_frozen_process(self) -> None:
+        """Let a timer of the kernel end the process by SIGALRM at the end of the lease; see Lease.
+
+        A check of the lease in this process cannot do it: the process may be stopped between the check and the packet.
+        """
+        Thread(target=self._watch_end, name="end of the lease", daemon=True).start()
+
+    def _watch_end(self) -> None:
+        while not self._ended and not self.lost_to:
+            now_s = boot_s()
+            may_act_s = self._until_s - MARGIN * self._lease_s - now_s
+            # In the margin before its end this process sends nothing, and lives on if it runs.
+            signal.setitimer(signal.ITIMER_REAL, self._until_s - now_s if may_act_s > 0 else 0.0)
+            most_s = self._lease_s / POLLS
+            time.sleep(min(may_act_s, most_s) if may_act_s > 0 else most_s)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def state(self) -> LeaseState:
         """Return who acts and who stands by, as far as this agent knows."""

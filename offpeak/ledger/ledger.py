@@ -42,7 +42,9 @@ from offpeak.model.constants import HOUR_S
 from offpeak.settings.ledger import LedgerSettings
 
 BOUND_S = 5.0
-"""How long an intent, a hold or a query waits at most; twice that if the disk hangs during the commit."""
+"""How long an intent, a hold or a query waits at most; twice that if the disk hangs during the commit.
+
+A ledger of another patience waits longer or shorter in proportion."""
 
 REFUSED_AGAIN_S = HOUR_S
 """The ledger keeps one of equal refusals in this time: in shadow mode a node is refused every ten minutes."""
@@ -307,17 +309,17 @@ class Ledger:
             time.sleep(OTHERS_TURN_S)
         return done
 
-    def settle(self, bound_s: float = BOUND_S) -> bool:
-        """Wait until all rows are written, at most `bound_s`; return whether they are."""
-        return self._writer.settle(bound_s)
+    def settle(self, bound_s: float | None = None) -> bool:
+        """Wait until all rows are written, at most `bound_s` or as long as a query; return whether they are."""
+        return self._writer.settle(self._bound_s if bound_s is None else bound_s)
 
     def problem(self) -> LedgerProblem | None:
         """Return the problem and the losses since the start, None if there are none."""
         return self._writer.problem()
 
-    def close(self, bound_s: float = 2 * BOUND_S) -> int:
-        """Write the waiting rows and close; return the number of rows that are lost."""
-        lost = self._writer.close(bound_s)
+    def close(self, bound_s: float | None = None) -> int:
+        """Write the waiting rows, at most `bound_s` or twice as long as a query, and close; return the number lost."""
+        lost = self._writer.close(2 * self._bound_s if bound_s is None else bound_s)
         self.lease.close()
         return lost
 

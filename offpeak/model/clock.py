@@ -10,12 +10,17 @@ def backoff_s(failures: int, *, first_s: float, longest_s: float) -> float:
     return min(first_s * 2.0 ** min(failures - 1, 50), longest_s)
 
 
+def boot_s() -> float:
+    """Return the time since the machine's start [s]: nobody can set it, and it counts a suspended machine."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 @dataclass(frozen=True)
 class Clock:
     """`unix_s` is the displayed time, `steady_s` monotonic; `factor` seconds of both pass in a real one."""
 
     unix_s: Callable[[], float] = time.time
-    steady_s: Callable[[], float] = time.monotonic
+    steady_s: Callable[[], float] = boot_s
     factor: float = 1.0
 
 

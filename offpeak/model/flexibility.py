@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S
 from offpeak.model.units import parse_duration_s
+from offpeak.text import printable
 
 HINT_PREFIX = "offpeak:"
 BROKER_KEY = "key"
@@ -23,6 +24,8 @@ EXAMPLES = "delay=12h, deadline=2026-11-22T08:00, checkpoint=10min, cap or now"
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP")
 """The signals that may ask a job for its checkpoint; the first one is the usual one."""
 _HINT = re.compile(r"(?:delay|deadline|checkpoint)=.*|now|cap")
+FIRST_YEAR, LAST_YEAR = 1970, 2999
+"""A deadline of another year is a mistake, and the sums with it have no date."""
 _DEADLINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?")
 
 
@@ -176,7 +179,7 @@ def _parse_comment(comment: str, zone: tzinfo) -> Flexibility:
             else:
                 raise BadInput("unknown hint", hint=EXAMPLES)
         except BadInput as problem:
-            errors.append(f"{HINT_PREFIX}{hint}: {problem}; {problem.hint}")
+            errors.append(printable(f"{HINT_PREFIX}{hint}: {problem}; {problem.hint}"))
     return Flexibility(
         min(delays_s, default=None),
         min(deadlines_s, default=None),
@@ -205,6 +208,8 @@ def _deadline_s(text: str, zone: tzinfo) -> int:
         raise problem
     try:
         written = datetime.fromisoformat(text)
+        if not FIRST_YEAR <= written.year <= LAST_YEAR:
+            raise BadInput(f"{text!r} is not between {FIRST_YEAR} and {LAST_YEAR}", hint=problem.hint)
         return int((written if written.tzinfo else written.replace(tzinfo=zone)).timestamp())
     except (ValueError, OverflowError):
         raise problem from None

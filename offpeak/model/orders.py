@@ -63,7 +63,8 @@ class NodeChange(StrEnum):
 class QueueChange(StrEnum):
     """A change to the jobs of a queue: their priorities, their earliest start, their comments, or all as before.
 
-    CHECKPOINT: a running job gets the signal for its checkpoint. REQUEUE: it stops and waits again.
+    CHECKPOINT: a running job gets the signal for its checkpoint. REQUEUE: it stops and waits again. CYCLE: the
+    scheduler looks for jobs that can start.
     """
 
     RANK = "rank"
@@ -72,6 +73,7 @@ class QueueChange(StrEnum):
     RESTORE = "restore"
     CHECKPOINT = "checkpoint"
     REQUEUE = "requeue"
+    CYCLE = "cycle"
 
 
 class JobOrder(StrEnum):

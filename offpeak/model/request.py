@@ -82,6 +82,8 @@ def parse_features(expression: str) -> Alternatives:
     tokens = [token for token in _tokens(expression) if not token.startswith("*")]
     if not tokens:
         return ()
+    if sum(map("([".count, tokens)) > LONGEST_EXPRESSION:
+        raise _bad(expression)
     found, end = _alternatives(tokens, 0, expression)
     if end != len(tokens):
         raise _bad(expression)

@@ -114,9 +114,27 @@ class PlanSettings:
     )
     openadr_client: str | None = row(
         TEXT,
-        "Name of the site at that server: the agent reports to it what the site drew during an event; when not set: "
-        "it sends no reports.",
+        "Name of the site at that server: events for others do not apply, and the agent reports what the site drew "
+        "during an event; when not set: it sends no reports, and no event with targets applies by this name.",
         example="hpc-site-1",
+    )
+    openadr_programs: tuple[str, ...] | None = row(
+        NAMES, "IDs of the programmes whose events apply; when not set: those of all.", example=["flex-2026"]
+    )
+    openadr_targets: tuple[str, ...] | None = row(
+        NAMES,
+        "Names of this site's resources and groups at that server, beside `openadr_client`: an event for others does "
+        "not apply.",
+        example=["hall-2", "hpc-sites"],
+    )
+    openadr_longest_s: int = row(DURATION, "An event ends after this time at the latest.", default="24h")
+    openadr_silence_s: int = row(
+        DURATION, "An event without an end ends so long after the server was reached last.", default="1h"
+    )
+    openadr_least_w: float = row(
+        POWER,
+        "A lower limit of an event counts as this one: what the site draws while all nodes sleep.",
+        default="100W",
     )
 
     peak_target_w: float | None = row(

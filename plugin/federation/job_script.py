@@ -5,13 +5,20 @@ import re
 import shlex
 from argparse import ArgumentParser, Namespace
 from dataclasses import dataclass
+from datetime import UTC
 from typing import NoReturn
 
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
+from offpeak.model.flexibility import HINT_PREFIX, parse_user_hints
 from offpeak.model.request import Chunk, Request
+from offpeak.model.units import LONGEST_S
+from offpeak.text import printable
 
 MOST_BYTES = 1024 * 1024
+MOST = 10**9
+"""A larger number of anything is a mistake."""
+HINTS = re.compile(r"(?:^|,)OFFPEAK=([^,]*)")
 
 
 SLURM, PBS = "#SBATCH", "#PBS"
@@ -39,14 +46,23 @@ class ScriptRequest:
 
 
 def parse_script(text: str) -> ScriptRequest:
-    """Return the request of the script, by Slurm's lines if there are any. Raises BadInput for unusable requests."""
+    """Return the request of the script, by Slurm's lines if there are any. Raises BadInput for unusable requests, and
+    for hints that no agent understands.
+    """
     if not text.startswith("#!"):
         raise BadInput("the job's script does not begin with #!", hint="its first line is such as #!/bin/bash")
     if lines := _lines(text, SLURM):
-        return _of_slurm(_parsed(_SLURM, lines, SLURM))
-    if lines := _lines(text, PBS):
-        return _of_pbs(_parsed(_PBS, lines, PBS))
-    return ScriptRequest()
+        found = _of_slurm(_parsed(_SLURM, lines, SLURM))
+        hints = found.comment
+    elif lines := _lines(text, PBS):
+        found = _of_pbs(_parsed(_PBS, lines, PBS))
+        values = (hint for value in HINTS.findall(found.variables) for hint in re.split(r"[;\s]+", value))
+        hints = " ".join(f"{HINT_PREFIX}{hint.removeprefix(HINT_PREFIX)}" for hint in values)
+    else:
+        return ScriptRequest()
+    if errors := parse_user_hints(hints, UTC).errors:
+        raise BadInput("; ".join(errors), hint="correct it in the job's script")
+    return found
 
 
 def parse_limit_s(text: str) -> int:
@@ -57,7 +73,21 @@ def parse_limit_s(text: str) -> int:
         raise BadInput(f"{text!r} is no time limit", hint="write it like 30, 12:00:00 or 1-12:00:00")
     # A single number is minutes, two are minutes and seconds; behind days they begin with hours.
     units_s = (HOUR_S, MINUTE_S, 1) if dash or len(parts) == 3 else (MINUTE_S, 1)
-    return int(days or 0) * DAY_S + sum(int(part) * unit_s for part, unit_s in zip(parts, units_s, strict=False))
+    numbers = zip((days or "0", *parts), (DAY_S, *units_s), strict=False)
+    return _bounded_s(sum(_bounded(number, text) * unit_s for number, unit_s in numbers), text)
+
+
+def _bounded_s(limit_s: int, text: str) -> int:
+    if limit_s > LONGEST_S:
+        raise BadInput(f"{text!r} is more than 100 years", hint="check the time limit")
+    return limit_s
+
+
+def _bounded(number: str, text: str) -> int:
+    """Return a number of decimal digits. Raises BadInput for one that nothing has."""
+    if len(number) > len(str(MOST)) or int(number) > MOST:
+        raise BadInput(f"{printable(text, enough=40)}: is more than {MOST:,}", hint="correct it in the job's script")
+    return int(number)
 
 
 class _Options(ArgumentParser):
@@ -162,7 +192,7 @@ def _gres_gpus(text: str) -> str:
 def _gpus(text: str) -> tuple[int, str]:
     """Return the number of GPUs and their type, "" for any, of `2`, `a100:2` or `a100`."""
     kind, _, number = text.rpartition(":")
-    return (int(number or 0), kind) if not text or number.isdecimal() else (1, text)
+    return (_bounded(number or "0", text), kind) if not text or number.isdecimal() else (1, text)
 
 
 _MEMORY = re.compile(r"(\d+)([kmgt]?)[bw]?", re.IGNORECASE)
@@ -174,7 +204,7 @@ _MIB = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 def _memory_mib(text: str) -> int:
     """Return `16G` or `4gb` as MiB, 0 for text that is no amount. A bare number is MiB, as Slurm takes it."""
     match = _MEMORY.fullmatch(text)
-    return 0 if match is None else math.ceil(int(match[1]) * _MIB[match[2].lower()])
+    return 0 if match is None else math.ceil(_bounded(match[1], text) * _MIB[match[2].lower()])
 
 
 def _of_pbs(arguments: Namespace) -> ScriptRequest:
@@ -190,8 +220,7 @@ def _of_pbs(arguments: Namespace) -> ScriptRequest:
         parts: tuple[Chunk, ...] = (Chunk(1, _number(resources.get("ncpus", "1"), "ncpus"), memory_mib),)
     else:
         parts = tuple(map(_chunk, chunks.split("+")))
-    # A single number is seconds to PBS.
-    limit_s = None if walltime is None else int(walltime) if walltime.isdecimal() else parse_limit_s(walltime)
+    limit_s = None if walltime is None else _walltime_s(walltime)
     places = [each.removeprefix("place=") for each in arguments.l if each.startswith("place=")]
     request = Request(
         (arguments.q,) if arguments.q else (),
@@ -211,6 +240,11 @@ def _of_pbs(arguments: Namespace) -> ScriptRequest:
     )
 
 
+def _walltime_s(text: str) -> int:
+    """Return a limit; a single number is seconds to PBS."""
+    return _bounded_s(_bounded(text, text), text) if text.isdecimal() else parse_limit_s(text)
+
+
 def _chunk(text: str) -> Chunk:
     """Return the part of `2:ncpus=8:mem=4gb:ngpus=1` or `2:ppn=8`."""
     count, *resources = text.split(":")
@@ -220,11 +254,11 @@ def _chunk(text: str) -> Chunk:
         _number(count, "-l"),
         cores=_number(cores, "-l"),
         memory_mib=_memory_mib(named.get("mem", "")),
-        gpus=int(gpus) if gpus.isdecimal() else 0,
+        gpus=_bounded(gpus, text) if gpus.isdecimal() else 0,
     )
 
 
 def _number(text: str, option: str) -> int:
-    if not text.isdecimal() or not int(text):
+    if not text.isdecimal() or not (number := _bounded(text, f"{option} {text}")):
         raise BadInput(f"{option} {text}: is no number of one or more", hint="correct it in the job's script")
-    return int(text)
+    return number

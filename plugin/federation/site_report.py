@@ -132,6 +132,7 @@ class SiteReport:
     does not have them.
 
     Jobs that can start at once are not `queued`. `price` is per MWh, `carbon` in g/kWh: published and forecast.
+    `sent_unix_s` is the site's clock as it answered.
     """
 
     at_unix_s: float
@@ -147,6 +148,16 @@ class SiteReport:
     pools: tuple[PoolWaits, ...] = ()
     partitions: tuple[PartitionTerms, ...] = ()
     version: int = REPORT_VERSION
+    sent_unix_s: float | None = None
+
+    def ahead_s(self, requested_unix_s: float, got_unix_s: float) -> float:
+        """Return by how much the site's clock is ahead of the one of these times, below 0 if it is behind.
+
+        A site of an older version tells only the time of its last cycle, which is not later than its answer.
+        """
+        latest_s = self.at_unix_s if self.sent_unix_s is None else self.sent_unix_s
+        earliest_s = requested_unix_s if self.sent_unix_s is None else latest_s
+        return max(0.0, latest_s - got_unix_s) + min(0.0, earliest_s - requested_unix_s)
 
 
 def report_json(report: SiteReport) -> Any:
@@ -160,6 +171,8 @@ def parse_report(text: object) -> SiteReport:
     waits = report.waits
     if report.version != REPORT_VERSION:
         raise ValueError(f"version {report.version}, not {REPORT_VERSION}")
+    if not all(math.isfinite(at_s) for at_s in (report.at_unix_s, report.sent_unix_s or 0.0)):
+        raise ValueError("times that are none")
     if len(waits.wait_s) != len(waits.cores) or any(len(row) != len(waits.limit_s) for row in waits.wait_s):
         raise ValueError("waits that are no table")
     if not all(_is_table(pool) for pool in report.pools):

@@ -10,6 +10,7 @@ user can make the whole document ill-formed.
 """
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -22,6 +23,7 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from offpeak.errors import SchedulerError
+from plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
 from plugin.scheduler.port import RequeuePermit
 
 # English messages, and UTC: qstat writes times, and qalter reads them, in the time zone of their user.
@@ -201,6 +203,9 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 HINTS_VARIABLE = "OFFPEAK"
 """The variable of a job's environment that has its owner's hints: `qsub -v OFFPEAK=delay=12h`."""
 
+LONGEST_NUMBER = 30
+"""Digits of a number; PBS prints 20 at most."""
+_WHOLE = re.compile(r"-?[0-9]+")
 _SIZE = re.compile(r"(\d+)([kmgtp]?)[bw]?", re.IGNORECASE)
 _EXPONENTS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 _HOST = re.compile(r"([^+/(:]+)(?:[/:][^+]*)?\+?")
@@ -213,9 +218,16 @@ def as_text(value: object) -> str:
 
 def as_int(value: object) -> int:
     """Return a whole number, 0 if there is none."""
-    if isinstance(value, int | float):
-        return int(value)
-    return int(value) if isinstance(value, str) and value.lstrip("-").isdecimal() else 0
+    if isinstance(value, str) and len(value) <= LONGEST_NUMBER and _WHOLE.fullmatch(value):
+        value = int(value)
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return 0
+    return max(-MOST_NUMBER, min(int(value), MOST_NUMBER))
+
+
+def as_time_s(value: object) -> int:
+    """Return a time as Unix seconds, 0 if there is none."""
+    return min(as_int(value), LATEST_S)
 
 
 @lru_cache(maxsize=65_536)
@@ -225,29 +237,33 @@ def ctime_s(written: str) -> int | None:
         _, month, day, clock, year = written.split()
         hour, minute, second = clock.split(":")
         at = datetime(int(year), MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
-    return int(at.timestamp())
+    return min(int(at.timestamp()), LATEST_S)
 
 
 @lru_cache(maxsize=4096)
 def limit_s(value: str | int | float | None) -> int | None:
     """Return a walltime such as 48:00:00, 30:00 or 90 in seconds; None if there is none."""
     if isinstance(value, int | float):
-        return int(value)
+        return bounded_limit_s(as_int(value))
     seconds = 0
     for part in (value or "x").split(":"):
         if not part.isdecimal():
             return None
-        seconds = seconds * 60 + int(part)
-    return seconds
+        seconds = seconds * 60 + (as_int(part) if len(part) <= LONGEST_NUMBER else MOST_NUMBER)
+    return bounded_limit_s(seconds)
 
 
 @lru_cache(maxsize=4096)
 def memory_mib(value: str | int | None) -> int:
     """Return a size such as 24684092kb or 32gb in MiB, 0 if there is none; a bare number is in bytes."""
     match = _SIZE.fullmatch(as_text(value))
-    return int(match[1]) * 1024 ** _EXPONENTS[match[2].lower()] // 1024**2 if match else 0
+    if match is None:
+        return 0
+    number = int(match[1]) if len(match[1]) <= LONGEST_NUMBER else MOST_NUMBER
+    factor: int = 1024 ** _EXPONENTS[match[2].lower()]
+    return min(number * factor // 1024**2, MOST_MEMORY_MIB)
 
 
 @lru_cache(maxsize=8192)
@@ -297,12 +313,22 @@ Record = Mapping[str, Any]
 def parse_json(text: bytes, *, source: str) -> Record:
     """Return the answer. Raises CannotAskPbs if it is no JSON object."""
     try:
-        answer = json.loads(text.decode(errors="replace"), strict=False)
-    except ValueError as problem:
+        plain = text.decode(errors="replace")
+        answer = json.loads(plain, strict=False, parse_int=_whole, parse_float=_decimal, parse_constant=str)
+    except (ValueError, RecursionError) as problem:
         raise CannotAskPbs(f"{source}: its answer is no JSON: {problem}", hint=f"run `{source}` by hand") from None
     if not isinstance(answer, dict):
         raise CannotAskPbs(f"{source}: its answer is no object", hint=f"run `{source}` by hand")
     return answer
+
+
+def _whole(digits: str) -> int | str:
+    """Return a number, or the text that looks like one: OpenPBS prints a user's text of digits without quotes."""
+    return int(digits) if len(digits) <= LONGEST_NUMBER else digits
+
+
+def _decimal(digits: str) -> float | str:
+    return number if math.isfinite(number := float(digits)) else digits
 
 
 def json_records(answer: Record, key: str) -> dict[str, Record]:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from offpeak.model.request import Chunk, Request
 from plugin.pbs import commands as pbs
-from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.scheduler.job import HOLDING, MOST_COUNT, MOST_MEMORY_MIB, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import RequeuePermit
 
@@ -225,7 +225,7 @@ def chunks_of(request: str) -> tuple[Chunk, ...]:
 def _parse_chunk(terms: list[str]) -> Chunk:
     copies, cores, memory, gpus, host, features = 1, 1, 0, 0, "", []
     if terms[0].isdecimal():
-        copies = int(terms[0])
+        copies = _counted(terms[0])
     elif "=" not in terms[0]:
         host = terms[0]
     else:
@@ -233,9 +233,9 @@ def _parse_chunk(terms: list[str]) -> Chunk:
     for term in terms[1:]:
         name, sign, value = term.partition("=")
         if name in CPU_RESOURCES:
-            cores = int(value) if value.isdecimal() else 1
+            cores = _counted(value) if value.isdecimal() else 1
         elif name in GPU_RESOURCES:
-            gpus = int(value) if value.isdecimal() else 1
+            gpus = _counted(value) if value.isdecimal() else 1
         elif name == "mem":
             memory = pbs.memory_mib(value)
         elif name in ("host", "vnode"):
@@ -243,6 +243,10 @@ def _parse_chunk(terms: list[str]) -> Chunk:
         elif name not in _NO_KINDS:
             features += _feature(name, sign, value)
     return Chunk(copies, cores, memory, gpus, features=(frozenset(features),) if features else (), host=host)
+
+
+def _counted(digits: str) -> int:
+    return min(pbs.as_int(digits), MOST_COUNT) if len(digits) <= pbs.LONGEST_NUMBER else MOST_COUNT
 
 
 def _feature(name: str, sign: str, value: str) -> list[str]:
@@ -281,17 +285,21 @@ def _is_whole(fields: Mapping[str, str]) -> bool:
 
 def _task_chunk(fields: Mapping[str, str]) -> Chunk:
     """Return the chunk of one request: its tasks, in groups as large as maxtpn allows."""
-    tasks, cpus = pbs.as_int(fields["task_count"]) or 1, pbs.as_int(fields.get("lprocs")) or 1
-    together = min(pbs.as_int(fields.get("maxtpn")) or 1, tasks)
-    copies = -(-tasks // together) * (pbs.as_int(fields.get("node")) or 1)
+    tasks, cpus = _positive(fields["task_count"]), _positive(fields.get("lprocs"))
+    together = min(_positive(fields.get("maxtpn")), tasks)
+    copies = min(-(-tasks // together) * _positive(fields.get("node")), MOST_COUNT)
     features = frozenset(_task_features(fields.get("features", "")))
     return Chunk(
         copies,
-        cpus * together,
-        pbs.memory_mib(fields.get("memory")) * together,
-        pbs.as_int(fields.get("gpus")) * together,
+        min(cpus * together, MOST_COUNT),
+        min(pbs.memory_mib(fields.get("memory")) * together, MOST_MEMORY_MIB),
+        min(max(pbs.as_int(fields.get("gpus")), 0) * together, MOST_COUNT),
         features=(features,) if features else (),
     )
+
+
+def _positive(field: str | None) -> int:
+    return max(min(pbs.as_int(field), MOST_COUNT), 1)
 
 
 def _task_features(field: str) -> list[str]:
@@ -305,5 +313,6 @@ def with_memory(chunks: tuple[Chunk, ...], total_mib: int, per_processor_mib: in
         return chunks
     copies = sum(chunk.copies for chunk in chunks) or 1
     return tuple(
-        chunk._replace(memory_mib=max(-(-total_mib // copies), per_processor_mib * chunk.cores)) for chunk in chunks
+        chunk._replace(memory_mib=min(max(-(-total_mib // copies), per_processor_mib * chunk.cores), MOST_MEMORY_MIB))
+        for chunk in chunks
     )

@@ -10,11 +10,12 @@ changes something: `state = sleep` and `state = free` overwrite the whole state,
 server does not notice a second time.
 """
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 
-from offpeak.model.orders import NodeChange
+from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
 from plugin.pbs import scheduler
 from plugin.pbs.commands import (
@@ -25,6 +26,7 @@ from plugin.pbs.commands import (
     Record,
     as_int,
     as_text,
+    as_time_s,
     change_by_value,
     ctime_s,
     has_dependency,
@@ -51,6 +53,16 @@ from plugin.pbs.openpbs_server import (
     parse_formula,
     parse_hooks,
     parse_resources,
+)
+from plugin.pbs.reservations import (
+    EXCLUSIVE,
+    RSTAT,
+    UNDER_MAINTENANCE,
+    PbsReservation,
+    ReservedNodes,
+    apply_reservations,
+    parse_reservations,
+    reservation_names,
 )
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
@@ -157,6 +169,7 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
     request = request_of(record)
     hosts = hosts_of(as_text(record.get("exec_vnode") or record.get("exec_host")))
     limit = limit_s(resources.get("walltime", resources.get("max_walltime")))
+    waits_until_s = ctime_s(as_text(record.get("Execution_Time"))) or 0
     has_started = state in HOLDING or state is JobState.ENDED
     start_s = ctime_s(as_text(record.get("stime"))) if has_started else None
     end_s = ctime_s(as_text(record.get("obittime"))) or (start_s + limit if start_s and limit else None)
@@ -176,14 +189,14 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         request=request,
         reservation=as_text(record.get("reserve_ID")),
         qos="",
-        priority=round(site_value(record) * FORMULA_SCALE) + offset,
+        priority=_scaled(site_value(record)) + offset,
         offset=offset,
         nodes=len(hosts) or as_int(resources.get("nodect")) or 1,
         cpus=as_int(resources.get("ncpus")) or request.cores,
         whole_nodes=request.whole_nodes,
         limit_s=limit,
         submit_s=ctime_s(as_text(record.get("ctime"))) or 0,
-        begin_s=max(as_int(resources.get(BEGIN_RESOURCE)), ctime_s(as_text(record.get("Execution_Time"))) or 0) or None,
+        begin_s=max(as_time_s(resources.get(BEGIN_RESOURCE)), waits_until_s) or None,
         start_s=start_s,
         end_s=end_s,
         hosts=",".join(hosts),
@@ -195,7 +208,13 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
 
 def _offset(resources: Record) -> int:
     value = resources.get(PRIORITY_RESOURCE)
-    return round(value * FORMULA_SCALE) if isinstance(value, int | float) else 0
+    return _scaled(value) if isinstance(value, int | float) else 0
+
+
+def _scaled(value: float) -> int:
+    """Return a value of the site's formula as a whole number, 0 for one that is none."""
+    product = value * FORMULA_SCALE
+    return as_int(round(product)) if math.isfinite(product) else 0
 
 
 def _comment(variables: Record) -> str:
@@ -216,10 +235,10 @@ def parse_openpbs_mark(value: str) -> scheduler.NodeMark | None:
     return scheduler.NodeMark(scheduler.MarkKind(match[1]), int(match[2])) if match else None
 
 
-DOWN, OFFLINE, SLEEP = "down", "offline", "sleep"
+DOWN, OFFLINE, SLEEP, UNKNOWN = "down", "offline", "sleep", "state-unknown"
 FAILED = frozenset({DOWN, "stale", "unresolvable"})
 USED = frozenset({"job-busy", "job-exclusive", "busy"})
-RESERVED = frozenset({"resv-exclusive", "maintenance"})
+RESERVED = frozenset({EXCLUSIVE, UNDER_MAINTENANCE})
 KNOWN = FAILED | USED | RESERVED | {OFFLINE, SLEEP, "free"}
 
 VARIOUS = "<various>"
@@ -280,11 +299,16 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
     own_queue = as_text(record.get("queue"))
     jobs = record.get("jobs")
     use = NodeUse.USED if jobs or states & USED or as_int(assigned.get("ncpus")) else NodeUse.FREE
-    ours = mark is not None and SLEEP in states and OFFLINE not in states
+    # The server opens a node whose daemon registers, also one that was ordered down and has not gone: our mark stays.
+    is_reopened = mark is not None and mark.kind is scheduler.MarkKind.CLOSED
+    ours = mark is not None and (SLEEP in states or is_reopened) and OFFLINE not in states
+    # After its restart the server shows a node as unknown until its daemon registers, which it cannot while it sleeps.
+    sleeps = derived.power is PowerState.OFF and DOWN in states
+    is_known = states <= KNOWN | ({UNKNOWN} if sleeps else set())
     return Node(
         name=name,
         native_state=native_state,
-        use=use if states <= KNOWN else NodeUse.UNKNOWN,
+        use=use if is_known else NodeUse.UNKNOWN,
         power=derived.power,
         closed=derived.closed,
         failed=derived.failed,
@@ -371,7 +395,7 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
 
     dialect = scheduler.Dialect(
         name="openpbs",
-        ranking=Ranking.OFFSET,
+        ranking=Ranking.TERM,
         closed_states=frozenset({SLEEP, OFFLINE}),
         open_message="is neither asleep nor offline: a job may start there",
         pbsnodes_all=("-a", "-F", "json"),
@@ -399,10 +423,34 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
         """Set the time before which the runjob hook starts no such job, 0 for now; return the errors by job."""
         return _set_resources(self.commands, {job: f"{BEGIN_RESOURCE}={at_s}" for job, at_s in begin_s.items()})
 
+    def books_sleeping_nodes(self) -> bool:
+        """Whether the server confirms a reservation that needs sleeping nodes, if it begins in ten minutes or later.
+
+        The scheduler counts on sleeping nodes only while the hook PBS_power is enabled.
+        """
+        return self._server()[1].get("power_provisioning") == "True"
+
+    def _with_reservations(self, nodes: tuple[Node, ...], pbsnodes: bytes, now_s: int) -> ReservedNodes:
+        """Return the nodes and the reservations; pbs_rstat runs only if a node has one."""
+        named = reservation_names(pbsnodes)
+        known = self._read_reservations()[0] if named else {}
+        return apply_reservations(nodes, named, known, now_s)
+
+    def _read_reservations(self) -> tuple[dict[str, PbsReservation], list[tuple[str, str]]]:
+        """Return the reservations that are known, and why others are not."""
+        hint = "the nodes of such a reservation neither sleep nor wake: run `pbs_rstat -f` as the agent's user"
+        try:
+            known, unclear = parse_reservations(self.commands.query(*RSTAT))
+        except PbsIsSilent:
+            raise
+        except CannotAskPbs as problem:
+            return {}, [(str(problem), hint)]
+        return known, [(f"pbs_rstat: the times of {', '.join(unclear)} are not clear", hint)] if unclear else []
+
     def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
         formula = parse_formula(attributes.get("job_sort_formula", ""))
         resources = parse_resources(self.commands.query("qmgr", "-c", "list resource"))
-        lacks = [*find_problems(formula, resources, self._hooks()), *hook_failures()]
+        lacks = [*find_problems(formula, resources, self._hooks()), *hook_failures(), *self._read_reservations()[1]]
         return f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula", lacks
 
     def _hooks(self) -> frozenset[str] | None:

@@ -18,10 +18,19 @@ from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import PbsSettings
 from plugin.pbs import commands as pbs
 from plugin.pbs import jobs as pbs_jobs
-from plugin.pbs.demand import with_demand
+from plugin.pbs.demand import StartChance, with_demand
+from plugin.pbs.reservations import ReservedNodes
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node
-from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView, change_refusal, is_change_done
+from plugin.scheduler.port import (
+    Ranking,
+    RequeuePermit,
+    SchedulerTraits,
+    SchedulerView,
+    change_refusal,
+    is_change_done,
+    start_patience_s,
+)
 
 
 class MarkKind(StrEnum):
@@ -84,6 +93,20 @@ class PbsServer(NamedTuple):
     queues: pbs.AttributesByName
 
 
+USUAL_CYCLE_S = 600
+"""The scheduler_iteration of a server that shows none."""
+
+
+def cycle_s_of(attributes: Mapping[str, str]) -> int:
+    """Return the time after which the server starts a scheduling cycle without any event."""
+    return pbs.as_int(attributes.get("scheduler_iteration")) or USUAL_CYCLE_S
+
+
+def is_stopped(attributes: Mapping[str, str]) -> bool:
+    """Whether an admin has switched the scheduling off."""
+    return attributes.get("scheduling", "True") != "True"
+
+
 Command = tuple[str, ...]
 """A program and its arguments."""
 
@@ -133,6 +156,8 @@ class PbsScheduler(ABC):
     ) -> None:
         self.settings, self.clock, self.user = settings, clock, user or pbs_jobs.current_user()
         self.commands = pbs.PbsCommands(settings.command or (), timeout_s=float(settings.timeout_s))
+        self._chances: Mapping[str, StartChance] = {}
+        self._was_stopped = False
 
     def traits(self) -> SchedulerTraits:
         """Return the settings of the server and of its scheduler."""
@@ -140,7 +165,7 @@ class PbsScheduler(ABC):
         hidden = pbs_jobs.find_hidden_jobs(name, attributes, self.user)
         reorder_method, lacks = self._reordering(attributes)
         problems = [*([hidden] if hidden else []), *lacks]
-        if attributes.get("scheduling", "True") != "True":
+        if is_stopped(attributes):
             problems.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
         return SchedulerTraits(
             name=self.dialect.name,
@@ -152,14 +177,23 @@ class PbsScheduler(ABC):
             problems=tuple(problems),
             cluster=name,
             reorder_method=reorder_method,
+            cycle_s=cycle_s_of(attributes),
+            needs_cycles=True,
         )
 
     def view(self) -> SchedulerView:
         """Return all jobs and nodes, and the ended jobs that the server keeps."""
-        at_s, queues = int(self.clock()), self._queues()
-        jobs, nodes = self._jobs(queues), self._nodes(queues, at_s)
-        nodes = pbs_jobs.with_holders(nodes, jobs)
-        return SchedulerView(at_s, with_demand(jobs, nodes, at_s), nodes, ())
+        at_s, server = int(self.clock()), self._read_server()
+        jobs, answer = self._jobs(server), self._pbsnodes()
+        nodes = self._parse_nodes(answer, pbs.execution_queues(server.queues), at_s)
+        found = self._with_reservations(nodes, answer, at_s)
+        nodes = pbs_jobs.with_holders(found.nodes, jobs)
+        patience_s = start_patience_s(cycle_s_of(server.attributes))
+        demand = with_demand(jobs, nodes, at_s, found.times, patience_s=patience_s, chances=self._chances)
+        # While an admin has stopped the scheduling, nodes are not kept awake for long, but no job loses its chance.
+        self._chances = {} if self._was_stopped and not is_stopped(server.attributes) else demand.chances
+        self._was_stopped = is_stopped(server.attributes)
+        return SchedulerView(at_s, demand.jobs, nodes, found.reservations)
 
     def find_uses(self, nodes: Sequence[str]) -> dict[str, str | SchedulerError]:
         """Return why each node is not free, "" if it is: closed, no job holds it, not even a suspended job, and its
@@ -197,7 +231,7 @@ class PbsScheduler(ABC):
 
     def requeue_permits(self, jobs: Sequence[str]) -> dict[str, RequeuePermit]:
         """Return what the server shows of each of these running jobs."""
-        running = [each for each in self._jobs(self._queues()) if each.job.state is JobState.RUNNING]
+        running = [each for each in self._jobs(self._read_server()) if each.job.state is JobState.RUNNING]
         return {each.job.job_id: each.permit for each in running if each.job.job_id in jobs and each.permit}
 
     def signal(self, signals: Mapping[str, str]) -> dict[str, str]:
@@ -210,7 +244,14 @@ class PbsScheduler(ABC):
 
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write each job's comment, "" removes offpeak's; return the errors by job."""
-        return pbs_jobs.notify_owners(self.commands, comments, lambda: self._jobs(self._queues()))
+        return pbs_jobs.notify_owners(self.commands, comments, lambda: self._jobs(self._read_server()))
+
+    def start_cycle(self, jobs: Sequence[str]) -> dict[str, str]:
+        """Set `scheduling` to the value that it has, which starts a cycle; return why not, by job."""
+        if is_stopped(self._server()[1]):
+            return dict.fromkeys(jobs, "scheduling = False: an admin has stopped it")
+        refusal = self._run([("qmgr", "-c", "set server scheduling = true")])
+        return dict.fromkeys(jobs, refusal) if refusal else {}
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Order the change of these nodes; return why not, by node."""
@@ -240,9 +281,13 @@ class PbsScheduler(ABC):
     def _queues(self) -> pbs.AttributesByName:
         return pbs.parse_attributes(self.commands.query("qstat", "-Q", "-f"))
 
-    def _jobs(self, queues: pbs.AttributesByName) -> tuple[pbs_jobs.PbsJob, ...]:
-        """Return all jobs. Raises CannotAskPbs if the server hides all jobs, or the jobs of other users."""
-        server = PbsServer(*self._server_that_shows_jobs(), queues)
+    def _read_server(self) -> PbsServer:
+        """Return the server with its queues. Raises CannotAskPbs if it hides the jobs of other users."""
+        queues = self._queues()
+        return PbsServer(*self._server_that_shows_jobs(), queues)
+
+    def _jobs(self, server: PbsServer) -> tuple[pbs_jobs.PbsJob, ...]:
+        """Return all jobs. Raises CannotAskPbs if the server hides all jobs."""
         # The arguments are chosen in each cycle: an admin may switch the history on and off while the agent runs.
         arguments = self.dialect.qstat_all(server.attributes)
 
@@ -277,8 +322,14 @@ class PbsScheduler(ABC):
         return name, attributes
 
     def _nodes(self, queues: pbs.AttributesByName, now_s: int) -> tuple[Node, ...]:
-        answer = self.commands.query("pbsnodes", *self.dialect.pbsnodes_all)
-        return self._parse_nodes(answer, pbs.execution_queues(queues), now_s)
+        return self._parse_nodes(self._pbsnodes(), pbs.execution_queues(queues), now_s)
+
+    def _pbsnodes(self) -> bytes:
+        return self.commands.query("pbsnodes", *self.dialect.pbsnodes_all)
+
+    def _with_reservations(self, nodes: tuple[Node, ...], _pbsnodes: bytes, _now_s: int) -> ReservedNodes:
+        """Return the nodes and the server's reservations; Torque's server has none."""
+        return ReservedNodes(nodes)
 
     def _parse_nodes(self, answer: bytes, queues: Sequence[str], now_s: int) -> tuple[Node, ...]:
         return self.dialect.parse_nodes(answer, queues, now_s, self.settings.boot_s)

@@ -80,8 +80,8 @@ def _job(element: ElementTree.Element) -> PbsJob:
     request = request_of(record, resources, tasks)
     hosts = pbs.hosts_of(record.get("exec_host", ""))
     limit = pbs.limit_s(resources.get("walltime"))
-    start_s = pbs.as_int(record.get("start_time")) if state in HOLDING or state is JobState.ENDED else 0
-    end_s = pbs.as_int(record.get("comp_time")) or (start_s + limit if start_s and limit else 0)
+    start_s = pbs.as_time_s(record.get("start_time")) if state in HOLDING or state is JobState.ENDED else 0
+    end_s = pbs.as_time_s(record.get("comp_time")) or (start_s + limit if start_s and limit else 0)
     depend = record.get("depend", "")
     job = Job(
         job_id=record.get("Job_Id", ""),
@@ -102,8 +102,8 @@ def _job(element: ElementTree.Element) -> PbsJob:
         cpus=request.cores,
         whole_nodes=request.whole_nodes,
         limit_s=limit,
-        submit_s=pbs.as_int(record.get("ctime")),
-        begin_s=pbs.as_int(record.get("Execution_Time")) or None,
+        submit_s=pbs.as_time_s(record.get("ctime")),
+        begin_s=pbs.as_time_s(record.get("Execution_Time")) or None,
         start_s=start_s or None,
         end_s=end_s or None,
         hosts=",".join(hosts),
@@ -408,7 +408,7 @@ class TorqueScheduler(scheduler.PbsScheduler):
             case ReorderMethod.PRIORITY:
                 return set_priorities(self.commands, values)
             case ReorderMethod.SWAP:
-                return swap_positions(self.commands, values, self._jobs({}))
+                return swap_positions(self.commands, values, self._jobs(self._read_server()))
             case ReorderMethod.NONE:
                 return dict.fromkeys(values, NO_METHOD)
 
@@ -423,9 +423,9 @@ class TorqueScheduler(scheduler.PbsScheduler):
         found = find_reorder_method(self.settings)
         return found.description, [(found.why, found.hint)] if found.hint else []
 
-    def _jobs(self, queues: pbs.AttributesByName) -> tuple[PbsJob, ...]:
+    def _jobs(self, server: scheduler.PbsServer) -> tuple[PbsJob, ...]:
         """Return all jobs; where jobs exchange positions, with their position as the priority."""
-        jobs = super()._jobs(queues)
+        jobs = super()._jobs(server)
         if find_reorder_method(self.settings).method is not ReorderMethod.SWAP:
             return jobs
         return tuple(

@@ -13,7 +13,7 @@ from offpeak.display import duration_text
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.constants import HOUR_S, J_PER_MWH
 from offpeak.model.flexibility import Checkpoint, Flexibility, Tier
-from plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
+from plugin.queue_hook.facts import CAP_AHEAD_S, QueueFacts, QueueRules, StartConstraint
 from plugin.queue_hook.positions import BEGIN, BY_CAP, NO_MARKS, marks_by_job
 from plugin.queue_hook.start_times import BeginTimePlanner, StartCost, latest_start_s, saves_enough, shift_mark
 from plugin.scheduler.job import Job, JobState
@@ -169,9 +169,11 @@ def plan_checkpoints(
         is_written = permit is not None and permit.allowed
         # One cycle later the agent still sees a checkpoint that was written in time.
         if is_written and choice is not None and late_s <= 2 * facts.cycle_s:
-            mark = JobMark(job.job_id, job.submit_s, REQUEUED, choice.until_s, choice.begin_s, now_s)
+            # An event imposes a begin time up to this; later rounds move it on.
+            begin_s = min(choice.begin_s, now_s + CAP_AHEAD_S) if choice.until_s else choice.begin_s
+            mark = JobMark(job.job_id, job.submit_s, REQUEUED, choice.until_s, begin_s, now_s)
             plan.requeue[job.job_id] = mark
-            reason = f"its checkpoint is written: not before {rules.clock(choice.begin_s, now_s)}, as {choice.why}"
+            reason = f"its checkpoint is written: not before {rules.clock(begin_s, now_s)}, as {choice.why}"
             plan.decide(now_s, job, REQUEUED, reason, choice.inputs)
         elif is_written and choice is None:
             plan.decide(now_s, job, GOES_ON, "its checkpoint is written, but by now it gains too little")

@@ -18,7 +18,7 @@ from offpeak.display import duration_text, percent_text
 from offpeak.ledger.rows import JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, competition_groups
-from offpeak.model.constants import MINUTE_S
+from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.flexibility import Flexibility, FlexibilityRules
 from offpeak.model.request import Request
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
@@ -122,7 +122,7 @@ class Competition:
         return frozenset(map(self.group, (job for job in self.waiting if job.plain)))
 
     def _pools_of_hosts(self, job: Job) -> tuple[int, ...]:
-        hosts = frozenset(job.host_names)
+        hosts = frozenset(job.known_hosts)
         return tuple(number for number, pool in enumerate(self.cluster.pools) if not pool.names.isdisjoint(hosts))
 
     def pools_of(self, jobs: Iterable[Job]) -> frozenset[int]:
@@ -162,6 +162,13 @@ def find_split_arrays(jobs: Iterable[Job]) -> frozenset[str]:
 
 PLAN, OFF = "plan", "off"
 """The policies of the queue hook that are no window policies. PLAN carries out the day plan."""
+
+
+CAP_AHEAD_S = 6 * HOUR_S
+"""A begin time that a cap on power imposes is at most so far ahead, and moves on while the cap lasts.
+
+No longer cap outlives an agent that is gone: the scheduler then starts each job within this time.
+"""
 
 
 @dataclass(frozen=True)
@@ -326,11 +333,22 @@ class QueueRules:
 
 
 NEAR = timedelta(days=6)
+NO_DATE = "a time without a date"
+
+
+def local_time(at_s: int, zone: tzinfo) -> datetime | None:
+    """Return the local time; None where the calendar has none: users may write any number of seconds."""
+    try:
+        return datetime.fromtimestamp(at_s, zone)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def format_clock(at_s: int, now_s: int, zone: tzinfo) -> str:
     """Return the local time: 21:00 today, Sun 06:00 within a week, else with its date."""
-    at, now = (datetime.fromtimestamp(value, zone) for value in (at_s, now_s))
+    at, now = local_time(at_s, zone), datetime.fromtimestamp(now_s, zone)
+    if at is None:
+        return NO_DATE
     if at.date() == now.date():
         return f"{at:%H:%M}"
     return f"{at:%a %H:%M}" if timedelta(0) < at - now < NEAR else f"{at:%Y-%m-%d %H:%M}"

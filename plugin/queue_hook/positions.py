@@ -26,7 +26,7 @@ BY_CAP = f"{BEGIN} by cap"
 """The mark of a begin time that a cap on power imposes: `to` is the end of the cap, 0 once the time is another one.
 `was` is not 0 if an event has stopped the running job: it goes on whatever later hours cost."""
 LEAST_PRIORITY = 1
-"""No scheduler shows a priority below this for a job that may start; lower ones look the same."""
+"""Slurm shows no priority below this for a job that may start; lower ones look the same."""
 
 
 class JobMarks(dict[str, JobMark]):
@@ -108,6 +108,8 @@ def queue_position(job: Job, marks: JobMarks, ranking: Ranking) -> QueuePosition
     site, is_foreign = job.priority - added, ours is None
     if by_value:
         return QueuePosition(job, number, site, added, 0, is_foreign, has_offset=not ours and job.offset != 0)
+    if ranking is Ranking.TERM:
+        return QueuePosition(job, number, site, added, was, is_foreign, has_offset=False)
     has_offset = was < 0 and site <= LEAST_PRIORITY
     return QueuePosition(job, number, max(LEAST_PRIORITY, site), added, was, is_foreign, has_offset=has_offset)
 

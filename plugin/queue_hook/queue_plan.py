@@ -15,6 +15,7 @@ from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
 from offpeak.prices.peak import Peak
+from offpeak.text import printable
 from plugin.queue_hook.checkpoints import REQUEUED
 from plugin.queue_hook.facts import OFF, PLAN, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
@@ -72,7 +73,55 @@ class QueuePlan:
 
 
 def plan_queue(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
-    """Return the changes of the queue; none where the queue is as desired."""
+    """Return the changes of the queue; none where the queue is as desired.
+
+    A job with a value that nothing here can handle is left alone, with the reason; it does not stop the other jobs.
+    """
+    try:
+        return _plan_all(facts, rules)
+    except OffpeakError:
+        raise
+    except Exception:
+        broken = _find_broken_jobs(facts.pending, facts, rules)
+        if not broken:
+            raise
+        jobs = tuple(_without_hints(job) if job.job_id in broken else job for job in facts.jobs)
+        plan = _plan_all(replace(facts, jobs=jobs), rules)
+        left = [DecisionRecord(facts.now_s, f"job {job}", "left alone", why) for job, why in broken.items()]
+        return replace(plan, decisions=(*plan.decisions, *left))
+
+
+def _find_broken_jobs(among: Sequence[Job], facts: QueueFacts, rules: QueueRules) -> dict[str, str]:
+    """Return why no plan can be made of each of these waiting jobs of which none can be made even alone.
+
+    It halves them: a long queue with one broken job takes the time of a few plans.
+    """
+    running = tuple(job for job in facts.jobs if job.state is not JobState.PENDING)
+    try:
+        _plan_all(replace(facts, jobs=(*running, *among)), rules)
+    except Exception as problem:
+        if len(among) == 1:
+            why = f"a value of it cannot be handled: {type(problem).__name__}: {printable(str(problem))}"
+            return {among[0].job_id: why}
+        half = len(among) // 2
+        return (
+            {
+                job: why
+                for part in (among[:half], among[half:])
+                for job, why in _find_broken_jobs(part, facts, rules).items()
+            }
+            if among
+            else {}
+        )
+    return {}
+
+
+def _without_hints(job: Job) -> Job:
+    """Return the job without what its owner asks for: it keeps its place."""
+    return job._replace(plain=False, comment="", limit_s=None, begin_s=None)
+
+
+def _plan_all(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
     marks = marks_by_job(facts.marks, facts.jobs)
     # A job that was just requeued gets its begin time from `plan_returns`.
     returns = {mark.job for mark in facts.marks if mark.kind == REQUEUED}
@@ -256,7 +305,7 @@ def _add_rank(
     job = position.job
     priority = position.site_priority if desired is None else desired
     value, to = job.priority, priority
-    if facts.ranking is Ranking.OFFSET:
+    if facts.ranking is not Ranking.VALUE:
         value, to = job.offset, position.user_offset + priority - position.site_priority
     changes.rank[job.job_id] = to
     if desired is not None:

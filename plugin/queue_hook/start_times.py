@@ -5,8 +5,7 @@ job's run; it is known if every price of the run is known.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,7 +14,17 @@ from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.flexibility import RIGID, Flexibility, Tier
-from plugin.queue_hook.facts import EQUAL, PriceIntegral, QueueFacts, QueueRules, StartConstraint, WaitAllowance
+from plugin.queue_hook.facts import (
+    CAP_AHEAD_S,
+    EQUAL,
+    NO_DATE,
+    PriceIntegral,
+    QueueFacts,
+    QueueRules,
+    StartConstraint,
+    WaitAllowance,
+    local_time,
+)
 from plugin.queue_hook.positions import BEGIN, BY_ADMIN, BY_CAP, NO_MARKS, SHIFT, JobMarks, MarksByJob
 from plugin.scheduler.job import Job
 
@@ -92,7 +101,8 @@ class LatestStart:
 def latest_start_s(job: Job, hints: Flexibility, rules: QueueRules) -> int | None:
     """Return the latest start that the job's owner allows [Unix s]; None if the owner allows no delay.
 
-    A deadline counts back from the time limit, not from the prediction, because a job may use all of it.
+    A deadline counts back from the time limit, not from the prediction, because a job may use all of it. One that
+    cannot be kept allows no delay beyond the submission.
     """
     if not hints.allows_delay:
         return None
@@ -100,7 +110,7 @@ def latest_start_s(job: Job, hints: Flexibility, rules: QueueRules) -> int | Non
     start_s = job.submit_s + (longest_s if hints.delay_s is None else min(hints.delay_s, longest_s))
     if hints.deadline_s is None:
         return start_s
-    return None if job.limit_s is None else min(start_s, hints.deadline_s - job.limit_s)
+    return None if job.limit_s is None else max(job.submit_s, min(start_s, hints.deadline_s - job.limit_s))
 
 
 SAME_S = 60
@@ -162,7 +172,7 @@ class BeginTimePlanner:
         if BEGIN + BY_ADMIN in marks:
             return None
         now_s = self.facts.now_s
-        constraint = None if hints.now else self.constraint(job)
+        constraint = None if hints.now else self._limited_constraint(job)
         if job.begin_s is not None and job.begin_s > now_s:
             ours = marks.is_ours(BEGIN, job.begin_s)
             if ours is None:
@@ -171,7 +181,7 @@ class BeginTimePlanner:
                 return None
             cap_until_s, is_stopped = (marks[BY_CAP].to, bool(marks[BY_CAP].was)) if BY_CAP in marks else (0, False)
             if constraint is None and cap_until_s > now_s:
-                return self._lift(job, hints, after_s=job.begin_s - cap_until_s, is_stopped=is_stopped)
+                return self._lift(job, hints, after_s=max(job.begin_s - cap_until_s, 0), is_stopped=is_stopped)
             if constraint is None and is_stopped:
                 # A release that the scheduler did not carry out is ordered again.
                 to = marks[BEGIN].to
@@ -187,6 +197,14 @@ class BeginTimePlanner:
         if _was_released(job, marks, now_s) or self._gains_nothing(job):
             return None
         return self._choose_delay(job, hints)
+
+    def _limited_constraint(self, job: Job) -> StartConstraint | None:
+        """Return the constraint up to CAP_AHEAD_S; each change is a request, so a begin time far enough ahead stays."""
+        constraint, latest_s = self.constraint(job), self.facts.now_s + CAP_AHEAD_S
+        if constraint is None or constraint.begin_s <= latest_s:
+            return constraint
+        stays = job.begin_s is not None and latest_s - CAP_AHEAD_S // 2 <= job.begin_s <= latest_s
+        return replace(constraint, begin_s=job.begin_s if stays and job.begin_s else latest_s)
 
     def _keep_back(self, constraint: StartConstraint) -> BeginChoice:
         begin_s = constraint.begin_s
@@ -290,7 +308,8 @@ class BeginTimePlanner:
 
     def _instant(self, at_s: int) -> str:
         """Return a local time that reads the same on every day: 2026-11-22 02:00."""
-        return f"{datetime.fromtimestamp(at_s, self.rules.zone):%Y-%m-%d %H:%M}"
+        at = local_time(at_s, self.rules.zone)
+        return f"{at:%Y-%m-%d %H:%M}" if at else NO_DATE
 
 
 def shift_mark(job: Job, tier: Tier, *, baseline_s: int, begin_s: int, now_s: int) -> JobMark:

@@ -321,7 +321,8 @@ def assign_priorities(window: GroupWindow, desired: Sequence[int], ranking: Rank
     """
     jobs, below = window.jobs, window.below
     priorities = [position.site_priority for position in jobs]
-    under, under_number = (below.site_priority, below.number) if below else (-1, 0)
+    floor = min(-1, jobs[-1].site_priority - 1)
+    under, under_number = (below.site_priority, below.number) if below else (floor, 0)
     doubt = DOUBT if ranking is Ranking.OFFSET and jobs[-1].site_priority <= LEAST_PRIORITY else 0
     settled = True
     for place in reversed(range(len(jobs))):

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, ClusterNode, NodeType, Partition, pools_of
 from offpeak.model.limits import DEFAULT_PREEMPTION, SiteLimits
 from offpeak.model.request import Request
@@ -78,11 +77,8 @@ def find_allocations(jobs: Iterable[Job]) -> dict[str, Allocation]:
     """Return what jobs hold of each node, in equal shares of their requests; unclear requests hold all of it."""
     found: dict[str, Allocation] = {}
     for job in jobs:
-        if job.state not in HOLDING or not job.hosts:
-            continue
-        try:
-            hosts = job.host_names
-        except BadInput:
+        hosts = job.known_hosts if job.state in HOLDING else ()
+        if not hosts:
             continue
         share = _share_of(job.request, len(hosts)) if job.request else ALL_OF_IT
         for host in hosts:

@@ -6,8 +6,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from offpeak.errors import BadInput
 from offpeak.machines.node_sets import expand
 from offpeak.model.request import Request
+from offpeak.model.units import LONGEST_S
 
 
 class JobState(StrEnum):
@@ -27,6 +29,20 @@ HOLDING = frozenset({JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED, JobS
 """States in which a job has, or may have, nodes."""
 
 
+MOST_NUMBER = 1 << 53
+"""A larger number of a scheduler counts as this."""
+MOST_COUNT = 1 << 31
+"""No cluster has more cores, nodes or GPUs; a larger request fits it no better."""
+MOST_MEMORY_MIB = 1 << 40
+LATEST_S = 32_503_680_000
+"""The begin of the year 3000: a later time of a job counts as this."""
+
+
+def bounded_limit_s(limit_s: int | None) -> int | None:
+    """Return a time limit; one that is longer than 100 years is none."""
+    return limit_s if limit_s is not None and limit_s <= LONGEST_S else None
+
+
 NO_NODE_HELPS = ("limit", "assoc", "qos", "license", "fairshare", "dependency", "hold", "held")
 """Words of pending reasons of Slurm, Torque and OpenPBS that free nodes do not resolve."""
 CLOSED_TO_JOB = ("Partition", "Account", "Reservation")
@@ -42,6 +58,7 @@ class Job(NamedTuple):
     earliest start; `start_s` the actual or planned start. `hosts` is a node set in the scheduler's syntax: the
     allocated or planned nodes. `request` is None if the scheduler's terms are not understood, for the reason
     `request_problem`. `priority_is_set`: an admin set its priority, which the scheduler no longer computes.
+    `was_passed_over`: it did not start although nodes were up for it long enough, so it waits for something else.
     `whole_nodes`: no other job shares its nodes. `plain` is false for heterogeneous jobs, for jobs with dependencies,
     and for single tasks of an array.
 
@@ -79,6 +96,7 @@ class Job(NamedTuple):
     task_limit: int = 0
     request_problem: str = ""
     priority_is_set: bool = False
+    was_passed_over: bool = False
 
     @property
     def is_array(self) -> bool:
@@ -88,12 +106,20 @@ class Job(NamedTuple):
     @property
     def lacks_only_nodes(self) -> bool:
         """Whether free nodes would let the job start, by the scheduler's reason: no limit, dependency or hold."""
-        return _free_nodes_help(self.reason)
+        return not self.was_passed_over and _free_nodes_help(self.reason)
 
     @property
     def host_names(self) -> tuple[str, ...]:
         """The names of the nodes in `hosts`. Raises BadInput if it is no node set."""
         return expand(self.hosts)
+
+    @property
+    def known_hosts(self) -> tuple[str, ...]:
+        """The names of the nodes in `hosts`, none if it is no node set."""
+        try:
+            return self.host_names if self.hosts else ()
+        except BadInput:
+            return ()
 
     @property
     def is_unclear(self) -> bool:

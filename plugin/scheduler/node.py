@@ -69,7 +69,12 @@ class Node(NamedTuple):
     @property
     def closed_by_us(self) -> bool:
         """Whether offpeak has closed it."""
-        return self.closed and (self.reason == OURS or self.reason.startswith(f"{OURS}:"))
+        return self.closed and self.is_marked
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether its reason is offpeak's."""
+        return self.reason == OURS or self.reason.startswith(f"{OURS}:")
 
     @property
     def is_awaited(self) -> bool:

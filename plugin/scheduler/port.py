@@ -5,6 +5,7 @@ raises offpeak.errors.SchedulerError where the scheduler does not answer. Only t
 before its change: a change that is refused or already done is not sent to the scheduler.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,11 +22,13 @@ from plugin.scheduler.node import Node, Reservation
 class Ranking(StrEnum):
     """How the order of jobs is changed.
 
-    VALUE: priorities are set. OFFSET: a value is added to priorities, which the scheduler's own changes preserve.
+    VALUE: priorities are set. OFFSET: a value is added to priorities, which the scheduler's own changes preserve; no
+    priority is shown below 1. TERM: the same, and the scheduler shows all priorities as they are, also below 1.
     """
 
     VALUE = "value"
     OFFSET = "offset"
+    TERM = "term"
 
 
 class SchedulerLoad(NamedTuple):
@@ -58,6 +61,18 @@ class SchedulerView:
     load: SchedulerLoad = NO_LOAD
 
 
+START_MARGIN_S, START_CYCLES = 60, 1.5
+"""A scheduler starts a job in one of its next cycles. The margin is for the duration of a cycle and our readings."""
+
+
+def start_patience_s(cycle_s: int) -> int:
+    """Return after what time a job, for which nodes are up, waits for something other than nodes.
+
+    `cycle_s` is the longest time between two cycles of its scheduler.
+    """
+    return START_MARGIN_S + math.ceil(START_CYCLES * cycle_s)
+
+
 @dataclass(frozen=True)
 class SchedulerTraits:
     """The configuration of the scheduler `name` on its `cluster`, as far as it matters to offpeak.
@@ -66,6 +81,8 @@ class SchedulerTraits:
     time counts as failed. `shared_nodes`: jobs may share a node. `problems` are wrong settings, each as message and
     hint. `reorder_method` is the command that changes the order of jobs, and the reason for it. `partitions`,
     `timing` and `limits` are known for Slurm. `requests_per_s` is how many it takes of this user, None without a limit.
+    `cycle_s` is the longest time between two scheduling cycles, 0 where they follow each event at once.
+    `needs_cycles`: no cycle begins when a node comes up, or when the time of a deferred job comes.
     """
 
     name: str
@@ -81,6 +98,8 @@ class SchedulerTraits:
     timing: SchedulerTiming = NO_TIMING
     limits: SiteLimits = field(default_factory=SiteLimits)
     requests_per_s: float | None = None
+    cycle_s: int = 0
+    needs_cycles: bool = False
 
 
 class RequeuePermit(NamedTuple):
@@ -141,6 +160,9 @@ class Scheduler(Protocol):
 
     def requeue(self, names: Sequence[str]) -> dict[str, str]:
         """Put each running job back into the queue, if that is permitted; it begins anew."""
+
+    def start_cycle(self, jobs: Sequence[str]) -> dict[str, str]:
+        """Start a scheduling cycle for these jobs if `SchedulerTraits.needs_cycles`, unless an admin has stopped it."""
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Order the change of these nodes. Raises ListRefused if it may succeed for some of them alone."""

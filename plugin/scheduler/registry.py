@@ -27,6 +27,7 @@ class DemoScheduler:
         raise SchedulerError("the simulated scheduler answers inside `offpeak demo` only", hint=hint)
 
     traits = view = find_uses = rank = defer = notify = change_nodes = requeue_permits = signal = requeue = _refuse
+    start_cycle = _refuse
 
 
 SCHEDULERS: tuple[tuple[str, Callable[[Settings], Scheduler]], ...] = (

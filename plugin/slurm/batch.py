@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 
 from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
+from plugin.slurm.commands import CannotAskSlurm
 from plugin.slurm.configuration import find_admin_level
 
 MAYBE_TAKEN = ("timed out", "zero bytes", "unexpected message", "communication connection failure")
@@ -64,7 +65,7 @@ class SlurmBatch:
 
     def list_command(self) -> Sequence[str]:
         """Return squeue for all jobs that slurmctld remembers, which is MinJobAge, 5 min unless set."""
-        options = ("--me", "--all", "--noheader", "--states=all", f"--format=%A|%T|%k{self._end}")
+        options = ("--me", "--all", "--states=all", f"--format=%A|%T|%k{self._end}")
         return ("squeue", *self._cluster, *options)
 
     def fallback_command(self, ran: BatchResult) -> Sequence[str]:  # noqa: ARG002
@@ -84,8 +85,11 @@ class SlurmBatch:
         return ("scancel", *self._cluster, "--me", job)
 
     def _jobs(self, output: str) -> Iterator[tuple[BatchJob, str]]:
-        # The text after the last end is an incomplete record.
-        for record in output.split(f"{self._end}\n")[:-1]:
+        # A banner of the site's shell may come first.
+        head, *records = output.split(f"{self._end}\n")
+        if not head.endswith("JOBID|STATE|COMMENT") or not records or records.pop():
+            raise CannotAskSlurm("squeue: its answer is not complete", hint="run squeue there by hand")
+        for record in records:
             job, _, rest = record.partition("|")
             state, bar, comment = rest.partition("|")
             if bar and _JOB.fullmatch(job):

@@ -14,7 +14,15 @@ from offpeak.errors import ListRefused
 from offpeak.model.orders import NodeChange, PowerState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking, RequeuePermit, is_change_done
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, complaint_of_one, complaints_by_job, run_scontrol
+from plugin.slurm.commands import (
+    CannotAskSlurm,
+    SlurmIsSilent,
+    ask,
+    complaint_of_one,
+    complaints_by_job,
+    rows_of_squeue,
+    run_scontrol,
+)
 from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
 
 # Larger values mean "none" in Slurm.
@@ -76,9 +84,9 @@ def _update_jobs(changes: Mapping[str, str], refused: Mapping[str, str], scontro
 
 
 def _held_jobs(timeout_s: float) -> set[str]:
-    arguments = ("--all", "--local", "--noheader", "--array", "--states=PENDING")
-    rows = ask("squeue", *arguments, "--Format=JobID:|,PriorityLong:|,Reason:", timeout_s=timeout_s).decode()
-    fields = (row.split("|", 2) for row in rows.splitlines())
+    arguments = ("--all", "--local", "--array", "--states=PENDING")
+    rows = rows_of_squeue(ask("squeue", *arguments, "--Format=JobID:|,PriorityLong:|,Reason:", timeout_s=timeout_s))
+    fields = (row.decode().split("|", 2) for row in rows)
     return {job for job, priority, reason in fields if priority == "0" or reason.strip() in _HELD_REASONS}
 
 

@@ -12,6 +12,7 @@ show config`. In JSON it depends on the version of Slurm whether numbers are wra
 
 import json
 import logging
+import math
 import os
 import re
 import subprocess
@@ -22,6 +23,7 @@ from itertools import islice
 from typing import Any
 
 from offpeak.errors import SchedulerError
+from plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
 
 # English messages, times as Unix seconds, and complete lists of array tasks: answers depend on no language, no time
 # zone and no width.
@@ -81,9 +83,31 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
     # counts as an error, too: it would mean that there is no job, or no node.
     if done.returncode or (complaint and not done.stdout.strip() and SLOWED_DOWN not in complaint):
         raise _failure(program, complaint)
+    # It prints a line even if there is nothing to show. JSON that was cut off cannot be parsed.
+    if program == "scontrol" and "--json" not in arguments and not done.stdout.endswith(b"\n"):
+        message = f"scontrol {' '.join(arguments)}: its answer is {'not complete' if done.stdout else 'empty'}"
+        raise CannotAskSlurm(message, hint="is scontrol Slurm's own program? run it by hand")
     if complaint:
         _log_once(program, complaint)
     return done.stdout
+
+
+HEADER = b"JOBID"
+"""The first word of squeue's answer. An answer without it, even with exit code 0, does not say that there is no job."""
+
+
+def rows_of_squeue(answer: bytes, end: bytes = b"\n") -> list[bytes]:
+    """Return the rows below the header of an answer whose columns begin with the job's number.
+
+    Raises CannotAskSlurm if the header or the end of the last row is missing: rows may be missing, too.
+    """
+    header, *rows = answer.split(end)
+    if not header.startswith(HEADER) or not rows or rows.pop():
+        message = "squeue: its answer is not complete" if answer else "squeue: its answer is empty"
+        raise CannotAskSlurm(
+            message, hint="is squeue Slurm's own program? run it by hand: even without jobs it has a header"
+        )
+    return rows
 
 
 def _timeout_error(program: str, stderr: bytes, timeout_s: float) -> CannotAskSlurm:
@@ -220,6 +244,8 @@ def failure(lines: Sequence[str]) -> CannotAskSlurm:
 NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "Unknown", "UNKNOWN", "Never", "NOW"})
 """Slurm's placeholders for a missing value."""
 
+LONGEST_NUMBER = 30
+"""Digits of a number; Slurm prints 20 at most."""
 _TIME_LIMIT = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)")
 _FACTORS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
@@ -232,7 +258,7 @@ def plain(text: str) -> str:
 
 def unix_s(text: str) -> int | None:
     """Return a time as Unix seconds, None if there is none: a number, or a time without a zone, read as UTC."""
-    return int(text) or None if text.isdecimal() else _written_s(text)
+    return min(_whole(text), LATEST_S) or None if text.isdecimal() else _written_s(text)
 
 
 @lru_cache(maxsize=4096)
@@ -248,32 +274,36 @@ def limit_s(text: str) -> int | None:
     """Return a time limit such as 1-02:03:04 or 30:00 in seconds; None if there is none, such as UNLIMITED."""
     if not (match := _TIME_LIMIT.fullmatch(text)):
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+    days, hours, minutes, seconds = (_whole(part or "0") for part in match.groups())
+    return bounded_limit_s(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def count(text: str) -> int:
     """Return a number such as 12, the lower of 2-4, or 1.50K as 1536; 0 if there is none."""
-    return int(text) if text.isdecimal() else _written_count(text)
+    return min(_whole(text), MOST_NUMBER) if text.isdecimal() else _written_count(text)
 
 
 @lru_cache(maxsize=4096)
 def _written_count(text: str) -> int:
     match = _NUMBER.match(text)
-    return _scaled(match[1], _FACTORS[match[2]]) if match else 0
+    return min(_scaled(match[1], _FACTORS[match[2]]), MOST_NUMBER) if match else 0
 
 
 @lru_cache(maxsize=4096)
 def memory_mib(text: str) -> int:
     """Return a memory such as 1500M or 1.50G in MiB, 0 if there is none; a bare number is in MiB."""
     match = _NUMBER.match(text)
-    return _scaled(match[1], _FACTORS[match[2] or "M"]) // 1024**2 if match else 0
+    return min(_scaled(match[1], _FACTORS[match[2] or "M"]) // 1024**2, MOST_MEMORY_MIB) if match else 0
 
 
 def _scaled(digits: str, power: int) -> int:
     # Counts above 2**53 are no floating point numbers.
     unit = 1 << 10 * power
-    return int(digits) * unit if digits.isdecimal() else round(float(digits) * unit)
+    return _whole(digits) * unit if digits.isdecimal() else round(float(digits[:LONGEST_NUMBER]) * unit)
+
+
+def _whole(digits: str) -> int:
+    return int(digits if len(digits) <= LONGEST_NUMBER else LONGEST_NUMBER * "9")
 
 
 @lru_cache(maxsize=4096)
@@ -314,12 +344,14 @@ def get_number(record: Record, name: str) -> int | None:
     value = record.get(name)
     if isinstance(value, dict):
         value = value.get("number") if value.get("set") and not value.get("infinite") else None
-    return int(value) if isinstance(value, int | float) else None
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return int(max(-MOST_NUMBER, min(value, MOST_NUMBER)))
 
 
 def get_time_s(record: Record, name: str) -> int | None:
     """Return a time in Unix seconds; None for 0 too."""
-    return get_number(record, name) or None
+    return min(get_number(record, name) or 0, LATEST_S) or None
 
 
 def get_text(record: Record, name: str) -> str:

@@ -8,11 +8,14 @@ slurmdbd. Without slurmdbd only root and SlurmUser have a level.
 
 import os
 import re
+import socket
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.constants import DAY_S
@@ -46,22 +49,30 @@ def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
     """Return the traits from `scontrol show config` and `scontrol --all --oneliner show partitions`."""
     settings = parse_config(config)
     suspends = {name.decode(errors="replace"): int(s) for name, s in _PARTITION_SUSPENDS.findall(partitions)}
+    unusable = _find_unusable_programs(settings)
     return SchedulerTraits(
         name="slurm",
         version=settings.get("SLURM_VERSION", ""),
         ranking=Ranking.VALUE if settings.get("PriorityType") == "priority/basic" else Ranking.OFFSET,
-        power_saving=_finite(settings) and all(settings.get(program) for program in PROGRAMS),
+        power_saving=_finite(settings) and all(settings.get(program) for program in PROGRAMS) and not unusable,
         boot_s=count(settings.get("ResumeTimeout", "")),
         shared_nodes=_shared(settings, partitions),
-        problems=(*_power_problems(settings, suspends), *_node_problems(settings), *find_rate_problems(settings)),
+        problems=(
+            *_power_problems(settings, suspends),
+            *unusable,
+            *_node_problems(settings),
+            *find_rate_problems(settings),
+        ),
         cluster=settings.get("ClusterName", ""),
         partitions=_partitions(settings, partitions),
         timing=parse_timing(settings),
+        cycle_s=_longest_cycle_s(settings),
         requests_per_s=limit[1] if (limit := _rate_limit(settings)) else None,
     )
 
 
 DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BF_RESOLUTION_S, DEFAULT_BATCH_DELAY_S = 30, 500, 60, 3
+DEFAULT_SCHED_INTERVAL_S = 60
 END_WINDOW_S = 30
 """The first window of the backfill scheduler, see bf_window_linear in slurm.conf(5)."""
 DEFAULT_CRED_EXPIRE_S = 120
@@ -77,26 +88,38 @@ def parse_timing(config: Mapping[str, str]) -> SchedulerTiming:
     """
     if config.get("SchedulerType") != "sched/backfill":
         return NO_TIMING
-    named = dict(term.partition("=")[::2] for term in config.get("SchedulerParameters", "").split(","))
-
-    def number(name: str, default: int) -> int:
-        return int(value) if (value := named.get(name, "")).isdecimal() else default
-
-    interval_s = number("bf_interval", DEFAULT_BF_INTERVAL_S)
-    most_jobs = number("bf_max_job_test", DEFAULT_BF_MOST_JOBS)
-    delay_s = number("batch_sched_delay", DEFAULT_BATCH_DELAY_S) if "defer" in named else 0
+    named = _scheduler_parameters(config)
+    interval_s = _number(named, "bf_interval", DEFAULT_BF_INTERVAL_S)
+    most_jobs = _number(named, "bf_max_job_test", DEFAULT_BF_MOST_JOBS)
+    delay_s = _number(named, "batch_sched_delay", DEFAULT_BATCH_DELAY_S) if "defer" in named else 0
     passes = f"passes in order every {delay_s} s (defer)" if delay_s else "passes in order at each submission and end"
     return SchedulerTiming(
         sched_interval_s=delay_s,
         bf_interval_s=interval_s,
         bf_most_jobs=most_jobs,
-        bf_resolution_s=number("bf_resolution", DEFAULT_BF_RESOLUTION_S),
+        bf_resolution_s=_number(named, "bf_resolution", DEFAULT_BF_RESOLUTION_S),
         end_window_s=END_WINDOW_S,
-        end_window_step_s=number("bf_window_linear", 0),
+        end_window_step_s=_number(named, "bf_window_linear", 0),
         boot_check_s=BOOT_CHECK_S,
         requeue_s=_cred_expire_s(config) + 1,
         text=f"backfill every {interval_s} s for up to {most_jobs} jobs, {passes}",
     )
+
+
+def _longest_cycle_s(config: Mapping[str, str]) -> int:
+    """Return the longest time from one look at all jobs to the next: a backfill lasts up to its own interval."""
+    named = _scheduler_parameters(config)
+    interval_s = _number(named, "bf_interval", DEFAULT_BF_INTERVAL_S)
+    backfill_s = interval_s + _number(named, "bf_max_time", interval_s)
+    return max(_number(named, "sched_interval", DEFAULT_SCHED_INTERVAL_S), backfill_s)
+
+
+def _scheduler_parameters(config: Mapping[str, str]) -> dict[str, str]:
+    return dict(term.partition("=")[::2] for term in config.get("SchedulerParameters", "").split(","))
+
+
+def _number(named: Mapping[str, str], name: str, default: int) -> int:
+    return int(value) if (value := named.get(name, "")).isdecimal() else default
 
 
 def _cred_expire_s(config: Mapping[str, str]) -> int:
@@ -211,6 +234,39 @@ def _power_problems(config: Mapping[str, str], suspends: Mapping[str, int]) -> l
         hint = f"write such lines into slurm.conf: {lines}, {RESTART}"
         problems.append((f"{', '.join(missing)} not set: Slurm has no node woken for a job", hint))
     return problems
+
+
+def _find_unusable_programs(config: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the programs of this controller with which slurmctld powers no node; another host's files are not known.
+
+    slurmctld wants an absolute path to a file that is executable and that only its owner may write.
+    """
+    here = socket.gethostname().partition(".")[0]
+    hosts = [re.split(r"[.(]", value)[0] for name, value in config.items() if name.startswith("SlurmctldHost")]
+    if here not in hosts:
+        return []
+    problems = []
+    for program in PROGRAMS:
+        path = config.get(program, "").partition(" ")[0]
+        if path and (why := _find_problem_of_program(path)):
+            message = f"{program}={path}: {why}: slurmctld powers no node, and wakes none for a job"
+            problems.append((message, f"mend it on each controller, {RESTART}"))
+    return problems
+
+
+def _find_problem_of_program(path: str) -> str:
+    """Return why slurmctld takes no such program, "" if it does or if this user may not look."""
+    if not path.startswith("/"):
+        return "is no absolute path"
+    try:
+        mode = Path(path).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "no such file"
+    except OSError:
+        return ""
+    if not stat.S_ISREG(mode) or not mode & 0o111:
+        return "cannot be run"
+    return "others than its owner may write it" if mode & 0o022 else ""
 
 
 def _node_problems(config: Mapping[str, str]) -> list[tuple[str, str]]:

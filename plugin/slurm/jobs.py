@@ -13,7 +13,7 @@ from hashlib import blake2b
 from sys import intern
 
 from offpeak.model.request import Request
-from plugin.scheduler.job import Job, JobState
+from plugin.scheduler.job import Job, JobState, bounded_limit_s
 from plugin.slurm.commands import (
     NOTHING,
     Record,
@@ -27,6 +27,7 @@ from plugin.slurm.commands import (
     memory_mib,
     parts,
     plain,
+    rows_of_squeue,
     unix_s,
 )
 from plugin.slurm.requests import RequestTerms, count_tasks, is_per_cpu, parse_request, throttle
@@ -93,7 +94,7 @@ SEPARATOR_TEXT = "|"
 
 # Every version has these options: --array-unique, which would print one record an array, ended with 22.05. Without
 # --noconvert 2048 nodes would be 2K.
-SQUEUE_OPTIONS = ("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all")
+SQUEUE_OPTIONS = ("--all", "--local", "--noconvert", "--array", "--states=all")
 
 
 def squeue_arguments(end: str) -> tuple[str, ...]:
@@ -109,13 +110,12 @@ def separator(end: str) -> str:
 
 
 def jobs_of_text(text: bytes, end: str, known: dict[bytes, Job | None] | None = None) -> tuple[Job, ...]:
-    """Return the jobs of squeue's answer to `squeue_arguments(end)`, without cut-off records.
+    """Return the jobs of squeue's answer to `squeue_arguments(end)`. Raises CannotAskSlurm if it is not complete.
 
     `known` are the jobs of an earlier answer by the digest of the record, which most waiting jobs have again; those of
     this one take their place.
     """
-    # The text after the last end is an incomplete record.
-    records = text.replace(separator(end).encode(), SEPARATOR.encode()).split(f"{end}\n".encode())[:-1]
+    records = rows_of_squeue(text.replace(separator(end).encode(), SEPARATOR.encode()), f"{end}\n".encode())
     job_ids = [record.partition(SEPARATOR.encode())[0] for record in records]
     lines = Counter(job_ids) if len(set(job_ids)) < len(job_ids) else {}
     known = {} if known is None else known
@@ -130,14 +130,15 @@ def jobs_of_text(text: bytes, end: str, known: dict[bytes, Job | None] | None = 
 
 
 ARRAYS_ARGUMENTS = (
-    *("--all", "--local", "--noheader", "--noconvert", "--states=PENDING"),
+    *("--all", "--local", "--noconvert", "--states=PENDING"),
     f"--Format=JobID:{SEPARATOR_TEXT},ArrayTaskID:",
 )
 
 
 def parse_task_limits(text: bytes) -> dict[str, int]:
     """Return how many tasks of each limited array may run at once, from squeue's answer to ARRAYS_ARGUMENTS."""
-    rows = (line.partition(SEPARATOR_TEXT) for line in text.decode(errors="replace").splitlines() if "%" in line)
+    lines = rows_of_squeue(text)
+    rows = (line.decode(errors="replace").partition(SEPARATOR_TEXT) for line in lines if b"%" in line)
     return {job_id: limit for job_id, _, tasks in rows if (limit := throttle(tasks))}
 
 
@@ -261,7 +262,7 @@ def _job_of_json(record: Record) -> Job:
         nodes=get_number(record, "node_count") or 0,
         cpus=get_number(record, "cpus") or 0,
         whole_nodes=_is_exclusive(record),
-        limit_s=None if limit_min is None else 60 * limit_min,
+        limit_s=None if limit_min is None else bounded_limit_s(60 * limit_min),
         submit_s=get_time_s(record, "submit_time") or 0,
         begin_s=get_time_s(record, "eligible_time"),
         start_s=get_time_s(record, "start_time"),

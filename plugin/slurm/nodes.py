@@ -7,7 +7,7 @@ number of flags in any combination. A node is free only if squeue's answer and t
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from offpeak.errors import BadInput, SchedulerError
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import PowerState
+from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse, Reservation
 from plugin.scheduler.port import NodeUses
 from plugin.slurm.commands import (
@@ -31,6 +32,7 @@ from plugin.slurm.commands import (
     parse_config,
     parts,
     plain,
+    rows_of_squeue,
     unix_s,
 )
 from plugin.slurm.configuration import SlurmRights
@@ -232,6 +234,20 @@ def _reservation_of_text(fields: dict[str, str]) -> Reservation:
     )
 
 
+def with_suspended_jobs(nodes: tuple[Node, ...], jobs: Iterable[Job]) -> tuple[Node, ...]:
+    """Return the nodes with those as used that only a suspended job holds, which has no processors of them now.
+
+    A node whose suspended job will go on must not be closed: a job of a higher partition may need it meanwhile.
+    """
+    held = set[str]()
+    for job in jobs:
+        if job.state is JobState.SUSPENDED:
+            held.update(job.known_hosts)
+    return tuple(
+        node._replace(use=NodeUse.USED) if node.name in held and node.use is NodeUse.FREE else node for node in nodes
+    )
+
+
 IN_USE_TIMEOUT_S = 20.0
 
 # All job states that hold a node, also suspended, completing and staging jobs.
@@ -253,9 +269,9 @@ def find_node_uses(nodes: Sequence[str], rights: SlurmRights, *, timeout_s: floa
     # A suspended job has no processors of its node: the node's record alone does not show the job.
     rights.require_all_jobs()
     named = ",".join(nodes)
-    command = ("squeue", "--all", "--noheader", f"--nodelist={named}", f"--states={HOLDING_STATES}", "--format=%A %N")
+    command = ("squeue", "--all", f"--nodelist={named}", f"--states={HOLDING_STATES}", "--format=%A %N")
     try:
-        jobs = _jobs_by_node(ask(*command, timeout_s=timeout_s).decode().splitlines(), nodes)
+        jobs = _jobs_by_node(rows_of_squeue(ask(*command, timeout_s=timeout_s)), nodes)
         # The records are read last: at that instant a node is drained and free, and no job starts there afterwards.
         answer = ask("scontrol", "--oneliner", "show", "node", named, timeout_s=timeout_s)
     except CannotAskSlurm as problem:
@@ -273,10 +289,10 @@ def find_node_uses(nodes: Sequence[str], rights: SlurmRights, *, timeout_s: floa
     }
 
 
-def _jobs_by_node(lines: Sequence[str], nodes: Sequence[str]) -> dict[str, list[str]]:
+def _jobs_by_node(lines: Sequence[bytes], nodes: Sequence[str]) -> dict[str, list[str]]:
     """Return the jobs on each of these nodes; a job whose nodes are not among them may be on any."""
     found: dict[str, list[str]] = {}
-    for job, _, hosts in (line.strip().partition(" ") for line in lines):
+    for job, _, hosts in (line.decode().strip().partition(" ") for line in lines):
         here = set[str]()
         with suppress(BadInput):
             here = set(expand(hosts)).intersection(nodes)

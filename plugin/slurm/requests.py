@@ -13,6 +13,7 @@ from typing import NamedTuple
 from offpeak.errors import BadInput
 from offpeak.machines.node_sets import expand
 from offpeak.model.request import Chunk, Request, parse_features
+from plugin.scheduler.job import MOST_COUNT, MOST_MEMORY_MIB
 from plugin.slurm.commands import NOTHING, count, memory_mib, parts, plain
 
 GPU = "gpu"
@@ -62,14 +63,14 @@ def parse_request(terms: RequestTerms) -> tuple[Request | None, str]:
 
 
 def _request(terms: RequestTerms) -> Request:
-    nodes, tasks, cpus = (max(number, 1) for number in (terms.nodes, terms.tasks, terms.cpus))
+    nodes, tasks, cpus = (min(max(number, 1), MOST_COUNT) for number in (terms.nodes, terms.tasks, terms.cpus))
     by_node = [*_gres(terms.per_node), *_gres(terms.per_socket)]
     by_task, by_job = tuple(_gres(terms.per_task)), _totals(terms.per_job)
     memory_by_node = terms.memory_mib > 0 and not terms.memory_per_cpu
     counts_per_node = terms.whole_nodes or memory_by_node or by_node or terms.min_cpus > -(-cpus // tasks)
     copies = nodes if tasks <= nodes or counts_per_node else tasks
     apart = copies == nodes
-    cores = max(-(-cpus // copies), terms.min_cpus if apart else 1)
+    cores = min(max(-(-cpus // copies), terms.min_cpus if apart else 1), MOST_COUNT)
     gpus = sum(number for name, _, number in by_node if name == GPU)
     gpus += sum(-(-number * tasks // copies) for name, _, number in by_task if name == GPU)
     gpus += sum(-(-number // copies) for name, _, number in by_job if name == GPU)
@@ -83,8 +84,8 @@ def _request(terms: RequestTerms) -> Request:
     chunk = Chunk(
         copies,
         cores,
-        memory_mib=terms.memory_mib * (cores if terms.memory_per_cpu else 1),
-        gpus=gpus,
+        memory_mib=min(terms.memory_mib * (cores if terms.memory_per_cpu else 1), MOST_MEMORY_MIB),
+        gpus=min(gpus, MOST_COUNT),
         gpu_type=min(types, default=""),
         features=features,
     )

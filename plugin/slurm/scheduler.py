@@ -23,7 +23,7 @@ from offpeak.installation import install_hint
 from offpeak.machines.credentials import Secret, read_secret
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, Reservation
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, rows_of_squeue
 from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, parse_task_limits, squeue_arguments
 from plugin.slurm.nodes import (
     NODES_ARGUMENTS,
@@ -47,7 +47,7 @@ from plugin.slurm import changes
 from plugin.slurm.changes import ScontrolOptions
 from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, read_load, traits_of_text
 from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
-from plugin.slurm.nodes import find_node_uses
+from plugin.slurm.nodes import find_node_uses, with_suspended_jobs
 
 
 class SlurmSnapshot(NamedTuple):
@@ -216,7 +216,7 @@ CHILD = Path(__file__).with_name("pyslurm_child.py")
 TRES = ("tres_per_job", "tres_per_node", "tres_per_socket", "tres_per_task")
 """Fields that pyslurm lacks: its tres_per_node is None for a GRES, its tres_per_task an object."""
 TRES_ARGUMENTS = (
-    *("--all", "--local", "--noheader", "--noconvert", "--array", "--states=all"),
+    *("--all", "--local", "--noconvert", "--array", "--states=all"),
     "--Format=JobID:|," + ":|,".join(name.replace("_", "-") for name in TRES) + ":",
 )
 
@@ -248,7 +248,7 @@ def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
 
 def tres_of_text(text: bytes) -> dict[int, dict[str, str]]:
     """Return each job's TRES per job, node, socket and task, as squeue prints them for TRES_ARGUMENTS."""
-    rows = (line.split("|") for line in text.decode(errors="replace").splitlines())
+    rows = (line.decode(errors="replace").split("|") for line in rows_of_squeue(text))
     return {int(row[0]): dict(zip(TRES, row[1:], strict=True)) for row in rows if len(row) == 1 + len(TRES)}
 
 
@@ -310,6 +310,7 @@ class SlurmScheduler:
         snapshot = self._read_all()
         if self._traits and self._traits.ranking is Ranking.OFFSET:
             snapshot = snapshot._replace(jobs=self._with_set_priorities(snapshot.jobs))
+        snapshot = snapshot._replace(nodes=with_suspended_jobs(snapshot.nodes, snapshot.jobs))
         return SchedulerView(at_s, *snapshot, read_load(self._shared_user, timeout_s=self._timeout_s))
 
     def _read_all(self) -> SlurmSnapshot:
@@ -362,6 +363,10 @@ class SlurmScheduler:
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         """Write our part of each job's AdminComment, "" removes it; return why not, by job."""
         return changes.notify_owners(comments, self._scontrol)
+
+    def start_cycle(self, jobs: Sequence[str]) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing: slurmctld starts one itself when a node registers, and looks at begin times in each."""
+        return {}
 
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Order the change of these nodes; return why not, by node. Raises ListRefused."""

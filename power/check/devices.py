@@ -8,21 +8,21 @@ import asyncio
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from offpeak.display import watts_text
+from offpeak.display import duration_text, watts_text
 from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
-from offpeak.machines.inventory import Enrolment, Inventory, InventoryNode, Pdu, is_standby_proof
+from offpeak.machines.inventory import Enrolment, Inventory, InventoryNode, Pdu, SleepMethod, is_standby_proof
 from offpeak.model.orders import NodeOrder
 from power.check.findings import CheckVerdict, Finding, check_credentials, check_scheduler, failed_finding
 from power.drivers.ipmi.bmc import address_of
 from power.drivers.ipmi.requests import read_restore_policy
 from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
-from power.drivers.ssh import NodeSsh, check_standby
+from power.drivers.ssh import NodeProbe, NodeSsh, check_standby
 from power.drivers.transport import Transport
 from power.drivers.wake_on_lan import WakeOnLanDriver
 from power.meters.port import Reading
@@ -133,15 +133,30 @@ async def check_node(machine: InventoryNode, wire: Transport) -> list[Finding]:
             check_standby(probe, machine, method)
     except OffpeakError as problem:
         return [failed_finding("ssh", machine.node, problem)]
+    return [*_check_inhibit_delay(machine, probe.inhibit_delay_s), _check_probe(machine, method, probe)]
+
+
+def _check_probe(machine: InventoryNode, method: SleepMethod | None, probe: NodeProbe) -> Finding:
     if method is None:
-        return [Finding("ssh", machine.node, CheckVerdict.GOOD, "answers")]
+        return Finding("ssh", machine.node, CheckVerdict.GOOD, "answers")
     if not probe.wake_clock:
         hint = "if no other way wakes it, it stays asleep; see docs/how-to/standby.md"
-        return [Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has no alarm clock", hint)]
+        return Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has no alarm clock", hint)
     if machine.usable_method(NodeOrder.STANDBY) is None:
         hint = f"until then it is not suspended; drain it, and: offpeak enroll {machine.node} --standby-test"
-        return [Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has not proven it", hint)]
-    return [Finding("ssh", machine.node, CheckVerdict.GOOD, "answers, can stand by, has an alarm clock")]
+        return Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, "can stand by, but has not proven it", hint)
+    return Finding("ssh", machine.node, CheckVerdict.GOOD, "answers, can stand by, has an alarm clock")
+
+
+def _check_inhibit_delay(machine: InventoryNode, delay_s: float | None) -> Iterator[Finding]:
+    """Yield a finding if programs may delay a shutdown for longer than the order is waited for."""
+    soft_off = machine.hardware.sleep_method(NodeOrder.SOFT_OFF)
+    if soft_off is None or delay_s is None or delay_s < soft_off.enter_patience_s:
+        return
+    patience = duration_text(int(soft_off.enter_patience_s))
+    message = f"programs may delay its shutdown by {duration_text(int(delay_s))}; offpeak waits {patience}"
+    hint = "it stays closed to jobs until it is off; an upgrade may have set InhibitDelayMaxSec of logind.conf"
+    yield Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, message, hint)
 
 
 TOTAL_PART = "total"

@@ -9,6 +9,7 @@ import pwd
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +18,7 @@ from offpeak.errors import BadInput, OffpeakError, SchedulerError
 from offpeak.machines.credentials import Credential, read_secret
 from offpeak.model.constants import HOUR_S
 from offpeak.text import counted
+from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Scheduler
 from plugin.slurm.commands import CannotAskSlurm, ask, parse_config
@@ -27,6 +29,10 @@ from predictors.feeds.port import KnownSeries, Window
 SLURM_TIMEOUT_S = 10.0
 SCHEDULER_PART, SLURM, QOS_PART = "scheduler", "Slurm", "qos"
 SHOWN_NODES = 5
+BOOK_SLEEPING_HINT = (
+    "qmgr -c 'set pbshook PBS_power enabled = True', or keep enough nodes awake: keep_hot below [capacity], "
+    "min_on below [agent]"
+)
 
 
 class CheckVerdict(StrEnum):
@@ -179,6 +185,14 @@ def check_pbs(scheduler: Scheduler) -> Finding:
         return Finding(SCHEDULER_PART, name, CheckVerdict.DOUBTFUL, message, hints)
     me = pwd.getpwuid(os.geteuid()).pw_name
     return Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, f"answers; orders by {traits.reorder_method}; {me} asks it")
+
+
+def check_reservations(scheduler: OpenPbsScheduler) -> Iterator[Finding]:
+    """Yield a finding if the server denies reservations that need sleeping nodes; none if it does not answer."""
+    with suppress(SchedulerError):
+        if not scheduler.books_sleeping_nodes():
+            message = "pbs_rsub is denied where it needs nodes that sleep: the hook PBS_power is disabled"
+            yield Finding(SCHEDULER_PART, "reservations", CheckVerdict.DOUBTFUL, message, BOOK_SLEEPING_HINT)
 
 
 def _unknown_nodes(nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:

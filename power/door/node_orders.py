@@ -5,7 +5,6 @@ resends an order.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +14,7 @@ from offpeak.door.effect import Effect, Hold, Mode, ModeOf, Outcome, Refusal
 from offpeak.door.journal import EffectHistory, Intent, Journal
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
+from offpeak.model.clock import boot_s
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.agent import AgentSettings
@@ -36,8 +36,8 @@ class InterlockContext:
     clock: Callable[[], float]
     hold_of: Callable[[str], Hold | None]
     find_uses: FindUses
-    steady: Callable[[], float] = time.monotonic
-    answer_clock: Callable[[], float] = time.monotonic
+    steady: Callable[[], float] = boot_s
+    answer_clock: Callable[[], float] = boot_s
 
     @property
     def machines(self) -> dict[str, InventoryNode]:

@@ -67,6 +67,10 @@ class SchedulerOrders:
         """Put running jobs back into the queue."""
         return await self._let(partition, QueueChange.REQUEUE, names, partial(self._scheduler.requeue, names), why)
 
+    async def start_cycle(self, partition: str, jobs: Sequence[str], *, why: str) -> SchedulerOrderResult:
+        """Let the scheduler look for nodes for these jobs."""
+        return await self._let(partition, QueueChange.CYCLE, jobs, partial(self._scheduler.start_cycle, jobs), why)
+
     async def notify(
         self, partition: str, comments: Mapping[str, str], *, why: str, by: str = US
     ) -> SchedulerOrderResult:

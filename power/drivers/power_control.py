@@ -25,7 +25,6 @@ from offpeak.errors import (
     NoAnswer,
     NotSupported,
     OffpeakError,
-    OrderTooLate,
 )
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
@@ -137,18 +136,18 @@ class PowerControlService:
         self, order: NodeOrder, guards: Mapping[str, Guard]
     ) -> Mapping[str, OffpeakError | None]:
         refused: dict[str, OffpeakError] = {}
-        location: list[Resource] = []
+        for xname, guard in guards.items():
+            try:
+                guard()
+            except OffpeakError as problem:
+                refused[xname] = problem
+        location: list[Resource] = [{"xname": xname} for xname in guards if xname not in refused]
+        if not location:
+            return dict(refused)
 
         def check() -> None:
-            location.clear()
-            for xname, guard in guards.items():
-                try:
-                    guard()
-                    location.append({"xname": xname})
-                except OffpeakError as problem:
-                    refused[xname] = problem
-            if not location:
-                raise OrderTooLate(f"{self.who}: the orders came too late")
+            for each in location:
+                guards[each["xname"]]()
 
         # Without a deadline a task ends once the BMC has the order; the service would else lock the node for minutes.
         body = {"operation": OPERATIONS[order], "taskDeadlineMinutes": 0, "location": location}

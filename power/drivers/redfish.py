@@ -140,8 +140,7 @@ class DeviceWebApi:
         self, method: str, path: str, body: Resource | None, authorization: str, guard: Guard | None
     ) -> WebResponse:
         session = self._session = self._session or self._new_session()
-        if guard is not None:
-            guard()
+        session.before_sending(guard)
         with session.request(
             method,
             self.url + path,

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import asyncssh
 
-from offpeak.door.door import Confirm
+from offpeak.door.door import Confirm, Guard
 from offpeak.errors import (
     AccessRefused,
     BadAnswer,
@@ -81,7 +81,8 @@ class NodeProbe:
     """What a node supports. `boot_id` changes with every boot; `wake_on_lan` holds pairs of network card and flags.
 
     `wake_clock` tells whether the node's clock can wake it. `gpus` is the number of GPUs that answer, None if its
-    offpeak-node is of a release that does not count them.
+    offpeak-node is of a release that does not count them. `goes_down` tells whether its operating system is about to
+    shut down or to suspend, None if it does not say; `inhibit_delay_s` is how long a program may delay that.
     """
 
     version: str
@@ -92,6 +93,8 @@ class NodeProbe:
     wake_clock: bool
     wake_on_lan: tuple[tuple[str, str], ...]
     gpus: int | None = None
+    goes_down: bool | None = None
+    inhibit_delay_s: float | None = None
 
     def can_stand_by(self, mem_sleep: str) -> bool:
         """Whether kernel and firmware offer that sleep state."""
@@ -123,6 +126,8 @@ def parse_probe(text: str, who: str) -> NodeProbe:
             wake_clock=reply["wake_clock"] == "yes",
             wake_on_lan=tuple(_parse_card(term) for term in reply["wake_on_lan"].split()),
             gpus=int(reply["gpus"]) if "gpus" in reply else None,
+            goes_down={"yes": True, "no": False}.get(reply.get("goes_down", "")),
+            inhibit_delay_s=float(delay) if (delay := reply.get("inhibit_delay_s")) else None,
         )
     except (KeyError, ValueError):
         raise unexpected_answer(who, text) from None
@@ -213,8 +218,7 @@ class NodeSsh:
         try:
             guard = await confirm()
             async with asyncio.timeout(self._timeout_s):
-                guard()
-                return await self._answer(connection, request)
+                return await self._answer(connection, request, guard)
         except (TimeoutError, OSError, asyncssh.Error):
             hint = f"try: ssh -i {self._key_file} {self._credential.user}@{self._host} {request}"
             raise NoAnswer(f"{self.node}: no answer to {request}", hint=hint) from None
@@ -229,8 +233,15 @@ class NodeSsh:
         except (TimeoutError, OSError, asyncssh.Error) as problem:
             raise self._device_error(problem) from None
 
-    async def _answer(self, connection: asyncssh.SSHClientConnection, request: str) -> str:
-        async with connection.create_process(request, stdin=asyncssh.DEVNULL, errors="replace") as process:
+    async def _answer(self, connection: asyncssh.SSHClientConnection, request: str, guard: Guard) -> str:
+        def guarded() -> asyncssh.SSHClientProcess[str]:
+            # asyncssh calls it when the node has opened the channel, and sends the command next.
+            guard()
+            return asyncssh.SSHClientProcess()
+
+        _, session = await connection.create_session(guarded, request, errors="replace")
+        async with cast("asyncssh.SSHClientProcess[str]", session) as process:
+            await process.redirect(asyncssh.DEVNULL)
             try:
                 await process.stdout.readexactly(MAX_ANSWER_CHARACTERS)
             except asyncio.IncompleteReadError as whole:

@@ -6,7 +6,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from offpeak.door.door import Confirm
+from offpeak.door.door import Confirm, Guard
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
@@ -60,9 +60,9 @@ class WakeOnLanDriver:
         if order not in self.orders:
             raise NotSupported(f"{self._node}: wake-on-LAN can only wake, not {order}")
         try:
-            (await confirm())()
+            guard = await confirm()
             async with asyncio.timeout(self._timeout_s):
-                await self._send_packet()
+                await self._send_packet(guard)
         except (OSError, TimeoutError) as problem:
             hint = "check wol_via of its [[machines]]; `ip route get ADDRESS` shows the route of the packets"
             reason = getattr(problem, "strerror", None) or "no answer from the name server in time"
@@ -74,13 +74,14 @@ class WakeOnLanDriver:
     async def close(self) -> None:
         """Do nothing: there is no login."""
 
-    async def _send_packet(self) -> None:
+    async def _send_packet(self, guard: Guard) -> None:
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
         family, _, _, _, address = found[0]
         with socket.socket(family, socket.SOCK_DGRAM) as sender:
             sender.setblocking(False)
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+            guard()
             await loop.sock_sendto(sender, self._packet, address)
 
 

@@ -121,7 +121,8 @@ class PendingOrder:
 class SentOrder:
     """The last order without an effect so far. A change that it explains, however late, is attributed to it.
 
-    `clear`: it is the only order, so that its effect measures how long such a change takes.
+    `clear`: it is the only order, so that its effect measures how long such a change takes. `at_unix_s` is when it was
+    sent by the clock that was valid then.
     """
 
     order: NodeOrder
@@ -129,6 +130,7 @@ class SentOrder:
     at_s: float
     was: NodeState
     clear: bool
+    at_unix_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,11 @@ class NodeRecord:
     measured: MeasuredDuration | None = None
 
 
+def sleep_order_of(record: NodeRecord) -> SentOrder | None:
+    """Return the order to sleep that was sent and has had no effect so far, None if there is none."""
+    return None if record.sent is None or record.sent.order is NodeOrder.ON else record.sent
+
+
 def is_goal(order: NodeOrder, state: NodeState) -> bool:
     """Whether the order leads to that state. A node that sleeps deeper than requested is asleep, too."""
     return state is NodeState.ON if order is NodeOrder.ON else state in ASLEEP
@@ -176,8 +183,8 @@ def is_goal(order: NodeOrder, state: NodeState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class NodeObservation:
-    """One poll of a node: the BMC's reply, and for a node that may be in standby or comes up, the reply by ssh, its
-    power [W], and how many of its GPUs answer.
+    """One poll of a node: the BMC's reply, and for a node that may be in standby, comes up, or was ordered to sleep,
+    the reply by ssh, its power [W], how many of its GPUs answer, and whether its operating system is about to sleep.
 
     None stands for a source that was not polled or did not reply.
     """
@@ -186,6 +193,7 @@ class NodeObservation:
     answers: bool | None = None
     watts: float | None = None
     gpus: int | None = None
+    goes_down: bool | None = None
 
     @property
     def power(self) -> PowerState:
@@ -235,11 +243,18 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
+class Opened:
+    """Somebody has opened the node to jobs although it may still follow an order to sleep: that is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """Time has passed without another event."""
 
 
-Event = NodeObservation | SchedulerReport | DesiredStateChange | OrderAnswer | HoldChange | Release | TimePassed
+Event = (
+    NodeObservation | SchedulerReport | DesiredStateChange | OrderAnswer | HoldChange | Release | Opened | TimePassed
+)
 
 
 class StateLedger(Journal, Protocol):

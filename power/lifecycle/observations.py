@@ -59,8 +59,9 @@ def may_be_in_standby(record: NodeRecord) -> bool:
 
 
 def needs_evidence(record: NodeRecord) -> bool:
-    """Whether the node itself must be polled: it may be in standby, or is coming up."""
-    return may_be_in_standby(record) or (record.sent is not None and record.sent.order is NodeOrder.ON)
+    """Whether the node itself must be polled: it may be in standby, comes up, or has not followed an order to sleep."""
+    sent, pending = record.sent, record.attempts.pending
+    return may_be_in_standby(record) or (sent is not None and (sent.order is NodeOrder.ON or pending is None))
 
 
 def _in_standby(record: NodeRecord, observation: NodeObservation, context: NodeContext) -> tuple[NodeState, str]:

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from power.drivers.ssh import NodeSsh
 
 
-Evidence = tuple[bool | None, float | None, int | None]
-NO_EVIDENCE: Evidence = (None, None, None)
+Evidence = tuple[bool | None, float | None, int | None, bool | None]
+NO_EVIDENCE: Evidence = (None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,11 @@ class NodePoller:
     meters: Mapping[str, Meter] = field(default_factory=dict)
 
     async def evidence(self, node: str) -> "Evidence":
-        """Return whether the node answers by ssh, its power [W], and how many GPUs answer; None: it is unknown."""
-        answers, gpus = await _ask_node(self.ssh.get(node))
-        return answers, await _read_power(self.meters.get(node)), gpus
+        """Return whether the node answers by ssh, its power [W], how many GPUs answer, and whether it is about to
+        sleep; None: it is unknown.
+        """
+        answers, gpus, goes_down = await _ask_node(self.ssh.get(node))
+        return answers, await _read_power(self.meters.get(node)), gpus, goes_down
 
 
 def make_poller(machines: Iterable[InventoryNode], wire: Transport) -> NodePoller:
@@ -80,16 +82,17 @@ def _connect_ssh(reached: Mapping[str, InventoryNode], wire: Transport) -> dict[
     return {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()}
 
 
-async def _ask_node(ssh: "NodeSsh | None") -> tuple[bool | None, int | None]:
+async def _ask_node(ssh: "NodeSsh | None") -> tuple[bool | None, int | None, bool | None]:
     if ssh is None:
-        return None, None
+        return None, None, None
     try:
-        return True, (await ssh.probe()).gpus
+        probe = await ssh.probe()
     except NoAnswer:
-        return False, None
+        return False, None, None
     except DeviceError:
         # The node replied: it refused the key, or its reply cannot be parsed.
-        return None, None
+        return None, None, None
+    return True, probe.gpus, probe.goes_down
 
 
 async def _read_power(meter: Meter | None) -> float | None:
@@ -144,7 +147,7 @@ async def sweep(
 async def poll_nodes(
     poller: NodePoller, records: NodeRecords, *, clock: Callable[[], Instant], timeout_s: float
 ) -> dict[str, NodeObservation]:
-    """Return the observation of every node, with ssh and power for nodes that may be in standby."""
+    """Return the observation of every node, with ssh and power for nodes whose BMC does not say enough."""
     drivers = {node: poller.drivers[node] for node in sort_silent_first(records, poller.drivers)}
     doubtful = [node for node, record in records.nodes.items() if node in drivers and needs_evidence(record)]
     answers = poll_drivers(drivers, timeout_s=timeout_s, clock=lambda: clock().unix_s)

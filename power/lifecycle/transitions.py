@@ -29,6 +29,7 @@ from power.lifecycle.node_record import (
     NodeObservation,
     NodeRecord,
     ObservedState,
+    Opened,
     OrderAnswer,
     PendingOrder,
     Release,
@@ -36,6 +37,7 @@ from power.lifecycle.node_record import (
     SentOrder,
     TimePassed,
     is_goal,
+    sleep_order_of,
 )
 from power.lifecycle.observations import count_silent_polls, determine_state
 
@@ -161,12 +163,14 @@ def _make_fault(record: NodeRecord, reason: str, now: Instant, ours: bool) -> Fa
 DONE = "done"
 FINAL_ERRORS = (ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE)
 """Errors that another attempt cannot resolve, and may make worse."""
+NOT_SENT = (ErrorKind.NOT_SUPPORTED, ErrorKind.ORDER_TOO_LATE)
+"""Errors after which the device cannot follow the order. After every other error it may."""
 
 
 def record_sending(record: NodeRecord, order: NodeOrder, by: str, now: Instant) -> NodeRecord:
     """Return the record with an order that is being sent: from now on the node may follow it."""
     was = record.attempts.pending.was if record.attempts.pending is not None else record.observed.state
-    return replace(record, sent=SentOrder(order, by, now.monotonic_s, was, clear=False))
+    return replace(record, sent=SentOrder(order, by, now.monotonic_s, was, clear=False, at_unix_s=now.unix_s))
 
 
 def record_answer(record: NodeRecord, answered: OrderAnswer, now: Instant, context: NodeContext) -> NodeRecord:
@@ -182,7 +186,8 @@ def record_answer(record: NodeRecord, answered: OrderAnswer, now: Instant, conte
     else:
         pending = PendingOrder(answered.order, answered.way, answered.by, now.monotonic_s, 1, record.observed.state)
     clear = done and pending.sent == 1 and record.attempts.step == 0
-    sent = SentOrder(pending.order, pending.by, now.monotonic_s, pending.was, clear)
+    given = SentOrder(pending.order, pending.by, now.monotonic_s, pending.was, clear, now.unix_s)
+    sent = record.sent if answer.error_kind in NOT_SENT else given
     if not done and pending.sent == 1:
         return _record_not_accepted(replace(record, sent=sent), pending, answer.message or answer.result, now, context)
     attempts = Attempts(pending, record.attempts.step, record.attempts.tries, record.attempts.next_try_s)
@@ -235,6 +240,8 @@ def record_observation(
         return _record_unknown(replace(record, observed=observed), observation, now)
     if record.fault is not None and record.fault.what in FAULTS_OF_POLLING:
         record = replace(record, fault=None)
+    if _stays_up(record, observation, now):
+        record = replace(record, sent=None)
     return _record_state(record, observed, state, now, context)
 
 
@@ -267,6 +274,18 @@ def _record_state(
     return _record_surprise(after, now, context) if surprising else after
 
 
+SHUTDOWN_BEGINS_S = 120.0
+"""So long after an order to sleep a node whose operating system is not about to sleep did not get it."""
+
+
+def _stays_up(record: NodeRecord, observation: NodeObservation, now: Instant) -> bool:
+    """Whether the node itself says that it will not follow the last order to sleep."""
+    sent = sleep_order_of(record)
+    if sent is None or record.attempts.pending is not None:
+        return False
+    return observation.goes_down is False and now.monotonic_s - sent.at_s > SHUTDOWN_BEGINS_S
+
+
 def _find_cause(record: NodeRecord, state: NodeState, now: Instant, context: NodeContext) -> str | None:
     """Return what changed the node from its last stable state, None if it has not changed."""
     observed, sent = record.observed, record.sent
@@ -292,11 +311,11 @@ def _was_woken_by_scheduler(record: NodeRecord) -> bool:
 
 
 def _order_is_recent(record: NodeRecord, now: Instant, context: NodeContext) -> bool:
-    """Whether the last order may still have its effect."""
+    """Whether the last order may still have its effect: a shutdown may be delayed for any time."""
     sent = record.sent
-    return record.attempts.pending is not None or (
-        sent is not None and now.monotonic_s - sent.at_s < context.retry.late_s
-    )
+    if record.attempts.pending is not None or sleep_order_of(record) is not None:
+        return True
+    return sent is not None and now.monotonic_s - sent.at_s < context.retry.late_s
 
 
 def _explains(order: NodeOrder, state: NodeState) -> bool:
@@ -399,6 +418,8 @@ def apply_event(record: NodeRecord, event: Event, now: Instant, context: NodeCon
             return replace(record, hold=hold)
         case Release():
             return _release(record)
+        case Opened():
+            return record if sleep_order_of(record) is None else replace(record, sent=None)
 
 
 def _set_desired_state(record: NodeRecord, desired: DesiredState | None) -> NodeRecord:

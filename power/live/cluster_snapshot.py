@@ -19,7 +19,7 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_DEPTH, POWERSAVE, SleepDepth
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.model.request import Request
 from offpeak.model.snapshot import no_rows
 from offpeak.settings.agent import AgentSettings
@@ -30,13 +30,14 @@ from plugin.capacity.sleepers import NeedRecord
 from plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
 from plugin.scheduler.job import Job, count_running_tasks
 from plugin.scheduler.node import OURS, Node, NodeUse
-from plugin.scheduler.port import SchedulerView
+from plugin.scheduler.port import START_MARGIN_S, SchedulerView
 from power.capacity.registry import make_capacity_policy
 from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import NO_DURATIONS
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 from power.lifecycle.transitions import name_change
+from power.live.node_steps import was_opened
 
 LEAD_FACTOR = 1.2
 """A node is woken this much earlier than its wake takes."""
@@ -69,7 +70,8 @@ def all_awake(agent: AgentSettings, bounds: CapacitySettings) -> tuple[AgentSett
 class PowerSite:
     """Machines, settings, and node classes by hardware name. `shared_nodes`: the scheduler lets jobs share a node.
 
-    All nodes of the `awake_partitions`, and of those with which they share jobs, stay awake or wake.
+    All nodes of the `awake_partitions`, and of those with which they share jobs, stay awake or wake. A job that has not
+    started within `start_patience_s`, although nodes were up for it, waits for something else.
     """
 
     inventory: Inventory
@@ -78,6 +80,7 @@ class PowerSite:
     class_of: Mapping[str, NodeClass]
     shared_nodes: bool = False
     awake_partitions: frozenset[str] = frozenset()
+    start_patience_s: int = START_MARGIN_S
 
     def of_pool(self, nodes: Iterable[Node]) -> "PowerSite":
         """Return the site with the settings for a pool of these nodes."""
@@ -293,6 +296,24 @@ class ClusterSnapshot:
             maintained | {node.name for node in self.view.nodes if node.reserved and node.name not in known}
         )
 
+    def with_known_sleepers(self) -> "ClusterSnapshot":
+        """Return the snapshot in which nodes that offpeak has put to sleep, and whose BMC says so, are free.
+
+        A scheduler that began anew does not know them until their daemons register, which they cannot while they sleep.
+        """
+        nodes = tuple(
+            node._replace(use=NodeUse.FREE) if self._is_known_sleeper(node) else node for node in self.view.nodes
+        )
+        return replace(self, view=replace(self.view, nodes=nodes)) if nodes != self.view.nodes else self
+
+    def _is_known_sleeper(self, node: Node) -> bool:
+        if node.use is not NodeUse.UNKNOWN or node.responds or node.cpus_used:
+            return False
+        record = self.record(node.name)
+        if record is None or record.observed.state not in ASLEEP:
+            return False
+        return node.is_marked or (record.observed.by == US and not node.closed)
+
     def record(self, node: str) -> NodeRecord | None:
         """Return the record of a node, None before its first poll; a node with a pending wake counts as booting.
 
@@ -317,6 +338,9 @@ REST_S = 600
 SAME_CLOCK_S = 60
 """A time of the scheduler that lies further in the future is from before its clock was set back."""
 
+UNTAKEN_S = 180
+"""A scheduler that has not counted a node as powered down so long after it went off takes no part in power saving."""
+
 MOST_REFUSALS = 3
 """The door refuses orders that come too fast. After this many refusals the sleep is called off."""
 
@@ -337,7 +361,8 @@ class NodeMemory:
     `up`: jobs could run there in the previous cycle. `woken_s`: when the node came up last, 0 if unknown. `slept_s`:
     when it fell asleep within the last day, at least the last time. It stays awake until `rest_until_s`, since its last
     sleep was refused or failed. `why` is the last reason that was reported for it. `withdrawn`: the last plan withdrew
-    it from jobs, and it was closed already.
+    it from jobs, and it was closed already. `untaken_s`: since when the scheduler is told that it is off, and does not
+    count it as powered down, 0 otherwise.
     """
 
     up: bool
@@ -348,6 +373,11 @@ class NodeMemory:
     rest_until_s: int = 0
     why: str = ""
     withdrawn: bool = False
+    untaken_s: int = 0
+
+    def is_untaken(self, now_s: int) -> bool:
+        """Whether the scheduler takes no part in its sleep: it would never be woken for a job."""
+        return self.untaken_s > 0 and now_s - self.untaken_s > UNTAKEN_S
 
 
 def shift_node_memory(memory: NodeMemory, by_s: int) -> NodeMemory:
@@ -359,6 +389,7 @@ def shift_node_memory(memory: NodeMemory, by_s: int) -> NodeMemory:
         slept_s=tuple(at_s + by_s for at_s in memory.slept_s),
         leaving=memory.leaving and replace(memory.leaving, since_s=memory.leaving.since_s + by_s),
         rest_until_s=memory.rest_until_s + by_s,
+        untaken_s=memory.untaken_s and memory.untaken_s + by_s,
     )
 
 
@@ -367,7 +398,8 @@ def update_node_memory(
 ) -> NodeMemory:
     """Return the memory of a node after this cycle; `state` is its state in the pool.
 
-    A withdrawn node that somebody else has opened or powered up is not withdrawn again for `hands_off_s`.
+    A node that was withdrawn or ordered to sleep, and that somebody else has opened or powered up, is not closed again
+    for `hands_off_s`.
     """
     up = state == ACTIVE
     # The scheduler's times may lie in the future, after its clock was set back.
@@ -379,7 +411,8 @@ def update_node_memory(
     woken_s = now_s if up and not before.up else max(before.woken_s, boot_s)
     # The door refuses an earlier order to sleep, so the node would be closed to jobs in vain.
     rest_until_s = max(before.rest_until_s, now_s + int(PAUSE_S)) if up and not before.up else before.rest_until_s
-    if before.withdrawn and (not node.closed or node.is_awaited):
+    is_opened = before.leaving is not None and was_opened(node, record, now_s)
+    if (before.withdrawn and (not node.closed or node.is_awaited)) or is_opened:
         rest_until_s = max(rest_until_s, now_s + hands_off_s)
     idle_since_s = before.idle_since_s
     if node.use is not NodeUse.FREE:
@@ -393,8 +426,16 @@ def update_node_memory(
         woken_s=woken_s,
         slept_s=tuple(at_s for at_s in before.slept_s if now_s - at_s < DAY_S) or before.slept_s[-1:],
         rest_until_s=rest_until_s,
+        untaken_s=before.untaken_s if _is_still_untaken(node, record) else 0,
     )
     return _update_sleep_in_progress(node, record, memory, now_s)
+
+
+def _is_still_untaken(node: Node, record: NodeRecord | None) -> bool:
+    """Whether it counts as up and is off, or on its way back."""
+    if record is None or node.power is not PowerState.ON or not node.closed_by_us:
+        return False
+    return record.observed.state in ASLEEP or record.observed.state is NodeState.BOOTING
 
 
 def _find_interrupted_sleep(node: Node, record: NodeRecord | None, now_s: int) -> SleepInProgress | None:
@@ -417,7 +458,7 @@ def _update_sleep_in_progress(node: Node, record: NodeRecord | None, memory: Nod
     if failed or now_s - leaving.since_s > LONGEST_LEAVE_S:
         return replace(memory, leaving=None, rest_until_s=now_s + REST_S)
     is_taken = node.use is not NodeUse.FREE or (node.closed and not node.closed_by_us) or node.reserved
-    return replace(memory, leaving=None) if is_taken else memory
+    return replace(memory, leaving=None) if is_taken or was_opened(node, record, now_s) else memory
 
 
 PAST_HOURS = 7 * 24
@@ -449,21 +490,38 @@ class PastUse:
 
 @dataclass(frozen=True)
 class PoolMemory:
-    """What a policy, by its name, decided for a pool and when, what a forecast has learned, and the past use."""
+    """What a policy, by its name, decided for a pool and when, what a forecast has learned, and the past use.
+
+    `served_s`: since when enough idle nodes are up for each job that few nodes fit.
+    """
 
     policy: str
     decided_s: int
     targets: CapacityTargets
     needs: NeedRecord | None = None
     use: PastUse | None = None
+    served_s: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SleepTrial:
+    """Whether the scheduler was seen to count a sleeping node as powered down; until then one node sleeps at a time.
+
+    After each of the `failures` in a row no node is put to sleep until `next_s` (Unix seconds).
+    """
+
+    is_proven: bool = True
+    failures: int = 0
+    next_s: int = 0
 
 
 @dataclass(frozen=True)
 class PowerMemory:
-    """The memory of the power loop: nodes and pools by name."""
+    """The memory of the power loop: nodes and pools by name, and the trial of the scheduler's part in sleep."""
 
     nodes: Mapping[str, NodeMemory] = field(default_factory=dict)
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
+    trial: SleepTrial = SleepTrial()
 
     def past_use(self, pool: str, now_s: int) -> PastUse:
         """Return the past use of the pool, empty if nothing is known of it."""

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
@@ -158,10 +157,7 @@ def _hosts_of_running(view: SchedulerView) -> list[tuple[Job, tuple[str, ...]]]:
     unknown: list[Job] = []
     names = {node.name for node in view.nodes}
     for job in filter(holds_nodes, view.jobs):
-        try:
-            hosts = (job.hosts,) if job.hosts in names else job.host_names if job.hosts else ()
-        except BadInput:
-            hosts = ()
+        hosts = (job.hosts,) if job.hosts in names else job.known_hosts
         if hosts:
             known.append((job, hosts))
         else:

@@ -15,7 +15,7 @@ from offpeak.door.effect import ADMIN, SCHEDULER, US
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import OURS, Node, NodeUse
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
+from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, sleep_order_of
 
 
 def find_exclusion(node: Node, record: NodeRecord | None, now: Instant) -> str:
@@ -47,8 +47,8 @@ def find_admin_override(node: Node, record: NodeRecord, now: Instant) -> str:
     return ""
 
 
-MAY_STILL_FOLLOW_S = 600.0
-"""The time after an order to sleep without a known effect during which the node stays closed to jobs."""
+BOOTED_AFTER_S = 5.0
+"""The boot time of a node proves that it has rebooted since an order if it is so much later: clocks differ a little."""
 
 MAY_STILL_BOOT_S = 600.0
 """The time for which a node that somebody switched on may boot. slurmctld clears the reason of a drained node that
@@ -77,20 +77,19 @@ def choose_next_step(
     now: Instant,
     order: NodeOrder = NodeOrder.SOFT_OFF,
     withdrawn: str = "",
+    is_untaken: bool = False,
 ) -> NodeStep:
     """Return the next step towards sleep, by `order`, or towards a node that is up.
 
     A node that is up stays as it is, a sleeping one is woken. `withdrawn` is why it is closed to jobs although it is
-    up, or sleeps; "" if it is open to them. A node that an admin changes gets no step of its own, but it follows the
-    scheduler when that wakes it.
+    up, or sleeps; "" if it is open to them. `is_untaken`: it sleeps, and the scheduler takes no part in that. A node
+    that an admin changes gets no step of its own, but it follows the scheduler when that wakes it.
     """
     why = find_exclusion(node, record, now)
     if record is None:
         return NodeStep(why=why)
     if why:
         # A hold keeps the node's power unchanged; it does not keep the node closed for a sleep that is called off.
-        if _is_new_to_scheduler(node, record) and not is_held(record, now):
-            return NodeStep(change=NodeChange.POWER_DOWN, why="it is off: the scheduler, which began anew, must know")
         opens = is_held(record, now) and node.use is not NodeUse.UNKNOWN and may_give_back(node, record, now)
         return NodeStep(change=NodeChange.OPEN if opens else None, why=why)
     if node.is_awaited:
@@ -105,11 +104,13 @@ def choose_next_step(
     sleeps = NodeStep(order, why=f"it goes to sleep: {order}")
     if node.power is not PowerState.ON:
         return _choose_for_counted_down(node, record, sleeps, now, to_sleep=to_sleep, withdrawn=withdrawn)
+    if node.closed and is_untaken:
+        return NodeStep(NodeOrder.ON, why="it is off, and the scheduler does not count it as powered down")
     if node.closed:
         return _choose_for_closed(node, record, sleeps, now, to_sleep=to_sleep, withdrawn=withdrawn)
     if withdrawn and (record.observed.state is NodeState.ON or record.observed.is_incomplete):
         return NodeStep(change=NodeChange.WITHDRAW, why=withdrawn)
-    return _choose_for_open(node, record, to_sleep=to_sleep)
+    return _choose_for_open(node, record, to_sleep=to_sleep, may_go_down=may_still_go_down(node, record, now))
 
 
 def choose_change_for_admin(node: Node, record: NodeRecord) -> NodeChange | None:
@@ -140,12 +141,6 @@ def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     else:
         silent = node.power is PowerState.ON and not node.responds
     return silent and record.observed.state in ASLEEP and record.observed.by == US
-
-
-def _is_new_to_scheduler(node: Node, record: NodeRecord) -> bool:
-    """Whether it sleeps by offpeak's order, and the scheduler, which began without its state, has not heard of it."""
-    is_plain = not (node.closed or node.failed or node.reserved)
-    return node.use is NodeUse.UNKNOWN and is_plain and _was_forgotten_by_scheduler(node, record)
 
 
 def _choose_for_counted_down(
@@ -192,23 +187,27 @@ def _choose_for_closed(
         return NodeStep(sleeps.order, NodeChange.POWER_DOWN, "it is off: the scheduler must know")
     if state is NodeState.GOING_DOWN or (to_sleep and node.use is NodeUse.FREE):
         return sleeps
-    if may_still_go_down(record, now):
-        return NodeStep(why="it may still follow an order to sleep")
+    if may_still_go_down(node, record, now):
+        # Ordered again, each time by all rules, until it is off: jobs get it back soonest by a boot.
+        waits = node.use is not NodeUse.FREE or _is_woken_by_admin(record)
+        return NodeStep(why=MAY_STILL_FOLLOW) if waits else sleeps
     if withdrawn:
         return NodeStep(why=withdrawn)
     return NodeStep(change=NodeChange.OPEN, why="it stays up")
 
 
-def _choose_for_open(node: Node, record: NodeRecord, *, to_sleep: bool) -> NodeStep:
+def _choose_for_open(node: Node, record: NodeRecord, *, to_sleep: bool, may_go_down: bool) -> NodeStep:
     state = record.observed.state
     if node.use is not NodeUse.FREE:
         return NodeStep(why="a job runs there")
     if node.reserved:
         return NodeStep(why="it is reserved")
-    if state is NodeState.ON and to_sleep:
-        return NodeStep(change=NodeChange.CLOSE, why="it must sleep")
+    if state is NodeState.ON and (to_sleep or may_go_down):
+        return NodeStep(change=NodeChange.CLOSE, why="it must sleep" if to_sleep else MAY_STILL_FOLLOW)
     if state in ASLEEP and record.observed.by == US:
-        return NodeStep(change=NodeChange.CLOSE, why="it is off, and the scheduler counts on it")
+        # A node that does not respond gets no job before it is powered down.
+        change = NodeChange.CLOSE if node.responds or node.failed else NodeChange.POWER_DOWN
+        return NodeStep(change=change, why="it is off: the scheduler must know")
     return NodeStep(why="it stays as it is")
 
 
@@ -218,7 +217,7 @@ def may_reopen(node: Node, record: NodeRecord, now: Instant) -> bool:
     return (
         is_up
         and node.closed_by_us
-        and not may_still_go_down(record, now)
+        and not may_still_go_down(node, record, now)
         and not find_admin_override(node, record, now)
     )
 
@@ -229,10 +228,50 @@ def may_give_back(node: Node, record: NodeRecord, now: Instant) -> bool:
     return sleeps or may_reopen(node, record, now)
 
 
-def may_still_go_down(record: NodeRecord, now: Instant) -> bool:
-    """Whether an order to sleep was sent so recently that the node may still follow it."""
-    sent = record.sent
-    return sent is not None and sent.order is not NodeOrder.ON and now.monotonic_s - sent.at_s < MAY_STILL_FOLLOW_S
+MAY_STILL_FOLLOW = "it may still follow an order to sleep"
+
+ADMIN_KNOWS_S = 600.0
+"""An admin who wakes or opens a node this long after its order to sleep knows that it is on, and has decided.
+
+Earlier, it may be a scheduler that has lost its latest state.
+"""
+
+
+def may_still_go_down(node: Node, record: NodeRecord, now: Instant) -> bool:
+    """Whether the node may still follow an order to sleep, however long ago that was sent.
+
+    Shutdowns are delayed for hours, by an upgrade or a file server that does not answer. It is over when the node was
+    seen asleep or says itself that it stays up (the record has no sent order then), has booted since, or an admin has
+    opened or woken it.
+    """
+    sent = sleep_order_of(record)
+    if sent is None:
+        return False
+    if now.monotonic_s - sent.at_s > ADMIN_KNOWS_S and (_is_woken_by_admin(record) or not node.is_marked):
+        return False
+    # Either time alone is wrong after somebody has set the clock.
+    sent_unix_s = max(sent.at_unix_s, now.unix_s - (now.monotonic_s - sent.at_s))
+    return not has_booted_since(node, sent_unix_s, now.unix_s)
+
+
+def was_opened(node: Node, record: NodeRecord | None, now_unix_s: float) -> bool:
+    """Whether an admin has opened a node that may still follow an order to sleep.
+
+    Our mark at an open node says that a server of PBS did it, because the node's daemon has registered again.
+    """
+    sent = None if record is None else sleep_order_of(record)
+    is_open = node.power is PowerState.ON and not node.closed and not node.is_marked
+    return is_open and sent is not None and now_unix_s - sent.at_unix_s > ADMIN_KNOWS_S
+
+
+def _is_woken_by_admin(record: NodeRecord) -> bool:
+    desired = record.desired
+    return desired is not None and desired.order is NodeOrder.ON and desired.by.startswith(ADMIN)
+
+
+def has_booted_since(node: Node, since_unix_s: float, now_unix_s: float) -> bool:
+    """Whether the scheduler knows that the node booted after that time."""
+    return node.boot_s is not None and since_unix_s + BOOTED_AFTER_S < node.boot_s <= now_unix_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +314,7 @@ def observe_node(node: Node, record: NodeRecord | None, now: Instant, *, switcha
     is_ours = record is not None and not (
         find_exclusion(node, record, now) or find_admin_override(node, record, now) or not switchable
     )
-    still = record is not None and may_still_go_down(record, now)
+    still = record is not None and may_still_go_down(node, record, now)
     return ObservedNode(node, record, pool_node_state(node, record, now), is_ours, still)
 
 
@@ -309,6 +348,8 @@ def _is_unusable(node: Node, record: NodeRecord | None, now: Instant) -> bool:
     if node.use is NodeUse.UNKNOWN or node.reserved or (node.closed and not node.closed_by_us):
         return True
     if record is not None and (is_held(record, now) or (record.fault and record.observed.is_incomplete)):
+        return True
+    if record is not None and record.fault is not None and may_still_go_down(node, record, now):
         return True
     if node.power is not PowerState.ON or node.closed:
         return node.failed and not node.closed

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
 
-from offpeak.errors import BadInput
 from offpeak.model.cluster import NodeType
 from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.port import TypeShare
@@ -136,7 +135,7 @@ class TypeSplit:
         return found
 
     def _place(self, job: Job) -> Iterator[tuple[int, Job]]:
-        names = _known_hosts(job) or tuple(job.required_hosts)
+        names = job.known_hosts or tuple(job.required_hosts)
         by_type: dict[int, list[str]] = {}
         for name in names:
             if name in self._type_of_node:
@@ -208,12 +207,3 @@ class TypeSplit:
         if job.whole_nodes or not self.shared:
             return max(job.nodes, 1)
         return job.cpus / self._cpus[at]
-
-
-def _known_hosts(job: Job) -> tuple[str, ...]:
-    if not job.hosts:
-        return ()
-    try:
-        return job.host_names
-    except BadInput:
-        return ()

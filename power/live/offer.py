@@ -117,9 +117,9 @@ def _find_ends(jobs: Iterable[Job], snapshot: ClusterSnapshot) -> dict[str, int]
     """Return when the last job on each node is expected to end [Unix s]."""
     ends: dict[str, int] = {}
     for job in jobs:
-        if holds_nodes(job) and job.hosts:
+        if holds_nodes(job):
             end_s = expected_end_of(job, snapshot.run_s, snapshot.now_s)
-            ends |= {host: max(end_s, ends.get(host, 0)) for host in job.host_names}
+            ends |= {host: max(end_s, ends.get(host, 0)) for host in job.known_hosts}
     return ends
 
 

@@ -2,8 +2,9 @@
 
 The demand is that of reservations, planned starts and deferred jobs; the capacity policy, the same as in the simulator,
 adds its targets. A job that the queue loop may yet delay demands no node. A job wakes nodes that can run it, and keeps
-such nodes awake if others could not: a node of another kind would not help it. While a job waits whose request is not
-understood, no idle node of its partitions falls asleep.
+such nodes awake if others could not: a node of another kind would not help it. Nodes that are up for a job stay so
+until the scheduler had time to start it. In a cycle that wakes a node, none of its kind falls asleep. While a job waits
+whose request is not understood, no idle node of its partitions falls asleep.
 """
 
 from collections import Counter
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 
 from offpeak.display import duration_text
 from offpeak.door.effect import ADMIN
-from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, ORDER_OF_DEPTH, asleep
 from offpeak.model.orders import NodeOrder
 from plugin.capacity.rules import NEVER
@@ -31,9 +31,6 @@ from power.live.cluster_snapshot import ClusterSnapshot, PoolMemory, PowerMemory
 from power.live.node_steps import ObservedNode
 from power.live.offer import CAPACITY, Offer, PoolOffer
 from power.live.pool_state import PoolState, PoolTargets
-
-NEW_JOB_S = 60
-"""The scheduler may not have planned a younger job yet, so idle nodes stay awake for it."""
 
 ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
 
@@ -73,7 +70,8 @@ def plan_pool(
 
     `nodes` are those of all pools, by name; `most_to_sleep` of the site's nodes may begin to sleep now.
     """
-    demand, before = find_upcoming_demand(pool, site, snapshot), memory.pools.get(pool.pool.name)
+    before = memory.pools.get(pool.pool.name)
+    demand = find_upcoming_demand(pool, site, snapshot, served_s=before.served_s if before else {})
     share = float(pool.busy.sum()) / max(pool.usable_nodes * pool.units_per_node, 1)
     use = memory.past_use(pool.pool.name, snapshot.now_s).until(snapshot.now_s, share)
     capacity = site.make_policy(
@@ -85,7 +83,7 @@ def plan_pool(
         share=pool.pool.share,
     )
     targets = PoolTargets.of(pool, capacity, before, snapshot.now_s)
-    targets = replace(targets, memory=replace(targets.memory, use=use))
+    targets = replace(targets, memory=replace(targets.memory, use=use, served_s=demand.served_s))
     ours = [nodes[node.name] for node in pool.pool.nodes if nodes[node.name].is_ours]
     if site.agent.limit_capacity and targets.capacity.limits_nodes:
         return _plan_limited(pool, ours, targets, memory, site=site, snapshot=snapshot, most=most_to_sleep)
@@ -94,16 +92,20 @@ def plan_pool(
         for node in ours
         if node.is_asleep and (why := demand.to_wake(node.name, site.lead_s(node.name, snapshot), snapshot.now_s))
     }
+    needed = _call_back_instead(pool, ours, demand, memory, needed)
     missing = _count_missing(pool, targets, demand)
     if any(missing.values()):
         why = demand.why if demand.idle_now and demand.why else targets.why
         candidates = list_nodes_to_wake(pool, ours, memory, min_asleep_s=site.bounds.min_asleep_s)
         to_wake = _choose_nodes_to_wake(pool, [name for name in candidates if name not in needed], missing, len(needed))
         return PoolPlan({}, {**dict.fromkeys(to_wake, why), **needed}, targets.memory, find_least_nodes(pool, targets))
+    wakes = {pool.cluster.pool_of_node[name] for name in needed}
     may_sleep = {
         node.name
         for node in ours
-        if node.name not in demand.kept and _may_sleep(node, pool, demand, memory, site=site, snapshot=snapshot)
+        if node.name not in demand.kept
+        and pool.cluster.pool_of_node[node.name] not in wakes
+        and _may_sleep(node, pool, demand, memory, site=site, snapshot=snapshot)
     }
     sleepers = _choose_sleepers(pool, targets, demand, memory, may_sleep, most=most_to_sleep)
     return PoolPlan(sleepers, needed, targets.memory, find_least_nodes(pool, targets))
@@ -119,10 +121,11 @@ def find_least_nodes(pool: PoolState, targets: PoolTargets) -> LeastNodes:
 
 @dataclass(frozen=True)
 class NodeNeed:
-    """When a node is needed (Unix seconds), and for what."""
+    """When a node is needed (Unix seconds), and for what; `any_equal`: an equal node does as well."""
 
     at_s: int
     why: str
+    any_equal: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,8 @@ class UpcomingDemand:
     """The nodes that are needed soon: `nodes` by name, and a number of others by pool of the cluster model.
 
     `idle_now` idle nodes must be available now, `idle_kept` are worth keeping awake. `reserved` are the nodes that are
-    needed by name so soon that no other job gets them. `kept` nodes stay awake if they are.
+    needed by name so soon that no other job gets them. `kept` nodes stay awake if they are. `served_s`: as in the
+    memory.
     """
 
     nodes: Mapping[str, NodeNeed] = field(default_factory=dict)
@@ -139,6 +143,7 @@ class UpcomingDemand:
     why: str = ""
     reserved: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
+    served_s: Mapping[str, int] = field(default_factory=dict)
 
     def to_wake(self, node: str, lead_s: int, now_s: int) -> str:
         """Return why the node must be woken now, "" if nothing needs it yet."""
@@ -151,8 +156,10 @@ class UpcomingDemand:
         return needed is not None and needed.at_s - now_s <= within_s
 
 
-def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot) -> UpcomingDemand:
-    """Return the known demand for nodes of a pool in the near future."""
+def find_upcoming_demand(
+    pool: PoolState, site: PowerSite, snapshot: ClusterSnapshot, *, served_s: Mapping[str, int]
+) -> UpcomingDemand:
+    """Return the known demand for nodes of a pool in the near future; `served_s` is that of the last cycle."""
     now_s = snapshot.now_s
     names = {node.name for node in pool.pool.nodes}
     earliest: dict[str, NodeNeed] = {}
@@ -176,10 +183,12 @@ def find_upcoming_demand(pool: PoolState, site: PowerSite, snapshot: ClusterSnap
     idle_now: Counter[int] = Counter()
     for job in _unnamed_parts(pool, soon):
         idle_now.update(_count_nodes(room.take(job)))
+    idle_kept, served_s = _count_idle_kept(pool, kept, is_reserved, site.start_patience_s, served_s)
     return UpcomingDemand(
         nodes=earliest,
         idle_now=idle_now,
-        idle_kept=_count_idle_kept(pool, kept, is_reserved),
+        idle_kept=idle_kept,
+        served_s=served_s,
         why=f"job {first.job_id} may start in {duration_text(first_s - now_s)}" if first else "",
         reserved=reserved,
         kept=_find_unclear_nodes(pool).union(*(job.required_hosts for job in pool.waiting)),
@@ -198,23 +207,35 @@ def _count_nodes(placed: Mapping[int, Sequence[int]]) -> dict[int, int]:
     return {pool: len(tasks) for pool, tasks in placed.items()}
 
 
-def _count_idle_kept(pool: PoolState, deferred: Iterable[Job], is_reserved: NDArray[np.bool_]) -> Counter[int]:
+def _count_idle_kept(
+    pool: PoolState,
+    deferred: Iterable[Job],
+    is_reserved: NDArray[np.bool_],
+    patience_s: int,
+    served_s: Mapping[str, int],
+) -> tuple[Counter[int], dict[str, int]]:
     """Return the idle nodes by pool that stay awake: for deferred jobs, for new ones, and for those that few nodes fit.
 
-    A new job counts if it could start on free nodes. A job that only some of the nodes could run keeps those that idle.
+    A new job counts if it could start on free nodes. A job that only some of the nodes could run keeps those that idle,
+    until enough of them have been up for `patience_s`; the second result is since when they are, by job.
     """
     room, now_s = pool.free_room(is_reserved), pool.snapshot.now_s
     free = pool.count_by_pool(pool.is_free)
     kept: Counter[int] = Counter()
+    served: dict[str, int] = {}
     for job in _unnamed_parts(pool, deferred):
         kept.update(_count_nodes(room.take(job)))
     for job in _unnamed_parts(pool, pool.waiting):
         fitting = pool.cluster.candidate_pools(job)
-        if _is_new(job, now_s) and job.nodes <= sum(free[number] for number in fitting):
+        if _is_new(job, now_s, patience_s) and job.nodes <= sum(free[number] for number in fitting):
             kept.update(_count_nodes(room.take(job)))
         elif not job.hosts and job.request is not None and pool.is_selective(fitting):
-            kept.update(_count_nodes(room.take(job, awake_only=True)))
-    return kept
+            since_s = min(served_s.get(job.job_id, now_s), now_s)
+            taken = _count_nodes(room.take(job, awake_only=True)) if now_s - since_s < patience_s else None
+            if taken is None or sum(taken.values()) >= job.nodes:
+                served[job.job_id] = since_s
+            kept.update(taken or {})
+    return kept, served
 
 
 def _find_unclear_nodes(pool: PoolState) -> frozenset[str]:
@@ -232,14 +253,11 @@ def _list_needs_of_reservations(view: SchedulerView) -> Iterable[tuple[str, Node
 
 def _list_needs_of_planned_starts(pool: PoolState, now_s: int) -> Iterable[tuple[str, NodeNeed]]:
     for job in pool.waiting:
-        if job.start_s is None or not job.hosts or job.state is not JobState.PENDING:
+        if job.start_s is None or job.state is not JobState.PENDING:
             continue
-        try:
-            names = job.host_names
-        except BadInput:
-            continue
-        needed = NodeNeed(job.start_s, f"job {job.job_id}, planned in {duration_text(max(job.start_s - now_s, 0))}")
-        yield from ((name, needed) for name in names)
+        why = f"job {job.job_id}, planned in {duration_text(max(job.start_s - now_s, 0))}"
+        for name in job.known_hosts:
+            yield name, NodeNeed(job.start_s, why, any_equal=name not in job.required_hosts)
 
 
 def _list_needs_of_named_nodes(pool: PoolState, now_s: int) -> Iterable[tuple[str, NodeNeed]]:
@@ -250,8 +268,9 @@ def _list_needs_of_named_nodes(pool: PoolState, now_s: int) -> Iterable[tuple[st
         yield from ((name, needed) for name in job.required_hosts)
 
 
-def _is_new(job: Job, now_s: int) -> bool:
-    return job.start_s is None and now_s - max(job.submit_s, job.begin_s or 0) <= NEW_JOB_S
+def _is_new(job: Job, now_s: int, patience_s: int) -> bool:
+    """Whether the scheduler may not have planned the job yet, so that idle nodes stay awake for it."""
+    return job.start_s is None and now_s - max(job.submit_s, job.begin_s or 0) <= patience_s
 
 
 def _plan_limited(
@@ -424,11 +443,6 @@ def list_nodes_to_wake(
     pool: PoolState, ours: list[ObservedNode], memory: PowerMemory, *, min_asleep_s: int
 ) -> tuple[str, ...]:
     """Return the nodes that can be woken or called back: those still awake, then light sleepers."""
-    back = [
-        node.name
-        for node in ours
-        if memory.nodes[node.name].leaving is not None and node.is_on and not node.may_still_go_down
-    ]
     rested = {
         node.name
         for node in ours
@@ -441,7 +455,26 @@ def list_nodes_to_wake(
         for node, each in zip(pool.pool.nodes, pool.state.tolist(), strict=True)
         if each == state and node.name in rested
     ]
-    return tuple(dict.fromkeys([*back, *sleeping]))
+    return tuple(dict.fromkeys([*_list_nodes_to_call_back(ours, memory), *sleeping]))
+
+
+def _list_nodes_to_call_back(ours: Iterable[ObservedNode], memory: PowerMemory) -> list[str]:
+    """Return the nodes on their way to sleep that have no order to go down yet."""
+    leaving = (node for node in ours if memory.nodes[node.name].leaving is not None)
+    return [node.name for node in leaving if node.is_on and not node.may_still_go_down]
+
+
+def _call_back_instead(
+    pool: PoolState, ours: list[ObservedNode], demand: UpcomingDemand, memory: PowerMemory, needed: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the nodes to wake, each with its reason. An equal node that has not gone down yet replaces a sleeper."""
+    number_of, found = pool.cluster.pool_of_node, dict[str, str]()
+    back = [name for name in _list_nodes_to_call_back(ours, memory) if name not in demand.nodes]
+    for name, why in needed.items():
+        equal = [each for each in back if number_of[each] == number_of[name] and demand.nodes[name].any_equal]
+        found[equal[0] if equal else name] = why
+        back = [each for each in back if each not in equal[:1]]
+    return found
 
 
 def _choose_nodes_to_wake(

@@ -327,8 +327,7 @@ def _find_held_units(pool: NodePool, state: NDArray[np.int8], per_node: int) -> 
     held = []
     for job in filter(holds_nodes, pool.jobs):
         units = count_units(job, per_node)
-        if lost_with_jobs and job.hosts:
-            hosts = job.host_names
+        if lost_with_jobs and (hosts := job.known_hosts):
             units = units * sum(host not in lost for host in hosts) // len(hosts)
         held.append((job, units))
     return held

@@ -8,14 +8,12 @@ All other free nodes are withdrawn, because the scheduler would start any new jo
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from offpeak.display import watts_text
-from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
 from offpeak.model.node_states import ACTIVE, FAILED, ORDER_OF_DEPTH
 from offpeak.model.orders import NodeOrder
@@ -100,12 +98,9 @@ class NodeDraws:
         """The expected power of the jobs on each node."""
         found: dict[str, float] = {}
         for job in self.snapshot.view.jobs:
-            if job.state not in HOLDING or not job.hosts:
-                continue
             # A job on nodes that are not understood counts by what its nodes draw.
-            with suppress(BadInput):
-                for host in job.host_names:
-                    found[host] = found.get(host, 0.0) + self.snapshot.job_w.get(job.job_id, 0.0)
+            for host in job.known_hosts if job.state in HOLDING else ():
+                found[host] = found.get(host, 0.0) + self.snapshot.job_w.get(job.job_id, 0.0)
         return found
 
     def expected_w(self, node: ObservedNode) -> float:

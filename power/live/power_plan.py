@@ -7,22 +7,34 @@ then what a cap on power changes), choose the next step of each node.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from offpeak.display import duration_text
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
+from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from plugin.scheduler.node import OURS, Node, NodeUse, SchedulerState
-from power.lifecycle.node_record import DesiredState
+from power.lifecycle.node_record import DesiredState, sleep_order_of
 from power.live.cluster_snapshot import (
+    REST_S,
     ClusterSnapshot,
     NodeMemory,
     PoolMemory,
     PowerMemory,
     PowerSite,
     SleepInProgress,
+    SleepTrial,
     update_node_memory,
 )
-from power.live.node_steps import GOING_OFF, NodeStep, ObservedNode, choose_next_step, may_give_back, observe_node
+from power.live.node_steps import (
+    GOING_OFF,
+    NodeStep,
+    ObservedNode,
+    choose_next_step,
+    may_give_back,
+    observe_node,
+    was_opened,
+)
 from power.live.node_types import TypeSplit
 from power.live.offer import PoolOffer
 from power.live.pool_plan import PoolPlan, plan_pool
@@ -75,8 +87,9 @@ class PowerPlan:
     """The plan of a cycle.
 
     `desired_states` are the changed ones, None for a node that has no desired state any more. `offers` are those of the
-    pools whose capacity is limited, and the `withdrawn` nodes are not on offer to jobs, each for a reason. `problems`
-    are messages with hints. `budget` is the cap on power in force, and the draw of the nodes by this plan.
+    pools whose capacity is limited, and the `withdrawn` nodes are not on offer to jobs, each for a reason. Somebody has
+    `opened` nodes that were ordered to sleep. `problems` are messages with hints. `budget` is the cap on power in
+    force, and the draw of the nodes by this plan.
     """
 
     desired_states: Mapping[str, DesiredState | None]
@@ -86,14 +99,16 @@ class PowerPlan:
     memory: PowerMemory
     offers: tuple[PoolOffer, ...] = ()
     withdrawn: Mapping[str, str] = field(default_factory=dict)
+    opened: frozenset[str] = frozenset()
     problems: tuple[tuple[str, str], ...] = ()
     budget: PowerBudget | None = None
 
 
 def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemory) -> PowerPlan:
     """Return the plan of this cycle; `memory` is that of the last cycle, or empty. No I/O, no clock."""
+    snapshot = snapshot.with_known_sleepers()
     nodes, known = _observe_nodes(snapshot, site, memory)
-    memory = replace(memory, nodes=known)
+    memory = replace(memory, nodes=known, trial=_judge_trial(nodes, known, memory, snapshot.now_s))
     budget = find_budget(nodes, memory, snapshot, site)
     memory, plans, problems, budget = _plan_pools(nodes, memory, snapshot, site, budget)
     wake = {name: why for plan in plans for name, why in plan.wake.items()}
@@ -132,7 +147,10 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         # Slurm itself opens a node that it powers down.
         is_settled = node.node.power is (PowerState.OFF if node.is_asleep else PowerState.ON)
         is_withdrawn = name in withdrawn and node.node.closed_by_us and is_settled
-        known[name] = replace(known[name], why=step.why, withdrawn=is_withdrawn)
+        untaken_s = known[name].untaken_s
+        if step.change is NodeChange.POWER_DOWN and node.node.closed_by_us:
+            untaken_s = untaken_s or snapshot.now_s
+        known[name] = replace(known[name], why=step.why, withdrawn=is_withdrawn, untaken_s=untaken_s)
     states = {name: node.node.scheduler_state for name, node in nodes.items() if name in site.opted_in}
     return PowerPlan(
         desired_states=desired_states,
@@ -142,7 +160,14 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         memory=replace(memory, nodes=known),
         offers=tuple(plan.offer for plan in plans if plan.offer is not None),
         withdrawn=withdrawn,
-        problems=problems,
+        opened=frozenset(
+            name for name, node in nodes.items() if was_opened(node.node, node.record, snapshot.now.unix_s)
+        ),
+        problems=(
+            *problems,
+            *_list_overdue_sleepers(nodes.values(), snapshot),
+            *_list_untaken(known, memory.trial, snapshot),
+        ),
         budget=budget,
     )
 
@@ -199,7 +224,7 @@ def _plan_pools(
     plans: list[PoolPlan] = []
     pools: dict[str, PoolMemory] = {}
     problems: list[tuple[str, str]] = []
-    most_to_sleep = _count_most_to_sleep(nodes, memory, site)
+    most_to_sleep = _count_most_to_sleep(nodes, memory, site, snapshot.now_s, is_capped=budget is not None)
     for group in find_pools(snapshot.view.nodes, snapshot.view.jobs):
         types = TypeSplit.of(group, states, snapshot, shared=site.shared_nodes).pools()
         switched = [pool for pool in types if any(node.name in site.opted_in for node in pool.nodes)]
@@ -243,11 +268,83 @@ def _plan_pools(
     return replace(memory, pools=pools), plans, tuple(problems), budget
 
 
-def _count_most_to_sleep(nodes: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite) -> int:
+OVERDUE_S = 600.0
+"""A node that is still on so long after its order to sleep is a problem to report."""
+
+
+def _list_overdue_sleepers(nodes: Iterable[ObservedNode], snapshot: ClusterSnapshot) -> list[tuple[str, str]]:
+    found = []
+    for node in nodes:
+        sent = None if node.record is None else sleep_order_of(node.record)
+        age_s = 0.0 if sent is None else snapshot.now.monotonic_s - sent.at_s
+        if node.may_still_go_down and age_s > OVERDUE_S:
+            found.append((node.name, f"{node.name} was ordered to sleep {duration_text(int(age_s))} ago"))
+    if not found:
+        return []
+    (first, what), others = found[0], [name for name, _ in found[1:]]
+    also = f", as were {', '.join(others[:9])}{' and others' if others[9:] else ''}" if others else ""
+    hint = "`systemd-inhibit --list` and `systemctl list-jobs` there show what delays it; "
+    hint += f"if it will stay up: offpeak nodes {first} wake"
+    return [(f"{what}{also}, and may still follow: no job gets it until it is off", hint)]
+
+
+def _count_most_to_sleep(
+    nodes: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite, now_s: int, *, is_capped: bool
+) -> int:
     """Return how many nodes of the site may begin to sleep: at most a sweep's number, and enough stay on."""
-    leaving = sum(node.leaving is not None for node in memory.nodes.values())
+    if now_s < memory.trial.next_s:
+        return 0
+    # A cap on power does not wait for the trial.
+    most = site.agent.nodes_per_sweep if memory.trial.is_proven or is_capped else 1
+    # Nodes that do not go down count, too: where no node follows its orders, not all are taken from jobs.
+    on_their_way = sum(
+        _is_leaving(node, memory.nodes[name], now_s)
+        or node.may_still_go_down
+        or _is_not_taken_yet(node, memory.nodes[name])
+        for name, node in nodes.items()
+    )
     left_on = sum(node.state == ACTIVE for name, node in nodes.items() if name in site.opted_in)
-    return min(site.agent.nodes_per_sweep - leaving, left_on - site.agent.min_on)
+    return min(most - on_their_way, left_on - site.agent.min_on)
+
+
+CLOSE_S = 60
+"""A node that is not closed so long after its sleep was begun may not be, such as by the mode of its partition."""
+
+
+def _is_leaving(node: ObservedNode, memory: NodeMemory, now_s: int) -> bool:
+    return memory.leaving is not None and (node.node.closed_by_us or now_s - memory.leaving.since_s < CLOSE_S)
+
+
+def _is_not_taken_yet(node: ObservedNode, memory: NodeMemory) -> bool:
+    """Whether it is off by the agent, or comes back, and the scheduler counts it as up."""
+    return memory.untaken_s > 0 or (node.is_asleep and node.node.closed_by_us and node.node.power is PowerState.ON)
+
+
+def _judge_trial(
+    nodes: Mapping[str, ObservedNode], known: Mapping[str, NodeMemory], memory: PowerMemory, now_s: int
+) -> SleepTrial:
+    """Return the trial after this observation. Nodes that were powered down before count until one fails."""
+    trial = memory.trial
+    # A node that an admin has taken meanwhile says nothing about the scheduler.
+    refused = (name for name, node in nodes.items() if node.is_ours and known[name].is_untaken(now_s))
+    if now_s >= trial.next_s and any(refused):
+        pause_s = min(REST_S * 2**trial.failures, DAY_S)
+        return SleepTrial(is_proven=False, failures=trial.failures + 1, next_s=now_s + pause_s)
+    taken = [name for name, node in nodes.items() if node.is_asleep and node.node.power is PowerState.OFF]
+    newly = [name for name in taken if (before := memory.nodes.get(name)) is not None and before.untaken_s]
+    return SleepTrial() if newly or (taken and not trial.failures) else trial
+
+
+def _list_untaken(
+    known: Mapping[str, NodeMemory], trial: SleepTrial, snapshot: ClusterSnapshot
+) -> list[tuple[str, str]]:
+    if snapshot.now_s >= trial.next_s:
+        return []
+    names = [name for name, node in known.items() if node.is_untaken(snapshot.now_s)]
+    off = f": {', '.join(names[:9])}{' and others' if names[9:] else ''} went off, and will be woken" if names else ""
+    message = f"the scheduler does not count a node that went off as powered down{off}; no node is put to sleep for now"
+    hint = "it would wake none for a job: under Slurm see SuspendProgram and ResumeProgram, and the log of slurmctld"
+    return [(message, hint)]
 
 
 def _list_unclear_requests(pool: NodePool, now_s: int) -> list[tuple[str, str]]:
@@ -274,7 +371,13 @@ def _choose_step(
         order = node.record.desired.order
     to_sleep = memory.leaving is not None or (node.is_asleep and not to_wake)
     return choose_next_step(
-        node.node, node.record, to_sleep=to_sleep, now=snapshot.now, order=order, withdrawn=withdrawn
+        node.node,
+        node.record,
+        to_sleep=to_sleep,
+        now=snapshot.now,
+        order=order,
+        withdrawn=withdrawn,
+        is_untaken=memory.is_untaken(snapshot.now_s),
     )
 
 

@@ -43,6 +43,7 @@ from services.agent.accounting_loops import (
 )
 from services.agent.cap_loop import CapController, NodeCapSection, outcome_text
 from services.agent.checkpoints import CheckpointController
+from services.agent.cycles import CycleStarter
 from services.agent.demand_response import (
     FILE_EVERY_S,
     SERVER_EVERY_S,
@@ -127,6 +128,7 @@ class SiteAgent:
         )
         self.waits = WaitForecast()
         self.wait_history = WaitHistory(self.waits, ledger)
+        cycles = CycleStarter()
         self.queue_loop = QueueLoop(
             section=self._queue_section,
             observer=self.observer,
@@ -134,8 +136,10 @@ class SiteAgent:
             doors=lambda: self.orders(),
             controller=self.queue,
             planner=self.planner,
+            cycles=cycles,
             on_decided=self._follow_queue,
             waits=self.wait_history,
+            clock=clock,
             run_checkpoints=self.checkpoints.run_cycle,
         )
         self.power_loop = PowerLoop(
@@ -144,6 +148,7 @@ class SiteAgent:
             accounts=self.accounts,
             doors=lambda: self.orders(),
             controller=self.power,
+            cycles=cycles,
             decided=lambda: self.queue_loop.decided,
             surroundings=self._surroundings,
             steady=steady,
@@ -228,8 +233,8 @@ class SiteAgent:
         """Order or end a grid event, and return the reply. Raises BadInput for what cannot be ordered."""
         await self.caps.load_ordered()
         if request.for_s is None:
-            await self.caps.order(None)
-            return {"cap_w": None}
+            ended = await self.caps.order(None)
+            return {"cap_w": None, "ended": ended, "has_file": self.site.settings.plan.events is not None}
         now_s = self.now_unix_s
         from_s = int(max(request.from_unix_s or now_s, now_s))
         measured_w = self.meters.node_watts
@@ -267,7 +272,7 @@ class SiteAgent:
                 self.power.receive(node, Release())
         reply = None
         if request.what == "resume":
-            reply = make_wake_reply(request.nodes, self._wake_context(), request.requested_unix_s)
+            reply = make_wake_reply(request.nodes, self._wake_context(), request.requested_s_ago)
         self.look_soon()
         return reply
 
@@ -495,7 +500,7 @@ class SiteAgent:
             machines=self.site.machines,
             records=self.power.records.nodes,
             nodes={node.name: node for node in view.nodes} if view else {},
-            view_unix_s=float(view.at_s) if view else 0.0,
+            view_age_s=time.monotonic() - self.observer.begun_s,
             context_of=self.power.context_of,
             predict_refusal=orders.nodes.door.predict_refusal if orders else lambda _: None,
         )

@@ -7,6 +7,7 @@ nodes drew.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -34,20 +35,15 @@ from offpeak.prices.tariff import DemandCharge, Tariff
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
+from offpeak.text import counted
 from plugin.capacity.peak_shaving import soft_cap
-from predictors.demand_response import (
-    CapEvent,
-    MeasuredInterval,
-    OpenAdr,
-    OrderedEvents,
-    caps_ahead,
-    make_report,
-    read_file_events,
-    read_server_events,
-)
+from predictors.demand_response import CapEvent, OrderedEvents, caps_ahead, read_file_events
 from predictors.feeds.feed import fetched
+from predictors.openadr import MeasuredInterval, OpenAdr, is_in_force, make_report, read_server_events
 from services.agent.loop import Loop, ProblemLog
 from services.agent.observer import SLOW_S
+
+LOG = logging.getLogger("offpeak")
 
 FILE_EVERY_S = 10.0
 SERVER_EVERY_S = 30.0
@@ -86,34 +82,41 @@ class OrderedCaps:
         self.section, self._problem_log, self._clock, self._on_change = section, problem_log, clock, on_change
         self._file, self._server = OrderedEvents(), OrderedEvents()
         self._ordered: tuple[CapEvent, ...] | None = None
+        self._ended = frozenset[str]()
+        self._keeping = asyncio.Lock()
         self._file_is_read, self._server_is_read = asyncio.Event(), asyncio.Event()
         self._known: tuple[tuple[PowerCap, ...], tuple[PowerCap, ...]] = (), ()
 
     @property
     def server_events(self) -> tuple[CapEvent, ...]:
-        """The events of the server."""
-        return self._server.events
+        """The events of the server, without those that an operator has ended."""
+        return tuple(event for event in self._server.events if event.event_id not in self._ended)
 
     @property
     def events(self) -> tuple[CapEvent, ...]:
         """All events, also those that are over."""
-        return (*self._file.events, *self._server.events, *(self._ordered or ()))
+        return (*self._file.events, *self.server_events, *(self._ordered or ()))
 
-    async def order(self, cap: PowerCap | None) -> None:
-        """Put an operator's event in the place of the one before, None to end that.
+    async def order(self, cap: PowerCap | None) -> int:
+        """Put an operator's event in the place of the one before; None ends that, and those of the server in force.
 
-        Raises CannotWrite: then no event is ordered, and one that was ended comes back with the next agent.
+        Returns how many of the server have ended.
+
+        Raises CannotWrite: then no event is ordered, and those that were ended come back with the next agent.
         """
-        section, events = self.section(), () if cap is None else (CapEvent((cap,)),)
+        events, in_force = () if cap is None else (CapEvent((cap,)),), set[str]()
         if cap is None:
             # A disk that is full keeps no event in force.
             self._ordered = events
+            now_s = int(self._clock())
+            in_force = {event.event_id for event in self.server_events if is_in_force(event, now_s)}
+            self._ended |= in_force
             self._tell_changes()
-        if section.ordered is not None:
-            kept = KEPT_EVENTS.dump_json(KeptEvents("", events)).decode()
-            await asyncio.to_thread(section.ordered.keep, ORDERED_EVENT, kept)
-        self._ordered = events
+        async with self._keeping:
+            await self._keep_ordered(events)
+            self._ordered = events
         self._tell_changes()
+        return len(in_force)
 
     async def load_ordered(self) -> None:
         """Load the event that an operator has ordered from an agent before this one."""
@@ -122,7 +125,8 @@ class OrderedCaps:
             kept = await asyncio.to_thread(ledger.remembered, ORDERED_EVENT) if ledger else None
             if self._ordered is None:
                 # An operator may have ordered another one meanwhile.
-                self._ordered = KEPT_EVENTS.validate_json(kept).events if kept else ()
+                before = KEPT_EVENTS.validate_json(kept) if kept else KeptEvents("", ())
+                self._ordered, self._ended = before.events, self._ended | set(before.ended)
 
     def ahead(self) -> tuple[PowerCap, ...]:
         """Return the caps that are not over, the first to begin first."""
@@ -158,12 +162,36 @@ class OrderedCaps:
         if not self._server_is_read.is_set():
             self._server = await asyncio.to_thread(load_events, section)
         before = self._server
-        self._server = await fetched(lambda: read_server_events(section.plan, before, timeout_s=section.timeout_s))
+        now_s = int(self._clock())
+        self._server = await fetched(
+            lambda: read_server_events(section.plan, before, now_s=now_s, timeout_s=section.timeout_s)
+        )
         self._problem_log.report("OpenADR server", self._server.problem or None)
+        self._problem_log.report("OpenADR events", "; ".join(self._server.unreadable) or None)
+        if self._server.foreign != before.foreign:
+            LOG.info("OpenADR: %s for others", counted(self._server.foreign, "event"))
         if self._server.events != before.events:
             await asyncio.to_thread(save_events, section, self._server.events)
         self._server_is_read.set()
         self._tell_changes()
+        await self._forget_ended(now_s)
+
+    async def _forget_ended(self, now_s: int) -> None:
+        """Forget the events that an operator has ended once the server lists them no more, or they are over."""
+        if self._server.problem or self._ordered is None:
+            return
+        alive = {event.event_id for event in self._server.events if any(cap.until_s > now_s for cap in event.caps)}
+        if not self._ended <= alive:
+            self._ended &= alive
+            with suppress(CannotWrite):
+                async with self._keeping:
+                    await self._keep_ordered(self._ordered)
+
+    async def _keep_ordered(self, events: tuple[CapEvent, ...]) -> None:
+        """Keep an operator's event, and the events that an operator has ended, for the next agent."""
+        if (ledger := self.section().ordered) is not None:
+            kept = KEPT_EVENTS.dump_json(KeptEvents("", events, tuple(sorted(self._ended)))).decode()
+            await asyncio.to_thread(ledger.keep, ORDERED_EVENT, kept)
 
     def _tell_changes(self) -> None:
         known = self.ahead(), self.in_force()
@@ -186,10 +214,11 @@ class Surroundings:
 
 
 class KeptEvents(NamedTuple):
-    """The events of the server at that address."""
+    """The events of the server at that address, or an operator's, who has `ended` these of the server."""
 
     url: str
     events: tuple[CapEvent, ...]
+    ended: tuple[str, ...] = ()
 
 
 KEPT_EVENTS = TypeAdapter(KeptEvents)

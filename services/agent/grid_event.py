@@ -31,7 +31,7 @@ from plugin.queue_hook.facts import StartConstraint
 from plugin.scheduler.job import HOLDING, Job, JobState
 from power.door.cap_orders import CapOrderer
 from power.live.power_cap import LATE_S, SETTLED_S, PowerBudget
-from predictors.demand_response import MeasuredInterval
+from predictors.openadr import MeasuredInterval
 from services.agent.cap_loop import CapController, outcome_text
 from services.agent.checkpoints import CheckpointController
 from services.agent.demand_response import OrderedCaps, measure_intervals
@@ -80,14 +80,7 @@ def choose_requeues(jobs: Iterable[RunningJob], missing_w: float, left_s: float)
 
 def running_jobs(jobs: Iterable[Job]) -> list[Job]:
     """Return the jobs that have nodes, without those on nodes that are not understood: they are left alone."""
-
-    def has_nodes(job: Job) -> bool:
-        try:
-            return job.state in HOLDING and bool(job.hosts) and bool(job.host_names)
-        except BadInput:
-            return False
-
-    return [job for job in jobs if has_nodes(job)]
+    return [job for job in jobs if job.state in HOLDING and job.known_hosts]
 
 
 def ramp_s(before_w: float, wake_ramp_w: float | None) -> float:

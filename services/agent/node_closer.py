@@ -20,7 +20,7 @@ from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.drivers.transport import Transport
 from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from power.lifecycle.sweep import poll_once
-from power.live.node_steps import choose_change_for_admin
+from power.live.node_steps import ADMIN_KNOWS_S, choose_change_for_admin
 from services.agent.node_memory import read_last_sleep_orders
 from services.agent.site_context import open_scheduler_door, parse_modes
 
@@ -113,8 +113,8 @@ class NodeCloser:
             await asyncio.sleep(POLL_S)
 
     def _sleep_order(self, name: str) -> Intent | None:
-        """Return the last order to sleep that the node may still follow."""
-        return read_last_sleep_orders(self.ledger, self.wire.clock()).get(name)
+        """Return the order to sleep that was sent so recently that the admin may not know of it."""
+        return read_last_sleep_orders(self.ledger, self.wire.clock(), within_s=ADMIN_KNOWS_S).get(name)
 
     async def _open_again(
         self, orders: SchedulerOrders, name: str, desired: DesiredState, before: Intent | None

@@ -13,17 +13,20 @@ from offpeak.door.effect import Hold
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import NodeStateRecord
+from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
 from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_context import MeasuredDurations, RetryPolicy, durations_from_json
+from power.lifecycle.node_context import MeasuredDurations, durations_from_json
 from power.lifecycle.node_record import Instant, NodeRecord, SentOrder, record_from_json, record_to_json, restore_record
 from power.lifecycle.sweep import ledger_fields
-from power.live.node_steps import MAY_STILL_FOLLOW_S
+
+LATEST_EFFECT_S = DAY_S
+"""The orders of so much time are read: nodes whose shutdown is delayed for longer are not closed any more."""
 
 
 def read_last_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
     """Return the last order to each node's hardware that may still have its effect. Raises CannotWrite or BadLedger."""
-    actions = sorted(ledger.recent(unix_s - RetryPolicy.late_s), key=lambda action: action.intent.number)
+    actions = sorted(ledger.recent(unix_s - LATEST_EFFECT_S), key=lambda action: action.intent.number)
     return {action.intent.effect.subject: action.intent for action in actions if _may_have_effect(action)}
 
 
@@ -31,12 +34,12 @@ def _may_have_effect(done: IntentResult) -> bool:
     return done.intent.effect.is_to_node and done.may_have_been_sent
 
 
-def read_last_sleep_orders(ledger: Ledger, unix_s: float) -> Mapping[str, Intent]:
+def read_last_sleep_orders(ledger: Ledger, unix_s: float, *, within_s: float = LATEST_EFFECT_S) -> Mapping[str, Intent]:
     """Return the last order to sleep that each node may still follow, whatever was ordered after it; errors as above.
 
     A recorded order may have been sent, also by a program that was killed.
     """
-    actions = sorted(ledger.recent(unix_s - MAY_STILL_FOLLOW_S), key=lambda action: action.intent.number)
+    actions = sorted(ledger.recent(unix_s - within_s), key=lambda action: action.intent.number)
     intents = (action.intent for action in actions if _may_have_effect(action))
     return {intent.effect.subject: intent for intent in intents if intent.effect.takes_power_away}
 
@@ -51,7 +54,8 @@ def add_last_order(record: NodeRecord, intent: Intent | None, now: Instant) -> N
     if before is not None and (before.order, before.by) == (effect.order, effect.by):
         return record
     at_s = now.monotonic_s - max(0.0, now.unix_s - intent.at_unix_s)
-    return replace(record, sent=SentOrder(effect.order, effect.by, at_s, record.observed.state, clear=False))
+    sent = SentOrder(effect.order, effect.by, at_s, record.observed.state, clear=False, at_unix_s=intent.at_unix_s)
+    return replace(record, sent=sent)
 
 
 RECORD_KEY, TIMES_KEY = "life of ", "times of nodes"

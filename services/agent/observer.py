@@ -266,7 +266,7 @@ class Observer:
     def use(self, scheduler: Scheduler) -> None:
         """Read another scheduler from now on, and forget the one before."""
         self._scheduler = scheduler
-        self._requested_s = self._changed_s = self._traits_requested_s = float("-inf")
+        self._requested_s = self._changed_s = self._traits_requested_s = self.begun_s = float("-inf")
         self._partitions: dict[str, tuple[str, ...]] = {}
         self.latest: SchedulerView | None = None
         self.traits: SchedulerTraits | None = None
@@ -304,7 +304,7 @@ class Observer:
                 return None
             self.problem = None
             self._problem_log.report(SCHEDULER, None)
-            self._requested_s, at_s = requested_s, time.monotonic()
+            self._requested_s, self.begun_s, at_s = requested_s, begun_s, time.monotonic()
             per_s = self.traits.requests_per_s if self.traits else None
             self.pace = after_reading(self.pace, self.latest.load, at_s=at_s, took_s=at_s - begun_s, per_s=per_s)
             self._partitions = {node.name: node.partitions for node in self.latest.nodes}

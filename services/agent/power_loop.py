@@ -17,25 +17,28 @@ from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.model.clock import backoff_s
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 from plugin.scheduler.node import SchedulerState, scheduler_states
+from plugin.scheduler.port import start_patience_s
 from power.door.scheduler_orders import SchedulerOrders
 from power.interlocks.preconditions import StateReading
 from power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll
 from power.lifecycle.node_context import NodeContext, make_retry_policy
-from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, is_goal, make_state_row
+from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, Opened, is_goal, make_state_row
 from power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
 from power.lifecycle.transitions import apply_event
-from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite, shift_node_memory
+from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite, SleepTrial, shift_node_memory
 from power.live.offer import PoolOffer
 from power.live.pool_state import find_undecided_jobs, without_jobs
 from power.live.power_cap import PowerBudget
 from power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
 from services.agent.accounting_loops import JobAccounts
+from services.agent.cycles import CycleStarter
 from services.agent.demand_response import Surroundings
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
 from services.agent.node_memory import load_node_records, save_node_records
@@ -44,32 +47,34 @@ from services.agent.site_context import RuleInputs, SiteOrders
 
 SHADOW_PAUSE_S = 600.0
 """The pause after a change that is only recorded, because of mode shadow."""
-FAILURE_PAUSE_S = 10.0
-"""The pause after a change that the scheduler did not make; it may have been away."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
+"""The pause before a change is sent again that the scheduler did not make, or that had no effect; it doubles."""
 
 
 class NodeChanges:
-    """Reports nodes to the scheduler, and remembers refused changes."""
+    """Reports nodes to the scheduler, and remembers the changes that had no effect so far."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._not_before_s: dict[tuple[str, NodeChange], float] = {}
+        self._sent: dict[tuple[str, NodeChange], tuple[int, float]] = {}
+        """How often each was sent in a row, and when it may be sent again."""
 
-    async def request(self, updates: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> bool:
-        """Send all updates that are not paused; return whether anything was changed."""
+    async def request(self, updates: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> frozenset[NodeChange]:
+        """Send all updates that are not paused; return the kinds of the changes that were made."""
         now_s = self._clock()
         wanted = {(update.node, update.change) for update in updates}
-        self._not_before_s = {key: at_s for key, at_s in self._not_before_s.items() if key in wanted}
-        due = [update for update in updates if self._not_before_s.get((update.node, update.change), now_s) <= now_s]
+        self._sent = {key: sent for key, sent in self._sent.items() if key in wanted}
+        due = [update for update in updates if self._sent.get((update.node, update.change), (0, now_s))[1] <= now_s]
         done = await asyncio.gather(*(self._send(update, orders) for update in due))
-        return any(done)
+        return frozenset(update.change for update, is_done in zip(due, done, strict=True) if is_done)
 
     async def _send(self, update: SchedulerUpdate, orders: SchedulerOrders) -> bool:
         result = await orders.change_node(update.node, update.change, why=update.reason)
-        if not result.done:
-            by_mode = isinstance(result.answer, Refusal) and result.answer.rule == "mode"
-            pause_s = SHADOW_PAUSE_S if by_mode else FAILURE_PAUSE_S
-            self._not_before_s[update.node, update.change] = self._clock() + pause_s
+        key = update.node, update.change
+        times = self._sent.get(key, (0, 0.0))[0] + 1
+        by_mode = isinstance(result.answer, Refusal) and result.answer.rule == "mode"
+        pause_s = SHADOW_PAUSE_S if by_mode else backoff_s(times, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
+        self._sent[key] = times, self._clock() + pause_s
         return result.done
 
 
@@ -96,8 +101,9 @@ class PowerSection:
 class PowerController:
     """Keeps the records of the nodes, decides about them, and carries the decisions out.
 
-    `records` are those of the last poll, `changed` has the last decision about each node, `offers` those of the last
-    plan about pools, `budget` the cap on power that it obeys.
+    `records` are those of the last poll, `changed` has the last decision about each node, `made` are the kinds of
+    changes that the scheduler made in the last round, `offers` those of the last plan about pools, `budget` the cap
+    on power that it obeys.
     """
 
     def __init__(
@@ -110,9 +116,10 @@ class PowerController:
     ) -> None:
         self._section, self._ledger, self._problem_log = section, ledger, problem_log
         self._clock, self._steady = clock, steady
-        self._memory, self._chance = PowerMemory(), random.Random()
+        self._memory, self._chance = PowerMemory(trial=SleepTrial(is_proven=False)), random.Random()
         self._planned: Instant | None = None
         self._changes = NodeChanges(self._steady)
+        self.made = frozenset[NodeChange]()
         self._holds: Mapping[str, Hold] = {}
         self._hold_changes = 0
         self._received: list[tuple[str, Event]] = []
@@ -208,10 +215,12 @@ class PowerController:
         for node, desired in plan.desired_states.items():
             if node not in received:
                 self._apply(node, DesiredStateChange(desired))
+        for node in plan.opened - received:
+            self._apply(node, Opened())
         updates = [update for update in plan.changes if update.node not in received]
-        changed = await self._changes.request(updates, orders.scheduler)
+        self.made = await self._changes.request(updates, orders.scheduler)
         await self._sweep(orders, plan.scheduler_states)
-        return changed or any(record.attempts.pending is not None for record in self.records.nodes.values())
+        return bool(self.made) or any(record.attempts.pending is not None for record in self.records.nodes.values())
 
     async def sweep(self, orders: SiteOrders, scheduler_states: Mapping[str, SchedulerState]) -> None:
         """Poll all nodes and give the orders that are due; there are no scheduler states while it is silent."""
@@ -259,7 +268,9 @@ class PowerController:
         if not stepped_s:
             return
         nodes = {name: shift_node_memory(node, stepped_s) for name, node in self._memory.nodes.items()}
-        self._memory = replace(self._memory, nodes=nodes)
+        trial = self._memory.trial
+        trial = replace(trial, next_s=trial.next_s and trial.next_s + stepped_s)
+        self._memory = replace(self._memory, nodes=nodes, trial=trial)
         before, records = replace(now, unix_s=now.unix_s - max(stepped_s, 0)), self.records.nodes.values()
         gaps = [replace(make_state_row(each, before), observed=str(NodeState.UNKNOWN)) for each in records]
         self._ledger.write_states([*(gaps if stepped_s > 0 else ()), *(make_state_row(each, now) for each in records)])
@@ -300,6 +311,8 @@ FOLLOWS = 1.25
 """Rounds of the queue begin those of nodes, which then need no reading of their own; alone they begin later."""
 ON_THEIR_WAY_S = 5.0
 """The period while nodes are on their way up or down."""
+OPENED_S = 1.0
+"""The period while jobs wait for a scheduling cycle on nodes that have just been opened."""
 GO_DOWN = frozenset({PowerState.OFF_REQUESTED, PowerState.POWERING_OFF})
 LATE_S = 60.0
 """If the last round ended longer ago than two cycles and this, the agent promises no wakes."""
@@ -311,8 +324,8 @@ NO_WAKES_S = 600.0
 class PowerLoop(Loop):
     """Takes each node that may be switched a step further, once a cycle, more often while nodes are on their way.
 
-    `doors` opens the doors to nodes and scheduler, `decided` gives the jobs that the queue loop has decided about,
-    `surroundings` the caps on power and the draw of measured nodes.
+    `doors` opens the doors to nodes and scheduler, `cycles` starts those of the scheduler. `decided` gives the jobs
+    that the queue loop has decided about, `surroundings` the caps on power and the draw of measured nodes.
     `wake_problem` says why the last round could wake no node, "" if it could; `could_wake_s` is the last time that one
     could, on the clock of `steady`.
     """
@@ -322,6 +335,7 @@ class PowerLoop(Loop):
     accounts: JobAccounts
     doors: Callable[[], Awaitable[SiteOrders]]
     controller: PowerController
+    cycles: CycleStarter
     decided: Callable[[], frozenset[str]]
     surroundings: Callable[[], Awaitable[Surroundings]]
     steady: Callable[[], float]
@@ -331,7 +345,7 @@ class PowerLoop(Loop):
     def __post_init__(self) -> None:
         """Begin without a round."""
         self.wake_problem, self.could_wake_s = "no round of nodes has ended yet", self.steady()
-        self._on_their_way, self._took_s = False, 0.0
+        self._on_their_way, self._opens, self._took_s = False, False, 0.0
 
     @property
     def period_s(self) -> float:
@@ -339,7 +353,7 @@ class PowerLoop(Loop):
         cycle_s, pace = self.section().agent.cycle_s, self.observer.pace
         if not self._on_their_way:
             return FOLLOWS * pace.period_s(cycle_s)
-        way_s = min(cycle_s, ON_THEIR_WAY_S)
+        way_s = min(cycle_s, OPENED_S if self._opens else ON_THEIR_WAY_S)
         return pace.urgent_s(way_s) if self.controller.is_urgent else pace.period_s(way_s)
 
     @property
@@ -380,11 +394,19 @@ class PowerLoop(Loop):
             # Pending orders are followed; without the states of the scheduler no node gets a new desired state.
             await controller.sweep(orders, {})
             return "the scheduler cannot be read" if observed is None else "the scheduler's power saving is off"
+        # A job that starts now keeps its nodes.
+        starts = await self.cycles.follow(observed, orders.scheduler)
         section, view, curve = self.section(), observed.view, observed.prices
         await controller.poll_first(scheduler_states(view.nodes))
         shared = observed.traits.shared_nodes
         site = PowerSite(
-            section.inventory, section.agent, section.capacity, section.class_of, shared, section.awake_partitions
+            section.inventory,
+            section.agent,
+            section.capacity,
+            section.class_of,
+            shared,
+            section.awake_partitions,
+            start_patience_s(observed.traits.cycle_s),
         )
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
         run_s, took_s = await self.accounts.run_s(view), self._took_s * section.clock_factor
@@ -416,7 +438,8 @@ class PowerLoop(Loop):
         plan = await controller.plan(snapshot, site)
         # Slurm 22.05 opens a node that it powers down, until the agent withdraws it again.
         opens = any(node.power in GO_DOWN for node in view.nodes if node.name in plan.withdrawn)
-        self._on_their_way = await controller.carry_out(plan, orders) or opens
+        self._on_their_way = await controller.carry_out(plan, orders) or opens or starts
+        self._opens = observed.traits.needs_cycles and NodeChange.OPEN in controller.made
         if self._on_their_way:
             self.observer.forget()
         return ""

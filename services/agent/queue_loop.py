@@ -28,6 +28,7 @@ from plugin.day_plan.day_plan import DayPlan, StartChange
 from plugin.day_plan.inputs import PlanFacility, PlanInputs
 from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, WaitAllowance, format_clock
 from plugin.queue_hook.queue_plan import MOVES, QueuePlan, plan_queue
+from plugin.queue_hook.start_times import NOW
 from plugin.scheduler.cluster_view import cluster_of, free_nodes
 from plugin.scheduler.job import Job, JobState, join_array_tasks
 from plugin.window_policy import PolicyProcess
@@ -35,6 +36,7 @@ from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
 from power.live.pool_state import find_undecided_jobs, without_jobs
 from services.accounts.job_draws import JobDraw
 from services.agent.accounting_loops import JobAccounts
+from services.agent.cycles import CycleStarter
 from services.agent.demand_response import Surroundings
 from services.agent.loop import DecisionFilter, Loop, ProblemLog
 from services.agent.observer import SAME_PART, ClusterObservation, Observer
@@ -213,6 +215,7 @@ class QueueController:
     """Decides about the queue, and carries the decision out. `by` is the user or the part that orders it.
 
     `changed` has the last decision about each job, `comments` the last comment that the owner of each job has got.
+    `deferred` are the jobs that the last cycle has put off: the view that it decided by does not show that.
     """
 
     def __init__(self, ledger: Ledger, problem_log: ProblemLog, *, by: str = US) -> None:
@@ -222,6 +225,7 @@ class QueueController:
         self._tries: dict[Change, int] = {}
         self.comments: dict[str, str] = {}
         self.changed = DecisionFilter()
+        self.deferred: frozenset[str] = frozenset()
 
     async def marks(self) -> tuple[JobMark, ...]:
         """Return offpeak's changes of jobs. Raises CannotWrite or BadLedger if the ledger cannot be read."""
@@ -244,6 +248,7 @@ class QueueController:
         because the scheduler rejects them, come after all others, so that they hold up nothing else.
         """
         plan = await asyncio.to_thread(plan_queue, facts, rules)
+        self.deferred = frozenset()
         self._problem_log.report("queue policy", plan.problem or None)
         jobs = {job.job_id: job for job in facts.jobs}
         self._ledger.write_decisions(self.changed.of(plan.decisions, {f"job {job}" for job in jobs}))
@@ -294,7 +299,10 @@ class QueueController:
             self._report_failures(await orders.rank(group.name, group.rank, why=why, by=self._by), mode)
         if group.begin_s:
             why = f"{len(group.begin_s)} jobs begin at another time"
-            self._report_failures(await orders.defer(group.name, group.begin_s, why=why, by=self._by), mode)
+            result = await orders.defer(group.name, group.begin_s, why=why, by=self._by)
+            self._report_failures(result, mode)
+            later = {job for job, begin_s in group.begin_s.items() if begin_s != NOW and job not in result.failed}
+            self.deferred |= later if result.done else set()
         texts = make_advice(group, self.changed.latest, self.comments) if mode is Mode.ADVISE else group.tell
         if texts:
             result = await orders.notify(group.name, texts, why=f"{len(texts)} owners are notified", by=self._by)
@@ -439,12 +447,18 @@ def _move_decision(move: StartChange, facts: QueueFacts, zone: tzinfo) -> Decisi
     return DecisionRecord(facts.now_s, f"job {move.job_id}", "planned anew", reason, inputs)
 
 
+SOON_S = 5.0
+"""The shortest period if the time of a deferred job comes."""
+AFTER_BEGIN_S = 1.0
+"""The time by which the round follows that time, as clocks differ and the scheduler counts whole seconds."""
+
+
 @dataclass
 class QueueLoop(Loop):
     """Puts the queue in order once a cycle, and books the jobs that have ended.
 
-    `doors` opens the doors to nodes and scheduler, `on_decided` is called when jobs have been decided about,
-    `run_checkpoints` stops running jobs after checkpoints. `facts` are those of the last
+    `doors` opens the doors to nodes and scheduler, `cycles` starts those of the scheduler, `on_decided` is called when
+    jobs have been decided about, `run_checkpoints` stops running jobs after checkpoints. `facts` are those of the last
     round, `decided` the jobs that it has decided about.
     """
 
@@ -454,8 +468,10 @@ class QueueLoop(Loop):
     doors: Callable[[], Awaitable[SiteOrders]]
     controller: QueueController
     planner: QueuePlanner
+    cycles: CycleStarter
     on_decided: Callable[[], None]
     waits: WaitHistory
+    clock: Callable[[], float]
     run_checkpoints: Callable[[QueueFacts, QueueRules, SchedulerOrders], Awaitable[None]]
     facts: QueueFacts | None = None
     decided: frozenset[str] = frozenset()
@@ -464,11 +480,20 @@ class QueueLoop(Loop):
 
     @property
     def period_s(self) -> float:
-        """The cycle of the agent, longer where the scheduler is busy."""
-        return self.observer.pace.period_s(self.section().agent.cycle_s)
+        """The cycle of the agent, longer where the scheduler is busy, and shorter if a job may start before its end."""
+        cycle_s, pace = self.section().agent.cycle_s, self.observer.pace
+        period_s = pace.period_s(cycle_s)
+        if self._begins_in_s is None:
+            return period_s
+        return min(period_s, max(self._begins_in_s, pace.urgent_s(min(cycle_s, SOON_S))))
+
+    def __post_init__(self) -> None:
+        """Begin without a round."""
+        self._begins_in_s: float | None = None
 
     async def round(self) -> None:
         """Put the queue in order once."""
+        begun_s = self.clock()
         observed = await self.observer.observe(at_most_s=SAME_PART * self.period_s)
         if observed is None:
             return
@@ -495,6 +520,11 @@ class QueueLoop(Loop):
         if not plan.changes_nothing and Mode.ACTIVE in (modes.usual, *modes.own.values()):
             self.observer.forget()
         await self.run_checkpoints(self.facts, section.rules, orders.scheduler)
+        if await self.cycles.follow(observed, orders.scheduler):
+            self.observer.forget()
         self.decided = frozenset(job.job_id for job in view.jobs)
         self.on_decided()
+        # A job that has just been deferred does not wait until the view shows its time.
+        begins_s = [at_s for at_s in (self.cycles.next_begin_s, *plan.begin_s.values()) if at_s and at_s > view.at_s]
+        self._begins_in_s = min(begins_s) + AFTER_BEGIN_S - begun_s if begins_s else None
         await self.accounts.book(view)

@@ -16,6 +16,7 @@ from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
+from offpeak.text import printable
 from plugin.federation.site_report import Curve, SiteReport, make_curve
 from plugin.queue_hook.checkpoints import CHECKPOINT_STEPS
 from plugin.queue_hook.facts import QueueFacts, QueueRules
@@ -33,6 +34,7 @@ from services.agent.site_context import PartitionModes
 from services.agent.status import NO_SCHEDULER, JobStatus, NodeCounts, NodeStatus, StatusReply, StatusSnapshot
 from services.agent.wait_forecast import partition_terms
 
+LONGEST_WHY = 2000
 SHOWN = frozenset({JobState.PENDING, JobState.HELD, JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED})
 
 
@@ -109,7 +111,7 @@ def _job_status(
         place=None,
         of=0,
         watts_per_node=facts.node_power_w.get(job.job_id),
-        why=_explain_wait(job, decision if waits or stops else None, offers if waits else ()),
+        why=_explain_wait(job, decision if waits or stops else None, offers if waits else (), flexibility.errors),
         would_start_unix_s=planned_s,
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
         expected_saving=_number(inputs.get("saved")),
@@ -120,7 +122,7 @@ def _job_status(
     )
 
 
-def _explain_wait(job: Job, decision: DecisionRecord | None, offers: Sequence[PoolOffer]) -> str:
+def _explain_wait(job: Job, decision: DecisionRecord | None, offers: Sequence[PoolOffer], errors: Sequence[str]) -> str:
     scheduler = f"the scheduler says {job.reason}" if job.reason and job.reason != "None" else ""
     ours = f"{decision.decided}, {decision.reason}" if decision else ""
     limits = [
@@ -128,7 +130,7 @@ def _explain_wait(job: Job, decision: DecisionRecord | None, offers: Sequence[Po
         for offer in offers
         if offer.offered < offer.usable and not offer.partitions.isdisjoint(job.partitions)
     ]
-    return "; ".join(filter(None, (ours, *limits, scheduler)))
+    return printable("; ".join(filter(None, (ours, *errors, *limits, scheduler))), enough=LONGEST_WHY)
 
 
 def _number(value: float | str | None) -> float | None:
@@ -241,7 +243,7 @@ def node_status(
         idle_watts=None if node_class is None else node_class.idle_w,
         since_unix_s=observed.since_unix_s,
         by=observed.by,
-        why="; ".join(filter(None, (observed.problem, row.why))),
+        why=printable("; ".join(filter(None, (observed.problem, row.why))), enough=LONGEST_WHY),
         held=record.hold is not None and record.hold.lasts(now.unix_s),
         **place._asdict(),
         rack=rack,
@@ -282,8 +284,10 @@ async def make_site_report(agent: SiteAgent) -> SiteReport | None:
     view, traits, facts = agent.observer.latest, agent.observer.traits, agent.queue_loop.facts
     if view is None or traits is None:
         return None
+    # A job that is put off, or may still be, holds up no other.
     undecided = find_undecided_jobs(view, agent.queue_loop.decided, agent.site.flexibility)
-    agent.waits.begin(without_jobs(view, undecided), traits, facts.expected_run_s if facts else {})
+    counted = without_jobs(view, undecided | agent.queue.deferred)
+    agent.waits.begin(counted, traits, facts.expected_run_s if facts else {})
     await agent.waits.finish(patience_s=FIRST_PATIENCE_S if agent.waits.at_s < 0 else PATIENCE_S)
     curve = agent.prices.curve
     return SiteReport(
@@ -292,7 +296,7 @@ async def make_site_report(agent: SiteAgent) -> SiteReport | None:
         scheduler=f"{traits.name} {traits.version}",
         cores=sum(node.cpus for node in view.nodes),
         idle_cores=sum(count_idle_cores(node, shared=traits.shared_nodes) for node in view.nodes),
-        queued=sum(is_waiting(job, view.at_s) for job in view.jobs),
+        queued=sum(is_waiting(job, view.at_s) for job in counted.jobs),
         running=sum(job.state in HOLDING for job in view.jobs),
         waits=agent.waits.latest.total,
         pools=agent.waits.latest.pools,

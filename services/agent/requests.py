@@ -19,8 +19,11 @@ from offpeak.door.effect import ADMIN, SCHEDULER, Effect, Refusal
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import expand
+from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.model.time_range import TimeRange
+from offpeak.model.units import HIGHEST_POWER_W
+from plugin.scheduler.job import LATEST_S
 from plugin.scheduler.node import Node, NodeUse
 from power.lifecycle.decisions import describe_fault, find_due_order, make_effect
 from power.lifecycle.node_context import NodeContext
@@ -93,14 +96,14 @@ HOLD, END_HOLD = "hold", "end_hold"
 class NodeRequest:
     """A request of the scheduler's programs or of an admin's command: one of NODE_REQUESTS, and the nodes.
 
-    `text` is the scheduler's file of jobs; for "order" it is made by `format_order`. `requested_unix_s` is when the
-    scheduler requested these nodes, if a program checks again whether they are up.
+    `text` is the scheduler's file of jobs; for "order" it is made by `format_order`. `requested_s_ago` is how long ago
+    the scheduler requested these nodes, if a program checks again whether they are up.
     """
 
     what: str
     nodes: tuple[str, ...]
     text: str
-    requested_unix_s: float | None = None
+    requested_s_ago: float | None = None
 
 
 def format_order(order: str, *, by: str, reason: str) -> str:
@@ -146,6 +149,9 @@ def parse_hold_request(request: dict[str, Any], by: str) -> HoldRequest:
 
 
 CAP = "cap"
+LONGEST_EVENT_S = 366 * DAY_S
+"""A longer event or cap is a mistake."""
+MOST_W = int(HIGHEST_POWER_W)
 
 
 @dataclass(frozen=True)
@@ -163,9 +169,11 @@ def parse_cap_request(request: dict[str, Any], by: str) -> CapRequest:
     """Return the request. Raises BadInput if it is no request for caps."""
     fields = parse_request(str(request.get("text", "")).encode())
     nodes, cap_w, for_s, reason = (*map(request.get, ("nodes",)), *map(fields.get, ("cap_w", "for_s", "reason")))
-    whole = all(number is None or (isinstance(number, int) and number > 0) for number in (cap_w, for_s))
+    bounds = ((cap_w, MOST_W), (for_s, LONGEST_EVENT_S))
+    whole = all(number is None or (isinstance(number, int) and 0 < number <= most) for number, most in bounds)
     if not isinstance(nodes, str) or not isinstance(reason, str) or not whole or (cap_w is None) != (for_s is None):
-        raise BadInput("that is no cap", hint="it has cap_w and for_s, both above 0 or both null, and reason")
+        hint = "it has cap_w and for_s, above 0 and at most a year, or both null, and reason"
+        raise BadInput("that is no cap", hint=hint)
     return CapRequest(expand(nodes) if nodes else (), by, cap_w, for_s, reason)
 
 
@@ -197,9 +205,11 @@ def parse_shed_request(request: dict[str, Any], by: str) -> ShedRequest:
     are_numbers = all(each is None or (isinstance(each, int | float) and math.isfinite(each)) for each in numbers)
     is_whole = all(each is None or (isinstance(each, int) and not isinstance(each, bool)) for each in (cap_w, for_s))
     fits = are_numbers and is_whole and (share is None or 0 < share < 1) and (cap_w is None or cap_w >= 0)
-    fits = fits and (for_s is None or for_s > 0) and (for_s is not None) != (share is None and cap_w is None)
+    fits = fits and (for_s is None or 0 < for_s <= LONGEST_EVENT_S) and (cap_w is None or cap_w <= MOST_W)
+    fits = fits and (from_unix_s is None or abs(from_unix_s) <= LATEST_S)
+    fits = fits and (for_s is not None) != (share is None and cap_w is None)
     if not fits:
-        hint = "it has for_s above 0, and cap_w or a share between 0 and 1; or neither"
+        hint = "it has for_s above 0 and at most a year, and cap_w or a share between 0 and 1; or neither"
         raise BadInput("that is no event", hint=hint)
     return ShedRequest(by, share, cap_w, from_unix_s, for_s, str(fields.get("reason", "")))
 
@@ -323,13 +333,13 @@ def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
         raise BadInput(
             f"{what!r} is no known request", hint=f"tell: {', '.join(NODE_REQUESTS)}, with nodes as a node set"
         )
-    names, requested_unix_s = expand(nodes), request.request.get("asked_unix_s")
-    since = float(requested_unix_s) if isinstance(requested_unix_s, int | float) else None
+    names, ago_s = expand(nodes), request.request.get("asked_s_ago")
+    since_s = float(ago_s) if isinstance(ago_s, int | float) else None
     if what == "order":
         order, _, reason = parse_order(text)
         # The user is the one that the kernel names, not one in the request.
         text = format_order(order, by=f"{ADMIN}{request.person}", reason=reason)
-    reply = receive(NodeRequest(what, names, text, since))
+    reply = receive(NodeRequest(what, names, text, since_s))
     return {"nodes": list(names)} if reply is None else reply.to_json()
 
 
@@ -367,8 +377,8 @@ POLLED_AGAIN = "observed_fresh"
 class WakeContext:
     """The state of the site when the scheduler requests nodes.
 
-    `problem` is why no wake can be promised, "" if nothing is wrong. `nodes` are the scheduler's by its latest view, at
-    `view_unix_s`. `context_of` gives the context of a node, and `foresee` is that of the door.
+    `problem` is why no wake can be promised, "" if nothing is wrong. `nodes` are the scheduler's by its latest view,
+    which was requested `view_age_s` ago. `context_of` gives the context of a node, and `foresee` is that of the door.
     """
 
     problem: str
@@ -376,23 +386,21 @@ class WakeContext:
     machines: Mapping[str, InventoryNode]
     records: Mapping[str, NodeRecord]
     nodes: Mapping[str, Node]
-    view_unix_s: float
+    view_age_s: float
     context_of: Callable[[str], NodeContext]
     predict_refusal: Callable[[Effect], Refusal | None]
 
 
-def make_wake_reply(
-    names: Iterable[str], wake_context: WakeContext, requested_unix_s: float | None = None
-) -> WakeReply:
+def make_wake_reply(names: Iterable[str], wake_context: WakeContext, requested_s_ago: float | None = None) -> WakeReply:
     """Return the wakes that are promised.
 
-    `requested_unix_s` is the time of the first request for the nodes, if this is a repetition: a node that the
-    scheduler has not been awaiting since then is left unchanged.
+    `requested_s_ago` is the age of the first request for the nodes, if this is a repetition: a node that the scheduler
+    has not been awaiting since then is left unchanged.
     """
     accepted: list[str] = []
     left, waiting, refused = dict[str, str](), dict[str, str](), dict[str, str]()
     for name in names:
-        if why := _reason_to_leave(name, wake_context, requested_unix_s):
+        if why := _reason_to_leave(name, wake_context, requested_s_ago):
             left[name] = why
         elif why := wake_context.problem or _reason_unknown(name, wake_context):
             refused[name] = why
@@ -406,11 +414,11 @@ def make_wake_reply(
     return WakeReply(tuple(accepted), left, waiting, refused)
 
 
-def _reason_to_leave(name: str, wake_context: WakeContext, requested_unix_s: float | None) -> str:
+def _reason_to_leave(name: str, wake_context: WakeContext, requested_s_ago: float | None) -> str:
     record, node = wake_context.records.get(name), wake_context.nodes.get(name)
     if record is not None and record.hold is not None and record.hold.lasts(wake_context.now.unix_s):
         return f"held by {record.hold.owner}: {record.hold.reason}"
-    if requested_unix_s is None or wake_context.view_unix_s <= requested_unix_s:
+    if requested_s_ago is None or wake_context.view_age_s >= requested_s_ago:
         return ""
     if node is None or node.use is NodeUse.UNKNOWN or node.is_awaited:
         return ""

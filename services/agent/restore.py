@@ -28,7 +28,7 @@ from power.drivers.poll import poll_drivers
 from power.drivers.port import PowerDriver
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
-from power.live.node_steps import may_still_go_down
+from power.live.node_steps import has_booted_since, may_still_go_down
 from services.agent.agent import SiteAgent
 from services.agent.cap_loop import outcome_text
 from services.agent.node_memory import load_node_records, read_last_sleep_orders
@@ -109,7 +109,7 @@ def on_their_way(
     return frozenset(
         node.name
         for node, record in known
-        if _is_on_its_way(node, record, now) or _may_follow(node, record, sleep_orders.get(node.name))
+        if _is_on_its_way(node, record, now) or _may_follow(node, record, sleep_orders.get(node.name), now)
     )
 
 
@@ -118,9 +118,9 @@ def is_usable(node: Node) -> bool:
     return node.power is PowerState.OFF or (node.power is PowerState.ON and node.responds and not node.failed)
 
 
-def _may_follow(node: Node, record: NodeRecord, order: Intent | None) -> bool:
+def _may_follow(node: Node, record: NodeRecord, order: Intent | None, now: Instant) -> bool:
     """Return whether the node was not seen off, or coming up again, since it was ordered to sleep."""
-    if order is None or (node.boot_s or 0) > order.at_unix_s:
+    if order is None or has_booted_since(node, order.at_unix_s, now.unix_s):
         return False
     return record.observed.state is NodeState.UNKNOWN or record.observed.since_unix_s <= order.at_unix_s
 
@@ -129,7 +129,7 @@ def _is_on_its_way(node: Node, record: NodeRecord, now: Instant) -> bool:
     if node.power is PowerState.OFF and record.observed.state in ASLEEP:
         return False
     went_down = record.observed.state in DOWNWARDS and (node.boot_s or 0) <= record.observed.since_unix_s
-    return may_still_go_down(record, now) or (went_down and node.power is not PowerState.OFF)
+    return may_still_go_down(node, record, now) or (went_down and node.power is not PowerState.OFF)
 
 
 async def give_back(

@@ -11,7 +11,6 @@ import logging
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from offpeak.display import duration_text
 from offpeak.door.effect import Mode
 from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
+from offpeak.log_lines import begin_log
 from offpeak.machines.node_sets import fold
 from offpeak.process import exclusive_lock
 from offpeak.settings.table import Settings
@@ -425,6 +425,7 @@ def limit_memory() -> None:
 async def _serve(settings: Settings, ledger: Ledger, reread: Callable[[], Settings], calls: CallThreads) -> int:
     asyncio.get_running_loop().set_default_executor(calls)
     ended, problem_log = asyncio.Event(), ProblemLog()
+    ledger.lease.end_frozen_process()
     if ledger.lease.state() is not None:
         standby = Standby(settings, ledger, reread)
 
@@ -452,6 +453,6 @@ async def _serve(settings: Settings, ledger: Ledger, reread: Callable[[], Settin
 def _log_to_stderr() -> None:
     """Log to the journal, which adds the time, or to a terminal with the time."""
     form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
-    logging.basicConfig(format=form, level=logging.INFO, stream=sys.stderr)
+    begin_log(form)
     for noisy in ("pyghmi", "asyncssh", "sqlalchemy", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

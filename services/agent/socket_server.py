@@ -5,10 +5,12 @@ A client that hangs or sends too much delays no other client.
 
 import asyncio
 import json
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,7 +157,7 @@ class SocketServer:
         report = await self._report()
         if report is None:
             raise agent_requests.not_ready()
-        return {"snapshot": report_json(report)}
+        return {"snapshot": report_json(replace(report, sent_unix_s=time.time()))}
 
     async def _reply_with_bills(self, peer: Peer, request: agent_requests.AgentRequest) -> dict[str, Any]:
         query = agent_requests.parse_bill_query(request)

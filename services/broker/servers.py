@@ -13,10 +13,8 @@ import asyncio
 import hmac
 import io
 import json
-import logging
 import signal
 import socket
-import sys
 import threading
 import time
 from collections import Counter
@@ -33,6 +31,7 @@ from pydantic.dataclasses import dataclass as checked
 
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.ledger.ledger import Ledger
+from offpeak.log_lines import begin_log
 from offpeak.machines.credentials import Secret, read_secret
 from offpeak.process import login_name
 from offpeak.settings.broker import BrokerSettings
@@ -315,7 +314,7 @@ LAST_SUBMISSION_S = 45.0
 
 def run_broker(settings: Settings, listen: str) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. Raises BadInput for what cannot be used."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    begin_log("%(asctime)s %(levelname)s %(message)s")
     place, broker = parse_listen(listen), settings.broker
     if broker.token_file is None:
         hint = "(umask 077; openssl rand -hex 32 >FILE), and name it: token_file below [broker]"

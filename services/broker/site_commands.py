@@ -7,7 +7,8 @@ of a submission; the ledger keeps their class names.
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -167,11 +168,15 @@ class SiteCommands:
 
     async def find(self, key: str) -> BatchJob | None:
         """Return the job of that key, None if the site has none. Raises NotKnown if the site does not answer."""
-        return self.batch.find_by_key(await self._listed(), key=key)
+        listed = await self._listed()
+        with self._known():
+            return self.batch.find_by_key(listed, key=key)
 
     async def find_by_id(self, job: str) -> BatchJob | None:
         """Return a job, None if the site no longer knows it. Raises NotKnown if the site does not answer."""
-        return self.batch.find_by_id(await self._listed(), job=job)
+        listed = await self._listed()
+        with self._known():
+            return self.batch.find_by_id(listed, job=job)
 
     async def cancel(self, job: str) -> str:
         """Cancel a job. Raises SiteRefused with the error of the site."""
@@ -179,6 +184,13 @@ class SiteCommands:
         if result.code != 0:
             raise SiteRefused(f"{self.name}: job {job}: {_complaint(result)}")
         return "cancelled"
+
+    @contextmanager
+    def _known(self) -> Iterator[None]:
+        try:
+            yield
+        except SchedulerError as problem:
+            raise NotKnown(f"{self.name}: {problem}", hint=problem.hint) from None
 
     async def _listed(self) -> str:
         command = self.batch.list_command()

@@ -25,6 +25,8 @@ from services.broker.federation import Federation, FederationSnapshot, add_sent_
 from services.broker.signatures import ANSWER, REQUEST, check_answer, check_stamp, new_stamp
 from services.broker.site_commands import reach_of, route_of
 
+MOST_AHEAD_S = 60.0
+"""A site whose clock differs by more is left out: the age of its answers and its hours would be wrong."""
 SNAPSHOT = ("offpeak", "snapshot")
 PAGE = "/v1/snapshot"
 
@@ -39,9 +41,15 @@ async def poll_sites(sites: Iterable[Site], *, socket: Path, timeout_s: float) -
 async def _poll_site(site: Site, socket: Path, timeout_s: float) -> SiteReply:
     if site.reach is None:
         return SiteReply(problem="its table in the file of sites has no reach")
+    requested_s = time.time()
     try:
         async with asyncio.timeout(timeout_s):
-            return SiteReply(parse_report(json.loads(await _read_report(site, socket, timeout_s))))
+            report = parse_report(json.loads(await _read_report(site, socket, timeout_s)))
+        ahead_s = report.ahead_s(requested_s, time.time())
+        if abs(ahead_s) > MOST_AHEAD_S:
+            text = f"{abs(ahead_s):.0f} s {'ahead of' if ahead_s > 0 else 'behind'} the broker's"
+            return SiteReply(problem=f"its clock is {text}: set both by a time server (`chronyc tracking`)")
+        return SiteReply(report)
     except TimeoutError:
         return SiteReply(problem=f"its agent did not answer within {timeout_s:g} s")
     except ValueError as problem:

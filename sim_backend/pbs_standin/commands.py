@@ -37,6 +37,7 @@ from sim_backend.pbs_standin.pbs import (
     letter_of,
     version_of,
 )
+from sim_backend.pbs_standin.reservations import book, rstat
 from sim_backend.pbs_standin.submission import (
     Options,
     check_change,
@@ -213,6 +214,7 @@ def _hold(pbs: Pbs, call: PbsCall) -> PbsReply:
         if call.user not in pbs.managers and letters != {"u"}:
             raise PbsError(REFUSED, f"Unauthorized Request  {pbs.job_id(job)}")
         job.holds = job.holds | letters if call.program == "qhold" else job.holds - letters
+        pbs.cluster.cycle_is_due = pbs.cluster.cycle_is_due or call.program == "qrls"
 
     return _of_each(pbs, call, options, change)
 
@@ -284,6 +286,22 @@ def _pbsnodes(pbs: Pbs, call: PbsCall) -> PbsReply:
     return PbsReply(pbsnodes_xml(pbs, nodes, call.now_s))
 
 
+def _rstat(pbs: Pbs, call: PbsCall) -> PbsReply:
+    if pbs.kind == TORQUE:
+        return PbsReply(err="pbs_rstat: command not found\n", code=127)
+    return rstat(pbs, options_of(call.arguments, flags="fFBS").rest, call.now_s)
+
+
+def _rsub(pbs: Pbs, call: PbsCall) -> PbsReply:
+    return book(pbs, options_of(call.arguments), call.user, call.now_s)
+
+
+def _rdel(pbs: Pbs, call: PbsCall) -> PbsReply:
+    for name in call.arguments:
+        del pbs.reservations[name]
+    return PbsReply()
+
+
 def _qmgr(pbs: Pbs, call: PbsCall) -> PbsReply:
     orders = [call.arguments[1]] if call.arguments[:1] == ("-c",) else call.text.splitlines()
     answers = [qmgr(pbs, order, call.user) for order in orders if order.strip()]
@@ -305,6 +323,9 @@ PROGRAMS: Mapping[str, Callable[[Pbs, PbsCall], PbsReply]] = {
     "qsig": _qsig,
     "pbsnodes": _pbsnodes,
     "qmgr": _qmgr,
+    "pbs_rstat": _rstat,
+    "pbs_rsub": _rsub,
+    "pbs_rdel": _rdel,
 }
 
 
@@ -353,6 +374,8 @@ def _server(pbs: Pbs, verb: str, rest: str) -> str:
         pbs.attributes[key] = text.capitalize() if text in ("true", "false") else text
         if not text:
             del pbs.attributes[key]
+        # Setting it starts a cycle, also if it was set before.
+        pbs.cluster.cycle_is_due = pbs.cluster.cycle_is_due or (key, text.lower()) == ("scheduling", "true")
     if "managers" in rest:
         named = pbs.attributes.get("managers", "").split(",")
         pbs.managers = frozenset({"root", *(each.partition("@")[0] for each in named if each)})

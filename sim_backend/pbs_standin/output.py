@@ -66,7 +66,7 @@ def qstat_json(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
 
 def pbsnodes_json(pbs: Pbs, nodes: Iterable[SimNode], now_s: float) -> bytes:
     """Return what `pbsnodes -F json` prints of these nodes."""
-    return answer_json(pbs, now_s, "nodes", {node.name: _openpbs_node(pbs, node) for node in nodes})
+    return answer_json(pbs, now_s, "nodes", {node.name: _openpbs_node(pbs, node, now_s) for node in nodes})
 
 
 def _quoted(text: str) -> str:
@@ -143,8 +143,12 @@ def _comment(pbs: Pbs, job: SimJob, vnodes: str, now_s: float) -> str | None:
     return job.comment or None
 
 
-def _openpbs_node(pbs: Pbs, node: SimNode) -> dict[str, Any]:
+def _openpbs_node(pbs: Pbs, node: SimNode, now_s: float) -> dict[str, Any]:
     states = ([] if node.alive or node.shown_up else ["down"]) + sorted(node.shut)
+    reservations = [each for each in pbs.reservations.values() if node.name in each.placed]
+    begun = [each for each in reservations if each.has_begun(now_s)]
+    states += ["resv-exclusive"] if any("excl" in each.wants.get("place", "") for each in begun) else []
+    cpus_assigned = node.cpus_used + sum(each.placed[node.name].cores for each in begun)
     if not states and node.cpus_used >= node.cpus:
         states = ["job-busy"]
     has: dict[str, Any] = {"arch": "linux", "host": node.name, "mem": f"{node.memory_mib // 1024}gb"}
@@ -158,8 +162,9 @@ def _openpbs_node(pbs: Pbs, node: SimNode) -> dict[str, Any]:
         "pcpus": node.cpus,
         "queue": ",".join(node.partitions) or None,
         "jobs": [f"{job}.{pbs.host}" for job in node.used] or None,
+        "resv": ", ".join(each.name for each in reservations) or None,
         "resources_available": has | ({"offpeak_node": node.mark} if node.mark else {}),
-        "resources_assigned": {"ncpus": node.cpus_used} if node.used else {},
+        "resources_assigned": {"ncpus": cpus_assigned} if cpus_assigned else {},
         "comment": node.note or None,
         "resv_enable": "True",
         "sharing": "default_shared",

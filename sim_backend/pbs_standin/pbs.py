@@ -1,5 +1,9 @@
 """A simulated PBS server: its jobs and nodes, what an admin has set, its replies and errors, and its start estimate.
 
+Jobs start in scheduling cycles: after a submission, the release of a hold and the end of a job, when an admin sets
+`scheduling`, and each `scheduler_iteration`. No cycle begins when a node comes up or when the time of a deferred job
+comes.
+
 With `strict_ordering` and the hook PBS_power OpenPBS estimates the start of the first waiting job. In each cycle it
 assumes that a node in state sleep will be up ten minutes later.
 """
@@ -12,12 +16,38 @@ from typing import NamedTuple
 
 from plugin.pbs.openpbs_server import PRIORITY_RESOURCE, parse_formula
 from plugin.scheduler.job import JobState
-from sim_backend.scheduler.cluster import ON_NODES, SLEEP, NodeResources, SimJob, SimNode, SimulatedCluster
+from sim_backend.scheduler.cluster import (
+    NOTHING,
+    ON_NODES,
+    SLEEP,
+    NodeResources,
+    SimJob,
+    SimNode,
+    SimulatedCluster,
+)
 
 TORQUE, OPENPBS = "torque", "openpbs"
 VERSIONS = {TORQUE: "6.1.3", OPENPBS: "23.06.06"}
 QUEUES = {TORQUE: "batch", OPENPBS: "workq"}
 RUNJOB = "offpeak_runjob"
+ITERATION, ITERATION_S = "scheduler_iteration", 600
+"""The server's attribute with the seconds between two cycles, and its default in both servers."""
+
+
+@dataclass(frozen=True)
+class SimReservation:
+    """A confirmed reservation of `user` from `start_s` to `end_s` [Unix s], with its share of each of its nodes."""
+
+    name: str
+    user: str
+    start_s: int
+    end_s: int
+    placed: dict[str, NodeResources]
+    wants: dict[str, str]
+
+    def has_begun(self, now_s: float) -> bool:
+        """Whether it runs."""
+        return self.start_s <= now_s
 
 
 @dataclass
@@ -35,6 +65,7 @@ class Pbs:
     attributes: dict[str, str] = field(default_factory=dict)
     resources: dict[str, str] = field(default_factory=dict)
     hooks: dict[str, str] = field(default_factory=dict)
+    reservations: dict[str, SimReservation] = field(default_factory=dict)
 
     @property
     def queue(self) -> str:
@@ -75,21 +106,39 @@ class Pbs:
         deferred = int(_number(job.wants.get("offpeak_begin", "0"))) if RUNJOB in self.hooks else 0
         return max(job.begin_s, deferred)
 
+    def reserved(self, node: SimNode, job: SimJob) -> NodeResources:
+        """Return what reservations take of the node before the job, if it starts now, has reached its limit."""
+        found, now_s = NOTHING, self.cluster.stepped_s
+        for each in self.reservations.values():
+            if (
+                node.name in each.placed
+                and now_s < each.end_s
+                and (not job.limit_s or each.start_s < now_s + job.limit_s)
+            ):
+                found = found.plus(each.placed[node.name])
+        return found
+
     def step(self, now_s: float) -> None:
         """Let time go on."""
+        self.reservations = {name: each for name, each in self.reservations.items() if now_s < each.end_s}
         self.cluster.scheduling = self.attributes.get("scheduling", "True") == "True"
+        self.cluster.iteration_s = _number(self.attributes.get(ITERATION, str(ITERATION_S)))
         self.cluster.step(now_s)
 
 
 def new_pbs(kind: str, nodes: dict[str, SimNode]) -> Pbs:
     """Return a server in its state after installation; the user who runs it counts as root."""
     managers = frozenset({"root", pwd.getpwuid(os.geteuid()).pw_name})
-    attributes = {"scheduling": "True", "managers": ",".join(f"{name}@*" for name in sorted(managers))}
+    attributes = {
+        "scheduling": "True",
+        ITERATION: str(ITERATION_S),
+        "managers": ",".join(f"{name}@*" for name in sorted(managers)),
+    }
     if kind == OPENPBS:
         attributes["query_other_jobs"] = "True"
     cluster = SimulatedCluster(nodes, queues=(QUEUES[kind],))
     pbs = Pbs(kind, cluster, managers=managers, roots=managers, attributes=attributes)
-    pbs.cluster.value, pbs.cluster.begin = pbs.value, pbs.begin_of
+    pbs.cluster.value, pbs.cluster.begin, pbs.cluster.reserved = pbs.value, pbs.begin_of, pbs.reserved
     return pbs
 
 

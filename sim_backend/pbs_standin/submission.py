@@ -101,15 +101,16 @@ def submitted(pbs: Pbs, arguments: Sequence[str], script: str, user: str, now_s:
     options = options_of(arguments)
     array = _ARRAY.match(options.values.get("J" if pbs.kind == OPENPBS else "t", ""))
     indices: list[int | None] = list(range(int(array[1]), int(array[2]) + 1)) if array else [None]
-    first = pbs.cluster.submit(_job(pbs, options, script, user, now_s, indices[0]))
-    others = [_job(pbs, options, script, user, now_s, index) for index in indices[1:]]
+    first = pbs.cluster.submit(make_job(pbs, options, script, user, now_s, indices[0]))
+    others = [make_job(pbs, options, script, user, now_s, index) for index in indices[1:]]
     for other in others:
         other.number = first.number
         pbs.cluster.submit(other)
     return [first, *others]
 
 
-def _job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, index: int | None) -> SimJob:
+def make_job(pbs: Pbs, options: Options, script: str, user: str, now_s: float, index: int | None) -> SimJob:
+    """Return the job that the options describe."""
     wants = options.wants
     limit = limit_s(wants.get("walltime"))
     layout = parse_tasks(tasks) if (tasks := req_information(options.tasks)) else None

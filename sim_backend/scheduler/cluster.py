@@ -191,12 +191,20 @@ def begin_of(job: SimJob) -> int:
     return job.begin_s
 
 
+def nothing_reserved(_node: SimNode, _job: SimJob) -> NodeResources:
+    """Return that no reservation keeps anything of the node from the job."""
+    return NOTHING
+
+
 @dataclass
 class SimulatedCluster:
     """`jobs` by number and index, ended ones too. `wakes`: a job may be given sleeping nodes, and waits for them.
 
     `partitions` have tiers, and nodes that jobs do not share; a queue without a record shares its nodes. `scheduling`:
-    whether anything is started. `value` is what jobs of a tier are sorted by, `begin` before when none starts.
+    whether anything is started. `value` is what jobs of a tier are sorted by, `begin` before when none starts,
+    `reserved` what reservations keep of a node from a job.
+    Jobs start in scheduling cycles: one each `iteration_s`, by default in each step, and the next step has one if a
+    `cycle_is_due`, as after a submission and after the end of a job.
     """
 
     nodes: dict[str, SimNode]
@@ -205,7 +213,11 @@ class SimulatedCluster:
     wakes: bool = False
     value: Value = value_of
     begin: Callable[[SimJob], int] = begin_of
+    reserved: Callable[[SimNode, SimJob], NodeResources] = nothing_reserved
     scheduling: bool = True
+    iteration_s: float = 0.0
+    cycle_is_due: bool = True
+    last_cycle_s: float = 0.0
     jobs: dict[tuple[int, int | None], SimJob] = field(default_factory=dict)
     started: list[SimJob] = field(default_factory=list)
     last_number: int = 0
@@ -220,10 +232,11 @@ class SimulatedCluster:
         self.last_rank += 1
         job.rank = self.last_rank
         self.jobs[job.number, job.index] = job
+        self.cycle_is_due = True
         return job
 
     def step(self, now_s: float) -> None:
-        """Let jobs end that are over, and those start that can."""
+        """Let jobs end that are over, and in a cycle those start that can."""
         self._slow_down(now_s)
         for job in self.jobs.values():
             if (
@@ -232,17 +245,22 @@ class SimulatedCluster:
                 and job.start_s + min(job.run_s, job.longest_s) <= now_s
             ):
                 self.end(job, job.start_s + min(job.run_s, job.longest_s))
+        if self.scheduling and (self.cycle_is_due or now_s - self.last_cycle_s >= self.iteration_s):
+            self._run_cycle(now_s)
+        for job in self.jobs.values():
+            if job.state is JobState.STARTS:
+                self._begin_if_up(job, now_s)
+
+    def _run_cycle(self, now_s: float) -> None:
+        self.cycle_is_due, self.last_cycle_s = False, now_s
         tasks = Counter(job.number for job in self.jobs.values() if job.state in ON_NODES)
-        for job in self.pending(now_s) if self.scheduling else ():
+        for job in self.pending(now_s):
             if job.task_limit and tasks[job.number] >= job.task_limit:
                 continue
             placed = self.place(job)
             if placed:
                 self._give(job, placed, now_s)
                 tasks[job.number] += 1
-        for job in self.jobs.values():
-            if job.state is JobState.STARTS:
-                self._begin_if_up(job, now_s)
 
     def _slow_down(self, now_s: float) -> None:
         """Let jobs run longer by what their slowest node has lost since the last step."""
@@ -268,7 +286,7 @@ class SimulatedCluster:
         apart = job.apart or whole
         usable = [node for node in self._nodes_for(job.queue) if self.is_open(node)]
         usable.sort(key=lambda node: (node.power is not PowerState.ON, node.whole.gpus, node.memory_mib))
-        left = {node.name: node.free for node in usable}
+        left = {node.name: node.free.minus(self.reserved(node, job)) for node in usable}
         placed: dict[str, NodeResources] = {}
         for chunk in job.chunks:
             for _ in range(chunk.copies):
@@ -306,6 +324,7 @@ class SimulatedCluster:
         for name in job.placed:
             self.nodes[name].used.pop(job.job_id, None)
             self.nodes[name].last_used_s = int(at_s)
+        self.cycle_is_due = self.cycle_is_due or bool(job.placed)
         job.state, job.end_s = JobState.ENDED, at_s
 
     def requeue(self, job: SimJob, now_s: float) -> None:

@@ -109,6 +109,10 @@ class SimulatedScheduler:
 
         return self._change(comments, say)
 
+    def start_cycle(self, jobs: Sequence[str]) -> dict[str, str]:  # noqa: ARG002
+        """Do nothing: each step has a cycle."""
+        return {}
+
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         """Tell it of these nodes; return why not, by node."""
         now_s = self._step()

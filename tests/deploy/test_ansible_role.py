@@ -20,8 +20,6 @@ from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
 from offpeak.machines.inventory_file import read_inventory
 
-pytestmark = pytest.mark.thorough
-
 CONF = "/etc/offpeak"
 PLACE = "/opt/offpeak-role"
 UNIT = Path("/usr/lib/systemd/system/offpeak-agent.service")

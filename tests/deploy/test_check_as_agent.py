@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from booted_head import BootedHead, install_command, make_accounts
 
-pytestmark = pytest.mark.thorough
-
 UNIT = "/etc/systemd/system/offpeak-agent.service"
 INVENTORY = """
 [credentials.home]
@@ -77,7 +75,7 @@ def test_the_unit_shows_why_nothing_is_read_and_never_that_all_is_well(with_unit
     shown = []
     try:
         with_unit.run("systemctl start offpeak-agent")
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while time.monotonic() < until and not (shown and shown[-1].startswith("cannot read the scheduler: ")):
             shown.append(with_unit.run("systemctl show --value --property=StatusText offpeak-agent").stdout.strip())
             time.sleep(0.2)

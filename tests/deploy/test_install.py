@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from booted_head import BootedHead
 
-pytestmark = pytest.mark.thorough
-
 SITE = "/opt/offpeak-trial-packages"
 LOCKS = "/opt/offpeak-trial-locks"
 OFFLINE = f"PIP_NO_INDEX=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONPATH={SITE}"

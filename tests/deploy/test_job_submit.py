@@ -25,6 +25,8 @@ CHECKPOINT = (
 )
 DEADLINE = "write it like offpeak:deadline=2026-11-22T08:00 or 2026-11-22T08:00+01:00"
 
+YEAR = "'{}' is not between 1970 and 2999; write it like 2026-11-22T08:00 or 2026-11-22T08:00+01:00"
+
 
 @pytest.fixture(scope="module")
 def cluster(repository: Path) -> Iterator[SlurmCluster]:
@@ -96,6 +98,10 @@ def test_job_with_valid_hints_passes(cluster: SlurmCluster, comment: str) -> Non
         ("deadline=2999-01-01T24:00", DEADLINE),
         ("deadline=2999-01-01T08:00CET", DEADLINE),
         ("deadline=2999-01-01T08:00+24:00", DEADLINE),
+        ("deadline=0001-01-01T00:00", YEAR.format("0001-01-01T00:00")),
+        ("deadline=1969-12-31T23:59Z", YEAR.format("1969-12-31T23:59Z")),
+        ("deadline=9999-01-01T00:00", YEAR.format("9999-01-01T00:00")),
+        ("delay=1e9d", "'1e9d' is more than 100 years; check the number and its unit"),
         ("later", "known are delay=12h, deadline=2026-11-22T08:00, checkpoint=10min, cap and now"),
         ("checkpoint=KILL@5s", CHECKPOINT),
         ("checkpoint=24h", CHECKPOINT),

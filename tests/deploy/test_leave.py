@@ -18,8 +18,6 @@ from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.port import Scheduler
 
-pytestmark = pytest.mark.thorough
-
 
 @pytest.fixture
 def wake_list(tmp_path: Path) -> Path:
@@ -121,7 +119,7 @@ def test_servers_of_pbs(
         monkeypatch.setenv("PATH", running.path)
         clean = leave(repository, wake_list, PATH=running.path)
         assert (clean.returncode, clean.stderr) == (0, "")
-        settings = PbsSettings(timeout_s=20)
+        settings = PbsSettings(timeout_s=300)
         scheduler: Scheduler = TorqueScheduler(settings) if kind == "torque" else OpenPbsScheduler(settings)
         for node, change in (
             ("node1", NodeChange.CLOSE),
@@ -146,7 +144,7 @@ def test_a_node_of_openpbs_that_has_woken_holds_up_no_removal(
 ) -> None:
     with standin("openpbs", tmp_path) as running:
         monkeypatch.setenv("PATH", running.path)
-        scheduler = OpenPbsScheduler(PbsSettings(timeout_s=20))
+        scheduler = OpenPbsScheduler(PbsSettings(timeout_s=300))
         for change in (NodeChange.CLOSE, NodeChange.POWER_DOWN):
             assert scheduler.change_nodes(["node1", "node2"], change, reason="offpeak: x") == {}
         # As the server does when the node's daemon registers; the mark stays.

@@ -17,8 +17,6 @@ from packaging.utils import canonicalize_name
 
 from offpeak.installation import UNLOCKED
 
-pytestmark = pytest.mark.thorough
-
 
 @pytest.fixture(scope="module")
 def lock(repository: Path) -> ModuleType:

@@ -100,7 +100,7 @@ def ask(shell: list[str], root: Path, request: str | None, **environment: str) -
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=300,
     )
 
 
@@ -138,6 +138,30 @@ def test_counters_and_sensors_are_reported(shell: list[str], root: Path) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("system", "manager", "scheduled", "goes_down"),
+    [
+        ("running", "b false", "", "no"),
+        ("degraded", "b false", "", "no"),
+        # An inhibitor delays the shutdown, or `shutdown +5`; later it is under way.
+        ("running", "b true", "", "yes"),
+        ("running", "b false", "poweroff", "yes"),
+        ("stopping", "", "", "yes"),
+        ("running", "", "", ""),
+        ("offline", "b false", "", ""),
+    ],
+)
+def test_a_node_says_whether_it_is_about_to_go_down(
+    root: Path, system: str, manager: str, scheduled: str, goes_down: str
+) -> None:
+    cases = f'*USec) echo "t 1800000000" ;; Sched*) echo \'(st) "{scheduled}" 0\' ;; *) echo "{manager}" ;;'
+    told = f"case $5 in {cases} esac" if manager else "exit 1"
+    programs = {"usr/bin/systemctl": f"echo {system}", "usr/bin/busctl": told, "usr/bin/timeout": 'shift; "$@"'}
+    write_tree(root, {name: f"#!/bin/sh\n{text}\n" for name, text in programs.items()})
+    reported = dict(line.split("=", 1) for line in ask(["/bin/sh"], root, "probe").stdout.splitlines())
+    assert (reported["goes_down"], reported["inhibit_delay_s"]) == (goes_down, "1800" if manager else "")
+
+
 def test_a_job_keeps_a_node_awake(shell: list[str], root: Path) -> None:
     write_tree(root, {"proc/88/environ": "HOME=/\0PBS_JOBID=5.head\0"})
     done = ask(shell, root, "standby 600")
@@ -158,3 +182,20 @@ def test_the_stepd_that_only_holds_the_scope_of_slurmd_is_no_job(
     done = ask(shell, root, "standby 600")
     assert done.returncode == (4 if job else 0)
     assert done.stderr == ("offpeak-node: process 88 belongs to a job\n" if job else "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder to another user")
+def test_root_writes_into_no_folder_of_another_user(shell: list[str], root: Path, tmp_path: Path) -> None:
+    """On a head node that is also a managed one, the agent's user could have root write wherever its links lead."""
+    own, elsewhere = root / "run/offpeak-node", tmp_path / "elsewhere"
+    for folder in (own.parent, elsewhere):
+        folder.mkdir()
+    own.symlink_to(elsewhere)
+    refused = (1, "offpeak-node: /run/offpeak-node is no folder of its own\n")
+    done = ask(shell, root, "uncap cpu")
+    assert (done.returncode, done.stderr, list(elsewhere.iterdir())) == (*refused, [])
+    own.unlink()
+    own.mkdir()
+    os.chown(own, 65534, 65534)
+    done = ask(shell, root, "uncap cpu")
+    assert (done.returncode, done.stderr, list(own.iterdir())) == (*refused, [])

@@ -17,8 +17,6 @@ from page_site import ENVIRONMENT, OFFPEAK, make_snapshot
 
 from benchmarks.local_slurm.processes import SEARCH_PATH
 
-pytestmark = pytest.mark.thorough
-
 # Open OnDemand renders partials with this trim mode and escapes nothing that the card has escaped.
 RENDER = "require 'erb'; print ERB.new(File.read(ARGV[0]), trim_mode: '-').result"
 

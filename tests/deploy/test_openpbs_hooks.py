@@ -2,13 +2,18 @@
 
 import subprocess
 import time
+from datetime import UTC
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from pbs_standin import standin
 
+from offpeak.model.flexibility import parse_user_hints
+from plugin.pbs.commands import hints_comment
 from plugin.pbs.openpbs_server import HOOK_FAILURES
 from sim_backend.pbs_standin.submission import HookEvent, Resources, priority, run_hook
 
@@ -55,6 +60,7 @@ def test_a_job_waits_for_its_time(repository: Path, failures: Path) -> None:
         ("delay=0.0001s", "OFFPEAK=delay=0.0001s: a delay is in whole seconds"),
         ("deadline=tomorrow", "OFFPEAK=deadline=tomorrow: write it like deadline="),
         ("deadline=2026-02-30T08:00", "OFFPEAK=deadline=2026-02-30T08:00: there is no such time"),
+        ("deadline=0001-01-01T00:00", "OFFPEAK=deadline=0001-01-01T00:00: '0001-01-01T00:00' is not between"),
         ("dealy=12h", "OFFPEAK=dealy=12h: unknown hint"),
     ],
 )
@@ -64,6 +70,30 @@ def test_hints_are_checked_at_submission(value: str, error: str, repository: Pat
     assert refusal.startswith(error)
     assert bool(refusal) == bool(error)
     assert job.Resource_List["offpeak_prio"] == 0.0
+
+
+YEARS = st.sampled_from(("0001", "1969", "1970", "2026", "2999", "3000", "9999"))
+DAYS = st.sampled_from(("01-01T00:00", "02-29T12:00", "12-31T23:59:59", "12-31T23:59:61"))
+OFFSETS = st.sampled_from(("", "Z", "+14:00", "-23:59", "+24:00", "+9:00"))
+NUMBERS = st.one_of(st.integers(0, 10**40).map(str), st.floats(0, 1e308).map("{:f}".format), st.just("9" * 5000))
+UNITS = st.sampled_from(("s", "min", "m", "h", "d", "y", ""))
+HINTS = st.one_of(
+    st.builds("deadline={}-{}{}".format, YEARS, DAYS, OFFSETS),
+    st.builds("{}={}{}".format, st.sampled_from(("delay", "checkpoint", "offpeak:delay")), NUMBERS, UNITS),
+    st.builds("checkpoint={}@10{}".format, st.sampled_from(("USR1", "KILL", "")), UNITS),
+    st.sampled_from(("now", "cap", "cap=1", "delay=offpeak:12h", "offpeak:offpeak:now", "key=1")),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(HINTS)
+def test_a_submission_that_is_accepted_is_one_that_the_agent_understands(
+    repository: Path, failures: Path, value: str
+) -> None:
+    job = SimpleNamespace(Variable_List={"OFFPEAK": value}, Resource_List=Resources())
+    refusal = run("offpeak_queuejob", repository, job=job)
+    assert refusal or parse_user_hints(hints_comment(value), UTC).errors == ()
+    assert not failures.exists()
 
 
 def test_a_submission_that_cannot_be_judged_passes(repository: Path, failures: Path) -> None:

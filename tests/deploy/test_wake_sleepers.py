@@ -21,10 +21,7 @@ from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import Scheduler
-from power.live.node_steps import MAY_STILL_FOLLOW_S
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
-
-pytestmark = pytest.mark.thorough
 
 KINDS = pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
 
@@ -35,7 +32,7 @@ class Sleepers:
     def __init__(self, running: StandIn, folder: Path, repository: Path) -> None:
         self.server, self._folder = running, folder
         self._script = repository / "deploy" / "pbs" / "offpeak-wake-sleepers"
-        settings = PbsSettings(timeout_s=20)
+        settings = PbsSettings(timeout_s=300)
         torque = running.pbs.kind == TORQUE
         self.scheduler: Scheduler = TorqueScheduler(settings) if torque else OpenPbsScheduler(settings)
         self.complaints, self.resume = "", '#!/bin/sh\necho "$@" >> {woken}\n'
@@ -79,10 +76,6 @@ class Sleepers:
     def node(self, name: str) -> Node:
         return next(node for node in self.scheduler.view().nodes if node.name == name)
 
-    def let_pass(self, seconds: float) -> None:
-        """Make the program believe that no agent has answered for so long."""
-        (self._folder / "state" / "silent-since").write_text(f"{time.time() - seconds:.0f}\n")
-
 
 @pytest.fixture
 def make_sleepers(tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -111,7 +104,7 @@ def agent(folder: Path, reply: object) -> Iterator[None]:
         answering = threading.Thread(target=answer, daemon=True)
         answering.start()
         yield
-        answering.join(20)
+        answering.join(300)
     (folder / "agent.sock").unlink()
 
 
@@ -156,18 +149,14 @@ def test_a_node_ordered_down_just_before_the_agent_ended(kind: str, make_sleeper
     with make_sleepers(kind) as sleepers:
         for name in ("node1", "node2"):
             sleepers.change(name, NodeChange.CLOSE)
-        # One node has followed its order, the other never got one; the program cannot distinguish them.
-        sleepers.goes_down("node1")
+        # The program cannot know which of them has an order to follow: one goes down after a while.
         assert sleepers.run() == (1, [])
-        assert "node1: still closed: an order of just before the agent ended may take it down" in sleepers.complaints
-        assert [sleepers.node(name).closed_by_us for name in ("node1", "node2")] == [True, True]
-        sleepers.let_pass(MAY_STILL_FOLLOW_S + 1)
+        assert "node1: still closed: an order to sleep may take it down yet: `offpeak agent" in sleepers.complaints
+        sleepers.goes_down("node1")
         assert sleepers.run() == (1, ["--wake node1"])
-        assert [sleepers.node(name).closed for name in ("node1", "node2")] == [True, False]
         sleepers.comes_up("node1")
-        sleepers.run()
-        assert sleepers.run() == (0, [])
-        assert not sleepers.node("node1").closed
+        assert sleepers.run() == (1, [])
+        assert [sleepers.node(name).closed for name in ("node1", "node2")] == [False, True]
 
 
 @KINDS
@@ -193,8 +182,6 @@ def test_node_closed_by_an_admin_stays_closed(kind: str, make_sleepers: Any) -> 
             run("qmgr", "-c", "set node node2 state = offline")
         else:
             run("pbsnodes", "-o", "-N", "console server", "node1", "node2")
-        sleepers.run()
-        sleepers.let_pass(MAY_STILL_FOLLOW_S + 1)
         assert sleepers.run() == (0, [])
         assert "offline" in sleepers.node("node2").native_state
 

@@ -23,7 +23,7 @@ from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
 from plugin.scheduler.node import SchedulerState
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from services.accounts.savings import find_rests
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 ALL = ("node1", "node2", "node3")
 TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone="
 SHORT_S, LONG_S = 90.0, 3600.0
@@ -114,8 +114,8 @@ def steps_through_a_wake_and_a_sleep(
     [
         (LONG_S, "forward by 60 min"),
         (-LONG_S, "back by 60 min"),
-        (SHORT_S, "forward by 90 s"),
-        (-SHORT_S, "back by 90 s"),
+        pytest.param(SHORT_S, "forward by 90 s", marks=pytest.mark.nightly),
+        pytest.param(-SHORT_S, "back by 90 s", marks=pytest.mark.nightly),
     ],
 )
 def test_a_clock_that_is_set_strands_no_node_and_counts_nothing_twice(

@@ -16,7 +16,7 @@ from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 HOT, COOL = "hot", "cool"
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_a_node_that_slept_when_the_mode_closed_is_woken(cluster: PoweredStage, 
         cluster.without_agent()
         return cluster.admin.scheduler_state("node5") in (SchedulerState.BUSY, SchedulerState.UP)
 
-    cluster.wait(is_there_for_jobs, what="node5 to be woken", seconds=60)
+    cluster.wait(is_there_for_jobs, what="node5 to be woken")
     assert (orders(cluster, "node5")[-1], orders(cluster, "node6")) == ("on", [])
     assert running.runs
     cluster.jobs.cancel(job)

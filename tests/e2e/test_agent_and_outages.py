@@ -15,7 +15,7 @@ from benchmarks.local_slurm.meters import metered_racks
 from benchmarks.local_slurm.plan import PoweredPlan
 from plugin.scheduler.node import SchedulerState
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_the_scheduler_is_killed_and_stopped(cluster: PoweredStage, running: Run
 def test_nodes_are_woken_without_a_ledger(cluster: PoweredStage, running: RunningAgent) -> None:
     ledger = cluster.folder / "ledger.sqlite"
     jobs: list[str] = []
-    with sqlite3.connect(ledger, timeout=10) as lock:
+    with sqlite3.connect(ledger, timeout=300) as lock:
         lock.execute("begin exclusive")
         is_woken(cluster, "node1", jobs)
         wait_for_line(running, "database is locked")

@@ -37,7 +37,7 @@ exec 9>&-
 exec "{program}" "$@"
 """
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,6 @@ LONGEST_CYCLE_S = 20.0
 """Polls end after four time-outs of a second, on a busy machine."""
 
 pytestmark = [
-    pytest.mark.thorough,
     pytest.mark.usefixtures("nobody_suffers"),
     pytest.mark.skipif(os.geteuid() != 0, reason="iptables: needs root"),
 ]
@@ -53,7 +52,7 @@ def dead_network(hosts: Iterable[str]) -> Iterator[None]:
 def test_half_of_the_bmcs_are_cut_off(cluster: PoweredCluster, zygote: Zygote) -> None:
     settings = {**FLAT, "agent": {"unknown_percent": 50}, "hardware": {"timeout": "1s"}}
     with agent(cluster, write_site(cluster, settings), by=zygote.start):
-        jobs = [*cluster.jobs.submit(on="node[2,5]", nodes=2, seconds=20), *cluster.jobs.submit(on="node6", seconds=60)]
+        jobs = [*cluster.jobs.submit(on="node[2,5]", nodes=2, seconds=60), *cluster.jobs.submit(on="node6", seconds=60)]
         wait_for_sleep(cluster, "node1", "node3", "node4")
         with dead_network(cluster.nodes[node].bmc.host for node in CUT_OFF):
             begin_s, rounds_s = time.time(), list[float]()
@@ -70,7 +69,7 @@ def test_half_of_the_bmcs_are_cut_off(cluster: PoweredCluster, zygote: Zygote) -
                 lambda: has_passed() and time.time() - begin_s > CUT_OFF_S, what="reachable nodes to wake and sleep"
             )
             assert max(later - earlier for earlier, later in pairwise(rounds_s)) < LONGEST_CYCLE_S
-            with closing(sqlite3.connect(cluster.folder / "ledger.sqlite", timeout=10)) as ledger:
+            with closing(sqlite3.connect(cluster.folder / "ledger.sqlite", timeout=300)) as ledger:
                 assert ledger.execute(SENT, (begin_s, *CUT_OFF)).fetchall() == []
             assert cluster.jobs.states()[waits] == "CONFIGURING"
             for node in CUT_OFF:

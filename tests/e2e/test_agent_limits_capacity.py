@@ -18,7 +18,7 @@ from offpeak.model.orders import NodeState
 ALL = ("node1", "node2", "node3", "node4")
 OTHERS = ALL[1:]
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,6 @@ from benchmarks.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
 from plugin.scheduler.node import SchedulerState
 
-pytestmark = pytest.mark.thorough
-
 ONE_TRY = {"agent": {"tries": 1, "unknown_percent": 100}, "hardware": {"timeout": "1s"}, **FLAT}
 RESUME_S = 6
 

@@ -19,7 +19,7 @@ PartitionName=batch Nodes=ALL Default=YES MaxTime=1-0 State=UP OverSubscribe=NO
 PartitionName=gpu Nodes=node[4-5] MaxTime=1-0 State=UP OverSubscribe=NO"""
 BEGIN_IN_S = 35
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")

@@ -2,26 +2,30 @@
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from node_story import FLAT, came_up_s, dear_until, for_a_while, orders, wait_for_line, wait_for_sleep
+from node_story import FLAT, came_up_s, dear_until, for_a_while, is_up, orders, wait_for_line, wait_for_sleep
 from powered_pbs import PoweredPbs, powered_pbs
 from zygote import Zygote
 
 from benchmarks.local_slurm.agent import RunningAgent, agent, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
+from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeState
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE, Pbs
 from sim_backend.pbs_standin.server import USER_VARIABLE
 
 ALL = ("node1", "node2", "node3")
 BOOT_S = 5.0
+RESERVED_AFTER_S = 60
+"""A reservation's begin after all nodes sleep: later than the lead of a wake."""
 PUT_OFF_S = 20
 """By then it has been put off, and the lead of a wake has not begun: the price falls at the next full minute."""
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module", params=[TORQUE, OPENPBS])
@@ -79,6 +83,24 @@ def test_killed_before_the_server_was_informed_and_without_a_server(cluster: Pow
         cluster.wait(lambda: wide in cluster.jobs.started(), what="all to be woken for a wide one")
 
 
+def test_woken_nodes_stay_for_their_jobs_while_an_admin_has_stopped_the_scheduling(
+    cluster: PoweredPbs, zygote: Zygote
+) -> None:
+    server = cluster.server
+    with agent(cluster, write_site(cluster, FLAT), by=zygote.start):
+        wait_for_sleep(cluster, *ALL)
+        asleep_s = time.time()
+        with cluster.admin.nothing_starts():
+            jobs = cluster.jobs.submit(count=2)
+            cluster.wait(lambda: sum(is_up(cluster, node) for node in ALL) == len(jobs), what="a node for each job")
+            # Several times the time after which an idle node goes to sleep.
+            for_a_while(10)
+            assert sorted(orders(cluster, node, asleep_s) for node in ALL) == [[], ["on"], ["on"]]
+            assert server.do(lambda pbs: pbs.attributes["scheduling"]) == "False"
+        cluster.wait(lambda: set(jobs) <= set(cluster.jobs.started()), what="the jobs to start")
+        cluster.jobs.cancel(jobs)
+
+
 def test_the_node_of_a_job_put_off_is_up_by_its_hour(cluster: PoweredPbs, zygote: Zygote) -> None:
     changes: dict[str, Mapping[str, Any]] = {"agent": {"longest_delay": "1h"}}
     with agent(cluster, write_site(cluster, {**changes, **FLAT}), by=zygote.start) as running:
@@ -116,3 +138,26 @@ def test_nodes_that_the_server_counts_on_are_up_when_the_others_are_free(cluster
         assert came_up_s(cluster, node, submitted_s, times[wide, "start"]) < times[narrow, "end"], (
             cluster.describe_state()
         )
+
+
+def test_a_node_sleeps_until_shortly_before_its_reservation(cluster: PoweredPbs, zygote: Zygote) -> None:
+    if cluster.server.pbs.kind == TORQUE:
+        pytest.skip("Torque's server has no reservations")
+    tomorrow = time.strftime("%Y%m%d%H%M", time.gmtime(time.time() + DAY_S))
+    where = ("-l", "select=1:ncpus=1:host=node2")
+    reserved = cluster.server.run("pbs_rsub", "-R", tomorrow, "-D", "60", *where).split()[0]
+    with agent(cluster, write_site(cluster, {"agent": {"queue": "off"}, **FLAT}), by=zygote.start):
+        wait_for_sleep(cluster, *ALL)
+        (wide,) = cluster.jobs.submit(nodes=3, limit_min=1, seconds=1)
+        cluster.wait(lambda: wide in cluster.jobs.started(), what="all to be woken for a job that ends before")
+        wait_for_sleep(cluster, *ALL)
+        asleep_s, begin_s = time.time(), int(time.time()) + RESERVED_AFTER_S
+
+        def begin_soon(pbs: Pbs) -> None:
+            pbs.reservations[reserved] = replace(pbs.reservations[reserved], start_s=begin_s, end_s=begin_s + 600)
+
+        cluster.server.do(begin_soon)
+        cluster.wait(lambda: is_up(cluster, "node2"), what="node2 to be up")
+    assert came_up_s(cluster, "node2", asleep_s, time.time()) < begin_s, cluster.describe_state()
+    assert [cluster.nodes[node].state for node in ALL].count(NodeState.OFF) == 2, cluster.describe_state()
+    cluster.server.run("pbs_rdel", reserved)

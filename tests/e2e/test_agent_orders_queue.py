@@ -19,8 +19,6 @@ from benchmarks.local_slurm.plan import REPOSITORY, PoweredPlan
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.records import latest_decisions
 
-pytestmark = pytest.mark.thorough
-
 HOT, COOL = "hot", "cool"
 AT_THE_EDGE, PLANNED = 12, 6
 """So many jobs of each kind."""

@@ -38,7 +38,7 @@ def running(cluster: PoweredStage, racks: MeteredRacks, zygote: Zygote) -> Itera
         yield made
 
 
-@pytest.mark.slow("the nodes of a cluster sleep, wake and run a job")
+@pytest.mark.quick
 def test_idle_nodes_sleep_and_a_job_wakes_them_and_is_accounted(cluster: PoweredStage, running: RunningAgent) -> None:
     wait_for_sleep(cluster, *ALL)
     assert [orders(cluster, node) for node in ALL] == [["soft_off"]] * len(ALL)

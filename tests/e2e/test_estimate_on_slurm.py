@@ -20,8 +20,6 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.cluster_file import read_cluster
 from sim_backend.traces.slurm.fields import SACCT_COMMAND
 
-pytestmark = pytest.mark.thorough
-
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 SETTINGS = ("--power", "constant:200W", "--idle-power", "75W")
 BUSY_W, IDLE_W = 200, 75

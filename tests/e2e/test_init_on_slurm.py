@@ -4,14 +4,12 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
 from powered_fixtures import StartPowered
 
 from benchmarks.demo_slurm import PLAN
 from benchmarks.local_slurm.plan import REPOSITORY
 from benchmarks.local_slurm.processes import start_server, wait_until
 
-pytestmark = pytest.mark.thorough
 TWO_MINUTES_S = 120.0
 
 
@@ -43,7 +41,7 @@ def test_three_commands_lead_to_shadow_mode(start_powered: StartPowered, tmp_pat
         assert time.monotonic() - begun_s < TWO_MINUTES_S
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(300)
     assert "shadow" in shown
     kinds = (tmp_path / "inventory.toml").read_text()
     assert "[hardware.cpu4-2a100]" in kinds

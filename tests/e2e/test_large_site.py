@@ -33,7 +33,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
 from offpeak.settings.ledger import LedgerSettings
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 OLD_S = 183 * 86_400
 
@@ -94,7 +94,7 @@ class Store:
     def ask(self, expression: str) -> dict[tuple[str, str], dict[str, str]]:
         """Return the labels of what a query finds, with the value, by node and way."""
         try:
-            answer = requests.get(self.url, {"query": expression}, verify=str(self.certificate), timeout=10)
+            answer = requests.get(self.url, {"query": expression}, verify=str(self.certificate), timeout=300)
         except requests.RequestException:
             # It has just started.
             return {}
@@ -145,7 +145,7 @@ def test_followed_literally(cluster: PoweredCluster, zygote: Zygote, repository:
                 follow_to_the_store(cluster, how_to, store, agent, f"http://127.0.0.1:{page_port}/metrics")
             finally:
                 page.terminate()
-                page.wait(30)
+                page.wait(300)
                 agent.stop()
         follow_in_the_ledger(cluster, how_to, url, tmp_path)
 
@@ -178,7 +178,7 @@ def follow_to_the_store(
 def of_metrics(url: str) -> set[str]:
     """Return the names of the metrics of the page, with their labels."""
     try:
-        lines = requests.get(url, timeout=30).text.splitlines()
+        lines = requests.get(url, timeout=300).text.splitlines()
     except requests.ConnectionError:
         return set()
     return {line.rpartition(" ")[0] for line in lines}
@@ -189,7 +189,7 @@ def follow_in_the_ledger(cluster: PoweredCluster, how_to: HowTo, url: str, folde
     with closing(Ledger(LedgerSettings(url=url, keep_readings_s=0))) as ledger:
         old_s = time.time() - OLD_S
         ledger.write_readings([MeterReading("pdu1", "snmp", "1", old_s, old_s + 10.0, 100.0, node="node1")])
-        ledger.settle(60)
+        ledger.settle()
     months = {f"{datetime.fromtimestamp(at_s, UTC):%Y_%m}" for at_s in (old_s, time.time())}
     both = {f"{table}_{month}" for table in ("minutes", "quarters") for month in months}
     assert filled_tables(url) == both

@@ -18,8 +18,6 @@ from plugin.slurm.accounting import sacct_text
 from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.traces.slurm.read import sacct_trace
 
-pytestmark = pytest.mark.thorough
-
 TYPES = (NodeType(4, 1000), NodeType(4, 1000), NodeType(8, 4000), NodeType(4, 2000, (("a100", 2),)))
 PARTITIONS = """\
 PartitionName=cpu Nodes=node[1-3] Default=YES MaxTime=1-0 State=UP

@@ -21,8 +21,6 @@ from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld, slurm
 from offpeak.machines.inventory import Inventory
 from power.wake_list import make_wake_list, write_wake_list
 
-pytestmark = pytest.mark.thorough
-
 
 @dataclass(frozen=True)
 class Site:

@@ -24,7 +24,7 @@ ASK = ("squeue", "--noheader", "--array", "--Format=JobID:20,ArrayTaskID:20,Prio
 DRAWS = {str(number): 100.0 * number for number in range(1, 20)}
 
 
-@pytest.fixture(params=list(Ranking), ids=lambda ranking: ranking.value)
+@pytest.fixture(params=list(FIELD), ids=lambda ranking: ranking.value)
 def site(request: pytest.FixtureRequest) -> Iterator[tuple[SlurmCluster, Site]]:
     """A controller without nodes, its waiting jobs, and the other inputs of the hook."""
     need(("slurmctld", "sbatch", "munged", "setpriv"), packages=PACKAGES)

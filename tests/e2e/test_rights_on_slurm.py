@@ -14,7 +14,7 @@ from benchmarks.local_slurm.processes import SEARCH_PATH, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from plugin.queue_hook.queue_plan import NO_NODES
 
-pytestmark = [pytest.mark.thorough, pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")]
+pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")]
 
 
 @pytest.fixture

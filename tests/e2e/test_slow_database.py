@@ -15,9 +15,9 @@ from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.pair import HeadNode, head_node_pair
 from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.local_slurm.processes import wait_until
-from offpeak.ledger.lease import boot_s
+from offpeak.model.clock import boot_s
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 ALL = tuple(f"node{number}" for number in range(1, 9))
 ANSWER_S = 0.4

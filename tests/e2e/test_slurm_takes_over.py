@@ -26,7 +26,7 @@ CommunicationParameters=NoCtldInAddrAny
 SlurmctldTimeout=10
 """
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,7 @@ def all_end_well(cluster: PoweredCluster, jobs: list[str]) -> None:
     cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="a job after the take-over")
 
 
+@pytest.mark.nightly
 @pytest.mark.usefixtures("_backup")
 def test_takeover_and_a_primary_that_is_killed(cluster: PoweredCluster) -> None:
     with agent(cluster, write_site(cluster, FLAT)) as one:

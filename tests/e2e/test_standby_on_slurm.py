@@ -16,8 +16,6 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.machines.inventory_file import read_inventory
 from ui.command import run
 
-pytestmark = pytest.mark.thorough
-
 SITE = """\
 [credentials]
 bmc = {{ user = "admin", password_file = "password" }}

@@ -16,7 +16,7 @@ from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.ledger.database import HEAD, MIGRATIONS, reading_engine, writing_engine
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 ALL = ("node1", "node2", "node3")
 VERSION = "SELECT version_num FROM alembic_version"
 ORDERS = "SELECT count(*) FROM intents"

@@ -17,8 +17,6 @@ from plugin.slurm.scheduler import SlurmScheduler
 from predictors.recent_errors import ErrorsBySize
 from services.agent.wait_forecast import WaitForecast, WaitHistory
 
-pytestmark = pytest.mark.thorough
-
 FULL_S, BEGIN_S, RELEASE_S = 45, 15, 25
 """How long the nodes are full, when a job may begin, and when others are released."""
 LAG_S = 8
@@ -32,7 +30,9 @@ class ForecastByNumber(WaitForecast):
         return {job.job_id: int(job.array_id or job.job_id) for job in jobs}
 
 
-@pytest.mark.parametrize("priority", ["priority/basic", "priority/multifactor"])
+@pytest.mark.parametrize(
+    "priority", [pytest.param("priority/basic", marks=pytest.mark.nightly), "priority/multifactor"]
+)
 def test_waits_count_from_the_moment_at_which_jobs_can_start(
     priority: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

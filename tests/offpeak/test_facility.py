@@ -16,6 +16,8 @@ from offpeak.model.facility import (
     temperature_segments,
 )
 
+pytestmark = pytest.mark.quick
+
 TABLE = "power,0C,20C\n10kW,1.1,1.3\n20kW,1.2,1.4\n"
 
 

@@ -10,6 +10,8 @@ import pytest
 from offpeak.errors import BadPrices, BadTrace, CannotWrite
 from offpeak.files import read_bytes, read_stdin, replacing
 
+pytestmark = pytest.mark.quick
+
 TEXT = b"1 2 3\n" * 1000
 
 

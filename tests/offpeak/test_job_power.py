@@ -24,6 +24,8 @@ from offpeak.model.job_power import (
 )
 from offpeak.model.jobs import Jobs
 
+pytestmark = pytest.mark.quick
+
 NAN = float("nan")
 
 

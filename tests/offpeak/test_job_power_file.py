@@ -10,6 +10,8 @@ from offpeak.errors import BadInput
 from offpeak.model.job_power import read_job_power
 from offpeak.model.jobs import Jobs
 
+pytestmark = pytest.mark.quick
+
 ONE = np.ones(3, np.int64)
 JOBS = Jobs(np.array([30, 10, 20]), ONE, ONE, ONE, ONE, np.array([7, -1, 7]), ONE, ONE, ONE, ONE, np.full(3, np.nan))
 

@@ -16,6 +16,8 @@ from offpeak.model.schedule_metrics import (
     utilization,
 )
 
+pytestmark = pytest.mark.quick
+
 
 def column(*values: int) -> np.ndarray:
     return np.array(values, np.int64)

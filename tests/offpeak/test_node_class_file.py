@@ -11,6 +11,8 @@ from offpeak.model.node_class import DepthPower, EnclosurePower, NodeClass, Tran
 from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes, node_class_named, read_node_class
 from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
 
+pytestmark = pytest.mark.quick
+
 GOOD = """\
 idle = "150W"
 running = [[0, "150W"], [1.0, "0.3kW"]]

@@ -13,6 +13,8 @@ from open_folder import open_folder
 from offpeak.errors import BadInput
 from offpeak.process import AlreadyRunning, exclusive_lock
 
+pytestmark = pytest.mark.quick
+
 HOLDS = """
 import sys, time, pathlib
 from offpeak.process import exclusive_lock
@@ -68,6 +70,15 @@ def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
         exclusive_lock(tmp_path / "no"),
     ):
         pass
+
+
+def test_a_link_in_the_folder_empties_no_other_file(tmp_path: Path) -> None:
+    other = tmp_path / "of_root"
+    other.write_text("as it was")
+    (tmp_path / "agent.lock").symlink_to(other)
+    with pytest.raises(BadInput, match="lock: cannot be opened"), exclusive_lock(tmp_path):
+        pass
+    assert other.read_text() == "as it was"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")

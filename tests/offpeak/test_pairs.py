@@ -3,6 +3,8 @@ import pytest
 from offpeak.errors import BadPrices
 from offpeak.text import parse_pairs
 
+pytestmark = pytest.mark.quick
+
 
 def test_pairs_in_any_order_with_blanks():
     assert parse_pairs(" b = 2 , a=1,", known=("a", "b"), error=BadPrices) == {"a": "1", "b": "2"}

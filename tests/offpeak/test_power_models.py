@@ -9,6 +9,8 @@ from offpeak.errors import BadInput
 from offpeak.model.job_power import MeasuredPower
 from offpeak.model.jobs import Jobs
 
+pytestmark = pytest.mark.quick
+
 NAN = float("nan")
 RNG = np.random.default_rng(1)
 

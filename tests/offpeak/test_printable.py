@@ -1,9 +1,12 @@
 """Text from devices cannot move an operator's cursor."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.text import printable
+
+pytestmark = pytest.mark.quick
 
 
 def test_lines_become_one_and_control_characters_are_seen() -> None:

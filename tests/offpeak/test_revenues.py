@@ -5,6 +5,8 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.settings.plan import Revenue, read_revenues, revenue_per_core_h
 
+pytestmark = pytest.mark.quick
+
 
 def test_the_more_exact_one_counts() -> None:
     revenues = read_revenues("physics=0.08, physics/urgent=0.2,/urgent=0.1")

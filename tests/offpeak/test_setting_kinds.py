@@ -23,6 +23,8 @@ from offpeak.settings.kinds import (
     whole_number,
 )
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("kind", "written", "parsed"),

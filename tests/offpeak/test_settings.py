@@ -8,6 +8,8 @@ from offpeak.settings.file import read_values
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import BY_NAME, SECTIONS, SETTINGS, Settings
 
+pytestmark = pytest.mark.quick
+
 
 def test_names_and_flags_are_unique() -> None:
     assert len({setting.name for setting in SETTINGS}) == len(SETTINGS)

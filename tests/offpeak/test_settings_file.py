@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from offpeak.errors import BadSetting
 from offpeak.settings.file import read_values, settings_path
 
+pytestmark = pytest.mark.quick
+
 
 def write(tmp_path: Path, text: str) -> Path:
     file = tmp_path / "offpeak.toml"

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 
+pytestmark = pytest.mark.quick
+
 NOW_S = 1000
 
 

@@ -1,4 +1,8 @@
+import pytest
+
 from offpeak.text import did_you_mean
+
+pytestmark = pytest.mark.quick
 
 
 def test_the_nearest_name_or_all():

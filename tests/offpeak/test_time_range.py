@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from offpeak.errors import BadInput
 from offpeak.model.time_range import TimeRange, day_edges, parse_range, parse_time
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 
 

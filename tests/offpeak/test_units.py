@@ -16,6 +16,8 @@ from offpeak.model.units import (
     parse_series_unit,
 )
 
+pytestmark = pytest.mark.quick
+
 finite = st.floats(min_value=0, max_value=1e4, allow_nan=False)
 
 

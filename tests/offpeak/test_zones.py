@@ -23,6 +23,8 @@ from offpeak.model.local_time import (
     zone_text,
 )
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 # Half-hour offsets, half-hour changes, changes at midnight, and a date that was skipped (Samoa, end of 2011).
 ZONES = [

@@ -118,13 +118,13 @@ class AgentSocket:
     def connected(self) -> Iterator[socket.socket]:
         """Give a connection to it."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(5)
+            connection.settimeout(300)
             connection.connect(os.fspath(self.path))
             yield connection
 
 
 @contextmanager
-def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: float = 5.0) -> Iterator[AgentSocket]:
+def agent_socket(path: Path, callers: Callers | None = None, *, patience_s: float = 300.0) -> Iterator[AgentSocket]:
     """Answer at that path until the block ends."""
     agent, begun = AgentSocket(path), threading.Event()
     loops: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []

@@ -41,11 +41,11 @@ class DrippingServer:
 
     def wait_for_client(self, log: Path | None = None) -> None:
         """Return once a client waits for an answer."""
-        wait_until(lambda: self.open > 0, what="a client of the dripping server", log=log, seconds=60)
+        wait_until(lambda: self.open > 0, what="a client of the dripping server", log=log)
 
     def wait_until_left(self) -> None:
         """Return once no client is left."""
-        wait_until(lambda: self.open == 0, what="the clients of the dripping server to leave", seconds=60)
+        wait_until(lambda: self.open == 0, what="the clients of the dripping server to leave")
 
     def _count(self, more: int) -> None:
         with self._lock:
@@ -101,5 +101,5 @@ def dripping_proxy(where: str = "body") -> Iterator[DrippingServer]:
             yield server
         for thread in threading.enumerate():
             if thread not in before and thread.name.startswith(("fetch", "feed ")):
-                thread.join(60)
+                thread.join(300)
                 assert not thread.is_alive(), thread.name

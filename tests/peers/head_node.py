@@ -87,7 +87,7 @@ def head_node(folder: Path, environment: Mapping[str, str]) -> Iterator[HeadNode
 
         thread = threading.Thread(target=lambda: asyncio.run(serve()))
         thread.start()
-        begun.wait(10)
+        begun.wait(300)
         try:
             yield node
         finally:

@@ -11,6 +11,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+PAGE = 50
+"""The most events of one answer, by OpenADR 3.0.1."""
 
 
 @dataclass
@@ -50,7 +54,11 @@ def openadr_vtn() -> Iterator[TestVtn]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             vtn.asked += 1
-            self._answer(200 if self.path == "/openadr3/events" else 404, vtn.events)
+            split = urlsplit(self.path)
+            query = {name: int(value) for name, value in parse_qsl(split.query)}
+            first = query.get("skip", 0)
+            page = vtn.events[first : first + min(query.get("limit", PAGE), PAGE)]
+            self._answer(200 if split.path == "/openadr3/events" else 404, page)
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -63,7 +71,7 @@ def openadr_vtn() -> Iterator[TestVtn]:
 
         def _answer(self, status: int, answer: list[Any] | Mapping[str, Any]) -> None:
             if vtn.hangs:
-                vtn.closing.wait(60)
+                vtn.closing.wait(300)
                 return
             text = json.dumps(answer).encode()
             with suppress(BrokenPipeError, ConnectionResetError):

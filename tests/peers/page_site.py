@@ -277,8 +277,8 @@ def page_site(
         log = folder / "page.log"
         page = zygote.start(("page", *options), log, ENVIRONMENT)
         try:
-            wait_until(lambda: listens(port), what="the page", log=log, seconds=60)
+            wait_until(lambda: listens(port), what="the page", log=log)
             yield PageSite(f"http://{place}/", agent, page, log)
         finally:
             page.terminate()
-            page.wait(30)
+            page.wait(300)

@@ -69,14 +69,14 @@ def standin(kind: str, folder: Path, *, nodes: int = 3) -> Iterator[StandIn]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
     try:
-        ready.wait(10)
+        ready.wait(300)
         running = StandIn(pbs, write_programs(folder, folder / "pbs.sock"), loop)
         if kind == OPENPBS:
             installed(running, folder)
         yield running
     finally:
         loop.call_soon_threadsafe(ended.set)
-        thread.join(10)
+        thread.join(300)
         loop.close()
 
 

@@ -18,7 +18,7 @@ from power.meters.snmp.pdu import SnmpPdu
 AT_UNIX_S = 1_700_000_000.0
 J_PER_KWH = 3.6e6
 Reply = dict[str, dict[str, Reading]]
-PATIENT = SnmpPatience(timeout_s=20.0, retries=0)
+PATIENT = SnmpPatience(timeout_s=120.0, retries=0)
 SHORT = SnmpPatience(timeout_s=1.0, retries=0)
 
 

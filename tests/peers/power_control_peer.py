@@ -146,7 +146,7 @@ def power_control_peer(xnames: list[str], certificate: Path | None = None) -> It
             body = json.loads(self.rfile.read(length)) if length else None
             reply = peer.reply(self.command, self.path, self.headers.get("Authorization", ""), body)
             if reply is None:
-                closing.wait(10)
+                closing.wait(300)
                 return
             with suppress(OSError):
                 self.send_response(reply[0])

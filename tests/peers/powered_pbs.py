@@ -139,7 +139,10 @@ class PoweredPbs:
         self.stop_server()
 
     def without_agent(self) -> None:
-        """Run what the site's timer runs every few minutes; it ends with 1 as long as nodes are off."""
+        """Run what the site's timer runs every few minutes; it ends with 1 as long as nodes are off.
+
+        The server's interval between two scheduling cycles passes meanwhile.
+        """
         arguments = {
             "RUNTIME_DIRECTORY": str(self.folder / "wake-sleepers"),
             "OFFPEAK_SOCKET": str(self.folder / "agent.sock"),
@@ -153,6 +156,11 @@ class PoweredPbs:
                 (sys.executable, "-I", script), stdout=log, stderr=log, env=self.environment | arguments, check=False
             )
         assert done.returncode in (0, 1), (self.folder / "timer.log").read_text()
+
+        def let_interval_pass(pbs: Pbs) -> None:
+            pbs.cluster.cycle_is_due = True
+
+        self.server.do(let_interval_pass)
 
     def end_bmcs(self) -> None:
         """End the BMCs that were started again."""

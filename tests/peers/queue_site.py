@@ -122,7 +122,8 @@ class Site:
         value = plan.rank[job.job_id]
         if self.ranking is Ranking.VALUE:
             return job._replace(priority=value)
-        return job._replace(offset=value, priority=max(1, job.priority + value - job.offset))
+        priority = job.priority + value - job.offset
+        return job._replace(offset=value, priority=priority if self.ranking is Ranking.TERM else max(1, priority))
 
     def order(self) -> list[str]:
         """Return all pending jobs in the scheduler's order."""

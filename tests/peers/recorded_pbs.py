@@ -12,7 +12,7 @@ from plugin.pbs.torque import TorqueScheduler, jobs_of_xml
 from plugin.scheduler.job import HOLDING
 from plugin.scheduler.port import Scheduler
 
-SETTINGS = PbsSettings(timeout_s=20, torque_order="priority")
+SETTINGS = PbsSettings(timeout_s=300, torque_order="priority")
 RECORDED_S = 1_795_214_200
 """About when all of it was recorded [Unix s]."""
 

@@ -54,6 +54,9 @@ class RecordingScheduler:
     def notify(self, comments: Mapping[str, str]) -> dict[str, str]:
         return self._hear("notify", dict(comments))
 
+    def start_cycle(self, jobs: Sequence[str]) -> dict[str, str]:
+        return self._hear("start_cycle", dict.fromkeys(jobs))
+
     def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
         return self._hear(change, dict.fromkeys(nodes, reason))
 

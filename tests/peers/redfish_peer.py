@@ -77,7 +77,7 @@ class RedfishPeer:
             return 204, b""
         found = self.resources.get(path, 404)
         if found is None:
-            self.closing.wait(10)
+            self.closing.wait(300)
             return None
         if isinstance(found, int):
             return found, b'{"error": {"@Message.ExtendedInfo": [{"Message": "The\\nservice says no."}]}}'

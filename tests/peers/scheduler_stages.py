@@ -102,7 +102,7 @@ class SlurmStage:
 
     def of_nobody(self) -> Scheduler:
         """As `Stage`."""
-        return SlurmScheduler(SlurmSettings(timeout_s=30, command=NOBODY))
+        return SlurmScheduler(SlurmSettings(timeout_s=300, command=NOBODY))
 
     @contextmanager
     def unreachable(self) -> Iterator[Scheduler]:
@@ -169,7 +169,7 @@ class PbsStage:
 
     def of_nobody(self) -> Scheduler:
         """As `Stage`."""
-        settings = PbsSettings(timeout_s=20, torque_order="priority", command=NOBODY)
+        settings = PbsSettings(timeout_s=300, torque_order="priority", command=NOBODY)
         return TorqueScheduler(settings) if self._torque else OpenPbsScheduler(settings)
 
     @contextmanager

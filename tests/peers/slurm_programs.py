@@ -43,7 +43,7 @@ class SlurmPrograms:
     def run(self, name: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
         """Run one as slurmctld does, with next to no environment."""
         given = self.environment | {"PATH": "/usr/bin:/bin"} | environment
-        return subprocess.run([DEPLOYED / name, *arguments], env=given, capture_output=True, timeout=30, check=False)
+        return subprocess.run([DEPLOYED / name, *arguments], env=given, capture_output=True, timeout=300, check=False)
 
     def started(self, name: str, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         """Start one and return at once."""

@@ -73,7 +73,7 @@ url = "sqlite:///{folder}/ledger.sqlite"
 [broker]
 sites = "{folder}/sites.toml"
 mode = "active"
-timeout = "10s"
+timeout = "2min"
 """
 COMPILES_S = 900.0
 

@@ -3,7 +3,7 @@
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ class Tap:
     """Where the client has to go, and the kinds of the packets it sent; those in `swallowed` go nowhere.
 
     With `late_rakp_2`, the BMC's first RAKP message 2 comes only together with its second. What it sends of the
-    kinds in `lost` never comes, once for each.
+    kinds in `lost` never comes, once for each, and nothing comes while `is_mute`.
     """
 
     port: int
@@ -26,6 +26,7 @@ class Tap:
     late_rakp_2: bool = False
     late: list[bytes] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
+    is_mute: Callable[[], bool] = bool
 
     def passes(self, packet: bytes) -> bool:
         """Note a packet of the client and tell whether it goes on."""
@@ -35,6 +36,8 @@ class Tap:
 
     def due(self, packet: bytes) -> list[bytes]:
         """Return what goes to the client now that the BMC has sent this packet."""
+        if self.is_mute():
+            return []
         if _kind(packet) in self.lost:
             self.lost.remove(_kind(packet))
             return []

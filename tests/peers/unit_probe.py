@@ -38,7 +38,7 @@ def output(helper: str, program: str) -> str:
 
 def connects(path: str) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(5)
+        client.settimeout(300)
         try:
             client.connect(path)
         except OSError:

@@ -14,7 +14,7 @@ class WakeListener:
     socket: socket.socket
 
     def packet(self) -> bytes:
-        """Return the next packet; TimeoutError if none comes within 20 s."""
+        """Return the next packet; TimeoutError if none comes within minutes."""
         return self.socket.recv(65_536)
 
 
@@ -23,5 +23,5 @@ def wake_listener(address: str = "127.0.0.1") -> Iterator[WakeListener]:
     """Listen at a free port of that address, which may be the loopback's broadcast address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
         listener.bind((address, 0))
-        listener.settimeout(20.0)
+        listener.settimeout(300)
         yield WakeListener(f"{address}:{listener.getsockname()[1]}", listener)

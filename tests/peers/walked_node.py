@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from offpeak.door.effect import US, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
@@ -83,11 +84,9 @@ class Walk:
         self.unix_s += seconds
         return self.happens(TimePassed())
 
-    def seen(
-        self, power: str, *, answers: bool | None = None, watts: float | None = None, gpus: int | None = None
-    ) -> "Walk":
+    def seen(self, power: str, **evidence: Any) -> "Walk":
         bmc = PowerObservation(PowerState(power), self.unix_s)
-        return self.happens(NodeObservation(bmc, answers, watts, gpus)).happens(TimePassed())
+        return self.happens(NodeObservation(bmc, **evidence)).happens(TimePassed())
 
     def unseen(self, error: DeviceError | None = None) -> "Walk":
         error = error or NoAnswer("n1: no answer")

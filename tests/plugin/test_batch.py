@@ -8,6 +8,9 @@ import pytest
 from plugin.pbs.batch import PbsBatch
 from plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
 from plugin.slurm.batch import SlurmBatch
+from plugin.slurm.commands import CannotAskSlurm
+
+pytestmark = pytest.mark.quick
 
 SUBMISSION = JobSubmission("k-1", "#!/bin/sh\n", "job.sh", ("a b",), 5430, 6, 4, "mine", "A=1", "2026-11-22T08:00:00Z")
 
@@ -58,10 +61,13 @@ def test_a_key_is_found_as_a_whole() -> None:
     slurm = SlurmBatch()
     end = slurm.list_command()[-1].partition("%k")[2]
     records = ("7|RUNNING|", "8|PENDING|a|b offpeak:key=k-1,deadline=x", "9|PENDING|offpeak:key=k-12")
-    listed = "".join(f"{record}{end}\n" for record in records)
+    listed = "".join(f"{record}{end}\n" for record in ("JOBID|STATE|COMMENT", *records))
     assert slurm.find_by_key(listed, key="k-1") == BatchJob("8", "PENDING")
     assert slurm.find_by_key(listed, key="k") is None
-    assert slurm.find_by_id(listed, job="9") == BatchJob("9", "PENDING")
+    assert slurm.find_by_id(f"Welcome.\n{listed}", job="9") == BatchJob("9", "PENDING")
+    for not_complete in ("", "\n", listed[:-1], listed.partition("\n")[2]):
+        with pytest.raises(CannotAskSlurm, match="not complete"):
+            slurm.find_by_key(not_complete, key="k")
     full = "Job Id: 1.h\n    job_state = Q\n    Variable_List = A=1,OFFPEAK_K\n\tEY=k-12\n\n"
     full += "Job Id: 2.h\n    job_state = R\n    Variable_List = OFFPEAK_KEY=k-1,B=2\n"
     assert PbsBatch().find_by_key(full, key="k-1") == BatchJob("2.h", "R")

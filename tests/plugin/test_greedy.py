@@ -1,10 +1,13 @@
 """Greedy against Python's sort."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.window_order import sort_by_power
+
+pytestmark = pytest.mark.quick
 
 watts = st.lists(st.one_of(st.integers(1, 4).map(float), st.floats(0, 1e4)), max_size=40)
 

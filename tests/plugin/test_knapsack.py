@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from plugin.window_order import fill_nodes, fill_value, free_until, put_first, scratch
 from plugin.window_policy import MOST_JOBS
 
+pytestmark = pytest.mark.quick
+
 job = st.tuples(st.integers(1, 12), st.one_of(st.integers(1, 3), st.integers(1, 400)))
 windows = st.lists(job, max_size=9)
 

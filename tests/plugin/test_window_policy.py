@@ -8,6 +8,8 @@ from installed_policy import WIDEST_FIRST, install_policy
 from offpeak.errors import BadInput, OffpeakError
 from plugin.window_policy import BUILT_IN, EXTERNAL, window_policies, window_policy
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):

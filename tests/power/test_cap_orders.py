@@ -60,7 +60,7 @@ class Site:
         self.holds: dict[str, Hold] = {}
 
     @asynccontextmanager
-    async def orders(self, timeout_s: float = 2.0) -> AsyncIterator[CapOrders]:
+    async def orders(self, timeout_s: float = 120.0) -> AsyncIterator[CapOrders]:
         wire = Transport(timeout_s=timeout_s)
         door = make_cap_door(
             self.ledger,
@@ -78,7 +78,7 @@ class Site:
         finally:
             await wire.close()
 
-    def cap(self, caps_w: dict[str, int], by: CapOrderer = ADMIN, timeout_s: float = 2.0) -> dict[str, Any]:
+    def cap(self, caps_w: dict[str, int], by: CapOrderer = ADMIN, timeout_s: float = 120.0) -> dict[str, Any]:
         async def run() -> dict[str, Any]:
             async with self.orders(timeout_s) as orders:
                 return await orders.cap(caps_w, by)
@@ -247,25 +247,18 @@ def test_a_lower_limit_that_somebody_else_has_set_stays(site: Site) -> None:
 
 def test_dead_bmcs_hold_nobody_up(site: Site) -> None:
     site.room.do(lambda room: setattr(room.bmcs["n3"], "faults", BmcFaults(silent=True)))
-    cap_w, ended_s = round(site.watts("n1") - 30), []
+    cap_w = round(site.watts("n1") - 30)
 
-    async def run() -> dict[str, Any]:
-        async with site.orders(timeout_s=1.0) as orders:
+    async def run() -> None:
+        async with site.orders() as orders:
             order = asyncio.create_task(orders.cap(dict.fromkeys(site.machines, cap_w), ADMIN))
-            begun_s = time.monotonic()
             while [site.watts(node) for node in ("n1", "n2", "n4")] != [cap_w] * 3:
+                assert not order.done()
                 await asyncio.sleep(0.02)
-            ended_s.append(time.monotonic() - begun_s)
-            return await order
+            order.cancel()
 
-    answers = asyncio.run(run())
-    assert ended_s[0] < 1.0
-    assert {node: answer.result for node, answer in answers.items()} == {
-        "n1": "done",
-        "n2": "done",
-        "n3": "failed",
-        "n4": "done",
-    }
+    asyncio.run(run())
+    assert site.cap({"n3": cap_w}, timeout_s=0.5)["n3"].result == "failed"
     site.uncap(*site.machines)
 
 

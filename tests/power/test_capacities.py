@@ -9,6 +9,8 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import Fleet
 from power.capacity.registry import CAPACITY_POLICIES, FRONT, check_policy_name, expand_front, make_capacity_policy
 
+pytestmark = pytest.mark.quick
+
 FLEET = Fleet(
     nodes=64,
     units_per_node=1,

@@ -63,7 +63,6 @@ def sources(repository: Path) -> list[Path]:
     return [path for package in PACKAGES for path in sorted((repository / package).rglob("*.py"))]
 
 
-@pytest.mark.thorough
 def test_orders_are_given_by_one_function_only(program: dict[str, Source]) -> None:
     around = [
         f"{name}:{line}: {order}"
@@ -75,6 +74,7 @@ def test_orders_are_given_by_one_function_only(program: dict[str, Source]) -> No
     assert around == []
 
 
+@pytest.mark.quick
 def test_order_function_goes_through_the_door(repository: Path) -> None:
     tree = ast.parse((repository / "power" / "door" / "node_orders.py").read_text(encoding="utf-8"))
     (orders,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "NodeOrders")
@@ -86,7 +86,6 @@ def test_order_function_goes_through_the_door(repository: Path) -> None:
     assert [path.name for path in users] == ["node_orders.py"]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("package", ["pyghmi", "asyncssh", "wakeonlan"])
 def test_libraries_that_reach_devices_are_the_drivers_affair(program: dict[str, Source], package: str) -> None:
     users = {name for name, source in program.items() if package in source.packages}
@@ -99,6 +98,7 @@ def _imported(node: ast.AST) -> set[str]:
     return {(node.module or "").partition(".")[0]} if isinstance(node, ast.ImportFrom) else set()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     "text",
     [

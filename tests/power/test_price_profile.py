@@ -10,6 +10,8 @@ from random_snapshots import NOW_S, snapshot_of, snapshots
 from offpeak.model.node_states import ACTIVE
 from power.capacity.price_profile import find_fewest_units, find_prices_ahead, offer_everything
 
+pytestmark = pytest.mark.quick
+
 PRICES = st.lists(st.tuples(st.integers(1, 50), st.none() | st.integers(-50, 50)), min_size=1, max_size=12)
 
 

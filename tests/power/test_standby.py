@@ -25,8 +25,6 @@ from power.drivers.redfish import RedfishDriver
 from power.drivers.ssh import NodeSsh, SshDriver
 from power.drivers.wake_on_lan import WakeOnLanDriver
 
-pytestmark = pytest.mark.thorough
-
 SPEED = 40.0
 RUNG = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
 
@@ -162,7 +160,6 @@ def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
     assert (result.woken_by, result.wake_s) == ("clock", None)
 
 
-@pytest.mark.slow("waits for the end of a time-out")
 def test_a_node_that_never_comes_back_is_reported_and_never_cut(bench: Bench) -> None:
     result = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
     assert isinstance(result.error, NoAnswer)

@@ -18,6 +18,8 @@ from sim_backend.engine.advance import advance
 from sim_backend.engine.state import NEVER
 from sim_backend.replay.policy import parse_policy
 
+pytestmark = pytest.mark.quick
+
 disciplines = st.sampled_from(["best-fit", "easy", "fcfs", "first-fit"])
 OFF_NODE = asleep(OFF)
 

@@ -52,7 +52,6 @@ def measured(estimate: SavingsEstimate) -> tuple[Lever, ...]:
         return LeverMeasurement(estimate, SETTINGS, (EASY, GREEDY)).measure(2)
 
 
-@pytest.mark.thorough
 def test_a_row_a_policy_of_each_lever(measured: tuple[Lever, ...]) -> None:
     assert [(lever.name, lever.saving.policy if lever.saving else None) for lever in measured] == [
         ("order", "greedy"), *LEVERS, ("peak shaving", None), ("tiers", "T1, 10% of jobs up to 6h"),
@@ -76,7 +75,6 @@ def test_sleeping_nodes_save_and_the_note_says_of_which_nodes(measured: tuple[Le
     )
 
 
-@pytest.mark.thorough
 def test_where_nearly_all_requests_differ_rounded_memory_gives_the_same_savings() -> None:
     sample = read_swf(SAMPLE_LOG)
     copies = -(-sample.jobs.size // sample.units_per_node) if sample.units_per_node else sample.jobs.size
@@ -108,7 +106,6 @@ def test_where_nearly_all_requests_differ_rounded_memory_gives_the_same_savings(
     assert re.fullmatch(r"the last day has \d+ jobs, more than 5, on nodes that differ, .*", unmeasured[-4].note)
 
 
-@pytest.mark.thorough
 def test_the_agent_sleeps_by_what_the_levers_advise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Among the rules that make jobs wait hardly longer its default saves as much as the best, within chance."""
     monkeypatch.setattr(worth, "LEVERS", tuple(lever for lever in LEVERS if lever[0] == "sleep"))

@@ -1,6 +1,10 @@
 """The open questions about jobs that have not ended."""
 
+import pytest
+
 from predictors.recent_errors import MOST_OPEN, OpenQuestions
+
+pytestmark = pytest.mark.quick
 
 
 def test_the_first_answer_counts_and_is_taken_out_once():

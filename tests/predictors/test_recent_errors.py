@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from predictors.port import LEVELS
 from predictors.recent_errors import PRIOR, WINDOW, ErrorsBySize, RecentErrors
 
+pytestmark = pytest.mark.quick
+
 errors = st.floats(-20, 20)
 
 

@@ -1,10 +1,13 @@
 """Codes that hang on names alone."""
 
+import pytest
 from hypothesis import given
 from random_jobs import populations
 
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames
 from predictors.job_history import stable_code, with_stable_codes
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_name_has_the_same_code_everywhere():

@@ -1,10 +1,13 @@
 """Jobs as they are known at submission."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from random_jobs import populations
 
 from predictors.job_history import jobs_at_submission
+
+pytestmark = pytest.mark.quick
 
 REPORTED_BY_TIME = ("runtime_s", "logged_start_s", "node_power_w")
 

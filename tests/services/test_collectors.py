@@ -77,7 +77,7 @@ class Head:
 
     def start(self) -> None:
         """Start the meter loop as after a crash: with nothing but the ledger."""
-        self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{self.folder}/ledger.sqlite"), patience_s=120.0)
+        self.ledger = Ledger(LedgerSettings(url=f"sqlite:///{self.folder}/ledger.sqlite"))
         self.problem_log = ProblemLog()
         off = find_draw_bound(bundled_node_class("server"), NodeState.OFF)
         site = MeteredSite(lambda _: off, self.inventory.enclosure_of)

@@ -38,8 +38,6 @@ from studies.scores.price_scores import PriceTask, read_price_file, run_price_ta
 from studies.sleeping import study as sleeping
 from studies.sleeping.run import run as run_sleeping
 
-pytestmark = pytest.mark.thorough
-
 TEN = Replays(10, seed=1)
 TWENTY = Replays(20, seed=1)
 Row = Sequence[TableCell]
@@ -74,7 +72,7 @@ def assert_stored(name: str, rows: Iterable[Row]) -> None:
     texts = [[cell_text(cell) for cell in row] for row in rows]
     assert texts
     table = study_tables.stored(name)[1:]
-    assert [row for row in texts if row not in table] == []
+    assert [row for row in texts if row not in table] == [], name
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +84,6 @@ def test_sleeping(kth: StudyLog) -> None:
     results = sleeping.SleepingResults(on(run_sleeping, kth), TEN)
     policies = ("always-on", "timeout:1000s", "forecast:1h", "two-level")
     assert_stored("sleeping/policies", [sleeping._policy_row(results, "KTH-SP2", policy) for policy in policies])
-
-
-def test_sleeping_at_equal_energy(kth: StudyLog) -> None:
-    results = sleeping.SleepingResults(on(run_sleeping, kth), TEN)
     families = (sleeping.TIMEOUT, sleeping.FORECAST)
     rows = [("KTH-SP2", "80", family, *sleeping._equal_cells(results, "KTH-SP2", family)) for family in families]
     assert_stored("sleeping/equal-energy", rows)
@@ -108,20 +102,19 @@ def intrepid(shared: Path) -> tuple[pricing.PricingResults, pricing_plan.Pricing
     return pricing.PricingResults(on(run_pricing, log), TEN), subject
 
 
-def test_ratios_of_the_slides(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
+def test_tables_of_the_slides(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
     results, subject = intrepid
     assert_stored("dynamic-pricing/paper", pricing.paper_table(results, [subject]).rows)
     assert_stored("dynamic-pricing/implied", pricing.implied_table().rows)
-
-
-def test_periods_of_the_slides(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
-    results, subject = intrepid
     assert_stored(
         "dynamic-pricing/frequency", [pricing_tables._frequency_row(results, subject, period) for period in (10, 30)]
     )
+    assert_stored("dynamic-pricing/letter", [pricing_tables._letter_row(results, subject, "24 h")])
 
 
-def test_one_assumption_at_a_time(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
+def test_assumptions_alone_and_one_after_the_other(
+    intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject],
+) -> None:
     results, subject = intrepid
     stored = {(row[0], row[1]): row[4:] for row in study_tables.stored("dynamic-pricing/alone")[1:]}
     for change in (pricing_plan.ALONE[0], pricing_plan.TWO_KINDS, pricing_plan.AT_START, pricing_plan.HALF_DAY):
@@ -132,13 +125,10 @@ def test_one_assumption_at_a_time(intrepid: tuple[pricing.PricingResults, pricin
             f"{one.mean:z.2f} ({more.mean:+z.2f})" for one, more in ((greedy, greedy_more), (knapsack, knapsack_more))
         ]
         assert [cell.replace("*", "") for cell in stored[change.what, change.how]] == cells
-
-
-def test_assumptions_one_after_the_other(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
-    results, subject = intrepid
     assert_stored("dynamic-pricing/ladder2", pricing.ladder_table(results, subject, 2).rows)
 
 
+@pytest.mark.nightly
 def test_months(shared: Path) -> None:
     log = read(shared, "theta_2022")
     results = pricing.PricingResults(on(run_pricing, log), TEN)
@@ -147,23 +137,31 @@ def test_months(shared: Path) -> None:
     assert_stored("dynamic-pricing/month-ranges", [row for row in rows if row[0] == log.source.name])
 
 
-def test_the_knapsack_to_the_letter(intrepid: tuple[pricing.PricingResults, pricing_plan.PricingSubject]) -> None:
-    results, subject = intrepid
-    assert_stored("dynamic-pricing/letter", [pricing_tables._letter_row(results, subject, "24 h")])
-
-
 @pytest.fixture(scope="module")
 def online_kth(kth: StudyLog) -> tuple[online.OnlineResults, online_plan.OnlineSubject]:
     (subject,) = online_plan.subjects_of([kth])
     return online.OnlineResults(on(run_online, kth), TWENTY), subject
 
 
-def test_logs_and_policies_of_online_simulation(
+def test_tables_of_online_simulation(
     online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject],
 ) -> None:
     results, subject = online_kth
     assert_stored("online-simulation/logs", online.logs_table([subject]).rows)
     assert_stored("online-simulation/policies", online.policies_table(results, [subject]).rows)
+    rows = [
+        (subject.name, period, *online.measured(results, subject, subject.setup(f"ols:{period}")))
+        for period in ("7d", "28d")
+    ]
+    assert_stored("online-simulation/periods", rows)
+    rows = [online._knowledge_row(results, subject, known) for known in (online.KNOWLEDGE[0], online.KNOWLEDGE[-1])]
+    assert_stored("online-simulation/knowledge", rows)
+    rows = [row for row in online.readings_table(results, [subject]).rows if not str(row[1]).startswith("weeks")]
+    assert_stored("online-simulation/readings", rows)
+    server = online_plan.on_servers(subject)[0]
+    assert_stored(
+        "online-simulation/servers", [online._server_row(results, subject, subject.setup(server.capacity), server)]
+    )
 
 
 def test_sentences_of_online_simulation(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
@@ -176,37 +174,7 @@ def test_sentences_of_online_simulation(online_kth: tuple[online.OnlineResults, 
         assert stored[claim.text] == text
 
 
-def test_periods_of_online_simulation(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
-    results, subject = online_kth
-    rows = [
-        (subject.name, period, *online.measured(results, subject, subject.setup(f"ols:{period}")))
-        for period in ("7d", "28d")
-    ]
-    assert_stored("online-simulation/periods", rows)
-
-
-def test_known_run_times(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
-    results, subject = online_kth
-    rows = [online._knowledge_row(results, subject, known) for known in (online.KNOWLEDGE[0], online.KNOWLEDGE[-1])]
-    assert_stored("online-simulation/knowledge", rows)
-
-
-def test_other_readings_of_online_simulation(
-    online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject],
-) -> None:
-    results, subject = online_kth
-    rows = [row for row in online.readings_table(results, [subject]).rows if not str(row[1]).startswith("weeks")]
-    assert_stored("online-simulation/readings", rows)
-
-
-def test_real_nodes(online_kth: tuple[online.OnlineResults, online_plan.OnlineSubject]) -> None:
-    results, subject = online_kth
-    server = online_plan.on_servers(subject)[0]
-    assert_stored(
-        "online-simulation/servers", [online._server_row(results, subject, subject.setup(server.capacity), server)]
-    )
-
-
+@pytest.mark.nightly
 def test_fewer_nodes_in_expensive_hours(shared: Path, tmp_path: Path) -> None:
     """The log is the archive's cleaned one, which the page calls KTH-SP2, at the German prices of 2023."""
     log = read(shared, "KTH-SP2-1996-2.1-cln")
@@ -221,6 +189,7 @@ def test_fewer_nodes_in_expensive_hours(shared: Path, tmp_path: Path) -> None:
     assert_stored("price-capacity/factors", [("KTH-SP2", "starting point", "", *cells)])
 
 
+@pytest.mark.nightly
 def test_testbeds_of_the_paper() -> None:
     results = single_site.SingleSiteResults(Computed(run_single_site), TWENTY)
     stored = {tuple(row[:3]): row[3:] for row in study_tables.stored("single-site/testbeds")[1:]}
@@ -248,6 +217,7 @@ def test_six_schedulers_on_one_cluster() -> None:
     assert study_tables.stored("single-site/waits")[1][2:] == [cell_text(cell) for cell in shown]
 
 
+@pytest.mark.nightly
 def test_changed_assumptions_of_the_testbed() -> None:
     results = single_site.SingleSiteResults(Computed(run_single_site), TWENTY)
     change = single_site.CHANGES["dune"][0]
@@ -257,6 +227,7 @@ def test_changed_assumptions_of_the_testbed() -> None:
     assert shown in [stored[1:] for stored in study_tables.stored("single-site/assumptions")[1:]]
 
 
+@pytest.mark.nightly
 def test_three_clusters() -> None:
     results = federation_study.FederationResults(Computed(run_federation), TEN)
     assert_stored("federation/table-ix", [federation_study._bench_row(results, "FP")])
@@ -310,6 +281,7 @@ def test_price_forecasts_of_a_place(shared: Path) -> None:
         assert [cell.strip("*") for cell in stored["Texas", shown]] == cells
 
 
+@pytest.mark.nightly
 def test_price_forecasts_of_a_market(shared: Path) -> None:
     """Without inputs, because the file of the inputs is not here."""
     path = shared / "data/prices/epf/NP_2y_price_and_published_forecasts.csv.gz"

@@ -21,25 +21,19 @@ def small_figure(*, values: Sequence[float | None] = (1.0, None, 3.0, 4.0)) -> s
     return draw_figure(1, 1, height_in=2.0, draw=draw)
 
 
-def test_the_same_values_give_the_same_text_without_a_date() -> None:
+def test_a_figure_of_the_same_values_is_the_same_text() -> None:
     assert small_figure() == small_figure()
     assert small_figure() != small_figure(values=(1.0, 2.0))
     assert "date" not in small_figure().lower()
-
-
-def test_text_stays_text() -> None:
     assert "a log &lt;1&gt; &amp; text</text>" in small_figure()
-
-
-def test_a_line_has_a_gap_where_a_value_is_missing() -> None:
     assert drawn_marks(small_figure()) == {"panel-1-a-line": 3}
 
 
-@pytest.mark.parametrize("is_log", [False, True])
-def test_a_line_for_each_log_and_policy(is_log: bool) -> None:
-    series = {"two-level": (1.0, None, 2e5), "OLS": (None,)}
-    drawn = weeks_svg(dict.fromkeys(("a", "b", "c"), series), is_log=is_log)
-    assert {f"panel-{panel}-two-level" for panel in (1, 2, 3)} <= drawn_lines(drawn)
+def test_a_line_for_each_log_and_policy() -> None:
+    for is_log in [False, True]:
+        series = {"two-level": (1.0, None, 2e5), "OLS": (None,)}
+        drawn = weeks_svg(dict.fromkeys(("a", "b", "c"), series), is_log=is_log)
+        assert {f"panel-{panel}-two-level" for panel in (1, 2, 3)} <= drawn_lines(drawn)
 
 
 def test_a_mark_for_each_row_series_and_measure() -> None:
@@ -47,9 +41,6 @@ def test_a_mark_for_each_row_series_and_measure() -> None:
     assert drawn_marks(drawn) == {
         f"panel-{panel}-{name}": 3 for panel in range(1, len(FIGURE_MEASURES) + 1) for name in ("one", "two")
     }
-
-
-def test_nothing_at_all_can_be_drawn() -> None:
     assert drawn_marks(ranges_svg(["x"], {"one": "#111111"}, lambda *_: [Range(0.0, 0.0, 0.0)]))
     assert weeks_svg({"a": {"OLS": (None,)}})
 

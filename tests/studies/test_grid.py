@@ -45,7 +45,6 @@ def sweep(grid: Path, *options: str) -> int:
     return run(["study", str(grid), "--replays", "2", *options])
 
 
-@pytest.mark.thorough
 def test_a_grid_has_a_row_for_each_policy_in_each_replay(grid: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert sweep(grid, "--out", str(out), "--processes", "1") == 0
@@ -73,41 +72,32 @@ def test_a_grid_has_a_row_for_each_policy_in_each_replay(grid: Path, tmp_path: P
         assert (again / name).read_bytes() == (out / name).read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("was", "now", "message"),
-    [
+def test_a_file_that_means_no_grid(grid: Path) -> None:
+    text = grid.read_text()
+    for was, now, message in [
         ("[grid]", "[sweep]", r"grid.toml:\d+: \[sweep\] is not a section"),
         ("weeks = [3, 29]", "weeks = [60]", r"grid.toml: \[grid\] weeks: Invalid week: 60"),
         ("weeks = [3, 29]", "", r"grid.toml: \[grid\] weeks: Field required"),
         ("weeks = [3, 29]", "weeks = []", r"grid.toml: \[grid\] weeks: .* at least 1 item"),
         ("weeks =", "days = [1]\nweeks =", r"grid.toml: \[grid\] days: Unexpected keyword argument"),
         ('["easy", "greedy"]', "7", r"grid.toml:\d+: scheduling.policies"),
-    ],
-)
-def test_a_file_that_means_no_grid(grid: Path, was: str, now: str, message: str) -> None:
-    grid.write_text(grid.read_text().replace(was, now))
-    with pytest.raises(BadInput, match=message):
-        read_grid(grid)
+    ]:
+        grid.write_text(text.replace(was, now))
+        with pytest.raises(BadInput, match=message):
+            read_grid(grid)
 
 
-@pytest.mark.parametrize(
-    ("change", "options", "message"),
-    [
+def test_what_a_grid_needs_is_named(grid: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = grid.read_text()
+    for change, options, message in [
         (("[2023]", "[2022]"), (), "2022_eur_per_mwh.csv.gz: no such file"),
         (("small.swf", "absent.swf"), (), "absent.swf"),
         (("server", "servers"), (), "servers"),
         (("server", "server"), ("--prices", "p.csv"), "names its own log and prices"),
-    ],
-)
-def test_what_a_grid_needs_is_named(
-    grid: Path, change: tuple[str, str], options: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    grid.write_text(grid.read_text().replace(*change))
-    assert sweep(grid, "--out", str(grid.parent / "out"), *options) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_a_year_without_prices_is_named(grid: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    grid.write_text(grid.read_text().replace("{year}_eur", "2023_eur").replace("[2023]", "[2023, 2031]"))
+    ]:
+        grid.write_text(text.replace(*change))
+        assert sweep(grid, "--out", str(grid.parent / "out"), *options) == 2
+        assert message in capsys.readouterr().err
+    grid.write_text(text.replace("{year}_eur", "2023_eur").replace("[2023]", "[2023, 2031]"))
     assert sweep(grid, "--out", str(grid.parent / "out")) == 2
     assert "the start 2031-01-13 lies outside the prices" in capsys.readouterr().err

@@ -38,18 +38,20 @@ def test_a_line_that_was_cut_short_is_dropped_and_written_over(tmp_path: Path) -
     assert path.read_bytes().startswith(whole)
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[1, 2]", '{"key": "b"}', "7"])
-def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "results.jsonl"
-    path.write_text('{"key": "a", "of": {}, "result": {}}\n' + line + "\n")
-    with pytest.raises(BadInput, match=r"results.jsonl:2: is no result of a study") as caught:
-        ResultJournal(path)
-    assert "delete that line" in caught.value.hint
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    for line in ["nonsense", "[1, 2]", '{"key": "b"}', "7"]:
+        path = tmp_path / "results.jsonl"
+        path.write_text('{"key": "a", "of": {}, "result": {}}\n' + line + "\n")
+        with pytest.raises(BadInput, match=r"results.jsonl:2: is no result of a study") as caught:
+            ResultJournal(path)
+        assert "delete that line" in caught.value.hint
 
 
 def test_a_journal_that_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(CannotWrite, match=r"absent/results.jsonl: cannot be written: No such file"):
         ResultJournal(tmp_path / "absent" / "results.jsonl")
+    with pytest.raises(CannotWrite, match=r"/dev/null: cannot be written"):
+        ResultJournal(Path("/dev/null"))
 
 
 def test_two_studies_do_not_write_to_one_journal(tmp_path: Path) -> None:
@@ -58,11 +60,6 @@ def test_two_studies_do_not_write_to_one_journal(tmp_path: Path) -> None:
         ResultJournal(path)
     with ResultJournal(path) as journal:
         assert journal.known == {}
-
-
-def test_a_device_is_no_journal() -> None:
-    with pytest.raises(CannotWrite, match=r"/dev/null: cannot be written"):
-        ResultJournal(Path("/dev/null"))
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:

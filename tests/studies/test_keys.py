@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,28 +37,24 @@ def test_one_key_for_one_experiment(one: object, other: object) -> None:
     assert (result_key(RUN, one, "digest") == result_key(RUN, other, "digest")) == (one == other)
 
 
-@pytest.mark.parametrize(
-    "experiment",
-    [
+def test_the_log_the_replay_the_seed_and_the_code_count() -> None:
+    for experiment in [
         PricingExperiment("log", 1, 0, PricingSetup()),
         OnlineExperiment("log", 1, 0, OnlineSetup(100)),
         SingleSiteExperiment(Simulation(30, "fcfs", 0.2), 1, 0),
-    ],
-)
-def test_the_log_the_replay_the_seed_and_the_code_count(experiment: PricingExperiment) -> None:
-    keys = {
-        result_key(RUN, experiment, "digest"),
-        result_key(RUN, experiment, "other"),
-        result_key(RUN, replace(experiment, replay=1), "digest"),
-        result_key(RUN, replace(experiment, seed=2), "digest"),
-        result_key(online_simulation.RUN, experiment, "digest"),
-    }
-    assert len(keys) == 5
+    ]:
+        keys = {
+            result_key(RUN, experiment, "digest"),
+            result_key(RUN, experiment, "other"),
+            result_key(RUN, replace(experiment, replay=1), "digest"),
+            result_key(RUN, replace(experiment, seed=2), "digest"),
+            result_key(online_simulation.RUN, experiment, "digest"),
+        }
+        assert len(keys) == 5
 
 
-@pytest.mark.parametrize(
-    ("run", "sources"),
-    [
+def test_sources_hold_the_kernels_and_not_the_tables() -> None:
+    for run, sources in [
         (
             dynamic_pricing.RUN,
             {"sim_backend/engine/advance.py", "plugin/window_order.py", "studies/dynamic_pricing/run.py"},
@@ -72,14 +67,12 @@ def test_the_log_the_replay_the_seed_and_the_code_count(experiment: PricingExper
             single_site.RUN,
             {"sim_backend/engine/power.py", "plugin/capacity/sleepers.py", "studies/energy_carbon/paper.py"},
         ),
-    ],
-)
-def test_sources_hold_the_kernels_and_not_the_tables(run: str, sources: set[str]) -> None:
-    names = {path.relative_to(ROOT).as_posix() for path in sources_of(module_path(run))}
-    assert sources <= names
-    others = ("tables", "study", "plan", "single_site")
-    assert not {"studies/report.py", "studies/harness.py"} & names
-    assert not [name for name in names if name.startswith("studies/") and Path(name).stem in others]
+    ]:
+        names = {path.relative_to(ROOT).as_posix() for path in sources_of(module_path(run))}
+        assert sources <= names
+        others = ("tables", "study", "plan", "single_site")
+        assert not {"studies/report.py", "studies/harness.py"} & names
+        assert not [name for name in names if name.startswith("studies/") and Path(name).stem in others]
 
 
 def test_a_file_without_imports_of_ours_is_alone(tmp_path: Path) -> None:

@@ -29,8 +29,6 @@ from studies.profit_cooling import run as cooling
 from studies.profit_cooling import study as cooling_study
 from studies.report import StudyTable, markdown_table
 
-pytestmark = pytest.mark.thorough
-
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "reduced"
 XSEDE: dict[str, Callable[[xsede.DayAheadResults], StudyTable]] = {
     "xsede/strategies": xsede.strategies_table,
@@ -82,6 +80,7 @@ def write_known_prices(places: Iterable[inputs.PricePlace]) -> None:
         np.save(place.kept, coming)
 
 
+@pytest.mark.nightly
 def test_xsede(shared: Path, tmp_path: Path) -> None:
     folder = shared / "data/xsede_2014"
     write_known_prices(inputs.places(folder, tmp_path).values())

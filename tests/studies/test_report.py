@@ -12,7 +12,6 @@ from studies.report import (
     Range,
     Report,
     StudyTable,
-    TableCell,
     cell_text,
     confidence_of,
     csv_text,
@@ -39,19 +38,16 @@ def test_an_interval_of_confidence_is_students() -> None:
     assert 0.3 < many.low < many.mean == 0.5
 
 
-@pytest.mark.parametrize(
-    ("cell", "text"),
-    [
+def test_cells() -> None:
+    for cell, text in [
         (None, ""),
         ("greedy", "greedy"),
         (1.005, "1.00"),
         (-0.001, "0.00"),
         (Range(1.0, 0.5, 1.5), "1.00 (0.50 to 1.50)"),
         (Range(1.0, 1.0, 1.0), "1.00"),
-    ],
-)
-def test_cells(cell: TableCell, text: str) -> None:
-    assert cell_text(cell) == text
+    ]:
+        assert cell_text(cell) == text
 
 
 TABLE = StudyTable(
@@ -63,7 +59,7 @@ TABLE = StudyTable(
 )
 
 
-def test_markdown_has_title_note_name_and_a_line_a_row() -> None:
+def test_markdown_and_csv() -> None:
     assert markdown_table(TABLE).splitlines() == [
         "## What is saved",
         "",
@@ -76,9 +72,6 @@ def test_markdown_has_title_note_name_and_a_line_a_row() -> None:
         "| KTH, 1996 | 1.00 (0.50 to 1.50) | 4.33 |",
         "| CTC |  |  |",
     ]
-
-
-def test_a_range_takes_three_columns_of_the_csv() -> None:
     assert list(csv.reader(csv_text(TABLE).splitlines())) == [
         ["log", "greedy", "greedy low", "greedy high", "paper"],
         ["KTH, 1996", "1.0000", "0.5000", "1.5000", "4.33"],
@@ -91,9 +84,6 @@ def test_all_files_are_written(tmp_path: Path) -> None:
     write_report(Report("A study", ("a note",), (TABLE,), {"ladder.svg": "<svg/>"}), out)
     assert {path.name for path in out.iterdir()} == {"study.md", "savings.csv", "ladder.svg"}
     assert (out / "study.md").read_text().startswith("# A study\n\n- a note\n\n![ladder](ladder.svg)\n")
-
-
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CannotWrite, match="file/out: cannot be made: Not a directory"):
         folder_for(tmp_path / "file" / "out")

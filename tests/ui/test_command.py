@@ -15,6 +15,8 @@ from ui.command import TASKS
 from ui.examples import EXAMPLES
 from ui.manual import command_tree
 
+pytestmark = pytest.mark.quick
+
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 Run = subprocess.CompletedProcess[str]
 EXAMPLES_BY_PATH = {tuple(name.split()): examples for name, examples in EXAMPLES.items()}

@@ -18,8 +18,6 @@ from studies.day_ahead.inputs import PricePlace, make_forecasts
 from studies.scores.log_scores import read_log_file, run_times_of
 from ui.command import run
 
-pytestmark = pytest.mark.thorough
-
 BOOSTED = "scheduling.estimates: boosted needs scikit-learn, which is not installed"
 OR_TOOLS = "needs OR-tools, which is not installed"
 SCIPY = "needs scipy, which is not installed"
@@ -90,7 +88,6 @@ def test_missing_extra_package_is_an_error(
     assert printed.out == ""
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("quantity", "predictors"),
     [

@@ -12,7 +12,6 @@ def test_page_is_current(repository: Path, name: str) -> None:
     assert page.read_text(encoding="utf-8") == pages()[name], "make reference writes it anew"
 
 
-@pytest.mark.thorough
 def test_writes_the_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "docs" / "reference").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)

@@ -16,6 +16,7 @@ from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_coming_time
 from offpeak.model.units import parse_duration_s, parse_power_w
 from offpeak.settings.table import Settings
+from offpeak.text import counted
 from services.agent.grid_event import Delivery, deliveries
 from services.agent.requests import SHED
 from services.agent.status import AgentSilent, exchange
@@ -58,7 +59,10 @@ def _power(target: str) -> dict[str, float | int]:
 
 def _order_text(reply: Mapping[str, Any], share: float | None, zone: tzinfo) -> str:
     if reply["cap_w"] is None:
-        return "no event is ordered; those of the file and of the OpenADR server stay in force"
+        ended = reply.get("ended", 0)
+        server = f", and {counted(ended, 'event')} of the OpenADR server ended here" if ended else ""
+        file = "; those of the file stay in force" if reply.get("has_file") else ""
+        return f"no event is ordered{server}{file}"
     span = f"from {second_text(reply['from_s'], zone)} to {second_text(reply['until_s'], zone)}"
     now = "" if reply["draw_w"] is None else f"nodes draw {power_text(reply['draw_w'])} now"
     less = f"{percent_text(100 * share)} less: {now}" if share else now

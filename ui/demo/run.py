@@ -1,7 +1,6 @@
 """Runs the demo: a room of virtual nodes, a simulated scheduler, the real agent and the real page, on a fast clock."""
 
 import asyncio
-import logging
 import os
 import shlex
 import shutil
@@ -22,6 +21,7 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import Record, decisions_in
+from offpeak.log_lines import begin_log
 from offpeak.machines.node_sets import fold
 from offpeak.model.clock import FastClock
 from offpeak.model.constants import HOUR_S
@@ -74,7 +74,7 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
 
 def _run_alone(plan: DemoPlan, jobs: tuple[DemoJob, ...], say: Say, *, stays: bool) -> None:
     settings = write_site(plan)
-    logging.basicConfig(filename=plan.folder / "agent.log", level=logging.INFO, format="%(asctime)s %(message)s")
+    begin_log("%(asctime)s %(message)s", plan.folder / "agent.log")
     with beside("page", plan, "page", "--config", str(plan.settings_file)) as page:
         _wait_for_page(plan, page)
         say(f"the page: http://{plan.listen}/")

@@ -125,6 +125,8 @@ def submission_text(row: SubmissionRecord, *, again: bool) -> str:
     lines.append(f"  {row.answer['reason']}")
     if second := row.answer["second"]:
         lines.append(f"  second best {second['site']}: {figures_text(second)}")
+    # A site that was left out may be the cheaper one.
+    lines += [f"- {site}: {text}" for site, text in row.answer.get("misses", {}).items()]
     return "\n".join([*lines, f"  offpeak submit --status {row.key}"])
 
 

@@ -16,7 +16,8 @@ from offpeak.machines.node_sets import expand, fold
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
+from plugin.pbs.openpbs import OpenPbsScheduler
+from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name, scheduler_of
 from power.check.devices import check_site
 from power.check.findings import (
     CheckVerdict,
@@ -25,6 +26,7 @@ from power.check.findings import (
     check_feeds,
     check_pbs,
     check_qos,
+    check_reservations,
     check_scheduler,
     group_findings,
 )
@@ -81,8 +83,11 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
     )
     found += check_feeds(feeds, now_s=int(time.time()))
     found += check_own_policy(settings.agent)
-    if scheduler_name(settings) == SLURM:
+    scheduler = scheduler_name(settings)
+    if scheduler == SLURM:
         found += check_qos(tuple(settings.flexibility.qos or ()))
+    elif scheduler == OPENPBS and machines:
+        found += check_reservations(OpenPbsScheduler(settings.pbs))
     found += check_lease(settings.agent.socket)
     return sorted(found, key=lambda each: PART_ORDER.index(each.part))
 

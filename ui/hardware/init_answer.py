@@ -1,10 +1,11 @@
 """Run `offpeak init`: write a site's first settings and inventory from its scheduler and three answers.
 
-The agent that reads them runs in shadow mode. A file that exists is never touched, and without an answer none is
-written.
+The agent that reads them runs in shadow mode. A file that exists is not touched, unless it sets nothing, as the
+settings that the installation puts there; without an answer none is written.
 """
 
 import sys
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,7 @@ class SiteAnswers:
 def write_first_files(settings: Settings, folder: Path, given: SiteAnswers) -> None:
     """Ask for what was not given, write both files, and print what to do next. Raises BadInput if one exists."""
     for name in (SETTINGS, INVENTORY):
-        if (folder / name).exists():
+        if (folder / name).exists() and not (name == SETTINGS and sets_nothing(folder / name)):
             hint = f"edit it, or name another folder: offpeak init --folder {folder / 'new'}"
             raise BadInput(f"{folder / name} exists: init does not change it", hint=hint)
     check_folder(folder)
@@ -90,6 +91,15 @@ def write_first_files(settings: Settings, folder: Path, given: SiteAnswers) -> N
     read_inventory(folder / INVENTORY)
     Settings.of(read_values(folder / SETTINGS))
     _print_next_steps(folder, traits, price, bool(addresses))
+
+
+def sets_nothing(path: Path) -> bool:
+    """Whether the file has comments and headings of tables at most."""
+    try:
+        tables = tomllib.loads(path.read_text())
+    except (OSError, ValueError):
+        return False
+    return all(table == {} for table in tables.values())
 
 
 def check_folder(folder: Path) -> None:

@@ -52,7 +52,10 @@ def rows_json(rows: Sequence[LedgerRow]) -> str:
 
 
 def rows_csv(rows: Sequence[LedgerRow]) -> str:
-    """Return a header and a line per row, or nothing without rows. Nested values are JSON in their cell."""
+    """Return a header and a line per row, or nothing without rows.
+
+    Nested values are JSON in their cell. An apostrophe keeps spreadsheets from running a text as a formula.
+    """
     text = io.StringIO()
     if rows:
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -67,8 +70,14 @@ def _object_json(row: LedgerRow) -> str:
     return f"  {{\n    {_FLAT.encode(row)[1:-1]}\n  }}"
 
 
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+"""A spreadsheet runs a cell that begins with one of these, and users write names and comments of jobs."""
+
+
 def _csv_cell(value: object) -> object:
-    return json.dumps(value) if isinstance(value, list | dict) else value
+    if isinstance(value, list | dict):
+        return json.dumps(value)
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value
 
 
 Record = Mapping[str, Any]

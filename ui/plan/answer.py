@@ -1,6 +1,7 @@
 """Run `offpeak plan`: print the plan as a table or JSON, write its page, and with --apply carry it out."""
 
 import json
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -24,7 +25,8 @@ from offpeak.text import counted, printable
 from plugin.day_plan.day_plan import DayPlan, DeviceSchedule, PlannedJob
 from plugin.planner.dispatch import NOTHING_KW
 from plugin.queue_hook.facts import PLAN
-from predictors.demand_response import OrderedEvents, read_file_events, read_server_events
+from predictors.demand_response import OrderedEvents, read_file_events
+from predictors.openadr import read_server_events
 from services.agent.plan_once import AppliedPlan, apply_once, plan_once
 from services.agent.status import AgentSilent, fetch_plan
 from ui.agent.answer import LocalClock
@@ -308,9 +310,10 @@ def answer(settings: Settings, request: PlanRequest) -> None:
     """Print the plan, and write its page or carry it out if requested; errors as services.agent.plan_once."""
     if request.report:
         check_writable(request.report, example="report.html")
-    _check_events(settings)
+    notes = _check_events(settings)
     applied = _applied(settings) if request.apply else None
     plan, problems = (applied.plan, applied.problems) if applied else _planned(settings, request)
+    problems = tuple(dict.fromkeys((*problems, *notes)))
     zone = machine_zone()
     if request.report:
         page = plan_page(plan, zone, problems).encode()
@@ -352,14 +355,18 @@ def _applied(settings: Settings) -> AppliedPlan:
         raise AlreadyRunning(str(problem), hint=hint) from None
 
 
-def _check_events(settings: Settings) -> None:
-    """Raise an error for settings that the agent would only log, because here a user waits for the plan."""
+def _check_events(settings: Settings) -> tuple[str, ...]:
+    """Return which events of the server do not apply.
+
+    Raises an error for settings that the agent would only log, because here a user waits for the plan.
+    """
     known = OrderedEvents()
-    problem = read_file_events(settings.plan, machine_zone(), known).problem
-    problem = problem or read_server_events(settings.plan, known).problem
-    if problem:
+    server = read_server_events(settings.plan, known, now_s=int(time.time()))
+    if problem := read_file_events(settings.plan, machine_zone(), known).problem or server.problem:
         what, _, hint = problem.rpartition("; ")
         raise BadSetting(what, hint=hint)
+    others = (f"OpenADR: {counted(server.foreign, 'event')} for others",) if server.foreign else ()
+    return (*server.unreadable, *others)
 
 
 def _done(applied: AppliedPlan | None) -> dict[str, object]:

@@ -75,7 +75,10 @@ PASSWORD_PHRASES = (
 PRIVILEGE_PHRASES = ("privilege", "privelege", "permission denied", "unauthorized role", "invalid role")
 CIPHER_PHRASES = ("cipher suite", "authentication algorithm", "integrity algorithm", "confidentiality algorithm")
 SESSION_PHRASES = ("insufficient resources", "no available login slots", "no slot available", "bmc busy", "node busy")
-SILENCE_PHRASES = ("timeout", "timed out", "no longer connected", "failed to initialize", "unable to establish")
+SILENCE_PHRASES = (
+    *("timeout", "timed out", "no longer connected", "failed to initialize", "unable to establish"),
+    "unable to send raw command",
+)
 HOST_NAME_PHRASES = ("address lookup", "invalid hostname", "unable to transmit", "name or service")
 UNSUPPORTED_PHRASES = ("ipmi 2.0 unavailable", "unsupported", "not supported", "invalid command")
 

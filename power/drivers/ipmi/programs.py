@@ -6,10 +6,13 @@ arguments by every user.
 """
 
 import asyncio
+import math
 import os
 import re
 import shutil
+import signal
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -69,9 +72,9 @@ class ProgramRunner:
     ) -> Meaning:
         """Return the parsed output of the program; `meaning` parses it and raises DeviceError if the login failed.
 
-        `guard` is called directly before the program starts; the program's own login belongs to the one command. Raises
-        NotSupported if the program is not installed, NoAnswer if the BMC is absent or the program takes too long; the
-        program is then killed.
+        `guard` is called directly before the program starts; the program's own login belongs to the one command. Such a
+        program ends in time even if this one is stopped meanwhile. Raises NotSupported if the program is not installed,
+        NoAnswer if the BMC is absent or the program takes too long; the program is then killed.
         """
         path = shutil.which(call.program, path=SEARCH_PATH)
         if path is None:
@@ -84,23 +87,26 @@ class ProgramRunner:
         async def attempt() -> Meaning:
             try:
                 async with wire.forks, asyncio.timeout(wire.timeout_s):
-                    if guard is not None:
-                        guard()
-                    return meaning(await _run_program(path, call, address, secret))
+                    if guard is None:
+                        return meaning(await _run_program((path,), call, address, secret))
+                    guard()
+                    bounded = ("timeout", "--foreground", "--signal=KILL", str(wire.timeout_s), path)
+                    return meaning(await _run_program(bounded, call, address, secret))
             except TimeoutError:
                 raise timeout_error(self.bmc, wire.timeout_s) from None
 
         return await wire.logins.log_in(self.bmc.credential, self.bmc.host, attempt, secret=secret)
 
 
-async def _run_program(path: str, call: ProgramCall, address: str, secret: Secret) -> ProgramOutput:
+async def _run_program(command: Sequence[str], call: ProgramCall, address: str, secret: Secret) -> ProgramOutput:
     pipe = _filled_pipe(call.secret_text(secret))
     try:
         process = await asyncio.create_subprocess_exec(
-            path,
+            *command,
             *call.arguments(address, f"/dev/fd/{pipe}"),
             env={"PATH": SEARCH_PATH, "LC_ALL": "C"},
             pass_fds=(pipe,),
+            start_new_session=True,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -110,7 +116,8 @@ async def _run_program(path: str, call: ProgramCall, address: str, secret: Secre
     try:
         output, errors = await process.communicate()
     except asyncio.CancelledError:
-        process.kill()
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         await process.communicate()
         raise
     return ProgramOutput(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
@@ -151,7 +158,7 @@ class IpmitoolBmc:
     async def command(self, request: IpmiRequest, guard: Guard | None) -> bytes:
         """Like `ask`; `guard` is called directly before the program starts."""
         call = ProgramCall(
-            "ipmitool", "ipmitool", partial(self._arguments, request), lambda secret: secret.value + b"\n"
+            "ipmitool", "ipmitool", partial(self._arguments, request, guard), lambda secret: secret.value + b"\n"
         )
         code, data = await self.runs.run(call, self._meaning, guard)
         if code:
@@ -161,9 +168,13 @@ class IpmitoolBmc:
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _arguments(self, request: IpmiRequest, address: str, password_file: str) -> tuple[str, ...]:
+    def _arguments(
+        self, request: IpmiRequest, guard: Guard | None, address: str, password_file: str
+    ) -> tuple[str, ...]:
         bmc = self.bmc
-        where = ("-I", "lanplus", "-H", address, "-p", str(bmc.port), "-N", "1", "-R", "2", "-v")
+        # An order is sent once.
+        tries = ("-N", "1", "-R", "2") if guard is None else ("-N", f"{math.ceil(self.runs.wire.timeout_s)}", "-R", "1")
+        where = ("-I", "lanplus", "-H", address, "-p", str(bmc.port), *tries, "-v")
         who = (
             "-U",
             bmc.credential.user,
@@ -223,7 +234,11 @@ class IpmipowerBmc:
         """Nothing is held."""
 
     async def _power(self, option: str, guard: Guard | None = None) -> str:
-        return await self.runs.run(self._call("ipmipower", [option]), self._power_meaning, guard)
+        whole_ms = math.ceil(1000 * self.runs.wire.timeout_s)
+        # An order is sent once: by itself ipmipower repeats it each second for twenty.
+        once = [f"--session-timeout={whole_ms}", f"--retransmission-timeout={whole_ms}"]
+        options = [option] if guard is None else [*once, option]
+        return await self.runs.run(self._call("ipmipower", options), self._power_meaning, guard)
 
     async def _raw(self, request: IpmiRequest) -> bytes:
         numbers = [f"0x{byte:02x}" for byte in (0, request.netfn, request.command, *request.data)]

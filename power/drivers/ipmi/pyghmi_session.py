@@ -8,6 +8,8 @@ What differs from pyghmi's session, and why:
   attempt for an answer to this one, and its hash for a wrong password.
 - A login that is given up or restarted is closed at the BMC. pyghmi only forgets it, but a slow BMC has opened the
   session by then: after a few of these, the BMC accepts no login for a minute.
+- An order is sent once: pyghmi repeats every request whose answer is late, by its own timer, when the order may no
+  longer hold. Its guard is called directly before its packet leaves.
 - Cipher suite 3 (SHA-1) can be requested; pyghmi itself proposes 17 (SHA-256), then 3 if the BMC refuses that.
 
 pyghmi keeps its state in its modules and stalls when it is called from several threads, so a process has one such
@@ -43,6 +45,14 @@ class HeldSession(Session):  # type: ignore[misc]
     """A login to one BMC. Only the thread that made it may touch it."""
 
     sessioncontext: str | None
+    guard: Callable[[], None] | None = None
+    """Called once, directly before the next packet; what it raises keeps that packet back."""
+
+    def _xmit_packet(self, *options: Any, **named: Any) -> None:
+        guard, self.guard = self.guard, None
+        if guard is not None:
+            guard()
+        super()._xmit_packet(*options, **named)
 
     def _initsession(self) -> None:
         super()._initsession()
@@ -109,26 +119,33 @@ def is_usable(session: Session) -> bool:
 
 
 def send_request(
-    session: Session, request: IpmiRequest, settle: Callable[[object], None], guard: Callable[[], None] | None
+    session: HeldSession, request: IpmiRequest, settle: Callable[[object], None], guard: Callable[[], None] | None
 ) -> bool:
     """Send a request that settles with pyghmi's answer; return False while another one, such as a keep-alive, is
     pending.
 
-    `guard` is called directly before. If it raises, nothing is sent.
+    A request with a guard is sent once, any other one is repeated if its answer is late. If the guard raises, nothing
+    is sent.
     """
     if not is_usable(session):
         settle({"error": "session no longer connected"})
         return True
-    if session._isincommand():
+    if session._isincommand() or session.lastpayload:
         return False
 
     def ended(response: Mapping[str, Any]) -> None:
         release_session(session)
         settle(response)
 
-    if guard is not None:
-        guard()
-    session.raw_command(netfn=request.netfn, command=request.command, data=request.data, callback=ended)
+    session.guard = guard
+    try:
+        session.raw_command(
+            netfn=request.netfn, command=request.command, data=request.data, callback=ended, retry=guard is None
+        )
+    except BaseException:
+        session.guard = None
+        release_session(session)
+        raise
     return True
 
 

@@ -1,11 +1,8 @@
 """A powered cluster may have accounting."""
 
-import pytest
 from powered_fixtures import StartPowered
 
 from benchmarks.local_slurm.plan import PoweredPlan
-
-pytestmark = pytest.mark.thorough
 
 
 def test_sacct_tells_of_jobs(start_powered: StartPowered) -> None:

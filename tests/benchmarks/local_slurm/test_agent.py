@@ -12,8 +12,6 @@ from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.meters import metered_racks
 from benchmarks.local_slurm.plan import PoweredPlan
 
-pytestmark = pytest.mark.thorough
-
 CHANGES = {"agent": {"mode": "shadow"}, "prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"}}
 
 

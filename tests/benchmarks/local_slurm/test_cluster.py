@@ -8,8 +8,6 @@ from powered_fixtures import StartPowered
 from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.plan import PoweredPlan
 
-pytestmark = pytest.mark.thorough
-
 PLAN = PoweredPlan(nodes=3, shutdown_s=0.2, wakes_by_itself=True)
 
 

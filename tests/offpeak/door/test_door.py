@@ -14,6 +14,8 @@ from offpeak.door.journal import EffectHistory
 from offpeak.errors import AccessRefused, CannotWrite, NoAnswer
 from offpeak.model.orders import NodeOrder
 
+pytestmark = pytest.mark.quick
+
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for an hour", (("watts", 210.0),))
 ON = replace(OFF, order=NodeOrder.ON)
 NO = Refusal("test", "no")
@@ -102,17 +104,18 @@ def test_a_rule_that_cannot_answer_refuses() -> None:
         raise KeyError("n1")
 
     async def is_slow(_effect: Effect) -> None:
-        await asyncio.sleep(60)
+        await asyncio.sleep(3600)
 
     device = Device()
 
-    def refusal(rule: Callable[[Effect], Awaitable[None]]) -> Outcome | Refusal:
-        return through(door(rules=[("asks", rule)], patience_s=0.05), OFF, device.act)
+    def refusal(rule: Callable[[Effect], Awaitable[None]], patience_s: float = 300.0) -> Outcome | Refusal:
+        return through(door(rules=[("asks", rule)], patience_s=patience_s), OFF, device.act)
 
     assert refusal(fails) == Refusal("asks", "n1: cannot tell: bmc1: silent", "look", "NoAnswer")
     again = "offpeak tries again later"
     assert refusal(is_broken) == Refusal("asks", "n1: cannot tell: KeyError: 'n1'", again, "KeyError")
-    assert refusal(is_slow) == Refusal("asks", "n1: cannot tell: TimeoutError: took too long", again, "TimeoutError")
+    late = Refusal("asks", "n1: cannot tell: TimeoutError: took too long", again, "TimeoutError")
+    assert refusal(is_slow, 0.05) == late
     assert device.sent == 0
 
 
@@ -158,7 +161,7 @@ def test_one_node_has_one_effect_at_a_time() -> None:
         meeting = asyncio.Barrier(2)
 
         async def meet() -> str:
-            await asyncio.wait_for(meeting.wait(), 10)
+            await asyncio.wait_for(meeting.wait(), 300)
             return ""
 
         await asyncio.gather(one.let_through(OFF, meet), one.let_through(replace(ON, subject="n2"), meet))
@@ -177,7 +180,7 @@ class SlowJournal(MemoryJournal):
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Wait, then write it."""
         self.writes.set()
-        assert self.may_write.wait(10)
+        assert self.may_write.wait(300)
         return super().write_intent(effect, at_unix_s)
 
 
@@ -186,7 +189,7 @@ async def slow_intent(
 ) -> object:
     """Return the answer to an order; `meanwhile` is called while its intent is written."""
     task: asyncio.Task[object] = asyncio.create_task(one.let_through(OFF, device.act))
-    await asyncio.to_thread(journal.writes.wait, 10)
+    await asyncio.to_thread(journal.writes.wait, 300)
     meanwhile(task)
     await asyncio.sleep(0)
     assert device.sent == 0
@@ -252,34 +255,37 @@ def test_unexpected_error_is_recorded_as_an_outcome() -> None:
 
 
 def test_cancelled_while_a_rule_reads_nothing_is_done() -> None:
-    journal, device, turns = MemoryJournal(), Device(), iter([60.0, 0.0])
+    journal, device, asked = MemoryJournal(), Device(), []
 
-    async def is_slow(_effect: Effect) -> None:
-        await asyncio.sleep(next(turns))
+    async def is_slow(effect: Effect) -> None:
+        asked.append(effect)
+        await asyncio.sleep(3600 if len(asked) == 1 else 0)
 
-    assert isinstance(_again_after_cancelled(door(journal=journal, rules=[("slow", is_slow)]), device), Outcome)
+    one = door(journal=journal, rules=[("slow", is_slow)])
+    assert isinstance(_again_after_cancelled(one, device, lambda: bool(asked)), Outcome)
     assert (device.sent, len(journal.recent(0))) == (1, 1)
 
 
 def test_cancelled_while_it_acts_the_outcome_is_interrupted() -> None:
-    journal, device = MemoryJournal(), Device(takes_s=60)
-    assert isinstance(_again_after_cancelled(door(journal=journal), device), Outcome)
+    journal, device = MemoryJournal(), Device(takes_s=3600)
+    assert isinstance(_again_after_cancelled(door(journal=journal), device, lambda: device.sent > 0), Outcome)
     assert [done.outcome.result for done in journal.recent(0) if done.outcome] == ["interrupted", "done"]
 
 
-def _again_after_cancelled(one: Door, device: Device) -> Outcome | Refusal:
+def _again_after_cancelled(one: Door, device: Device, is_under_way: Callable[[], bool]) -> Outcome | Refusal:
     """Return what becomes of a second effect after the first was cancelled: the node's turn is free again."""
 
     async def run() -> Outcome | Refusal:
         task = asyncio.ensure_future(one.let_through(OFF, device.act))
-        await asyncio.sleep(0.2)
+        while not is_under_way():
+            await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         device.takes_s = 0.0
         return await one.let_through(ON, device.act)
 
-    return asyncio.run(asyncio.wait_for(run(), 5))
+    return asyncio.run(asyncio.wait_for(run(), 300))
 
 
 class Full(MemoryJournal):

@@ -12,6 +12,8 @@ from offpeak.door.journal import EffectHistory
 from offpeak.errors import NoAnswer
 from offpeak.model.orders import NodeOrder
 
+pytestmark = pytest.mark.quick
+
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for an hour")
 ON = replace(OFF, order=NodeOrder.ON)
 BUSY = Refusal("job", "runs 7")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from memory_journal import MemoryJournal
@@ -9,6 +10,8 @@ from memory_journal import MemoryJournal
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import KEPT_S, EffectHistory
 from offpeak.model.orders import NodeOrder
+
+pytestmark = pytest.mark.quick
 
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 DONE, FAILED = Outcome("done", ""), Outcome("failed", "no")

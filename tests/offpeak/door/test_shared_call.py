@@ -8,6 +8,8 @@ import pytest
 
 from offpeak.door.door import SharedCall
 
+pytestmark = pytest.mark.quick
+
 
 class Ask:
     """Keeps the calls; each waits for `go`."""
@@ -19,7 +21,7 @@ class Ask:
 
     def _ask(self, items: Sequence[str]) -> dict[str, int]:
         self.calls.append(list(items))
-        self.go.wait(10)
+        self.go.wait(300)
         if "bad" in items:
             raise OSError("silent")
         return {item: len(self.calls) for item in items}

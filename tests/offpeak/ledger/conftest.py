@@ -28,9 +28,13 @@ def opened() -> Iterator[Callable[..., Ledger]]:
     """Opens ledgers that are closed after the test."""
     with ExitStack() as ledgers:
 
-        def open_(url: str, *, keep_readings_s: int = 7 * 86_400, **options: object) -> Ledger:
+        def open_(
+            url: str, *, keep_readings_s: int = 7 * 86_400, bound_s: float | None = None, **options: object
+        ) -> Ledger:
             settings = LedgerSettings(url=url, keep_readings_s=keep_readings_s)
             ledger = Ledger(settings, **options)  # type: ignore[arg-type]
+            # A short patience is that with the lock; the test waits for the writer's thread as long as it takes.
+            ledger._bound_s = bound_s or ledger._bound_s
             ledgers.callback(ledger.close)
             return ledger
 

@@ -1,9 +1,11 @@
 """Sums over the ledger's tables of readings, each by itself: what a test compares."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import Table, func, select
 
+from offpeak.errors import CannotWrite
 from offpeak.ledger.database import reading_engine
 from offpeak.ledger.ledger import Ledger
 
@@ -47,6 +49,14 @@ def count(url: str, table: Table) -> int:
         found = connection.execute(select(func.count()).select_from(table)).scalar_one()
     engine.dispose()
     return found
+
+
+def answers(ledger: Ledger) -> bool:
+    """Return whether the ledger can be asked: after a failed attempt it refuses calls for a while."""
+    with suppress(CannotWrite):
+        ledger.unfinished()
+        return True
+    return False
 
 
 def file_of(ledger: Ledger) -> Path:

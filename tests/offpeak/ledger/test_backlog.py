@@ -1,10 +1,13 @@
 """Waiting rows stay within their bound, and the most valuable ones are dropped last."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.ledger.backlog import Backlog, RowKind
 from offpeak.ledger.rows import MemoryRecord
+
+pytestmark = pytest.mark.quick
 
 ROWS = [kind for kind in RowKind if kind is not RowKind.MEMORY]
 """A remembered state is not dropped but replaced."""

@@ -52,7 +52,7 @@ def test_days_have_their_hours_and_their_prices(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", start, end, 1000.0) + steady("n2", start, start + DAY_S, 500.0))
     hours = range(start, end, HOUR_S)
     ledger.write_prices([Price(at, at + HOUR_S, 100.0 if at < start + DAY_S else 50.0, "EUR", "x") for at in hours])
-    assert ledger.settle(60)
+    assert ledger.settle()
     days = ask(ledger, TimeRange(start, end), "day")
     assert [day.of for day in days] == [("2026-10-24",), ("2026-10-25",), ("2026-10-26",)]
     assert [day.energy_j / KWH for day in days] == pytest.approx([36.0, 25.0, 24.0])
@@ -73,7 +73,7 @@ def test_a_node_that_is_measured_twice_counts_once(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, HOUR_S, 1000.0) + steady("n1", 0, HOUR_S, 900.0, "dcmi"))
     ledger.write_readings(steady("n2", 0, HOUR_S / 2, 1000.0) + steady("n2", 0, HOUR_S, 900.0, "dcmi"))
     ledger.write_readings([MeterReading("pdu1", "snmp", "total", 0.0, HOUR_S, 9999.0)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     nodes = ask(ledger, TimeRange(0, HOUR_S), "node")
     assert [node.energy_j / KWH for node in nodes] == pytest.approx([1.0, 0.9])
     assert [(node.cost, node.unpriced_j) for node in nodes] == [(None, 1.0 * KWH), (None, pytest.approx(0.9 * KWH))]
@@ -81,7 +81,7 @@ def test_a_node_that_is_measured_twice_counts_once(ledger: Ledger) -> None:
 
 def test_a_time_within_a_quarter_hour_is_measured_by_its_minutes(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, 600, 100.0) + steady("n1", 600, 1800, 400.0))
-    assert ledger.settle(60)
+    assert ledger.settle()
     assert ask(ledger, TimeRange(0, 660))[0].energy_j == pytest.approx(600 * 100 + 60 * 400)
     assert ask(ledger, TimeRange(330, 630))[0].energy_j == pytest.approx(270 * 100 + 30 * 400)
     # In PostgreSQL the minutes of a month go together.
@@ -96,7 +96,7 @@ def test_a_time_within_a_minute_is_measured_by_its_readings(ledger: Ledger) -> N
     watts = (100.0, 380.0, 50.0, None)
     ledger.write_readings([reading(10.0 * number, 10.0 * number + 10, value) for number, value in enumerate(watts)])
     ledger.write_prices([Price(0, 900, 90.0, "EUR", "x")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     (ten,) = ask(ledger, TimeRange(10, 20))
     assert (ten.energy_j, ten.covered) == (pytest.approx(3800.0), 1.0)
     assert ten.cost == pytest.approx(3800.0 / J_PER_MWH * 90)
@@ -120,7 +120,6 @@ Held = tuple[float, float, int | None]
 CHANGES = st.tuples(st.floats(0.5, 70), st.floats(0, 9), st.one_of(st.none(), st.integers(0, 5000)))
 
 
-@pytest.mark.slow("each example writes into a database and waits for it")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, max_size=12), st.lists(st.tuples(st.floats(0, 400), st.floats(0.5, 300)), max_size=3))
 def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
@@ -132,7 +131,7 @@ def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
         readings.append(reading(at_s, at_s + length_s, power_w, node))
         at_s += length_s + gap_s
     priced.write_readings(readings)
-    assert priced.settle(60)
+    assert priced.settle()
     for from_s, length_s in requests:
         span = TimeRange(600 + from_s, 600 + from_s + length_s)
         overlaps = [(overlap_s(each, span), each.power_w) for each in readings if each.power_w is not None]
@@ -154,7 +153,6 @@ def priced(ledger: Ledger) -> Ledger:
     return ledger
 
 
-@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 7200), min_size=1, max_size=4))
 def test_energy_adds_up_however_a_time_is_cut(two_hours: Ledger, cuts: list[int]) -> None:
@@ -172,7 +170,7 @@ def two_hours(ledger: Ledger) -> Ledger:
     for number in range(24):
         ledger.write_readings(steady("n1", 300 * number, 300 * (number + 1), 100.0 + 17 * (number % 5)))
     ledger.write_prices([Price(at, at + 900, 30.0 + at / 100, "EUR", "x") for at in range(0, 7200, 900)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     return ledger
 
 
@@ -180,14 +178,14 @@ def test_prices_of_five_minutes_are_averaged_and_gaps_have_none(ledger: Ledger) 
     ledger.write_readings(steady("n1", 0, HOUR_S, 3600.0))
     ledger.write_prices([Price(0, 300, 10.0, "USD", "x"), Price(300, 600, 20.0, "USD", "x", 400.0)])
     ledger.write_prices([Price(600, 1800, 60.0, "USD", "x", 400.0), Price(2700, 3600, 0.0, "USD", "x", 100.0)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     (hour,) = ask(ledger, TimeRange(0, HOUR_S))
     quarter_mwh = 3600 * 900 / 3.6e9
     assert hour.cost == pytest.approx(quarter_mwh * (30.0 + 60.0 + 0.0))
     assert hour.unpriced_j == pytest.approx(3600 * 900)
     assert hour.carbon_g == pytest.approx(quarter_mwh * 1000 * (400 + 100))
     ledger.write_prices([Price(1800, 2700, 1.0, "EUR", "x")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     with pytest.raises(BadInput, match="prices of that time are in EUR and USD"):
         ask(ledger, TimeRange(0, HOUR_S))
 
@@ -208,7 +206,7 @@ def test_jobs_are_counted_where_they_ended(ledger: Ledger) -> None:
         ]
     )
     ledger.write_jobs([job("1", start + 60, "ann", "physics", KWH, 0.25)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     span = TimeRange(start, start + 2 * DAY_S)
     assert ask(ledger, span, "account") == [
         EnergyUse(("biology",), 3 * KWH, None, "EUR", 3 * KWH, 10.0, jobs=2),
@@ -246,7 +244,7 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
     )
     ledger.write_states([NodeStateRecord("n2", 60.0, "unknown", "on", "unknown", "no answer")])
     ledger.write_savings([SavingRecord(0.0, 86400.0, "always on", 2.0, None, 1.0, None, "EUR")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         actions = actions_in(connection, TimeRange(90, 200))
         assert [(action["at_unix_s"], action["result"], action["rule"], action["said"]) for action in actions] == [
@@ -274,7 +272,7 @@ def test_records_of_a_time_in_order(ledger: Ledger) -> None:
 def test_the_latest_decisions_of_a_job_come_first(ledger: Ledger) -> None:
     ledger.write_decisions([DecisionRecord(float(at), "1841", f"place {at}", "on-peak") for at in (1, 3, 2)])
     ledger.write_decisions([DecisionRecord(4.0, "1842", "place 1", "on-peak")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         assert [decision["decided"] for decision in decisions_of(connection, "1841", most=2)] == ["place 3", "place 2"]
         assert decisions_of(connection, "9", most=2) == []
@@ -287,7 +285,7 @@ def test_missing_ledger_is_reported(tmp_path: object) -> None:
 
 def test_utc_has_no_changes(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, 2 * DAY_S, 1000.0))
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         days = node_energy(connection, TimeRange(0, 2 * DAY_S), ["day", "node"], UTC)
     assert [day.of for day in days] == [("1970-01-01", "n1"), ("1970-01-02", "n1")]
@@ -295,7 +293,7 @@ def test_utc_has_no_changes(ledger: Ledger) -> None:
 
 def test_a_price_that_was_replaced_before_a_time_is_no_share_of_it(ledger: Ledger) -> None:
     ledger.write_prices([Price(0, 3600, 30.0, "EUR", "assumed tariff"), Price(1800, 2700, 40.0, "EUR", "file")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     shares = {(2400, 2700): 0.0, (1200, 2400): 0.5, (0, 1800): 1.0, (3000, 3600): 0.0}
     with open_ledger(ledger.settings.url) as connection:
         assert read_prices(connection, TimeRange(3000, 3600)) is None

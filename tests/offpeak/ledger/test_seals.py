@@ -83,7 +83,7 @@ def fill(ledger: Ledger) -> None:
         number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, US, "idle"), begin_s)
         ledger.write_outcome(number, Outcome("done", ""), begin_s + 40 * 3600)
         ledger.write_refusal(Effect("n2", NodeOrder.ON, "ann", "x"), Refusal("held", "no", "ask"), begin_s)
-    assert ledger.settle(60)
+    assert ledger.settle()
 
 
 def seal_all(
@@ -262,7 +262,7 @@ def test_no_day_after_the_last_row_is_sealed(ledger: Ledger) -> None:
     # The clock jumps by a year; prices and savings of the days to come are no rows of the past.
     ahead_s = MIDNIGHT_S + 10 * DAY_S
     ledger.write_prices([Price(ahead_s, ahead_s + 3600, 0.1, "EUR", "x")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     year_s = MIDNIGHT_S + 60 * DAY_S
     assert len(seal_all(ledger, year_s, booked_unix_s=year_s)) == DAYS
 
@@ -300,10 +300,10 @@ def test_a_seal_that_was_altered_breaks_the_chain(ledger: Ledger) -> None:
 def test_a_price_stays_known_since_the_first_time(ledger: Ledger) -> None:
     first = Price(0.0, 3600.0, 10.0, "EUR", "forecast", known_unix_s=5.0)
     ledger.write_prices([first, replace(first, source="published", known_unix_s=9.0)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     assert [row[-3:] for row in rows_of(ledger, tables.prices)] == [("published", None, 5.0)]
     ledger.write_prices([replace(first, price_per_mwh=11.0, known_unix_s=12.0)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     assert rows_of(ledger, tables.prices)[0][-1] == 12.0
 
 

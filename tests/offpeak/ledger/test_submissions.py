@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
+
+pytestmark = pytest.mark.quick
 
 ROW = SubmissionRecord("k", 1.0, "ann", "digest", "north", "tried", 1.0, answer={"reason": "it is green"})
 

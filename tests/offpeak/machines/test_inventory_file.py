@@ -9,6 +9,8 @@ from offpeak.machines.inventory import Enrolment, Inventory, SleepMethod
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder
 
+pytestmark = pytest.mark.quick
+
 SITE = """\
 [credentials.bmc]
 user = "admin"

@@ -19,6 +19,8 @@ from offpeak.machines.inventory import Enrolment
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand_in_order
 
+pytestmark = pytest.mark.quick
+
 BY_HAND = """\
 # Ours since 2019.
 [hardware.compute]   # the blue ones

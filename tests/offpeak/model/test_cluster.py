@@ -8,6 +8,8 @@ from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, ClusterNode, NodeType, Partition, Pool, competition_groups, pools_of
 from offpeak.model.request import Chunk, Request, parse_features
 
+pytestmark = pytest.mark.quick
+
 THIN = NodeType(64, 256 * 1024)
 FAT = NodeType(64, 1024 * 1024, features=frozenset({"fat", "ib"}))
 GPU = NodeType(48, 512 * 1024, gpus=(("a100", 4),), features=frozenset({"ib"}))

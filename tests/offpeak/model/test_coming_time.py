@@ -8,6 +8,8 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.model.time_range import parse_coming_time
 
+pytestmark = pytest.mark.quick
+
 NOW = datetime(2026, 10, 24, 20, 0, tzinfo=ZoneInfo("Europe/Berlin"))
 
 

@@ -23,6 +23,8 @@ from offpeak.model.node_cap import (
     plan_caps,
 )
 
+pytestmark = pytest.mark.quick
+
 V100 = cap_curve_named("v100")
 
 

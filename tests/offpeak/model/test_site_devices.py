@@ -9,6 +9,8 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.model.site_devices import NO_BATTERY, Battery, read_devices
 
+pytestmark = pytest.mark.quick
+
 BATTERY = '[battery]\ncapacity = "1MWh"\ncharge = "250kW"\ndischarge = "0.5MW"\nefficiency = 0.88\n'
 PV = '[pv]\npower = "pv.csv"\n'
 MIDNIGHT_S = int(datetime(2024, 3, 31, tzinfo=UTC).timestamp())

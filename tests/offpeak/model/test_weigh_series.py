@@ -10,6 +10,8 @@ from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_CO2, BY_PRICE, CO2_UNIT, Weighing, check_carbon, parse_weighing
 from offpeak.prices.peak import weigh
 
+pytestmark = pytest.mark.quick
+
 HOUR_S = 3600
 
 

@@ -33,6 +33,7 @@ def at(start_s: np.ndarray, zone: ZoneInfo, when: str) -> int:
     return int(np.searchsorted(start_s, datetime.fromisoformat(when).replace(tzinfo=zone).timestamp()))
 
 
+@pytest.mark.quick
 def test_a_year_in_germany_by_hand():
     """100 kW all year. 2026 has 261 days from Monday to Friday; 10 of them are holidays of the file.
 
@@ -66,6 +67,7 @@ def test_a_year_in_germany_by_hand():
     assert (bill.unpriced_kwh, bill.unknown_s, bill.currency) == (0, 0, "EUR")
 
 
+@pytest.mark.quick
 def test_a_july_in_california_by_hand():
     """200 kW in July 2026, which has 23 days from Monday to Friday, of which Friday the 3rd is a holiday."""
     zone = ZoneInfo("America/Los_Angeles")
@@ -88,6 +90,7 @@ def test_a_july_in_california_by_hand():
     assert bill.total == pytest.approx(sum(line.cost for line in bill.lines))
 
 
+@pytest.mark.quick
 def test_a_spot_customer_who_feeds_in_by_hand():
     start_s = quarters(BERLIN, "2026-06-01", "2026-06-02")
     spot = Series(start_s[[0, 48]], int(start_s[-1]) + 900, np.array([100.0, -20.0]), "EUR/MWh", "market")
@@ -102,6 +105,7 @@ def test_a_spot_customer_who_feeds_in_by_hand():
     assert costs["demand 2026"] == round(40 * 120 / 365, 2)
 
 
+@pytest.mark.quick
 def test_what_is_not_known_is_in_no_position_and_is_counted():
     start_s = quarters(BERLIN, "2026-06-01", "2026-06-02")
     kwh = np.full(96, 10.0)
@@ -113,6 +117,7 @@ def test_what_is_not_known_is_in_no_position_and_is_counted():
     assert demand_peaks(example("spot"), start_s, np.full(96, np.nan)) == ()
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("day", "after", "hours"), [("2026-03-29", "2026-03-30", 23), ("2026-10-25", "2026-10-26", 25)]
 )
@@ -125,6 +130,7 @@ def test_days_of_23_and_25_hours(day, after, hours):
     assert bill.unpriced_kwh == hours * 100
 
 
+@pytest.mark.quick
 def test_a_leap_year_has_its_29_february_and_the_whole_charge():
     start_s = quarters(BERLIN, "2028-01-01", "2029-01-01")
     bill = make_bill(example("de"), start_s, np.full(len(start_s), 25.0))
@@ -133,6 +139,7 @@ def test_a_leap_year_has_its_29_february_and_the_whole_charge():
     assert costs["grid fee consumption"] == round(8784 * 100 * 0.0121, 2)
 
 
+@pytest.mark.quick
 def test_the_bill_of_a_month_has_its_part_of_the_charge_of_the_year():
     """The peak of the year so far counts, in January's bill not the one of March."""
     start_s = quarters(BERLIN, "2026-01-01", "2026-05-01")
@@ -147,6 +154,7 @@ def test_the_bill_of_a_month_has_its_part_of_the_charge_of_the_year():
     assert demand_cost(tariff, start_s[:january], power_w[:january]) == pytest.approx(100 * 120 * 31 / 365)
 
 
+@pytest.mark.quick
 def test_a_year_adds_up_to_its_months():
     start_s = quarters(ZoneInfo("America/Los_Angeles"), "2026-01-01", "2027-01-01")
     tariff = example("us")
@@ -158,6 +166,7 @@ def test_a_year_adds_up_to_its_months():
     assert [peak.share for peak in whole] == [1.0] * 16
 
 
+@pytest.mark.quick
 def test_hours_are_no_quarter_hours():
     with pytest.raises(BadInput, match="not in quarter-hours"):
         demand_peaks(example("de"), np.arange(0, 36000, 3600), np.ones(10))
@@ -176,6 +185,7 @@ def naive_prices(start_s: list[int]) -> list[tuple[float, bool]]:
     return found
 
 
+@pytest.mark.quick
 @given(st.integers(0, 365), st.integers(1, 400), st.integers(0, 2**32))
 def test_any_time_is_charged_as_a_loop_over_its_clock_charges_it(day, count, seed):
     text = (EXAMPLES / "tariff-de.toml").read_text().replace('"DE-NW", ', "")
@@ -192,7 +202,6 @@ def test_any_time_is_charged_as_a_loop_over_its_clock_charges_it(day, count, see
     assert max((peak.power_kw for peak in peaks), default=0.0) == pytest.approx(4 * max(counted, default=0.0))
 
 
-@pytest.mark.thorough
 def test_the_system_advisor_model_computes_the_same_bill():
     """NLR's model has no holidays and no clock changes, so the example is charged without them, in a common year."""
     rates = pytest.importorskip("PySAM.Utilityrate5", reason="pip install nrel-pysam")

@@ -12,6 +12,8 @@ from offpeak.errors import BadInput
 from offpeak.prices.peak import ClockHours
 from offpeak.prices.rates import check_holidays, parse_days, parse_hours
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 
 

@@ -16,6 +16,8 @@ from offpeak.model.step_series import Series, merge
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout, parse_layout
 
+pytestmark = pytest.mark.quick
+
 NAN = float("nan")
 
 

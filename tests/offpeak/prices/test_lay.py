@@ -13,6 +13,8 @@ from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.prices.alignment import LogSpan, align_log, extend, extension_note, parse_start
 
+pytestmark = pytest.mark.quick
+
 STOCKHOLM = ZoneInfo("Europe/Stockholm")
 
 

@@ -6,6 +6,8 @@ import pytest
 from offpeak.errors import BadInput, BadPrices
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout, unit_of
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_file_with_times():
     layout = parse_layout("time=utc,value=price,unit=EUR/MWh,zone=UTC")

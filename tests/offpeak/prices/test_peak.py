@@ -13,6 +13,8 @@ from offpeak.model.step_series import Series, value_at
 from offpeak.prices.peak import AboveDayMean, AboveQuantile, ClockHours, Peak, classify, parse_peak_rule
 from offpeak.prices.tariff import parse_tariff, tariff_series
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 NAN = float("nan")
 

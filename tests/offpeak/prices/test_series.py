@@ -9,6 +9,8 @@ from offpeak.errors import BadPrices
 from offpeak.model.constants import WEEK_S
 from offpeak.model.step_series import Series, fill_gaps, merge, split, value_at
 
+pytestmark = pytest.mark.quick
+
 HOUR_S = 3600
 NAN = float("nan")
 

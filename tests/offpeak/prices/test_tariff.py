@@ -12,6 +12,8 @@ from offpeak.prices import ASSUMED_TARIFF
 from offpeak.prices.tariff import parse_tariff, tariff_series
 from offpeak.prices.tariff_file import site_tariff
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 PAPER = "on=90EUR/MWh,off=30EUR/MWh"
 

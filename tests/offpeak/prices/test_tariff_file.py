@@ -12,6 +12,8 @@ from offpeak.model.step_series import Series
 from offpeak.prices.tariff import charge_market, tariff_series
 from offpeak.prices.tariff_file import parse_tariff_file, site_tariff
 
+pytestmark = pytest.mark.quick
+
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 HEAD = 'currency = "EUR"\nzone = "Europe/Berlin"\n'
 FLAT = '[[energy]]\nprice = "100EUR/MWh"\n'

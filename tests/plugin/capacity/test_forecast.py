@@ -10,6 +10,8 @@ from plugin.capacity.policies import forecast, forecast_late
 from plugin.capacity.port import Fleet
 from plugin.capacity.sleepers import STEP_S
 
+pytestmark = pytest.mark.quick
+
 NODES = 10
 FLEET = Fleet(NODES, units_per_node=2, node_class=bundled_node_class("sketch"))
 

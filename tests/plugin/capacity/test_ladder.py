@@ -16,6 +16,8 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.policies import break_even_idle_s, idle_before_depth_s, priced_idle_s, used_depths
 from plugin.capacity.rules import NEVER
 
+pytestmark = pytest.mark.quick
+
 SERVER = bundled_node_class("server")
 SKETCH = bundled_node_class("sketch")
 J_PER_MWH = 3.6e9

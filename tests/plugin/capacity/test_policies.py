@@ -23,6 +23,8 @@ from plugin.capacity.policies import (
 from plugin.capacity.port import CapacityPolicy, Fleet
 from plugin.capacity.rules import BY_WEAR, NEVER
 
+pytestmark = pytest.mark.quick
+
 FLEET = Fleet(nodes=100, units_per_node=1, node_class=bundled_node_class("sketch"), load=0.69)
 DEFAULTS = CapacitySettings()
 

@@ -5,6 +5,8 @@ import pytest
 from offpeak.errors import BadInput
 from plugin.federation.sites import Site, esc_g_per_kwh
 
+pytestmark = pytest.mark.quick
+
 # Majanen et al., Table III; the third CUE is printed 0.166792, which is not the product of its factors.
 TABLE_3 = [
     ({"coal": 50, "hydro": 20, "nuclear": 30}, 1.5, 459.83, 689.745),

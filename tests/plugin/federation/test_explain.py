@@ -12,6 +12,8 @@ from plugin.federation.live_cycle import explain_decision
 from plugin.federation.policies import POLICIES, grid_policy
 from plugin.federation.sites import Grid, Site
 
+pytestmark = pytest.mark.quick
+
 Make = Callable[..., GridCycle]
 NORTH = Site("north", 64, 100.0, longest_job_s=7200, features=frozenset({"gpu"}), allocations={"climate": 10.0})
 SOUTH = Site("south", 16, 100.0, features=frozenset({"infiniband"}))

@@ -16,6 +16,8 @@ from offpeak.model.snapshot import NEVER
 from plugin.federation.cycle import NO_SITE
 from plugin.federation.metaschedule import cheapest_flow
 
+pytestmark = pytest.mark.quick
+
 
 class Problem:
     """Jobs, sites, costs and arcs drawn from a seed."""

@@ -5,6 +5,8 @@ import pytest
 from offpeak.errors import BadInput
 from plugin.federation.job_script import ScriptRequest, parse_limit_s, parse_script
 
+pytestmark = pytest.mark.quick
+
 
 def asks(*lines: str) -> ScriptRequest:
     return parse_script("\n".join(["#!/bin/bash", *lines, "hostname", "#SBATCH --time=99", ""]))
@@ -47,6 +49,12 @@ def test_other_script_options_are_parsed() -> None:
         "#SBATCH --ntasks",
         '#SBATCH --comment="',
         "#PBS -l nodes=0",
+        f"#SBATCH --nodes={'9' * 5000}",
+        f"#SBATCH --mem={'9' * 5000}",
+        f"#SBATCH --time={'9' * 11}-0",
+        f"#PBS -l walltime={'9' * 5000}",
+        "#SBATCH --comment=offpeak:deadline=0001-01-01T00:00",
+        "#PBS -v A=1,OFFPEAK=cap;deadline=0001-01-01T00:00",
     ],
 )
 def test_script_with_unsupported_options_is_rejected(line: str) -> None:

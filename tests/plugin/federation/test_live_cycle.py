@@ -14,6 +14,8 @@ from plugin.federation.site_report import Curve, SiteReport, WaitTable, parse_re
 from plugin.federation.sites import Grid, Reach, Site
 from tests.peers.one_choice import choose
 
+pytestmark = pytest.mark.quick
+
 NOW_S = 1_795_215_600
 PRICE = Curve(tuple(NOW_S + 3600 * hour for hour in range(72)), NOW_S + 72 * 3600, (80.0,) * 72, "EUR/MWh")
 CARBON = replace(PRICE, value=(300.0,) * 72, unit="g/kWh")

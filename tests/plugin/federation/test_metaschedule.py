@@ -27,6 +27,8 @@ from plugin.federation.placement_costs import CostModel
 from plugin.federation.policies import POLICIES
 from plugin.federation.sites import Grid, Site
 
+pytestmark = pytest.mark.quick
+
 Make = Callable[..., GridCycle]
 ALONE = GridRules(passes=1)
 TWO = Grid((Site("a", 10, 100.0), Site("b", 10, 100.0)))

@@ -10,6 +10,8 @@ from plugin.federation.jobs import Goal, grid_jobs
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Grid, Site
 
+pytestmark = pytest.mark.quick
+
 Make = Callable[..., GridCycle]
 THREE = Grid((Site("a", 10, 100.0), Site("b", 10, 100.0), Site("c", 10, 100.0)))
 HOUR_S = 3600

@@ -14,6 +14,8 @@ from plugin.federation.placement_costs import CostModel
 from plugin.federation.policies import grid_policy
 from plugin.federation.sites import Grid, Link, Site, SiteRoom
 
+pytestmark = pytest.mark.quick
+
 Make = Callable[..., GridCycle]
 # Murali and Vadhiyar, Table 1: W/core and Gflops/core.
 MASON = Site("mason", 576, 39.95, core_gflops=7.43)

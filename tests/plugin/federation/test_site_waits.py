@@ -25,6 +25,8 @@ from plugin.federation.site_report import (
 from plugin.federation.sites import Grid, Reach, Site
 from tests.peers.one_choice import choose
 
+pytestmark = pytest.mark.quick
+
 NOW_S = 1_795_215_600
 HOUR_S = 3600
 LIMITS_S = (HOUR_S, 24 * HOUR_S)

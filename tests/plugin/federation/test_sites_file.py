@@ -10,6 +10,8 @@ from offpeak.errors import BadSites
 from plugin.federation.sites import mix_carbon, tariff_price
 from plugin.federation.sites_file import example_sites, read_sites
 
+pytestmark = pytest.mark.quick
+
 NORTH = """\
 [sites.north]
 nodes = 30

@@ -11,6 +11,8 @@ from plugin.pbs.openpbs import assigned_of_json, jobs_of_json, nodes_of_json
 from plugin.scheduler.job import Job, JobState, join_array_tasks
 from plugin.scheduler.node import Node, NodeUse
 
+pytestmark = pytest.mark.quick
+
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "openpbs"
 
 
@@ -172,6 +174,9 @@ def test_our_marks() -> None:
     # The server has overwritten the comment when the node went down.
     off = node("down,sleep", "closed.400", "node down: communication closed")
     assert (off.closed_by_us, off.failed) == (True, True)
+    # Its daemon has registered again, and so the server has opened it, whether or not it still goes down.
+    reopened = node("free", "closed.400", "offpeak: nobody needs it")
+    assert (reopened.closed, reopened.is_marked) == (False, True)
     asleep = node("down,sleep", "asleep.400", "node down: communication closed")
     assert (asleep.closed, asleep.failed, asleep.power) == (False, False, PowerState.OFF)
     wakes = node("down,sleep", "wakes.900")
@@ -181,6 +186,11 @@ def test_our_marks() -> None:
     # It has registered: the server has ended the state by itself, and what we wrote stays behind.
     back = node("free", "wakes.900", "offpeak: wakes")
     assert (back.closed, back.power, back.reason) == (False, PowerState.ON, "")
+    # After a restart of the server it stays so until its daemon registers: it must be planned for jobs all the same.
+    forgotten = node("state-unknown,down,sleep", "asleep.400")
+    assert (forgotten.use, forgotten.power, forgotten.closed) == (NodeUse.FREE, PowerState.OFF, False)
+    unclear = [node("state-unknown,down,sleep", mark).use for mark in ("", "closed.400", "wakes.900")]
+    assert [*unclear, node("state-unknown,sleep", "asleep.400").use] == [NodeUse.UNKNOWN] * 4
     theirs = node("down,offline,sleep", "asleep.400", "broken fan")
     assert (theirs.closed, theirs.closed_by_us, theirs.power) == (True, False, PowerState.ON)
     assert node("sleep", "", "set by hand").closed_by_us is False

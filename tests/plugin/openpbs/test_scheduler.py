@@ -3,10 +3,12 @@
 import os
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pbs_standin import StandIn, installed, standin
+from queue_site import Site
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
@@ -15,13 +17,15 @@ from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
+from plugin.queue_hook.queue_plan import FORWARD
+from plugin.scheduler.cluster_view import cluster_of
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import in_use
 from sim_backend.pbs_standin.pbs import Pbs
 from sim_backend.pbs_standin.server import USER_VARIABLE
 
-SETTINGS = PbsSettings(timeout_s=20, boot_s=300)
+SETTINGS = PbsSettings(timeout_s=300, boot_s=300)
 
 
 @pytest.fixture
@@ -43,7 +47,6 @@ def node(scheduler: OpenPbsScheduler) -> Node:
     return next(node for node in scheduler.view().nodes if node.name == "node1")
 
 
-@pytest.mark.thorough
 def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: Path) -> None:
     assert installed(openpbs, tmp_path, "uninstall") == "uninstalled: the order of jobs is ''\n"
     openpbs.run("qmgr", "-c", 'set server job_sort_formula = "2*job_priority"')
@@ -64,6 +67,28 @@ def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: 
     assert (jobs(scheduler)[two].priority, jobs(scheduler)[two].offset) == (10_001, 10_001)
     assert openpbs.do(lambda pbs: [pbs.job_id(job) for job in pbs.cluster.pending(2**40)]) == [two, one]
     assert "2*job_priority'" in installed(openpbs, tmp_path, "uninstall")
+
+
+def test_a_job_that_is_said_to_move_forward_does_although_its_owner_lowered_it(
+    openpbs: StandIn, tmp_path: Path
+) -> None:
+    installed(openpbs, tmp_path, "uninstall")
+    openpbs.run("qmgr", "-c", 'set server job_sort_formula = "job_priority"')
+    installed(openpbs, tmp_path)
+    scheduler = OpenPbsScheduler(SETTINGS)
+    submit(openpbs)
+    first, lowered, *others = (submit(openpbs) for _ in range(4))
+    others = [first, *others]
+    openpbs.run("qalter", "-p", "-500", lowered, user="alice")
+    view = scheduler.view()
+    watts = {job: 200.0 + at for at, job in enumerate(others)} | {lowered: 100.0}
+    site = Site(view.jobs, scheduler.traits().ranking, facts={"node_power_w": watts, "cluster": cluster_of(view)})
+    plan = site.plan()
+    forward = [each.subject for each in plan.decisions if each.decided == FORWARD]
+    assert forward == [f"job {lowered}"]
+    assert scheduler.rank(plan.rank) == {}
+    assert openpbs.do(lambda pbs: [pbs.job_id(job) for job in pbs.cluster.pending(2**40)]) == [lowered, *others]
+    assert replace(site, jobs=scheduler.view().jobs, marks=plan.remember).plan().changes_nothing
 
 
 def test_a_server_without_a_job_history_shows_its_jobs(openpbs: StandIn) -> None:
@@ -172,7 +197,6 @@ def test_users_may_not_set_what_is_ours(openpbs: StandIn) -> None:
     assert caught.value.returncode == 15003 % 256
 
 
-@pytest.mark.thorough
 def test_a_job_that_is_kept_back_goes_by_the_clock(openpbs: StandIn) -> None:
     scheduler = OpenPbsScheduler(SETTINGS)
     filler = submit(openpbs)
@@ -183,8 +207,21 @@ def test_a_job_that_is_kept_back_goes_by_the_clock(openpbs: StandIn) -> None:
     assert (found.native_state, found.begin_s) == ("Q", at_s)
     assert found.reason.startswith("Not Running: PBS Error: offpeak: deferred until")
     openpbs.run("qdel", filler)
-    wait_until(lambda: jobs(scheduler)[job].state is JobState.RUNNING, what="the job to start by itself")
+    wait_until(lambda: scheduler.view().at_s > at_s, what="its time")
+    # Nothing starts before the next cycle.
+    assert jobs(scheduler)[job].state is JobState.PENDING
+    assert scheduler.start_cycle([job]) == {}
+    wait_until(lambda: jobs(scheduler)[job].state is JobState.RUNNING, what="the job to start")
     assert (jobs(scheduler)[job].start_s or 0) >= at_s
+
+
+def test_no_cycle_is_started_while_an_admin_has_stopped_the_scheduling(openpbs: StandIn) -> None:
+    scheduler = OpenPbsScheduler(SETTINGS)
+    openpbs.run("qmgr", "-c", "set server scheduling = false")
+    job = submit(openpbs)
+    assert scheduler.start_cycle([job]) == {job: "scheduling = False: an admin has stopped it"}
+    assert openpbs.do(lambda pbs: pbs.attributes["scheduling"]) == "False"
+    assert jobs(scheduler)[job].state is JobState.PENDING
 
 
 def test_a_node_that_sleeps_and_wakes(openpbs: StandIn) -> None:

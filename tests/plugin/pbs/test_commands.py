@@ -14,6 +14,8 @@ from plugin.pbs.commands import (
     one_line,
 )
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -29,7 +31,7 @@ def program(folder: Path, name: str, text: str) -> None:
 
 def test_no_command_runs_for_a_while_after_a_time_out(programs: Path) -> None:
     now_s = [0.0]
-    program(programs, "qstat", "exec sleep 60")
+    program(programs, "qstat", "exec sleep 3600")
     commands = PbsCommands(timeout_s=0.3, clock=lambda: now_s[0])
     with pytest.raises(PbsIsSilent, match=r"qstat: no answer within 0.3 s"):
         commands.query("qstat")
@@ -44,7 +46,7 @@ def test_the_environment_of_commands(programs: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("PBS_QSTAT_OPTS", "-u nobody")
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     program(programs, "qstat", 'echo "$TZ $LC_ALL $PBS_QSTAT_OPTS"')
-    assert PbsCommands(timeout_s=5).query("qstat") == b"UTC C \n"
+    assert PbsCommands(timeout_s=120).query("qstat") == b"UTC C \n"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_the_environment_of_commands(programs: Path, monkeypatch: pytest.MonkeyP
 def test_command_failures_are_classified(text: str, kind: type[CannotAskPbs], message: str, programs: Path) -> None:
     program(programs, "qstat", text)
     with pytest.raises(kind, match=message) as caught:
-        PbsCommands(timeout_s=5).query("qstat")
+        PbsCommands(timeout_s=120).query("qstat")
     assert type(caught.value) is kind
     assert caught.value.hint
 
@@ -73,9 +75,9 @@ def test_command_failures_are_classified(text: str, kind: type[CannotAskPbs], me
 @pytest.mark.usefixtures("programs")
 def test_a_command_that_is_missing() -> None:
     with pytest.raises(CannotAskPbs, match="qstat: not found on PATH"):
-        PbsCommands(timeout_s=5).query("qstat")
+        PbsCommands(timeout_s=120).query("qstat")
     with pytest.raises(CannotAskPbs, match="no-such-sudo: not found"):
-        PbsCommands(("no-such-sudo",), timeout_s=5).change("qalter")
+        PbsCommands(("no-such-sudo",), timeout_s=120).change("qalter")
 
 
 def test_complaints_by_job_of_both_dialects(programs: Path) -> None:
@@ -97,21 +99,22 @@ def test_complaints_by_job_of_both_dialects(programs: Path) -> None:
         complaints_of("qalter", CommandResult(b"", ("qalter: cannot resolve default server host",), 0), ["1.head"])
     assert complaints_of("qalter", CommandResult(b"", ("qalter: Unauthorized Request  8.head",), 0), ["8.head"])
     program(programs, "qalter", "\n".join(f"echo '{line}' >&2" for line in lines) + "\nexit 153")
-    complaints = change_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), ["9.head", "8.head", "7.head", "6.head"])
+    jobs = ["9.head", "8.head", "7.head", "6.head"]
+    complaints = change_jobs(PbsCommands(timeout_s=120), "qalter", ("-p", "5"), jobs)
     # A job that has ended is no complaint.
     assert set(complaints) == {"8.head", "6.head"}
 
 
 def test_no_number_is_given_twice(programs: Path) -> None:
     program(programs, "qorder", f'echo "$@" >> {programs}/calls')
-    assert change_jobs(PbsCommands(timeout_s=5), "qorder", (), ["1.head", "1.head"]) == {}
+    assert change_jobs(PbsCommands(timeout_s=120), "qorder", (), ["1.head", "1.head"]) == {}
     assert (programs / "calls").read_text() == "1.head\n"
 
 
 def test_many_jobs_are_a_few_commands(programs: Path) -> None:
     program(programs, "qalter", f'echo "$#" >> {programs}/calls')
     jobs = [f"{number}.head" for number in range(201)]
-    assert change_jobs(PbsCommands(timeout_s=5), "qalter", ("-p", "5"), jobs) == {}
+    assert change_jobs(PbsCommands(timeout_s=120), "qalter", ("-p", "5"), jobs) == {}
     assert (programs / "calls").read_text() == "202\n3\n"
 
 
@@ -129,6 +132,6 @@ def test_texts_that_lists_of_attributes_can_carry() -> None:
 def test_the_hint_for_a_user_whose_name_is_not_proved(line: str, programs: Path) -> None:
     program(programs, "qstat", f"echo '{line}' >&2; exit 1")
     with pytest.raises(PbsIsSilent) as caught:
-        PbsCommands(timeout_s=5).query("qstat")
+        PbsCommands(timeout_s=120).query("qstat")
     assert "offpeak check" in caught.value.hint
     assert "drop-in" in caught.value.hint

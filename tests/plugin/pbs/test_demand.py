@@ -1,5 +1,6 @@
 """Which sleeping nodes are woken for jobs: as few as it takes, and none that would not help."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -7,10 +8,12 @@ from queue_site import a_job
 
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk, Request
-from plugin.pbs.demand import with_demand
+from plugin.pbs.demand import StartChance, with_demand
 from plugin.pbs.jobs import PbsJob, chunks_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodeUse
+
+pytestmark = pytest.mark.quick
 
 NOW_S = 1_795_300_000
 FAST = (frozenset({"fast"}),)
@@ -33,14 +36,17 @@ def a_node(name: str, power: PowerState = PowerState.ON, *, used: int = 0, **fie
 DOWN = PowerState.OFF
 
 
+PATIENCE_S = 960
+
+
 def planned(jobs: list[PbsJob], nodes: list[Node]) -> dict[str, str]:
-    return {job.job_id: job.hosts for job in with_demand(jobs, nodes, NOW_S) if job.hosts}
+    return {job.job_id: job.hosts for job in with_demand(jobs, nodes, NOW_S, patience_s=PATIENCE_S).jobs if job.hosts}
 
 
 def test_no_node_wakes_if_the_awake_nodes_suffice() -> None:
     nodes = [a_node("n1", used=4), a_node("n2", DOWN)]
-    assert planned([pbs_job(1, "1:ppn=4")], nodes) == {}
-    assert planned([pbs_job(1, "1:ppn=4"), pbs_job(2, "1:ppn=4")], nodes) == {"2": "n2"}
+    assert planned([pbs_job(1, "1:ppn=4")], nodes) == {"1": "n1"}
+    assert planned([pbs_job(1, "1:ppn=4"), pbs_job(2, "1:ppn=4")], nodes) == {"1": "n1", "2": "n2"}
 
 
 def test_two_chunks_fit_on_one_node_or_on_two() -> None:
@@ -53,7 +59,7 @@ def test_two_chunks_fit_on_one_node_or_on_two() -> None:
 def test_booting_nodes_count_as_available() -> None:
     opens = a_node("n1", closed=True, planned=True, reason="offpeak: wakes since 5")
     for first in (a_node("n1", PowerState.POWERING_ON), opens):
-        assert planned([pbs_job(1, "1:ppn=8")], [first, a_node("n2", DOWN)]) == {}
+        assert planned([pbs_job(1, "1:ppn=8")], [first, a_node("n2", DOWN)]) == {"1": "n1"}
 
 
 def test_jobs_ahead_in_the_queue_get_nodes_first() -> None:
@@ -112,11 +118,11 @@ def test_awake_nodes_with_too_little_memory_or_too_few_gpus_left_do_not_help() -
     nodes = mixed_nodes()
     up = [nodes[0]._replace(power=PowerState.ON, use=NodeUse.USED, cpus_used=2), *nodes[1:]]
     runs = pbs_job(9, "1:ncpus=2:ngpus=3:mem=30gb", state=JobState.RUNNING, hosts="g1", start_s=NOW_S, end_s=None)
-    assert planned([runs, pbs_job(1, "1:ncpus=1:ngpus=1")], up) == {"9": "g1"}
+    assert planned([runs, pbs_job(1, "1:ncpus=1:ngpus=1")], up) == {"9": "g1", "1": "g1"}
     assert planned([runs, pbs_job(1, "1:ncpus=1:ngpus=2")], up)["1"] == "g2"
     assert planned([runs, pbs_job(1, "1:ncpus=1:ngpus=1:mem=40gb")], up)["1"] == "g2"
     second = [pbs_job(number, "1:ncpus=1:ngpus=1") for number in (1, 2)]
-    assert planned([runs, *second], up) == {"9": "g1", "2": "g2"}
+    assert planned([runs, *second], up) == {"9": "g1", "1": "g1", "2": "g2"}
 
 
 def test_tasks_beyond_the_limit_of_their_array_wake_no_node() -> None:
@@ -132,7 +138,9 @@ ESTIMATED_S = NOW_S + 600
 
 
 def estimate_of(*jobs: PbsJob, nodes: list[Node]) -> tuple[int | None, str]:
-    first = next(job for job in with_demand(jobs, nodes, NOW_S) if job.state is JobState.PENDING)
+    first = next(
+        job for job in with_demand(jobs, nodes, NOW_S, patience_s=PATIENCE_S).jobs if job.state is JobState.PENDING
+    )
     return first.start_s, first.hosts
 
 
@@ -186,3 +194,49 @@ def test_requests_of_both() -> None:
     )
     assert chunks_of("ncpus=4:gpu=False") == (Chunk(1, 4),)
     assert chunks_of("") == ()
+
+
+def hosts_of_two(nodes: list[Node], views: list[tuple[int, str]], comment: str = "") -> list[str]:
+    """Return the hosts of job 1, then those of job 2, in views at these times, each with the comment of job 1."""
+    chances: Mapping[str, StartChance] = {}
+    found = []
+    for at_s, reason in views:
+        jobs = [pbs_job(1, "1:ppn=8", reason=reason or comment), pbs_job(2, "1:ppn=8")]
+        demand = with_demand(jobs, nodes, NOW_S + at_s, patience_s=PATIENCE_S, chances=chances)
+        chances = demand.chances
+        found.append(" ".join(job.hosts or "-" for job in demand.jobs))
+    return found
+
+
+def test_a_job_that_does_not_start_is_passed_over_and_has_nodes_woken_ever_more_rarely() -> None:
+    # Job 1 never starts: after its time job 2 gets its node, and no node wakes for job 1 until the pause is over.
+    nodes = [a_node("n1"), a_node("n2", DOWN)]
+    at_s = [0, PATIENCE_S - 1, PATIENCE_S, 3 * PATIENCE_S - 1, 3 * PATIENCE_S, 4 * PATIENCE_S, 7 * PATIENCE_S]
+    assert hosts_of_two(nodes, [(each, "") for each in at_s]) == [
+        "n1 n2",
+        "n1 n2",
+        "- n1",
+        "- -",
+        "n1 -",
+        "- n1",
+        "- -",
+    ]
+
+
+def test_a_job_that_waits_for_another_reason_gets_nodes_again() -> None:
+    nodes = [a_node("n1"), a_node("n2", DOWN)]
+    before, same, other = "Not Running: site hook 17", "Not Running: site hook 18", "Not enough free nodes"
+    views = [(0, before), (PATIENCE_S, same), (PATIENCE_S + 1, other)]
+    assert hosts_of_two(nodes, views) == ["n1 n2", "- n1", "n1 n2"]
+    # Once only: the server's comment changes each time the nodes fall asleep or wake for it.
+    views += [(2 * PATIENCE_S + 1, other), (2 * PATIENCE_S + 2, before), (2 * PATIENCE_S + 3, other)]
+    assert hosts_of_two(nodes, views)[3:] == ["- n1", "- n1", "- n1"]
+
+
+def test_the_time_of_a_job_begins_when_its_last_node_is_up() -> None:
+    wide = [pbs_job(1, "2:ppn=8")]
+    demand = with_demand(wide, [a_node("n1"), a_node("n2", PowerState.POWERING_ON)], NOW_S, patience_s=PATIENCE_S)
+    for at_s, hosts in ((PATIENCE_S, "n1,n2"), (2 * PATIENCE_S, "")):
+        nodes = [a_node("n1"), a_node("n2")]
+        demand = with_demand(wide, nodes, NOW_S + at_s, patience_s=PATIENCE_S, chances=demand.chances)
+        assert demand.jobs[0].hosts == hosts

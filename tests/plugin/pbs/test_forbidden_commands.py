@@ -8,6 +8,8 @@ import pytest
 from offpeak.model.orders import NodeChange
 from plugin.pbs.openpbs import qmgr_directives
 
+pytestmark = pytest.mark.quick
+
 FOLDERS = ("plugin", "power", "ui", "deploy")
 
 

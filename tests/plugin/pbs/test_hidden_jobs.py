@@ -18,7 +18,7 @@ from power.check.findings import CheckVerdict, check_pbs
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.server import USER_VARIABLE
 
-SETTINGS = PbsSettings(timeout_s=20, torque_order="priority")
+SETTINGS = PbsSettings(timeout_s=300, torque_order="priority")
 ANN = PbsUser("ann", "head.site.org")
 RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "captures"))
 

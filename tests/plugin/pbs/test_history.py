@@ -13,6 +13,8 @@ from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from plugin.pbs.accounting import accounting_text, openpbs_accounting_folder
 
+pytestmark = pytest.mark.quick
+
 LAST = date(2026, 3, 1)
 
 

@@ -18,7 +18,7 @@ from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Scheduler, in_use
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
-SETTINGS = PbsSettings(timeout_s=60, torque_order="priority")
+SETTINGS = PbsSettings(timeout_s=300, torque_order="priority")
 MAKERS = {TORQUE: TorqueScheduler, OPENPBS: OpenPbsScheduler}
 PROGRAMS = ("qstat", "qselect", "pbsnodes")
 

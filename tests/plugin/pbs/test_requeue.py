@@ -23,7 +23,7 @@ def test_only_a_job_that_permits_it_is_requeued(
 ) -> None:
     with standin(kind, tmp_path) as server:
         monkeypatch.setenv("PATH", server.path)
-        scheduler = adapter(PbsSettings(timeout_s=20), user=PbsUser("root", "head"))
+        scheduler = adapter(PbsSettings(timeout_s=300), user=PbsUser("root", "head"))
         submission = ("-r", "n", "-v", "OFFPEAK=checkpoint=10min", "-l", "nodes=1")
         job = server.run("qsub", *submission, user="alice", stdin="sleep 1000\n")
         waits = server.run("qsub", "-h", user="alice", stdin="sleep 1000\n")

@@ -64,7 +64,6 @@ def test_each_job_starts_as_early_as_limits_and_those_before_it_allow(drawn, see
         assert starts_of(plan)[job] == starts[job], job
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_keeps_the_limits(drawn, name: str) -> None:
     problem = limited(drawn(30, seed=7, running=2), 7)

@@ -12,6 +12,8 @@ from plugin.queue_hook.facts import PriceIntegral, WaitAllowance
 from plugin.queue_hook.start_times import StartCosts
 from plugin.scheduler.job import JobState
 
+pytestmark = pytest.mark.quick
+
 # From 18:00: dear until 22:00, cheap from 02:00 to 05:00 the next day.
 TWO_DAYS = [60] * 18 + [120] * 4 + [80] * 4 + [30] * 3 + [70] * 19
 AT_2 = MIDNIGHT_S + 26 * HOUR_S

@@ -25,6 +25,8 @@ from plugin.queue_hook.positions import BEGIN
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import Ranking, RequeuePermit
 
+pytestmark = pytest.mark.quick
+
 # Ten hours of 200, then a day of 50.
 PRICES = prices(*[200.0] * 10, *[50.0] * 40, from_s=NOW_S)
 RUNS = {"state": JobState.RUNNING, "start_s": NOW_S - 2 * HOUR_S, "limit_s": 6 * HOUR_S}

@@ -19,6 +19,8 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking, SchedulerView
 
+pytestmark = pytest.mark.quick
+
 CPU_NODES = Pool(NodeType(64, 256_000), frozenset({"batch"}), 100)
 GPU_NODES = Pool(NodeType(64, 512_000, (("a100", 4),)), frozenset({"gpu"}), 10)
 BOTH = Pool(NodeType(64, 512_000), frozenset({"batch", "gpu"}), 5)

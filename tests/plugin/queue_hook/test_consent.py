@@ -11,6 +11,8 @@ from offpeak.errors import BadInput
 from offpeak.model.flexibility import RIGID, Checkpoint, Flexibility, FlexibilityRules, Tier, parse_user_hints
 from offpeak.settings.plan import read_declarations
 
+pytestmark = pytest.mark.quick
+
 AT_8 = MIDNIGHT_S + 32 * HOUR_S
 
 

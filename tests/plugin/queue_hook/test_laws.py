@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, RULES, TOP, ZONE, Site, a_job, by_id, plain_cluster, prices
@@ -15,6 +16,8 @@ from plugin.queue_hook.start_times import latest_start_s
 from plugin.queue_hook.window import group_positions, startable_positions
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
+
+pytestmark = pytest.mark.quick
 
 HINTS = ["offpeak:now", "offpeak:delay=12h", "offpeak:delay=2h", "offpeak:delay=3h,deadline=2026-11-22T01:00"]
 COMMENTS = ["", "", "", *HINTS, "offpeak:x"]
@@ -40,6 +43,8 @@ def sites(draw, ranking=None, ties=True, comments=COMMENTS):
             fields["offset"] = draw(st.sampled_from([0, 0, -20, 5]))
             low = draw(st.integers(1, 30)) if ties else 1000 - 7 * number
             fields["priority"] = max(1, low + fields["offset"]) if ties else low
+        if ranking is Ranking.TERM:
+            fields["priority"] = draw(st.sampled_from([0, 0, 5, -1, -500])) if ties else -7 * number
         if draw(st.integers(0, 5)) == 0:
             fields |= draw(st.sampled_from(UNTOUCHABLE))
         jobs.append(a_job(number, **fields))

@@ -13,6 +13,8 @@ from plugin.queue_hook.facts import QueueRules
 from plugin.queue_hook.queue_plan import QueuePlan
 from plugin.window_policy import WindowView
 
+pytestmark = pytest.mark.quick
+
 THREE = with_draws(412, 300, 180)
 
 

@@ -2,10 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
 from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices, with_draws
 
 from plugin.queue_hook.facts import PlannedStarts, StartConstraint
 from plugin.scheduler.port import Ranking
+
+pytestmark = pytest.mark.quick
 
 BY_PLAN = replace(RULES, policy="plan")
 THREE = with_draws(412, 300, 180)

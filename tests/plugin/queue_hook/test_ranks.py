@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import pytest
 from queue_site import HOUR_S, NOW_S, RULES, TOP, Site, a_job, with_draws
 
 from offpeak.prices.peak import Peak
 from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
+
+pytestmark = pytest.mark.quick
 
 DRAWS = {"1": 412.0, "2": 300.0, "3": 180.0}
 THREE = with_draws(412, 300, 180)

@@ -146,7 +146,6 @@ def test_no_change_without_the_server(stage: Stage) -> None:
                 ask()
 
 
-@pytest.mark.thorough
 def test_a_long_queue(stage: Stage) -> None:
     """More jobs than one command takes."""
     full(stage)
@@ -212,6 +211,7 @@ def test_a_begin_time_holds_and_is_taken_away(stage: Stage) -> None:
     time.sleep(0.5)
     assert jobs(stage)[later].state is JobState.PENDING
     assert stage.scheduler.defer({later: 0}) == {}
+    assert stage.scheduler.start_cycle([later]) == {}
     wait_until(lambda: jobs(stage)[later].state is JobState.RUNNING, what="the job to start")
 
 
@@ -275,6 +275,7 @@ def test_a_node_is_closed_and_opened(stage: Stage) -> None:
     assert jobs(stage)[wide].state is JobState.PENDING
     assert stage.scheduler.change_nodes(["node2"], NodeChange.OPEN, reason="") == {}
     assert not node(stage, "node2").closed
+    assert stage.scheduler.start_cycle([wide]) == {}
     wait_until(lambda: jobs(stage)[wide].state is JobState.RUNNING, what="the node to be used again")
     assert wide in in_use(stage.scheduler, "node2")
     # With a job on it, it is closed and not free.
@@ -297,7 +298,6 @@ def test_node_closed_by_an_admin_stays_closed(stage: Stage) -> None:
         stage.open_by_hand("node3")
 
 
-@pytest.mark.slow("waits until the scheduler has noticed")
 def test_a_node_counts_as_powered_down_and_comes_up_again(sleepy: Stage) -> None:
     change = sleepy.scheduler.change_nodes
     assert change(["node1"], NodeChange.CLOSE, reason=WHY) == {}

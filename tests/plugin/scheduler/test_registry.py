@@ -13,6 +13,8 @@ from offpeak.settings.agent import AgentSettings, PbsSettings
 from offpeak.settings.table import BY_NAME, Settings
 from plugin.scheduler.registry import SCHEDULERS, DemoScheduler, scheduler_name, scheduler_of
 
+pytestmark = pytest.mark.quick
+
 NOBODY = 65534
 NAMES = [name for name, _ in SCHEDULERS]
 

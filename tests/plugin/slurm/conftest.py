@@ -54,4 +54,4 @@ def multifactor(multifactor_slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def slurm() -> SlurmScheduler:
     """Slurm behind the port, as the environment finds it."""
-    return SlurmScheduler(SlurmSettings(timeout_s=30))
+    return SlurmScheduler(SlurmSettings(timeout_s=300))

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from plugin.slurm.commands import count, limit_s, memory_mib, parts, unix_s
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("text", "at_s"),

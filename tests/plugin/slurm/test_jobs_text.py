@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugin.scheduler.job import HOLDING, Job, JobState
+from plugin.slurm.commands import CannotAskSlurm
 from plugin.slurm.jobs import (
     ARRAYS_ARGUMENTS,
     BASE_STATES,
@@ -17,6 +18,8 @@ from plugin.slurm.jobs import (
     separator,
 )
 from plugin.slurm.scheduler import LIMITS_LAST_S, TextReader
+
+pytestmark = pytest.mark.quick
 
 END = "\x1eabc"
 USUAL = {
@@ -38,6 +41,9 @@ USUAL = {
 }
 
 
+HEAD = f"JOBID{separator(END)}STATE{END}\n".encode()
+
+
 def row(**others: str) -> bytes:
     parsed = USUAL | others
     return (separator(END).join(parsed.get(column, "") for column in SQUEUE_COLUMNS) + f"{END}\n").encode(
@@ -46,7 +52,7 @@ def row(**others: str) -> bytes:
 
 
 def job(**others: str) -> Job:
-    (only,) = jobs_of_text(row(**others), END)
+    (only,) = jobs_of_text(HEAD + row(**others), END)
     return only
 
 
@@ -66,7 +72,7 @@ def test_no_name_and_no_comment_makes_another_job(name: str, comment: str, rubbi
     names = {"Name": name.encode("utf-8", "replace").decode(), "Comment": comment.encode("utf-8", "replace").decode()}
     if END in "".join(names.values()):
         return
-    jobs = jobs_of_text(row(**names) + row(JobID="8", JobArrayID="8"), END)
+    jobs = jobs_of_text(HEAD + row(**names) + row(JobID="8", JobArrayID="8"), END)
     assert [parsed.job_id for parsed in jobs] == ["7", "8"]
     assert jobs[0]._replace(name="", comment="") == job()
     assert jobs[1]._replace(job_id="7") == job()
@@ -80,9 +86,9 @@ def test_a_forged_record_stays_a_name() -> None:
 def test_the_tasks_of_an_array_are_one_job() -> None:
     tasks = b"".join(row(JobArrayID=f"7_{task}") for task in range(3))
     own = row(JobID="9", JobArrayID="7_5", PriorityLong="5")
-    found = [(parsed.job_id, parsed.plain, parsed.tasks) for parsed in jobs_of_text(tasks + own, END)]
+    found = [(parsed.job_id, parsed.plain, parsed.tasks) for parsed in jobs_of_text(HEAD + tasks + own, END)]
     assert found == [("7", True, 3), ("9", False, 1)]
-    assert parse_task_limits(b"7|0-2%2\n8|N/A\n") == {"7": 2}
+    assert parse_task_limits(b"JOBID|ARRAY_TASK_ID\n7|0-2%2\n8|N/A\n") == {"7": 2}
 
 
 def test_the_limit_of_an_array_is_read_once_and_that_of_a_new_array_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,10 +99,10 @@ def test_the_limit_of_an_array_is_read_once_and_that_of_a_new_array_at_once(monk
         if program == "scontrol":
             return b""
         if arguments == ARRAYS_ARGUMENTS:
-            return b"7|0-2%2\n8|0-9%4\n"
+            return b"JOBID|ARRAY_TASK_ID\n7|0-2%2\n8|0-9%4\n"
         end = arguments[-1].rpartition(":")[2]
         rows = b"".join(row(JobID=array, JobArrayID=f"{array}_0") for array in arrays)
-        return rows.replace(END.encode(), end.encode())
+        return (HEAD + rows).replace(END.encode(), end.encode())
 
     monkeypatch.setattr("plugin.slurm.scheduler.ask", answer)
     reader = TextReader(10.0, clock=lambda: now_s[0])
@@ -113,23 +119,25 @@ def test_the_limit_of_an_array_is_read_once_and_that_of_a_new_array_at_once(monk
 
 def test_a_job_whose_record_changed_is_parsed_anew() -> None:
     known: dict[bytes, Job | None] = {}
-    first, _ = jobs_of_text(row(PriorityLong="5") + row(JobID="9"), END, known)
+    first, _ = jobs_of_text(HEAD + row(PriorityLong="5") + row(JobID="9"), END, known)
     assert first.priority == 5
     assert len(known) == 2
-    assert jobs_of_text(row(PriorityLong="6"), END, known)[0].priority == 6
+    assert jobs_of_text(HEAD + row(PriorityLong="6"), END, known)[0].priority == 6
     assert len(known) == 1
 
 
 def test_jobs_share_the_texts_that_are_the_same_in_both() -> None:
-    first, second = jobs_of_text(row(UserName="ann_of_physics") + row(JobID="9", UserName="ann_of_physics"), END)
+    first, second = jobs_of_text(HEAD + row(UserName="ann_of_physics") + row(JobID="9", UserName="ann_of_physics"), END)
     assert first.user == "ann_of_physics"
     assert first.user is second.user
     assert first.partitions is second.partitions
 
 
-def test_a_record_that_was_cut_off_is_left_out() -> None:
-    assert jobs_of_text(row() + row()[:40], END) == (job(),)
-    assert jobs_of_text(b"", END) == ()
+@pytest.mark.parametrize("answer", [b"", b"\n", row(), HEAD[:-3], HEAD + row()[:40], HEAD + row() + row()[:-1]])
+def test_an_answer_that_is_not_complete_is_no_answer(answer: bytes) -> None:
+    assert jobs_of_text(HEAD, END) == ()
+    with pytest.raises(CannotAskSlurm, match="its answer is"):
+        jobs_of_text(answer, END)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from plugin.slurm import accounting, configuration
 from plugin.slurm.commands import CannotAskSlurm, parse_config
 from plugin.slurm.configuration import parse_licences, parse_preemption, read_limits
 
+pytestmark = pytest.mark.quick
+
 # The last two are of versions from 23.02 on.
 SHOWN = b"""\
 LicenseName=matlab Total=10 Used=3 Free=7 Reserved=0 Remote=no

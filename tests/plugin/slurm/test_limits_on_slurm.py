@@ -18,8 +18,6 @@ from plugin.queue_hook.facts import QueueFacts
 from plugin.scheduler.cluster_view import cluster_of
 from plugin.slurm.scheduler import SlurmScheduler
 
-pytestmark = pytest.mark.slow("starts a Slurm of its own")
-
 SETTINGS = "Licenses=matlab:3\nAccountingStorageEnforce=associations,limits,qos\n"
 ACCOUNTS = (
     ("add", "qos", "two", "GrpJobs=2"),

@@ -101,7 +101,7 @@ def messages(cluster: SlurmCluster) -> Counter[str]:
 def test_nodes_that_go_down_share_their_requests_and_ends_of_jobs_cost_none(basic_slurm: SlurmCluster) -> None:
     names = ["node1", "node2", "node3"]
     with queried_by_us(basic_slurm.environment):
-        scheduler = SlurmScheduler(SlurmSettings(timeout_s=30))
+        scheduler = SlurmScheduler(SlurmSettings(timeout_s=300))
         assert in_use(scheduler, "node1")
         counted = [messages(basic_slurm)]
         job = basic_slurm.run("sbatch", "--parsable", "--output=/dev/null", "--wrap=sleep 1").strip()

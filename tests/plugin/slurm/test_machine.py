@@ -12,6 +12,8 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.nodes import SlurmMachine, parse_machine, read_machine
 
+pytestmark = pytest.mark.quick
+
 CONFIG = (
     b"Configuration data as of 2026-11-20T22:00:00\nClusterName             = alps\nCommunicationParameters = (null)\n"
 )

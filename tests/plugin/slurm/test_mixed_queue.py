@@ -18,8 +18,6 @@ from plugin.scheduler.job import JobState
 from plugin.scheduler.port import Ranking
 from plugin.slurm.scheduler import SlurmScheduler
 
-pytestmark = pytest.mark.slow("starts a Slurm of its own")
-
 
 @pytest.fixture(scope="module", params=["priority/basic", "priority/multifactor"])
 def large_nodes(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:

@@ -8,6 +8,7 @@ import pytest
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.settings.agent import SlurmSettings
+from plugin.scheduler.node import NodeUse
 from plugin.scheduler.port import in_use, use_of
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.configuration import AdminLevel, SlurmRights
@@ -33,6 +34,9 @@ def test_a_job_holds_its_node_only_and_a_free_one_is_drained(cluster: SlurmClust
         wait_until(lambda: in_use(slurm, "node2") == f"runs {job}", what="the job to start")
         assert in_use(slurm, "node3") == OPEN
         cluster.run("scontrol", "suspend", job)
+        # Its node has no processors in use, but the planner, too, takes it for used and does not close it.
+        uses = {node.name: node.use for node in slurm.view().nodes}
+        assert (uses["node2"], uses["node3"]) == (NodeUse.USED, NodeUse.FREE)
         cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=test")
         assert in_use(slurm, "node2") == f"runs {job}"
         cluster.run("scancel", job)
@@ -90,7 +94,7 @@ def test_a_slurmctld_that_is_down_does_not_say_that_a_node_is_free(use_settings:
 def shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets what scontrol shows of a node; squeue shows no job, as it does to a user from whom jobs are hidden."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    for name, body in (("squeue", ""), ("scontrol", f"cat {tmp_path}/record")):
+    for name, body in (("squeue", "echo JOBID NODELIST"), ("scontrol", f"cat {tmp_path}/record")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     return lambda record: (tmp_path / "record").write_text(f"{record}\n") and None
@@ -121,10 +125,21 @@ def test_records_that_do_not_match_the_nodes_make_none_free(
             find_node_uses(("n1", "n2"), ALL)
 
 
+@pytest.mark.parametrize("answer", ["", "echo", "echo 7 n2", "printf 'JOBID NODELIST\\n7 n'"])
+def test_an_answer_without_its_header_or_its_end_makes_no_node_free(
+    shows: Callable[[str], None], tmp_path: Path, answer: str
+) -> None:
+    """A suspended job is in squeue's answer only: the record of its node shows nothing."""
+    shows(RECORD)
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\n{answer}\n")
+    with pytest.raises(CannotAskSlurm, match="squeue: its answer is"):
+        find_node_uses(("n1",), ALL)
+
+
 def test_a_job_of_unclear_nodes_may_be_on_any(shows: Callable[[str], None], tmp_path: Path) -> None:
     shows(f"{RECORD}\n{RECORD.replace('n1', 'n2')}")
     for hosts in ("", "n[1-", "m7"):
-        (tmp_path / "squeue").write_text(f"#!/bin/sh\necho '7 {hosts}'\n")
+        (tmp_path / "squeue").write_text(f"#!/bin/sh\necho JOBID NODELIST\necho '7 {hosts}'\n")
         assert find_node_uses(("n1", "n2"), ALL) == {"n1": "runs 7", "n2": "runs 7"}
 
 

@@ -8,6 +8,8 @@ from offpeak.model.orders import PowerState
 from plugin.scheduler.node import NodeUse
 from plugin.slurm.nodes import nodes_of_text, parse_node_state, reservations_of_text
 
+pytestmark = pytest.mark.quick
+
 FLAGS = ["DRAIN", "NOT_RESPONDING", "PLANNED", "MAINT", "RESERVED", "CLOUD"]
 FLAGS += ["POWERED_DOWN", "POWERING_UP", "POWER_DOWN", "COMPLETING"]
 

@@ -10,6 +10,8 @@ from plugin.slurm import accounting
 from plugin.slurm.accounting import parse_priority, parse_shares, read_priority
 from plugin.slurm.commands import CannotAskSlurm, parse_config
 
+pytestmark = pytest.mark.quick
+
 WEIGHTED = """\
 FairShareDampeningFactor = 3
 PriorityDecayHalfLife   = 14-00:00:00

@@ -7,6 +7,8 @@ from plugin.slurm import accounting
 from plugin.slurm.accounting import parse_qos, read_qos
 from plugin.slurm.commands import CannotAskSlurm
 
+pytestmark = pytest.mark.quick
+
 SHOWN = """\
 normal|0||cluster|||||
 high|100|normal,low|suspend,gang||cpu=128,gres/gpu:a100=2,gres/gpu=4,node=8|10|cpu=64,mem=1T|2

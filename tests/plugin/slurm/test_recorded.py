@@ -1,6 +1,7 @@
 """What Slurm of several versions answered: folders that are discovered, so that a new version is a new test."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from plugin.slurm.commands import CannotAskSlurm
 from plugin.slurm.configuration import traits_of_text
 from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, parse_task_limits, separator
 from plugin.slurm.nodes import nodes_of_json, nodes_of_text, reservations_of_json, reservations_of_text
+
+pytestmark = pytest.mark.quick
 
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "slurm"
 VERSIONS = sorted(folder.name for folder in ANSWERS.glob("[0-9]*.[0-9]*"))
@@ -60,7 +63,7 @@ def states(node: Node) -> set[str]:
 
 def test_text_and_json_tell_the_same_of_jobs(answers: Path) -> None:
     rows = answer(answers, "squeue_O_pipe.txt").decode().splitlines()
-    text = jobs_of_text("".join(f"{as_we_ask(row)}END\n" for row in rows).encode(), "END")
+    text = jobs_of_text(b"JOBIDEND\n" + "".join(f"{as_we_ask(row)}END\n" for row in rows).encode(), "END")
     from_json = {job.job_id: job for job in jobs_of_json(answer(answers, "squeue.json"), source="squeue")}
     assert len(text) > 10
     for job in text:
@@ -164,7 +167,9 @@ def test_an_answer_with_an_error_is_not_trusted(shared: Path) -> None:
         jobs_of_json(recorded.read_bytes(), source="squeue")
 
 
-def test_the_configuration(answers: Path) -> None:
+def test_the_configuration(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The programs of another host are not looked for.
+    monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
     traits = traits_of_text(answer(answers, "scontrol_show_config.txt"), answer(answers, "scontrol_show_partition.txt"))
     assert traits.version.startswith(answers.name)
     assert (traits.ranking, traits.power_saving, traits.boot_s, traits.shared_nodes) == ("offset", True, 20, True)
@@ -187,8 +192,8 @@ def test_jobs_of_22_05(shared: Path) -> None:
 
 def test_an_array_is_counted_from_text_and_json(answers: Path) -> None:
     rows = answer(answers, "squeue_O_pipe.txt").decode().splitlines()
-    text = jobs_of_text("".join(f"{as_we_ask(row)}END\n" for row in rows).encode(), "END")
-    limits = parse_task_limits(b"12|2-6%2\n11|3-9\n")
+    text = jobs_of_text(b"JOBIDEND\n" + "".join(f"{as_we_ask(row)}END\n" for row in rows).encode(), "END")
+    limits = parse_task_limits(b"JOBID|ARRAY_TASK_ID\n12|2-6%2\n11|3-9\n")
     text = tuple(job._replace(task_limit=limits.get(job.job_id, 0)) for job in text)
     for jobs in (text, jobs_of_json(answer(answers, "squeue.json"), source="squeue")):
         (array,) = (job for job in jobs if job.is_array and job.state is JobState.PENDING)

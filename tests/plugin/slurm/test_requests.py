@@ -14,6 +14,8 @@ from plugin.slurm.requests import (
     throttle,
 )
 
+pytestmark = pytest.mark.quick
+
 PLAIN = RequestTerms("batch", 1, 1, 1, 1, 0, False, "(null)", "(null)", "normal", "", "", "(null)", False, *["N/A"] * 4)
 
 

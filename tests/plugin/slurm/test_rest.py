@@ -79,10 +79,10 @@ def test_a_token_that_is_refused(cluster_with_rest: tuple[SlurmCluster, str], tm
     token.touch(mode=0o600)
     token.write_text("eyJhbGciOiJIUzI1NiJ9.eyJzdW4iOiJyb290In0.AAAA\n")
     with pytest.raises(CannotAskSlurm, match=f"{url}.*: (refuses the token in|answers 500)"):
-        SlurmRest(url, token, timeout_s=10).read()
+        SlurmRest(url, token, timeout_s=120).read()
     token.chmod(0o644)
     with pytest.raises(BadInput, match="others than its owner may read it"):
-        SlurmRest(url, token, timeout_s=10).read()
+        SlurmRest(url, token, timeout_s=120).read()
 
 
 def test_a_server_that_is_gone_or_not_named(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_server_that_is_gone_or_not_named(tmp_path: Path) -> None:
     token.touch(mode=0o600)
     token.write_text("secret\n")
     with reserved_ports(1) as (port,), pytest.raises(SlurmIsSilent, match="cannot be reached: ConnectionError"):
-        SlurmRest(f"http://127.0.0.1:{port}", token, timeout_s=1).read()
+        SlurmRest(f"http://127.0.0.1:{port}", token, timeout_s=120).read()
     with pytest.raises(BadSetting, match="needs rest_url and rest_token"):
         SlurmScheduler(SlurmSettings(read="rest"))
 

@@ -77,7 +77,7 @@ def without_lists(request: pytest.FixtureRequest, basic: SlurmCluster, tmp_path:
     prefix = tmp_path / "prefix"
     prefix.write_text(REFUSES_LISTS.format(log=tmp_path / "log", first=request.param))
     prefix.chmod(0o755)
-    yield SlurmScheduler(SlurmSettings(timeout_s=30, command=(str(prefix),)))
+    yield SlurmScheduler(SlurmSettings(timeout_s=300, command=(str(prefix),)))
     basic.run("scontrol", "update", "nodename=node1,node3", "state=undrain")
 
 

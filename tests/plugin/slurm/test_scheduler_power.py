@@ -24,7 +24,6 @@ def one_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCluster]:
         yield cluster
 
 
-@pytest.mark.slow("slurmctld powers a node down and up")
 def test_node_is_powered_down_and_up(one_node: SlurmCluster, slurm: SlurmScheduler) -> None:
     def node() -> Node:
         return slurm.view().nodes[0]
@@ -60,7 +59,6 @@ def test_node_is_powered_down_and_up(one_node: SlurmCluster, slurm: SlurmSchedul
     becomes(PowerState.POWERING_ON)
 
 
-@pytest.mark.slow("slurmctld powers a node down")
 def test_a_node_that_slurmctld_took_down_as_silent_is_powered_down_by_us(
     one_node: SlurmCluster, slurm: SlurmScheduler
 ) -> None:

@@ -1,6 +1,8 @@
 """What slurm.conf says, and what in it is wrong for nodes that sleep."""
 
 import os
+import socket
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from plugin.scheduler.port import Ranking
 from plugin.slurm import scheduler
 from plugin.slurm.changes import ScontrolOptions
 from plugin.slurm.configuration import AdminLevel, SlurmRights, order_wait_s, traits_of_text
+
+pytestmark = pytest.mark.quick
 
 GOOD = {
     "PriorityType": "priority/basic",
@@ -37,6 +41,19 @@ def test_a_good_configuration() -> None:
     assert (traits.name, traits.version, traits.ranking) == ("slurm", "22.05.8", Ranking.VALUE)
     assert (traits.power_saving, traits.boot_s, traits.shared_nodes, traits.problems) == (True, 600, True, ())
     assert traits_of_text(config(PriorityType="priority/multifactor"), b"").ranking is Ranking.OFFSET
+
+
+@pytest.mark.parametrize(
+    ("parameters", "cycle_s"),
+    [
+        ("(null)", 60),
+        ("bf_interval=600", 1200),
+        ("bf_interval=600,bf_max_time=60", 660),
+        ("defer,sched_interval=300", 300),
+    ],
+)
+def test_the_longest_time_between_two_looks_at_all_jobs(parameters: str, cycle_s: int) -> None:
+    assert traits_of_text(config(SchedulerParameters=parameters), b"").cycle_s == cycle_s
 
 
 def test_the_timing_of_passes() -> None:
@@ -93,6 +110,31 @@ def test_problems_of_the_slurm_configuration_are_listed(
     ((message, hint),) = traits.problems
     assert expected in message
     assert line in hint
+
+
+@pytest.mark.parametrize(
+    ("mode", "here", "problem"),
+    [
+        (0o755, True, ""),
+        (0o644, True, "cannot be run"),
+        (0o775, True, "others than its owner may write it"),
+        (None, True, "no such file"),
+        (None, False, ""),
+    ],
+)
+def test_a_program_that_slurmctld_cannot_run(tmp_path: Path, mode: int | None, here: bool, problem: str) -> None:
+    program = tmp_path / "resume"
+    if mode is not None:
+        program.touch()
+        program.chmod(mode)
+    host = socket.gethostname().partition(".")[0] if here else "elsewhere"
+    programs = dict.fromkeys(("SuspendProgram", "ResumeFailProgram"), "/bin/true")
+    hosts = {"SlurmctldHost[0]": "first(10.0.0.1)", "SlurmctldHost[1]": f"{host}(10.0.0.2)"}
+    traits = traits_of_text(config(ResumeProgram=str(program), **programs, **hosts), PARTITIONS)
+    assert traits.power_saving is not bool(problem)
+    told = [message for message, _ in traits.problems]
+    expected = f"ResumeProgram={program}: {problem}: slurmctld powers no node, and wakes none for a job"
+    assert told == ([expected] if problem else [])
 
 
 def test_a_partition_that_suspends_by_itself() -> None:

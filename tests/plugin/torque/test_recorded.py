@@ -13,6 +13,8 @@ from plugin.pbs.torque import jobs_of_xml, jobs_on, nodes_of_xml, status_of
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node, NodeUse
 
+pytestmark = pytest.mark.quick
+
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "torque"
 JOBS = sorted(file.relative_to(ANSWERS) for file in ANSWERS.rglob("*qstat_x*.xml"))
 NODES = sorted(file.relative_to(ANSWERS) for file in ANSWERS.rglob("*pbsnodes_x.xml"))

@@ -19,8 +19,8 @@ from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import in_use
 
-BY_PRIORITY = PbsSettings(timeout_s=20, torque_order="priority")
-BY_SWAPS = PbsSettings(timeout_s=20, torque_order="swap")
+BY_PRIORITY = PbsSettings(timeout_s=300, torque_order="priority")
+BY_SWAPS = PbsSettings(timeout_s=300, torque_order="swap")
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_scheduler_process_is_detected_before_its_files_are_read(tmp_path: Path)
 
 
 def test_no_order_is_sent_if_no_method_moves_jobs(torque: StandIn) -> None:
-    scheduler = TorqueScheduler(PbsSettings(timeout_s=20, home=torque.programs))
+    scheduler = TorqueScheduler(PbsSettings(timeout_s=300, home=torque.programs))
     submit(torque)
     job = submit(torque)
     assert scheduler.rank({job: 5}) == {job: NO_METHOD}
@@ -133,7 +133,7 @@ def test_priorities_that_torque_has_not(torque: StandIn) -> None:
 def test_user_who_is_no_manager_is_reported(torque: StandIn, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     nobody = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
-    other = TorqueScheduler(PbsSettings(command=nobody, timeout_s=20, torque_order="priority"))
+    other = TorqueScheduler(PbsSettings(command=nobody, timeout_s=300, torque_order="priority"))
     for folder in torque.programs.parents:
         if folder.stat().st_mode & 0o005 != 0o005 and folder.is_relative_to("/tmp"):
             folder.chmod(folder.stat().st_mode | 0o055)
@@ -147,7 +147,7 @@ def test_user_who_is_no_manager_is_reported(torque: StandIn, tmp_path: Path) -> 
 def test_a_node_that_sleeps_and_wakes(torque: StandIn) -> None:
     # The server's own clock, which dates a node's last report, is ahead of the clock of this test.
     now_s = [int(time.time()) - 1000]
-    scheduler = TorqueScheduler(PbsSettings(timeout_s=20, boot_s=300), clock=lambda: now_s[0])
+    scheduler = TorqueScheduler(PbsSettings(timeout_s=300, boot_s=300), clock=lambda: now_s[0])
 
     def change(what: NodeChange) -> None:
         assert scheduler.change_nodes(["node1"], what, reason="offpeak: nobody, needs it") == {}
@@ -196,7 +196,9 @@ def test_a_begin_time_ends_by_itself(torque: StandIn) -> None:
     assert scheduler.defer({job: at_s}) == {}
     assert (jobs(scheduler)[job].native_state, jobs(scheduler)[job].begin_s) == ("W", at_s)
     torque.run("qdel", filler)
-    wait_until(lambda: jobs(scheduler)[job].state is JobState.RUNNING, what="the job to start by itself")
+    wait_until(lambda: scheduler.view().at_s > at_s, what="its time")
+    assert scheduler.start_cycle([job]) == {}
+    wait_until(lambda: jobs(scheduler)[job].state is JobState.RUNNING, what="the job to start")
     assert (jobs(scheduler)[job].start_s or 0) >= at_s
 
 

@@ -12,6 +12,8 @@ from plugin.pbs.jobs import chunks_of, parse_tasks
 from plugin.pbs.torque import TorqueScheduler, jobs_of_xml
 from sim_backend.pbs_standin.submission import req_information
 
+pytestmark = pytest.mark.quick
+
 PLACED = {
     "thread_usage_policy.0": "allowthreads",
     "hostlist.0": "n220:ppn=4",
@@ -61,7 +63,7 @@ def test_a_request_by_nodes_precedes_the_one_that_the_server_derived() -> None:
 def test_nodes_are_woken_for_tasks_and_others_do_not_compete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with standin("torque", tmp_path) as running:
         monkeypatch.setenv("PATH", running.path)
-        scheduler = TorqueScheduler(PbsSettings(timeout_s=20, torque_order="priority"))
+        scheduler = TorqueScheduler(PbsSettings(timeout_s=300, torque_order="priority"))
         for name in ("node1", "node2", "node3"):
             for change in (NodeChange.CLOSE, NodeChange.POWER_DOWN):
                 assert scheduler.change_nodes([name], change, reason="offpeak: x") == {}

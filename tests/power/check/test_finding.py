@@ -5,6 +5,8 @@ import pytest
 from offpeak.errors import NoAnswer
 from power.check.findings import CheckVerdict, Finding, FindingGroup, failed_finding, group_findings
 
+pytestmark = pytest.mark.quick
+
 
 def test_equal_findings_are_grouped_in_order() -> None:
     findings = [Finding("bmc", f"n{at}", CheckVerdict.GOOD, "on") for at in range(3)]

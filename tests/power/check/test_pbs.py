@@ -11,9 +11,9 @@ from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.node import NodeUse
-from power.check.findings import CheckVerdict, check_pbs
+from power.check.findings import CheckVerdict, check_pbs, check_reservations
 
-SETTINGS = PbsSettings(timeout_s=20)
+SETTINGS = PbsSettings(timeout_s=300)
 
 
 def test_torque(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,6 +47,16 @@ def test_openpbs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert found.verdict is CheckVerdict.DOUBTFUL
         assert "the server has no enabled hook offpeak_runjob: no job is deferred" in found.message
         assert found.hint == "run `deploy/openpbs/setup install` as root on the server's host"
+
+
+def test_a_server_that_books_no_sleeping_node_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with standin("openpbs", tmp_path) as running:
+        monkeypatch.setenv("PATH", running.path)
+        (found,) = check_reservations(OpenPbsScheduler(SETTINGS))
+        assert found.verdict is CheckVerdict.DOUBTFUL
+        assert found.message == "pbs_rsub is denied where it needs nodes that sleep: the hook PBS_power is disabled"
+        running.run("qmgr", "-c", "set pbshook PBS_power enabled = True")
+        assert list(check_reservations(OpenPbsScheduler(SETTINGS))) == []
 
 
 def test_nodes_that_are_never_switched_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ from offpeak.machines.credentials import Credential
 from plugin.slurm.configuration import AdminLevel, SlurmRights
 from power.check.findings import CheckVerdict, check_credentials, check_qos, check_rights, check_scheduler
 
+pytestmark = pytest.mark.quick
+
 
 def test_login_files_are_checked(tmp_path: Path) -> None:
     good, open_to_all = tmp_path / "good", tmp_path / "open"

@@ -6,6 +6,8 @@ from offpeak.machines.inventory import Hardware, InventoryNode
 from power.check.devices import check_transport
 from power.check.findings import CheckVerdict
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("driver", "bmc", "suite", "reply"),

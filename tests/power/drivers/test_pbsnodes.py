@@ -15,6 +15,8 @@ from offpeak.settings.agent import PbsSettings
 from plugin.pbs.torque import TorqueScheduler
 from power.drivers.pbsnodes import PbsnodesDriver
 
+pytestmark = pytest.mark.quick
+
 CAPTURES = "data/captures/torque"
 Play = Callable[..., PbsnodesDriver]
 """Makes pbsnodes print a recording; takes the file of nodes, that of a complaint of -m, and the node."""
@@ -44,7 +46,7 @@ def power_order(torque: StandIn) -> str:
 
 
 def test_a_node_goes_down_and_comes_back_though_the_server_says_it_failed(torque: StandIn) -> None:
-    way, scheduler = driver(), TorqueScheduler(PbsSettings(timeout_s=20))
+    way, scheduler = driver(), TorqueScheduler(PbsSettings(timeout_s=300))
 
     def change(what: NodeChange) -> None:
         assert scheduler.change_nodes(["node1"], what, reason="offpeak: nobody needs it") == {}

@@ -1,7 +1,6 @@
 """Nodes switched by Redfish: an emulator whose systems change slowly, and a service with every fault."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,10 +46,10 @@ def machine(tmp_path: Path) -> Callable[..., InventoryNode]:
 
 
 def driver_of(machine: InventoryNode, logins: Logins | None = None) -> RedfishDriver:
-    return RedfishDriver(machine, logins=logins or Logins(), timeout_s=5.0)
+    return RedfishDriver(machine, logins=logins or Logins(), timeout_s=120.0)
 
 
-def done(machine: InventoryNode, act: Callable[[RedfishDriver], Awaitable[Any]], timeout_s: float = 5.0) -> Any:
+def done(machine: InventoryNode, act: Callable[[RedfishDriver], Awaitable[Any]], timeout_s: float = 120.0) -> Any:
     async def run() -> Any:
         driver = RedfishDriver(machine, logins=Logins(), timeout_s=timeout_s)
         try:
@@ -61,20 +60,19 @@ def done(machine: InventoryNode, act: Callable[[RedfishDriver], Awaitable[Any]],
     return asyncio.run(run())
 
 
-def error_of(machine: InventoryNode, timeout_s: float = 5.0) -> DeviceError:
+def error_of(machine: InventoryNode, timeout_s: float = 120.0) -> DeviceError:
     observed = done(machine, RedfishDriver.query, timeout_s)
     assert observed.state is PowerState.UNKNOWN
     return observed.error
 
 
-@pytest.mark.thorough
 def test_an_emulated_system_goes_on_and_another_off_some_seconds_later(
     emulator: str, machine: Callable[..., InventoryNode]
 ) -> None:
     async def becomes(node: str, order: NodeOrder, goal: PowerState) -> bool:
         driver = driver_of(machine(emulator, node))
         await driver.send(order)
-        for _ in range(60):
+        for _ in range(1200):
             await asyncio.sleep(0.25)
             if (await driver.query()).state is goal:
                 return True
@@ -88,6 +86,7 @@ def test_an_emulated_system_goes_on_and_another_off_some_seconds_later(
     assert asyncio.run(both()) == [True, True]
 
 
+@pytest.mark.quick
 def test_an_emulated_system_is_found_by_name_and_by_enrolled_uuid(
     emulator: str, machine: Callable[..., InventoryNode]
 ) -> None:
@@ -96,6 +95,7 @@ def test_an_emulated_system_is_found_by_name_and_by_enrolled_uuid(
     assert done(machine(emulator, "renamed", enrolled=enrolled), RedfishDriver.identity) == uuid(3)
 
 
+@pytest.mark.quick
 def test_no_order_is_sent_if_no_system_is_the_node(emulator: str, machine: Callable[..., InventoryNode]) -> None:
     with pytest.raises(BadAnswer, match="0 of its 4 systems are named n99"):
         done(machine(emulator, "n99"), lambda driver: driver.send(NodeOrder.HARD_OFF))
@@ -103,6 +103,7 @@ def test_no_order_is_sent_if_no_system_is_the_node(emulator: str, machine: Calla
         done(machine(emulator, enrolled=Enrolment("other", (), "2026-11-21")), RedfishDriver.identity)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("state", "order", "sent"),
     [
@@ -122,6 +123,7 @@ def test_an_order_is_sent_only_where_the_node_is_not_there(
     assert peer.resets == sent
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("state", ["PoweringOn", "PoweringOff", "Paused", None, 7, ["On"]])
 @pytest.mark.parametrize("order", [NodeOrder.ON, NodeOrder.HARD_OFF])
 def test_no_order_is_sent_while_the_state_is_unknown(
@@ -134,6 +136,7 @@ def test_no_order_is_sent_while_the_state_is_unknown(
     assert peer.resets == []
 
 
+@pytest.mark.quick
 def test_driver_offers_only_supported_orders(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     action = peer.resources[SYSTEM]["Actions"]["#ComputerSystem.Reset"]
     action["ResetType@Redfish.AllowableValues"] = ["On", "ForceOff", "ForceRestart"]
@@ -153,6 +156,7 @@ def test_driver_offers_only_supported_orders(peer: RedfishPeer, machine: Callabl
     assert peer.resets == []
 
 
+@pytest.mark.quick
 def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     async def requested(driver: RedfishDriver) -> frozenset[NodeOrder]:
         await driver.query()
@@ -167,12 +171,14 @@ def test_resets_may_be_listed_elsewhere_or_nowhere(peer: RedfishPeer, machine: C
     assert done(machine(peer.url), requested) == {NodeOrder.ON, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF}
 
 
+@pytest.mark.quick
 def test_the_identity_is_the_uuid(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     assert done(machine(peer.url), RedfishDriver.identity) == UUID
     peer.resources[SYSTEM]["UUID"] = None
     assert done(machine(peer.url), RedfishDriver.identity) is None
 
 
+@pytest.mark.quick
 def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     async def thrice() -> list[DeviceError | None]:
         driver = driver_of(machine(peer.url, password="wrong"))
@@ -186,6 +192,7 @@ def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[.
     assert not any("wrong" in f"{error} {error.hint}" for error in problems if error)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("status", [401, 403])
 def test_read_only_login_is_not_tried_again(
     peer: RedfishPeer, machine: Callable[..., InventoryNode], status: int
@@ -196,7 +203,6 @@ def test_read_only_login_is_not_tried_again(
     assert str(error).endswith(f"refuses GET {SYSTEM} (HTTP {status})")
 
 
-@pytest.mark.slow("waits for the end of a time-out")
 @pytest.mark.parametrize(
     ("answer", "kind", "message"),
     [
@@ -218,12 +224,13 @@ def test_faults_have_names(
     peer: RedfishPeer, machine: Callable[..., InventoryNode], answer: object, kind: type[DeviceError], message: str
 ) -> None:
     peer.resources["/redfish/v1/"] = answer
-    error = error_of(machine(peer.url), timeout_s=5)
+    error = error_of(machine(peer.url), timeout_s=5 if answer is None else 120)
     assert type(error) is kind
     assert message in str(error)
     assert error.hint
 
 
+@pytest.mark.quick
 def test_unreachable_bmc_is_unknown(machine: Callable[..., InventoryNode]) -> None:
     with reserved_ports(1) as (port,):
         error = error_of(machine(f"http://127.0.0.1:{port}"))
@@ -231,6 +238,7 @@ def test_unreachable_bmc_is_unknown(machine: Callable[..., InventoryNode]) -> No
     assert str(error) == f"n001: BMC 127.0.0.1:{port}: cannot be reached"
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("where", ["head", "body"])
 def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., InventoryNode], where: str) -> None:
     with dripping_server(where) as server:
@@ -245,7 +253,6 @@ def test_a_bmc_that_drips_holds_nothing_up(machine: Callable[..., InventoryNode]
         server.wait_until_left()
 
 
-@pytest.mark.slow("waits for the end of a time-out")
 def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     peer.resources["/redfish/v1/"] = None
 
@@ -257,9 +264,10 @@ def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Calla
             hanging = [RedfishDriver(machine(peer.url), logins=logins, timeout_s=5) for _ in range(20)]
             requested = [asyncio.ensure_future(driver.query()) for driver in hanging]
             await asyncio.sleep(0.1)
-            started = time.monotonic()
-            assert (await second.query()).state is PowerState.ON
-            assert time.monotonic() - started < 4
+            answer = asyncio.ensure_future(second.query())
+            first_done, _ = await asyncio.wait([answer, *requested], return_when=asyncio.FIRST_COMPLETED)
+            assert answer in first_done
+            assert (await answer).state is PowerState.ON
             states = [(await task).state for task in requested]
             for driver in (first, second, *hanging):
                 await driver.close()
@@ -268,6 +276,7 @@ def test_bmcs_that_hang_do_not_hold_the_others(peer: RedfishPeer, machine: Calla
     assert set(asyncio.run(together())) == {PowerState.UNKNOWN}
 
 
+@pytest.mark.quick
 def test_neither_netrc_nor_proxies_come_between(
     peer: RedfishPeer, machine: Callable[..., InventoryNode], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,6 +287,7 @@ def test_neither_netrc_nor_proxies_come_between(
     assert done(machine(peer.url), RedfishDriver.query).state is PowerState.ON
 
 
+@pytest.mark.quick
 def test_a_certificate_is_checked_unless_the_inventory_says_otherwise(
     machine: Callable[..., InventoryNode], tmp_path: Path
 ) -> None:
@@ -294,12 +304,14 @@ def test_a_certificate_is_checked_unless_the_inventory_says_otherwise(
             done(machine(bmc, verify=tmp_path / "none.pem"), RedfishDriver.query)
 
 
+@pytest.mark.quick
 def test_an_http_service_where_https_is_expected(peer: RedfishPeer, machine: Callable[..., InventoryNode]) -> None:
     error = error_of(machine(peer.url.removeprefix("http://")))
     assert type(error) is BadAnswer
     assert str(error).endswith("the TLS handshake fails")
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("bmc", "port", "url"),
     [
@@ -314,6 +326,7 @@ def test_addresses_of_bmcs(bmc: str, port: int | None, url: str) -> None:
     assert base_url(InventoryNode("n001", Hardware("compute", port=port), bmc=bmc)) == url
 
 
+@pytest.mark.quick
 def test_a_node_without_bmc_or_credential_is_reported() -> None:
     with pytest.raises(BadInventory, match="n001: has no bmc"):
         driver_of(InventoryNode("n001", Hardware("compute")))

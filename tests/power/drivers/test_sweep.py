@@ -1,7 +1,6 @@
 """A sweep over many devices: what is dead delays nobody, and nothing is left running."""
 
 import asyncio
-import time
 from collections.abc import Awaitable
 
 import pytest
@@ -10,6 +9,8 @@ from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer
 from offpeak.model.orders import PowerState
 from power.drivers.poll import iterate_completed, poll_drivers
 from power.drivers.port import PowerObservation
+
+pytestmark = pytest.mark.quick
 
 
 async def after(delay_s: float, result: int | Exception) -> int:
@@ -35,12 +36,10 @@ def test_results_come_in_the_order_of_their_arrival() -> None:
 
 
 def test_late_answer_counts_as_no_answer() -> None:
-    begin_s = time.monotonic()
-    (first, second) = collected({"slow": after(60, 1), "quick": after(0, 2)}, 0.1)
+    (first, second) = collected({"slow": after(3600, 1), "quick": after(0, 2)}, 1.0)
     assert first == ("quick", 2)
     assert second[0] == "slow"
     assert isinstance(second[1], NoAnswer)
-    assert time.monotonic() - begin_s < 20
 
 
 def test_no_device_polled_gives_nothing() -> None:
@@ -71,8 +70,8 @@ class Slow:
 
 
 def test_a_late_node_is_unknown_not_off() -> None:
-    drivers = {"n1": Slow(0), "n2": Slow(60)}
-    seen = asyncio.run(poll_drivers(drivers, timeout_s=0.1, clock=lambda: 9.0))  # type: ignore[arg-type]
+    drivers = {"n1": Slow(0), "n2": Slow(3600)}
+    seen = asyncio.run(poll_drivers(drivers, timeout_s=1.0, clock=lambda: 9.0))  # type: ignore[arg-type]
     assert seen["n1"] == PowerObservation(PowerState.ON, 7.0)
     assert (seen["n2"].state, seen["n2"].at_unix_s) == (PowerState.UNKNOWN, 9.0)
     assert isinstance(seen["n2"].error, NoAnswer)

@@ -7,12 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wake_listener import wake_listener
 
-from offpeak.errors import BadInventory, NoAnswer, NotSupported
+from offpeak.door.door import Guard
+from offpeak.errors import BadInventory, NoAnswer, NotSupported, OrderTooLate
 from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
 from power.drivers.wake_on_lan import WakeOnLanDriver, magic_packet, parse_mac
 
-MAC = "52:54:00:12:34:56"
+pytestmark = pytest.mark.quick
+
+MAC, OTHER_MAC = "52:54:00:12:34:56", "52:54:00:12:34:57"
 BYTES = bytes.fromhex("525400123456")
 macs = st.binary(min_size=6, max_size=6)
 
@@ -26,6 +29,21 @@ def test_the_packet_reaches_a_host_and_a_broadcast_address(address: str) -> None
     with wake_listener(address) as card:
         asyncio.run(WakeOnLanDriver(machine(card.via)).send(NodeOrder.ON))
         assert card.packet() == b"\xff" * 6 + BYTES * 16
+
+
+def test_an_order_that_is_refused_after_the_name_was_found_sends_nothing() -> None:
+    async def confirm() -> Guard:
+        return refuse
+
+    with wake_listener() as card:
+        with pytest.raises(OrderTooLate):
+            asyncio.run(WakeOnLanDriver(machine(card.via)).send(NodeOrder.ON, confirm))
+        asyncio.run(WakeOnLanDriver(machine(card.via, OTHER_MAC)).send(NodeOrder.ON))
+        assert card.packet() == magic_packet(parse_mac(OTHER_MAC))
+
+
+def refuse() -> None:
+    raise OrderTooLate("the lease is over")
 
 
 @given(macs)

@@ -14,6 +14,8 @@ from offpeak.model.orders import NodeOrder
 from power.drivers.port import NeededLogins
 from power.interlocks.rate_limits import Breaker, BreakerTerms
 
+pytestmark = pytest.mark.quick
+
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 BY_HAND = replace(OFF, by="admin ada")
 DONE, FAILED = Outcome("done", ""), Outcome("failed", "bmc1: silent", "NoAnswer")

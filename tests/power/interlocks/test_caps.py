@@ -30,6 +30,8 @@ from power.interlocks.rate_limits import (
     power_step_of_class,
 )
 
+pytestmark = pytest.mark.quick
+
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 ON = replace(OFF, order=NodeOrder.ON)
 NODES = tuple(f"n{at}" for at in range(1, 7))

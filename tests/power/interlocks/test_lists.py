@@ -8,6 +8,8 @@ from offpeak.door.effect import Effect, Hold, Refusal
 from offpeak.model.orders import NodeOrder, parse_order
 from power.interlocks.preconditions import StateReading, check_state, refuse_held, require_fresh_state, require_opt_in
 
+pytestmark = pytest.mark.quick
+
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 ORDERS = ("on", "standby", "soft_off", "hard_off")
 

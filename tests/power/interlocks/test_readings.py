@@ -16,6 +16,8 @@ from plugin.scheduler.port import NodeUses
 from plugin.slurm.commands import SlurmIsSilent
 from power.interlocks.preconditions import require_identity, require_no_job, require_proven_standby
 
+pytestmark = pytest.mark.quick
+
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 ON = replace(OFF, order=NodeOrder.ON)
 DOWN = ("standby", "soft_off", "hard_off")

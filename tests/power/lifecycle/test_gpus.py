@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 from walked_node import SERVER, Walk, context_of
 
+pytestmark = pytest.mark.quick
+
 WAKE_S = 600
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from power.lifecycle.node_context import (
     durations_from_json,
 )
 from power.lifecycle.node_record import MeasuredDuration
+
+pytestmark = pytest.mark.quick
 
 
 def learned(*seconds: float) -> MeasuredDurations:

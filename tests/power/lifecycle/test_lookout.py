@@ -16,6 +16,8 @@ from offpeak.model.orders import NodeOrder
 from power.drivers.transport import Transport
 from power.lifecycle.sweep import Evidence, make_poller, poll_once
 
+pytestmark = pytest.mark.quick
+
 STANDBY = SleepMethod(NodeOrder.STANDBY, ("bmc",), 60, 60, 25.0)
 
 
@@ -49,12 +51,12 @@ def test_a_node_answers_draws_and_falls_silent(port: int, tmp_path: Path) -> Non
             await wire.close()
             return [up, silent]
 
-        assert asyncio.run(reported()) == [(True, 200.0, 0), (False, 200.0, None)]
+        assert asyncio.run(reported()) == [(True, 200.0, 0, None), (False, 200.0, None, None)]
 
 
 def test_poll_has_no_ssh_answer_of_a_node_without_ssh(tmp_path: Path) -> None:
     machine = InventoryNode("n1", Hardware("compute", "ipmi", Credential("bmc", "admin", tmp_path)), bmc="127.0.0.1")
-    assert asyncio.run(make_poller([machine], Transport()).evidence("n1")) == (None, None, None)
+    assert asyncio.run(make_poller([machine], Transport()).evidence("n1")) == (None, None, None, None)
 
 
 def test_a_node_that_nothing_switches_is_unknown_and_says_why() -> None:

@@ -34,8 +34,6 @@ from power.lifecycle.transitions import apply_event
 from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.node import BmcFaults
 
-pytestmark = pytest.mark.thorough
-
 MANY, CAP = 64, 12
 SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_patience_s=2, wake_patience_s=2),)
 HASTY = RetryPolicy(
@@ -120,7 +118,7 @@ class Agent:
             record.desired is not None and is_goal(record.desired.order, record.observed.state) for record in records
         )
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 300.0) -> None:
         give_up_s = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < give_up_s, self.records

@@ -6,6 +6,8 @@ from walked_node import Walk, asleep
 from offpeak.door.effect import Outcome, Refusal
 from power.lifecycle.node_record import record_from_json, record_to_json
 
+pytestmark = pytest.mark.quick
+
 
 def restarted(walk: Walk, *, later_s: float = 1e5) -> Walk:
     text = record_to_json(walk.record, monotonic_s=walk.monotonic_s)

@@ -1,6 +1,9 @@
 """Standby is seen by what the node does not answer and does not draw; the BMC may say on or off."""
 
+import pytest
 from walked_node import Walk
+
+pytestmark = pytest.mark.quick
 
 
 def suspending() -> Walk:

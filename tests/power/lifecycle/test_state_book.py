@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from offpeak.door.effect import Hold, Refusal
 from power.lifecycle.node_record import Attempts, Fault, Instant, NodeRecord, make_state_row
+
+pytestmark = pytest.mark.quick
 
 
 def test_fault_record_has_a_hint() -> None:

@@ -4,10 +4,12 @@ import pytest
 from walked_node import SERVER, Walk, asleep, context_of
 
 from offpeak.door.effect import Outcome, Refusal
-from offpeak.errors import AccessRefused
+from offpeak.errors import AccessRefused, ErrorKind
 from offpeak.machines.inventory import Hardware, SleepMethod
 from offpeak.model.orders import NodeOrder
 from power.lifecycle.node_record import Attempts, MeasuredDuration
+
+pytestmark = pytest.mark.quick
 
 FAILED = Outcome("failed", "no answer")
 CAP = Refusal("cap per hour", "10 of 10 used")
@@ -53,6 +55,20 @@ def test_never_down_with_a_job() -> None:
     walk = Walk().seen("on").reports("busy").desires("soft_off")
     assert (walk.order, walk.blocked) == (None, "a job runs there")
     assert walk.reports("drained").order == ("soft_off", "")
+
+
+def test_a_node_that_says_that_it_stays_up_does_not_follow_its_order_any_more() -> None:
+    walk = Walk().seen("on").desires("soft_off").ordered().seen("on", goes_down=False)
+    assert walk.record.sent is not None
+    walk.passes(9999).desires(None).seen("on", goes_down=True).seen("on")
+    assert walk.record.sent is not None
+    assert walk.seen("on", goes_down=False).record.sent is None
+
+
+@pytest.mark.parametrize(("kind", "may_follow"), [("NoAnswer", True), ("BadAnswer", True), ("NotSupported", False)])
+def test_a_failed_order_may_be_followed_unless_the_device_lacks_the_function(kind: str, may_follow: bool) -> None:
+    walk = Walk().seen("on").desires("soft_off").ordered(Outcome("failed", "no", ErrorKind(kind)))
+    assert (walk.record.sent is not None) is may_follow
 
 
 def test_a_bmc_that_says_off_while_a_job_runs_is_not_believed() -> None:

@@ -2,8 +2,12 @@
 
 from dataclasses import replace
 
+import pytest
+
 from offpeak.settings.agent import AgentSettings
 from power.lifecycle.node_context import RetryPolicy, make_retry_policy
+
+pytestmark = pytest.mark.quick
 
 
 def test_the_settings_are_what_is_usual() -> None:

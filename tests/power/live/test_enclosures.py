@@ -18,6 +18,8 @@ from power.live.cluster_snapshot import NodeMemory, PowerMemory
 from power.live.node_steps import observe_node
 from power.live.power_plan import order_by_enclosure
 
+pytestmark = pytest.mark.quick
+
 NAMES = [f"n{number:02}" for number in range(1, 37)]
 CHASSIS = {"c1": NAMES[:12], "c2": NAMES[12:24], "c3": NAMES[24:]}
 SHARED = replace(SERVER, enclosure=EnclosurePower(12, 240.0))

@@ -143,7 +143,7 @@ def test_a_busy_cluster_of_200_nodes_is_answered_within_seconds() -> None:
     jobs = tuple(running(number, f"n{number}", hours=1 + number % 50, request=one, cpus=8) for number in range(200))
     queue = tuple(pending(1000 + number, one, hours=1 + number % 7) for number in range(2000))
     waits_of(jobs, nodes)
-    began = time.monotonic()
+    began = time.process_time()
     found = wait_s(waits_of((*jobs, *queue), nodes), "batch", CPU_NODE)
     assert 10 * HOUR_S < found < 100 * HOUR_S
-    assert time.monotonic() - began < 20
+    assert time.process_time() - began < 20

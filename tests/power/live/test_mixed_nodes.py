@@ -9,6 +9,8 @@ from offpeak.model.request import Chunk, Request
 from plugin.scheduler.node import NodeUse, Reservation
 from power.live.node_room import NodeRoom
 
+pytestmark = pytest.mark.quick
+
 NAMES = tuple(f"n{number:02}" for number in range(1, 11))
 CPU_NAMES, FAT_NAMES, GPU_NAMES = NAMES[:5], NAMES[5:7], NAMES[7:]
 BOTH, BATCH = ("batch", "gpu"), ("batch",)

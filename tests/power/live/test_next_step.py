@@ -13,6 +13,8 @@ from plugin.scheduler.node import NodeUse, SchedulerState, scheduler_states
 from power.lifecycle.node_record import DesiredState, Fault, ObservedState, SentOrder
 from power.live.node_steps import BOOTING, choose_next_step, pool_node_state
 
+pytestmark = pytest.mark.quick
+
 OURS = {"closed": True, "reason": "offpeak: idle"}
 THEIRS = {"closed": True, "reason": "new DIMM", "reason_by": "jo"}
 CLOSINGS = ({}, OURS, THEIRS)
@@ -39,22 +41,8 @@ def test_no_step_takes_power_from_a_job_or_undoes_changes_of_others(state) -> No
         assert not (step.change is NodeChange.POWER_DOWN and state not in (NodeState.OFF, NodeState.STANDBY))
         assert not (down and not node.closed and state is NodeState.ON)
         if state is NodeState.UNKNOWN or node.use is NodeUse.UNKNOWN:
-            # A scheduler that began without its state does not know a node that sleeps by our order.
-            asleep = state in (NodeState.OFF, NodeState.STANDBY) and record.observed.by == US
-            plain = not (node.closed or node.failed or node.responds or node.reserved)
-            is_new = asleep and plain and node.power is PowerState.ON and node.use is NodeUse.UNKNOWN
-            assert (step.order, step.change) == (None, NodeChange.POWER_DOWN if is_new else None)
+            assert (step.order, step.change) == (None, None)
         assert step.why
-
-
-def test_a_sleeper_that_the_scheduler_does_not_know_is_left_alone_if_another_took_it_or_an_admin_holds_it() -> None:
-    unknown = node_of(use=NodeUse.UNKNOWN, responds=False)
-    asleep = record_of(state=NodeState.OFF)
-    by = lambda who: replace(asleep, observed=replace(asleep.observed, by=who))  # noqa: E731
-    assert choose_next_step(unknown, by(US), to_sleep=True, now=NOW).change is NodeChange.POWER_DOWN
-    assert choose_next_step(unknown, by("admin jo"), to_sleep=True, now=NOW).change is None
-    held = replace(by(US), hold=Hold("jo", "new DIMM", None))
-    assert choose_next_step(unknown, held, to_sleep=True, now=NOW).change is None
 
 
 def test_states_of_all_nodes() -> None:
@@ -166,12 +154,49 @@ def test_a_node_that_an_admin_orders_to_sleep_is_closed_and_stays_so(given, stat
     assert (step.change, step.order) == (change, NodeOrder.SOFT_OFF if state is OFF else None), step.why
 
 
-def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed() -> None:
-    sent = SentOrder(NodeOrder.SOFT_OFF, "offpeak", NOW.monotonic_s - 20, ON, clear=False)
-    node = node_of(**OURS)
-    assert choose_next_step(node, record_of(sent=sent), to_sleep=False, now=NOW).change is None
-    long_ago = record_of(sent=replace(sent, at_s=NOW.monotonic_s - 700))
-    assert choose_next_step(node, long_ago, to_sleep=False, now=NOW).change is NodeChange.OPEN
+BY_ADMIN = DesiredState(NodeOrder.ON, "admin jo", float(NOW_S), "it stays up")
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "given", "boot_s", "change"),
+    [
+        (20, {}, None, None),
+        # A shutdown may be delayed for longer than any limit.
+        (4000, {}, None, None),
+        (4000, {}, NOW_S - 5000, None),
+        (4000, {}, NOW_S - 3000, NodeChange.OPEN),
+        # The clock was set back by an hour since the scheduler noted the boot, or forward since the order.
+        (4000, {}, NOW_S + 100, None),
+        (4000, {"at_unix_s": NOW_S - 7600.0}, NOW_S - 7000, None),
+        (4000, {"at_unix_s": NOW_S - 400.0}, NOW_S - 3000, None),
+        # Who wakes a node at once may not know of the order.
+        (20, {"desired": BY_ADMIN}, None, None),
+        (4000, {"desired": BY_ADMIN}, None, NodeChange.OPEN),
+    ],
+)
+def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed(ago_s, given, boot_s, change) -> None:
+    at_unix_s, desired = given.get("at_unix_s", NOW_S - ago_s), given.get("desired")
+    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - ago_s, ON, clear=False, at_unix_s=at_unix_s)
+    record = record_of(sent=sent, desired=desired)
+    step = choose_next_step(node_of(**OURS, boot_s=boot_s), record, to_sleep=False, now=NOW)
+    # Without evidence the order is given again.
+    again = None if change or desired else NodeOrder.SOFT_OFF
+    assert (step.change, step.order) == (change, again), step.why
+
+
+def test_a_node_that_a_server_of_pbs_has_opened_in_its_shutdown_is_closed_again() -> None:
+    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 4000, ON, clear=False)
+    opened = {"closed": False, "reason": "offpeak: idle"}
+    assert choose_next_step(node_of(**opened), record_of(sent=sent), to_sleep=False, now=NOW).change is NodeChange.CLOSE
+    assert choose_next_step(node_of(), record_of(sent=sent), to_sleep=False, now=NOW).change is None
+    just_now = replace(sent, at_s=NOW.monotonic_s - 20, at_unix_s=NOW.unix_s - 20)
+    assert choose_next_step(node_of(), record_of(sent=just_now), to_sleep=False, now=NOW).change is NodeChange.CLOSE
+
+
+def test_jobs_do_not_count_on_a_node_that_does_not_go_down() -> None:
+    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 4000, ON, clear=False)
+    fault = Fault("does not go down", "soft_off was not followed within 600 s", "", False, float(NOW_S))
+    assert pool_node_state(node_of(**OURS), record_of(sent=sent, fault=fault), NOW) == FAILED
 
 
 @pytest.mark.parametrize(

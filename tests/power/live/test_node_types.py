@@ -15,6 +15,8 @@ from plugin.scheduler.node import NodeUse
 from power.live.node_types import TypeSplit, find_types
 from power.live.pool_state import find_pools
 
+pytestmark = pytest.mark.quick
+
 
 def split(nodes, *jobs, shared=False):
     """Return the jobs of each type as id and nodes, by the type's name."""

@@ -18,6 +18,8 @@ from power.capacity.registry import check_policy_name
 from power.lifecycle.node_record import DesiredState
 from power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory
 
+pytestmark = pytest.mark.quick
+
 OFF = NodeState.OFF
 NAMES = ("n01", "n02", "n03", "n04")
 BY_US = {"closed": True, "reason": "offpeak: capacity: ols:1h offers 1 of 4 nodes"}

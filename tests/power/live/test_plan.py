@@ -14,8 +14,19 @@ from offpeak.settings.capacity import CapacitySettings
 from plugin.capacity.port import CapacityTargets
 from plugin.scheduler.node import NodeUse, Reservation
 from power.lifecycle.node_context import MeasuredDurations
-from power.lifecycle.node_record import Attempts, DesiredState, PendingOrder
-from power.live.cluster_snapshot import PastUse, PoolMemory, PowerMemory
+from power.lifecycle.node_record import Attempts, DesiredState, Instant, PendingOrder, SentOrder
+from power.live.cluster_snapshot import (
+    REST_S,
+    UNTAKEN_S,
+    NodeMemory,
+    PastUse,
+    PoolMemory,
+    PowerMemory,
+    SleepInProgress,
+    SleepTrial,
+)
+
+pytestmark = pytest.mark.quick
 
 NAMES = ("n01", "n02", "n03", "n04")
 GPU_REQUEST = Request(("batch",), (Chunk(1, features=(frozenset({"gpu"}),)),))
@@ -56,6 +67,103 @@ def test_a_closed_free_node_is_ordered_off_then_powered_down_and_opened() -> Non
     assert changes_of(fourth) == {"n01": "open"}
     fifth = planned(cluster_snapshot([down("n01")], records=off_records("n01")), site, fourth.memory)
     assert changes_of(fifth) == {}
+
+
+OURS = {"closed": True, "reason": "offpeak: idle 14 min"}
+UNKNOWN = {"use": NodeUse.UNKNOWN, "responds": False, "native_state": "UNKNOWN"}
+
+
+@pytest.mark.parametrize(
+    ("given", "record", "change"),
+    [
+        # Slurm began without its state, or PBS anew: a node that is off by our order holds no job.
+        (UNKNOWN, {}, "power_down"),
+        (UNKNOWN | OURS, {}, "power_down"),
+        (UNKNOWN | OURS | {"power": PowerState.OFF}, {}, "open"),
+        # Our mark alone, after the ledger was lost.
+        (UNKNOWN | OURS | {"power": PowerState.OFF}, {"by": "unknown"}, "open"),
+        (UNKNOWN, {"by": "unknown"}, None),
+        (UNKNOWN, {"by": "admin jo"}, None),
+        (UNKNOWN | {"closed": True, "reason": "new DIMM"}, {}, None),
+        (UNKNOWN | OURS, {"state": NodeState.UNKNOWN}, None),
+        (UNKNOWN | OURS, {"state": NodeState.ON}, None),
+        (UNKNOWN | OURS | {"responds": True}, {}, None),
+        (UNKNOWN | OURS | {"cpus_used": 1}, {}, None),
+    ],
+)
+def test_what_offpeak_has_put_to_sleep_is_woken_for_a_job_whatever_the_scheduler_has_forgotten(
+    given, record, change
+) -> None:
+    sleeper = record_of("n01", OFF)
+    records = {"n01": replace(sleeper, observed=replace(sleeper.observed, **record))}
+    snapshot = cluster_snapshot([node_of("n01", **given)], jobs=[job_of()], records=records)
+    plan = planned(snapshot, site_of(1), slept_long_ago(["n01"]))
+    assert changes_of(plan).get("n01") == change
+
+
+def test_nodes_sleep_one_by_one_until_the_scheduler_counts_one_as_powered_down_and_none_if_it_does_not() -> None:
+    site, memory = site_of(), PowerMemory(trial=SleepTrial(is_proven=False))
+    nodes = {name: node_of(name, idle_since_s=NOW_S - 840) for name in NAMES}
+
+    def after(seconds, memory, records=None):
+        now = Instant(NOW.monotonic_s + seconds, NOW.unix_s + seconds)
+        return planned(cluster_snapshot(nodes.values(), records=records, now=now), site, memory)
+
+    first = after(0, memory)
+    assert changes_of(first) == {"n04": "close"}
+    nodes["n04"] = node_of("n04", **OURS)
+    off = off_records("n04")
+    second = after(60, first.memory, off)
+    assert changes_of(second) == {"n04": "power_down"}
+    # Slurm has not counted it as powered down after some minutes: it wakes by its BMC, and the others stay up.
+    third = after(60 + UNTAKEN_S + 1, second.memory, off)
+    assert (changes_of(third), third.desired_states["n04"].order) == ({}, NodeOrder.ON)
+    assert "does not count a node that went off as powered down: n04 went off" in third.problems[0][0]
+    fourth = after(60 + UNTAKEN_S + 100, third.memory)
+    assert changes_of(fourth) == {"n04": "open"}
+    nodes["n04"] = node_of("n04", idle_since_s=NOW_S - 840)
+    assert changes_of(after(60 + UNTAKEN_S + 599, fourth.memory)) == {}
+    # It is tried again, each time after a longer pause, until the scheduler takes part.
+    fifth = after(60 + UNTAKEN_S + 602, fourth.memory)
+    assert len(changes_of(fifth)) == 1
+    (tried,) = changes_of(fifth)
+    nodes[tried] = node_of(tried, **OURS)
+    sixth = after(900, fifth.memory, off_records(tried))
+    nodes[tried] = down(tried, **OURS)
+    seventh = after(930, sixth.memory, off_records(tried))
+    assert seventh.memory.trial == SleepTrial()
+    assert sorted(changes_of(seventh).values()) == ["close", "close", "open"]
+    refused = replace(fifth.memory, trial=SleepTrial(is_proven=False, failures=3))
+    nodes[tried] = node_of(tried, **OURS)
+    begun = after(900, refused, off_records(tried))
+    again = after(900 + UNTAKEN_S + 1, begun.memory, off_records(tried))
+    assert again.memory.trial.next_s - (NOW_S + 900 + UNTAKEN_S + 1) == 8 * REST_S
+
+
+def test_where_no_node_follows_its_order_the_others_stay_open() -> None:
+    sent = SentOrder(NodeOrder.SOFT_OFF, "offpeak", NOW.monotonic_s - 1300, NodeState.ON, clear=False)
+    nodes = [
+        *(node_of(name, idle_since_s=NOW_S - 840) for name in NAMES[:2]),
+        *(node_of(name, **OURS) for name in NAMES[2:]),
+    ]
+    records = {name: record_of(name, sent=sent) for name in NAMES[2:]}
+    snapshot = cluster_snapshot(nodes, records=records)
+    assert changes_of(planned(snapshot, site_of(nodes_per_sweep=3))) == {"n02": "close"}
+    stuck = planned(snapshot, site_of(nodes_per_sweep=2))
+    assert changes_of(stuck) == {}
+    ((message, _),) = stuck.problems
+    assert message.startswith("n03 was ordered to sleep 22 min ago, as were n04, and may still follow")
+
+
+def test_a_held_node_that_is_off_says_nothing_about_the_scheduler() -> None:
+    held = replace(record_of("n01", OFF), hold=Hold("jo", "new DIMM", None))
+    memory = PowerMemory()
+    for seconds in (0, UNTAKEN_S + 1):
+        now = Instant(NOW.monotonic_s + seconds, NOW.unix_s + seconds)
+        memory = planned(
+            cluster_snapshot([node_of("n01", **OURS)], records={"n01": held}, now=now), site_of(1), memory
+        ).memory
+    assert memory.trial == SleepTrial()
 
 
 def test_nodes_of_a_partition_that_must_be_awake_wake_and_the_others_sleep() -> None:
@@ -250,6 +358,38 @@ def test_nodes_with_a_feature_that_a_job_waits_for_stay_awake() -> None:
     nodes = [node_of("n01", features=("gpu",)), node_of("n02"), node_of("n03", features=("gpu",))]
     plan = planned(cluster_snapshot(nodes, jobs=[job_of(request=GPU_REQUEST, nodes=1)]), site_of(3))
     assert set(changes_of(plan)) == {"n02", "n03"}
+
+
+def test_a_job_with_enough_nodes_that_does_not_start_keeps_them_for_a_while() -> None:
+    nodes = [node_of("n01", features=("gpu",)), node_of("n02"), node_of("n03", features=("gpu",))]
+    site = replace(site_of(3), start_patience_s=960)
+    memory, job = PowerMemory(), job_of(request=GPU_REQUEST, nodes=1, submit_s=NOW_S - 5000)
+    for after_s, closed in ((0, {"n02", "n03"}), (959, {"n02", "n03"}), (961, {"n01", "n02", "n03"})):
+        now = replace(NOW, unix_s=NOW.unix_s + after_s)
+        plan = planned(cluster_snapshot(nodes, jobs=[job], now=now), site, replace(memory, nodes={}))
+        memory = plan.memory
+        assert set(changes_of(plan)) == closed
+
+
+def test_in_a_cycle_that_wakes_a_node_no_equal_one_goes_to_sleep() -> None:
+    nodes = [node_of("n01"), down("n02"), node_of("n03", cpus=8)]
+    job, records = job_of("9", start_s=NOW_S, hosts="n02"), off_records("n02")
+    assert changes_of(planned(cluster_snapshot(nodes, jobs=[job], records=records), site_of(3))) == {
+        "n02": "power_up",
+        "n03": "close",
+    }
+
+
+@pytest.mark.parametrize(("hosts", "changes"), [((), {"n01": "open"}), (("n02",), {"n02": "power_up"})])
+def test_a_node_not_yet_asleep_is_called_back_instead_of_an_equal_one_that_sleeps(hosts, changes) -> None:
+    nodes, records = [node_of("n01", closed=True, reason="offpeak: x"), down("n02")], off_records("n02")
+    leaving = SleepInProgress(NOW_S - 5, NodeOrder.SOFT_OFF, "x")
+    memory = slept_long_ago(("n02",))
+    memory = replace(memory, nodes={**memory.nodes, "n01": NodeMemory(True, NOW_S - 9000, leaving=leaving)})
+    request = Request(("batch",), (Chunk(1, 1),), hosts=frozenset(hosts))
+    job = job_of("9", start_s=NOW_S, hosts="n02", request=request)
+    plan = planned(cluster_snapshot(nodes, jobs=[job], records=records), site_of(2), memory)
+    assert changes_of(plan) == changes
 
 
 def test_node_not_yet_asleep_is_kept_before_others_are_woken() -> None:

@@ -22,6 +22,8 @@ from power.live.node_steps import pool_node_state
 from power.live.pool_state import find_pools, is_waiting, observe_pool
 from power.whatif import check_units, simulate_units
 
+pytestmark = pytest.mark.quick
+
 NAMES = [f"n{number:02}" for number in range(1, 7)]
 
 

@@ -17,6 +17,8 @@ from plugin.scheduler.node import NodeUse
 from power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory, SleepInProgress
 from power.live.power_plan import PowerPlan
 
+pytestmark = pytest.mark.quick
+
 OFF = NodeState.OFF
 IDLE_W, FULL_W, OFF_W, BOOT_W = 200, 700, 15, 300
 WHY = "offpeak: cap of {:,} W: the grid asks"

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.effect import US
@@ -10,6 +11,8 @@ from offpeak.model.orders import NodeOrder, NodeState
 from power.interlocks.rate_limits import PAUSE_S
 from power.lifecycle.node_record import SentOrder
 from power.live.cluster_snapshot import NodeMemory, SleepInProgress, shift_node_memory, update_node_memory
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_node_that_has_just_come_up_is_not_sent_away_before_the_door_would_let_it() -> None:
@@ -34,6 +37,18 @@ def test_a_node_that_a_killed_agent_has_closed_and_ordered_to_sleep_still_leaves
     assert update_node_memory(node_of("n01"), record_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving is None
     admins = replace(sent, by="admin jo")
     assert update_node_memory(closed, record_of("n01", sent=admins), None, ACTIVE, NOW_S).leaving is None
+
+
+def test_a_node_that_somebody_opens_after_its_order_to_sleep_is_not_closed_again_at_once() -> None:
+    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 4000, NodeState.ON, clear=False)
+    leaving = NodeMemory(True, NOW_S - 9000, leaving=SleepInProgress(NOW_S - 900, NodeOrder.SOFT_OFF, "idle"))
+    closed = node_of("n01", closed=True, reason="offpeak: idle")
+    after = lambda node: update_node_memory(node, record_of("n01", sent=sent), leaving, ACTIVE, NOW_S, hands_off_s=1800)  # noqa: E731
+    assert (after(closed).leaving, after(closed).rest_until_s) == (leaving.leaving, 0)
+    assert (after(node_of("n01")).leaving, after(node_of("n01")).rest_until_s) == (None, NOW_S + 1800)
+    # Just after the order it was a scheduler that was killed and has lost its latest state.
+    sent = replace(sent, at_unix_s=NOW_S - 20.0)
+    assert (after(node_of("n01")).leaving, after(node_of("n01")).rest_until_s) == (leaving.leaving, 0)
 
 
 def test_a_clock_that_is_set_changes_no_wait_whatever_the_scheduler_says() -> None:

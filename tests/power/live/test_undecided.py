@@ -2,11 +2,14 @@
 
 from datetime import UTC
 
+import pytest
 from scheduler_values import NOW_S, job_of, running
 
 from offpeak.model.flexibility import FlexibilityRules
 from plugin.scheduler.port import SchedulerView
 from power.live.pool_state import LONGEST_UNDECIDED_S, find_undecided_jobs, without_jobs
+
+pytestmark = pytest.mark.quick
 
 
 def test_new_jobs_whose_owners_consent_and_no_others() -> None:

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from power.meters.energy import CounterTotal, Energy, add_counter_value, find_contradiction
 
+pytestmark = pytest.mark.quick
+
 looks = st.lists(st.none() | st.integers(0, 10**9).map(float), max_size=30)
 
 

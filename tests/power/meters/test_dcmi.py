@@ -15,6 +15,8 @@ from power.drivers.transport import Transport
 from power.meters.bmc import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
 from power.meters.port import Reading
 
+pytestmark = pytest.mark.quick
+
 # Of ipmi_sim: DCMI itself asks for user only.
 DCMI_NEEDS = "admin"
 

@@ -10,6 +10,8 @@ from offpeak.errors import NotSupported
 from power.meters.kernel import HwmonMeter
 from power.meters.port import Reading
 
+pytestmark = pytest.mark.quick
+
 NOON = 1_795_219_200.0
 
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from power.meters.energy import Energy, add_reading
 from power.meters.port import Reading
 
+pytestmark = pytest.mark.quick
+
 HOLD_S = 60.0
 
 

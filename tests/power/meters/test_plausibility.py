@@ -22,6 +22,8 @@ from power.meters.plausibility import (
 )
 from power.meters.port import Reading
 
+pytestmark = pytest.mark.quick
+
 SERVER = bundled_node_class("server")
 OFF, ON, UNKNOWN = (find_draw_bound(SERVER, state) for state in (NodeState.OFF, NodeState.ON, NodeState.UNKNOWN))
 NO_CLASS = DrawBound()

@@ -15,6 +15,8 @@ from offpeak.errors import NotSupported
 from power.meters.kernel import RaplMeter, RaplZone, additive_zones, mean_power_between
 from power.meters.port import Reading
 
+pytestmark = pytest.mark.quick
+
 RANGE_UJ = 262_143_328_850
 NOON = 1_795_219_200.0
 ZONES = {

@@ -4,6 +4,8 @@ import pytest
 
 from power.meters.energy import Energy, MeasuringPoint, combine_parts, compare_points
 
+pytestmark = pytest.mark.quick
+
 
 def at(way: str, mean_w: float, covered_s: float = 3600, resolution_w: float = 1) -> MeasuringPoint:
     return MeasuringPoint(way, mean_w, covered_s, resolution_w)

@@ -32,7 +32,7 @@ def meter(peer: RedfishPeer, tmp_path: Path) -> RedfishMeter:
     file.chmod(0o600)
     hardware = Hardware("compute", "redfish", Credential("bmc", "admin", file))
     machine = InventoryNode("n001", hardware, bmc=peer.url)
-    return RedfishMeter(machine, logins=Logins(), timeout_s=5.0, now=lambda: NOON)
+    return RedfishMeter(machine, logins=Logins(), timeout_s=120.0, now=lambda: NOON)
 
 
 def read(meter: RedfishMeter) -> tuple[Reading, ...]:
@@ -45,11 +45,13 @@ def read(meter: RedfishMeter) -> tuple[Reading, ...]:
     return asyncio.run(once())
 
 
+@pytest.mark.quick
 def test_the_newer_way_tells_power_and_energy(meter: RedfishMeter) -> None:
     expected = Reading("n001", "redfish", "1U", power_w=374.5, at_unix_s=NOON, energy_j=3.6e7, node="n001")
     assert read(meter) == (expected,)
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("newer", [404, {}, {"PowerWatts": None}, {"PowerWatts": {"Reading": None}}])
 def test_the_older_way_is_queried_where_the_newer_tells_nothing(
     peer: RedfishPeer, meter: RedfishMeter, newer: Any
@@ -58,6 +60,7 @@ def test_the_older_way_is_queried_where_the_newer_tells_nothing(
     assert [(reading.power_w, reading.energy_j, reading.why) for reading in read(meter)] == [(344.0, None, "")]
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("none", [None, "344 W", True, -1, float("nan"), float("inf"), 10**400, {}])
 def test_no_value_is_never_zero(peer: RedfishPeer, meter: RedfishMeter, none: object) -> None:
     peer.resources[METRICS] = {"PowerWatts": {"Reading": none}}
@@ -68,6 +71,7 @@ def test_no_value_is_never_zero(peer: RedfishPeer, meter: RedfishMeter, none: ob
     assert len(reading.why) < 100
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("power", [404, {}, {"PowerControl": []}, {"PowerControl": {"0": 1}}])
 def test_a_missing_part_says_why(peer: RedfishPeer, meter: RedfishMeter, power: Any) -> None:
     peer.resources[METRICS] = 404
@@ -77,11 +81,13 @@ def test_a_missing_part_says_why(peer: RedfishPeer, meter: RedfishMeter, power: 
     ]
 
 
+@pytest.mark.quick
 def test_zero_watts_of_a_chassis_is_a_reading(peer: RedfishPeer, meter: RedfishMeter) -> None:
     peer.resources[METRICS] = {"PowerWatts": {"Reading": 0}}
     assert [(reading.power_w, reading.why) for reading in read(meter)] == [(0.0, "")]
 
 
+@pytest.mark.quick
 def test_only_chassis_of_the_system_count_and_those_that_measure(peer: RedfishPeer, meter: RedfishMeter) -> None:
     sled, bay = "/redfish/v1/Chassis/Sled", "/redfish/v1/Chassis/Bay"
     peer.resources[SYSTEM]["Links"]["Chassis"] += [{"@odata.id": sled}, {"@odata.id": bay}, "strange"]
@@ -91,13 +97,13 @@ def test_only_chassis_of_the_system_count_and_those_that_measure(peer: RedfishPe
     assert [(reading.part, reading.power_w) for reading in read(meter)] == [("1U", 374.5), ("Sled", 90.0)]
 
 
+@pytest.mark.quick
 def test_a_service_without_any_meter_is_reported(peer: RedfishPeer, meter: RedfishMeter) -> None:
     peer.resources[CHASSIS] = {"Id": "1U"}
     with pytest.raises(NotSupported, match="measures no power by Redfish"):
         read(meter)
 
 
-@pytest.mark.slow("waits for the end of a time-out")
 @pytest.mark.parametrize(("answer", "kind"), [(None, NoAnswer), (500, BadAnswer), (b"<html>", BadAnswer)])
 def test_a_service_that_fails_gives_no_reading(
     peer: RedfishPeer, meter: RedfishMeter, answer: Any, kind: type[DeviceError]
@@ -107,6 +113,7 @@ def test_a_service_that_fails_gives_no_reading(
         read(meter)
 
 
+@pytest.mark.quick
 def test_known_chassis_takes_one_request(peer: RedfishPeer, meter: RedfishMeter) -> None:
     async def twice() -> int:
         await meter.read()

@@ -1,7 +1,11 @@
 """The counters of meters check the watts of the same time, and are no second sum."""
 
+import pytest
+
 from power.meters.energy import Energy, Part, add_counter_values, add_readings, find_contradictions
 from power.meters.port import MeterResult, Reading
+
+pytestmark = pytest.mark.quick
 
 
 def _after(hours: int, *, counts_w: float, reset_at: int = -1) -> dict[Part, str]:

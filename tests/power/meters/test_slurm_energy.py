@@ -9,6 +9,8 @@ import pytest
 from offpeak.errors import NotSupported
 from power.meters.slurm import SlurmMeter, parse_node_energy
 
+pytestmark = pytest.mark.quick
+
 NOON = 1_795_219_200.0
 CONFIG = "AcctGatherEnergyType    = acct_gather_energy/none\n"
 IPMI = "AcctGatherEnergyType    = acct_gather_energy/ipmi\n"

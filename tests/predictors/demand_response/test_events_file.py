@@ -10,6 +10,8 @@ from offpeak.model.facility import PowerCap
 from offpeak.settings.plan import PlanSettings
 from predictors.demand_response import OrderedEvents, caps_ahead, read_events, read_file_events
 
+pytestmark = pytest.mark.quick
+
 ZONE = ZoneInfo("Europe/Berlin")
 EVENT = """[[event]]
 begin = 2026-11-22T17:00:00+01:00

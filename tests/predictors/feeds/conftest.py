@@ -51,7 +51,7 @@ def player() -> Iterator[Player]:
             stage.requests.append((split.path, query, dict(self.headers)))
             reply = stage.reply(split.path, query)
             if reply.hangs:
-                stage.closing.wait(60)
+                stage.closing.wait(300)
                 return
             with suppress(BrokenPipeError, ConnectionResetError):
                 self.send_response_only(reply.status)

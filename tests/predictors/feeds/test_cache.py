@@ -3,12 +3,15 @@
 import zlib
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series
 from predictors.feeds.feed import CachedSeries, read_cache, write_cache
 from predictors.feeds.port import FeedCondition, FeedProblem
+
+pytestmark = pytest.mark.quick
 
 values = st.lists(st.just(float("nan")) | st.floats(-1e6, 1e6), min_size=1, max_size=30)
 

@@ -22,6 +22,8 @@ from predictors.feeds.port import (
     price_quantity,
 )
 
+pytestmark = pytest.mark.quick
+
 HOUR = 3600
 BERLIN = ZoneInfo("Europe/Berlin")
 EUR = price_quantity("EUR")

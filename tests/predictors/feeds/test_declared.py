@@ -1,9 +1,13 @@
 """The operator's own file and rule."""
 
+import pytest
+
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.tariff import parse_tariff
 from predictors.feeds.declared import FileSource, TariffSource
 from predictors.feeds.port import FeedCondition, Window
+
+pytestmark = pytest.mark.quick
 
 HOUR = 3600
 

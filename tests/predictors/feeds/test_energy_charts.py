@@ -5,6 +5,8 @@ import pytest
 from predictors.feeds.auctions import EnergyCharts
 from predictors.feeds.port import FeedCondition, Window
 
+pytestmark = pytest.mark.quick
+
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)
 
 

@@ -74,7 +74,6 @@ def test_tags_of_another_answer(plays, source, tag, other, condition):
     assert source.fetch(WINDOW).condition is condition
 
 
-@pytest.mark.slow("waits for the end of a time-out")
 def test_faults(player, reply, faults, source):
     faults["not yet published"] = reply(NOTHING.encode(), headers=AS_XML)
     for condition, fault in faults.items():

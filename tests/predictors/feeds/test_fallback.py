@@ -1,12 +1,15 @@
 """The stated fallback: what is published, else the forecast, else the tariff, said for every step."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series, value_at
 from predictors.feeds.declared import fill_with_tariff
 from predictors.feeds.port import KnownSeries, Window
+
+pytestmark = pytest.mark.quick
 
 HOUR = 3600
 WINDOW = Window(2 * HOUR, 12 * HOUR)

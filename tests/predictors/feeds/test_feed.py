@@ -77,7 +77,6 @@ def test_a_second_source_when_the_first_fails(tmp_path, player, answer, closed_u
     assert known.series.value.tolist() == good["price"]
 
 
-@pytest.mark.slow("waits for the end of a time-out")
 def test_pulling_the_cable_changes_the_basis_and_never_stops_the_caller(tmp_path, player, faults, answer, closed_url):
     player.plays_json(answer("energy_charts"))
     source = EnergyCharts("DE-LU", player.url, timeout_s=5.0)

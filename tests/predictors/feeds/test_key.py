@@ -5,6 +5,8 @@ import pytest
 from predictors.feeds.port import FeedCondition, FeedProblem
 from predictors.feeds.web import KeyLocation, read_key
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.fixture(autouse=True)
 def empty_environment(monkeypatch):

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from offpeak.model.step_series import Series
 from predictors.feeds.feed import HOURS_NEEDED, contradicts, hourly, shift_h
 
+pytestmark = pytest.mark.quick
+
 HOUR = 3600
 CANDIDATES = frozenset({-2, -1, 1, 2})
 

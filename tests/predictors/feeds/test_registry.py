@@ -16,6 +16,8 @@ from predictors.feeds.registry import (
     temperature_feed,
 )
 
+pytestmark = pytest.mark.quick
+
 FILE = Path("prices_eur_per_mwh.csv")
 SITE = SourceSettings(FeedSettings(zone="DE-LU", place="52.52, -13.4"), FILE, tariff="on=90EUR/MWh,off=30EUR/MWh")
 NAMES = tuple(INPUTS)

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from offpeak.model.step_series import Series, value_at
 from predictors.feeds.port import FeedCondition, Window, build_series, clip_series, known_s
 
+pytestmark = pytest.mark.quick
+
 HOUR = 3600
 rows = st.dictionaries(st.integers(0, 60), st.none() | st.floats(-500, 4000), min_size=2, max_size=40)
 

@@ -25,7 +25,6 @@ def test_a_body(player, reply):
     assert (path, query, headers["auth-token"]) == ("/price", {"key": "the-secret-key"}, "the-secret-key")
 
 
-@pytest.mark.slow("waits for the end of a time-out")
 def test_each_fault_has_its_name(player, faults):
     for condition, fault in faults.items():
         player.plays(fault)

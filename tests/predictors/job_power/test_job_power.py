@@ -54,7 +54,6 @@ def test_impossible_power_is_no_reading():
     np.testing.assert_array_equal(found, [np.nan, np.nan, np.nan, 250.0])
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("make", [power_history, boosted_power])
 def test_habits_are_learned_and_four_fifths_lie_in_the_interval(make):
     jobs = user_habits(1500, 2)

@@ -6,6 +6,8 @@ import pytest
 from predictors.prices.history import Past
 from predictors.prices.models import fit_blend
 
+pytestmark = pytest.mark.quick
+
 
 def past_with(price: np.ndarray) -> Past:
     days = len(price)

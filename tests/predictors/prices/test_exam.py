@@ -45,7 +45,6 @@ def test_a_day_is_queried_at_its_midnight_and_known_at_the_next(history, name, a
     np.testing.assert_array_equal(exam.actual, history.price[len(history) - len(exam.questions) :])
 
 
-@pytest.mark.thorough
 @given(some_history(), st.sampled_from(ZONES), st.integers(1, 11), st.integers(0, 99))
 def test_no_later_price_changes_an_answer(history, name, day, seed):
     zone, price = parse_zone(name), history.price.copy()

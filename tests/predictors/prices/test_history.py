@@ -9,6 +9,8 @@ from offpeak.errors import BadPrices
 from offpeak.model.step_series import Series
 from predictors.prices.history import PriceHistory, PriceSteps, join_histories, price_at, price_history
 
+pytestmark = pytest.mark.quick
+
 NAN = float("nan")
 YEAR_S = 365 * 86400
 

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from predictors.prices.lear import lasso
 
+pytestmark = pytest.mark.quick
+
 
 def sample(seed: int, rows: int, features: int):
     random = np.random.default_rng(seed)

@@ -9,7 +9,6 @@ from predictors.prices.lear import Lear
 RECIPES = [Lear(), Lear(days=84), Lear(half_life_days=60), Lear(penalty=0.05, level_days=7), Lear(level_days=1)]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_lear_beats_the_prices_of_last_week(past, recipe):
     year = past(200)

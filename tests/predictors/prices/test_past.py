@@ -11,6 +11,8 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import parse_zone
 from predictors.prices.history import SUNDAY, PriceHistory, day_kinds, fill_days, split_days
 
+pytestmark = pytest.mark.quick
+
 BERLIN = parse_zone("Europe/Berlin")
 NAN = float("nan")
 

@@ -151,7 +151,6 @@ def ask_day(price: np.ndarray, day: int) -> np.ndarray:
     return ask(taught(known), MONDAY_S + day * DAY_S, count=24).mean
 
 
-@pytest.mark.thorough
 def test_a_month_of_the_german_market(shared):
     file = shared / "data" / "prices" / "epf" / "DE_2y_price_and_published_forecasts.csv.gz"
     with gzip.open(file, "rt") as rows:

@@ -16,8 +16,6 @@ from predictors.prices.models import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
 from predictors.prices.predictor import PricePredictor
 from predictors.scores import price_exam
 
-pytestmark = pytest.mark.thorough
-
 MONDAY_S = 1_609_714_800  # 2021-01-04 00:00 in Brussels
 BRUSSELS = parse_zone("Europe/Brussels")
 EXAMPLES = 4

@@ -28,7 +28,6 @@ def test_a_daily_course_goes_on(past, day):
     assert np.abs(Sarima().fit(past)(past) - day).mean() < 3
 
 
-@pytest.mark.thorough
 def test_it_goes_on_from_other_days_than_it_learned(past, day):
     twice = past_with(2 * past.price + 7)
     np.testing.assert_allclose(Sarima().fit(past)(twice), 2 * Sarima().fit(past)(past) + 7)
@@ -42,7 +41,6 @@ def test_a_constant_price_stays(days):
     np.testing.assert_allclose(Sarima().fit(past)(past), 74.0)
 
 
-@pytest.mark.thorough
 def test_more_days_tell_more(day):
     past = past_with(day + np.random.default_rng(1).normal(0, 3, (14, 24)))
     short, long = (np.abs(Sarima(days).fit(past)(past) - day).mean() for days in (3, 14))

@@ -1,11 +1,14 @@
 """The squeezed scale: there and back, rising, and of any prices."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from predictors.prices.lear import fit_scale
+
+pytestmark = pytest.mark.quick
 
 SOME_PRICES = arrays(np.float64, st.integers(1, 60), elements=st.floats(-1e4, 1e4))
 

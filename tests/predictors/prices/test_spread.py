@@ -8,6 +8,8 @@ from hypothesis.extra.numpy import arrays
 
 from predictors.prices.outlook import error_offsets
 
+pytestmark = pytest.mark.quick
+
 ERRORS = arrays(np.float64, st.tuples(st.integers(0, 30), st.just(24)), elements=st.floats(-1e3, 1e3))
 
 

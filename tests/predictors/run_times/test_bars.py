@@ -9,8 +9,6 @@ from predictors.run_times import UserEstimate, boosted_run_time
 from predictors.scores import compute_score, run_time_exam, take_exam
 from sim_backend.traces.read import read_log
 
-pytestmark = pytest.mark.thorough
-
 JOBS = 4000
 
 

@@ -40,7 +40,6 @@ def test_more_users_than_there_was_room_for():
     assert predictor.predict(jobs_at_submission(jobs), 10**8).mean.tolist() == (jobs.user + 1).tolist()
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("log", "most", "best"),
     [

@@ -23,7 +23,6 @@ def lessons(rows: int, seed: int) -> TrainingData:
     return TrainingData(features, target)
 
 
-@pytest.mark.thorough
 @given(st.integers(40, 400), st.integers(0, 99), st.sampled_from(["squared_error", "absolute_error"]))
 def test_a_forest_is_equal_to_what_it_was_made_from(rows, seed, loss):
     known, requests = lessons(rows, seed), lessons(200, seed + 1).features
@@ -83,7 +82,6 @@ print(*set(answer.basis))
 """
 
 
-@pytest.mark.thorough
 def test_without_scikit_learn_it_goes_on_without_trees():
     tests = str(Path(__file__).parents[1])
     done = subprocess.run(

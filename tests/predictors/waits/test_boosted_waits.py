@@ -14,8 +14,6 @@ from predictors.waits.registry import Arbiter, BoostedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 from predictors.waits.states import if_submitted_now
 
-pytestmark = pytest.mark.thorough
-
 JOBS = 500
 QUICK = Growth(trees=30, least_rows=20)
 

@@ -24,7 +24,6 @@ def learned(sizes, wait_s):
     return predictor
 
 
-@pytest.mark.thorough
 def test_jobs_that_are_the_same_as_others_wait_as_long():
     sizes = np.repeat([1, 50, 100], 100)
     answer = learned(sizes, 60 * sizes).predict(questions([1, 50, 100]), 0)

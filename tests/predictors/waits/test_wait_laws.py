@@ -10,8 +10,6 @@ from predictors.trees.forest import Growth, GrowthSchedule
 from predictors.waits.registry import Arbiter, BoostedWaits, NoWaitPredictor, PlannedWaits
 from predictors.waits.similar_jobs import SimilarJobs
 
-pytestmark = pytest.mark.thorough
-
 exams = logged_jobs().map(lambda log: wait_exam(log.jobs, log.start_s, log.end_s, units=UNITS))
 
 

@@ -121,7 +121,7 @@ def booked(ledger: Ledger, *, measured_s: float) -> None:
 
 def test_the_bill_is_that_of_the_meters(ledger: Ledger) -> None:
     booked(ledger, measured_s=DAY_S)
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         account = account_of(connection, TimeRange(0.0, DAY_S))
         assert account_of(connection, TimeRange(DAY_S, 2 * DAY_S)) == NO_SAVINGS
@@ -133,7 +133,7 @@ def test_the_bill_is_that_of_the_meters(ledger: Ledger) -> None:
 def test_meters_that_came_later_or_miss_nodes_leave_the_bill_unknown(ledger: Ledger) -> None:
     booked(ledger, measured_s=DAY_S)
     ledger.write_states([NodeStateRecord(node, 0.0, "on", "on", "offpeak") for node in ("n1", "n2")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         assert account_of(connection, TimeRange(0.0, DAY_S)).share is None, "half of the nodes have no meter"
 
@@ -147,7 +147,7 @@ def test_the_share_of_a_running_day_is_the_same_until_its_next_booking(ledger: L
             [MeterReading("n1", "dcmi", "total", at, at + 1, 1000.0, node="n1") for at in range(measured_s)]
         )
         ledger.write_savings([row])
-        assert ledger.settle(60)
+        assert ledger.settle()
         with open_ledger(ledger.settings.url) as connection:
             accounts += [account_of(connection, TimeRange(0.0, measured_s))]
     assert accounts[0].bill == pytest.approx(0.1 * 2040 / 3600)
@@ -158,7 +158,7 @@ def test_the_bill_of_active_days_is_without_those_of_shadow(ledger: Ledger) -> N
     booked(ledger, measured_s=DAY_S)
     day = SavingRecord(-DAY_S, 0.0, "as it was", 5 * KWH, 1.5, 3 * KWH, 1.0, "EUR", is_shadow=True)
     ledger.write_savings([day])
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         both = account_of(connection, TimeRange(-DAY_S, DAY_S))
         assert both.share == account_of(connection, TimeRange(0.0, DAY_S)).share == pytest.approx(0.5 / 2.9)

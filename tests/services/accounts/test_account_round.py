@@ -82,7 +82,7 @@ def rounds(ledger: Ledger, shown: Shown, times: range, *, settled: bool = False)
 
 def in_the_book(ledger: Ledger) -> tuple[int, float]:
     """Return how many jobs are booked, and their energy [J]."""
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         used = job_costs(connection, TimeRange(0, 1e9), ["user"], UTC)
     return sum(use.jobs for use in used), sum(use.energy_j for use in used)
@@ -91,7 +91,7 @@ def in_the_book(ledger: Ledger) -> tuple[int, float]:
 def measure(ledger: Ledger, power_w: float) -> None:
     at = range(0, JOBS * LENGTH_S + 600, 10)
     ledger.write_readings([MeterReading("n1", "dcmi", "total", value, value + 10, power_w, node="n1") for value in at])
-    assert ledger.settle(60)
+    assert ledger.settle()
 
 
 def test_a_queue_is_booked_whole(ledger: Ledger) -> None:
@@ -126,7 +126,6 @@ def test_ended_jobs_that_are_still_listed_leave_the_first_forecasts_of_others(
     assert errors.naive_mae == pytest.approx(JOBS * (86_400 - LENGTH_S) / (JOBS + 1))
 
 
-@pytest.mark.thorough
 def test_a_kill_in_the_middle_loses_nothing_and_counts_nothing_twice(ledger: Ledger) -> None:
     measure(ledger, 300.0)
     command = [sys.executable, "-c", DIES, ledger.settings.url, str(Path(__file__).parent)]

@@ -48,7 +48,7 @@ def paid(ledger: Ledger, use: JobUse, marks: tuple[JobMark, ...], rates: CreditR
             Price(NOW_S + 6.0 * HOUR_S, NOW_S + 46.0 * HOUR_S, 100.0, "EUR", "x"),
         ]
     )
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         found = make_credits(connection, [use], marks, arrays={}, rates=rates)
     return found[0].credit if found else None
@@ -129,7 +129,7 @@ def test_users_see_what_their_tiers_brought_and_accounts_are_summed(ledger: Ledg
     ledger.write_jobs([use, run(NOW_S + 9.0 * HOUR_S, job="2")])
     with open_ledger(ledger.settings.url) as connection:
         ledger.write_credits(make_credits(connection, [use], marks, arrays={}, rates=SHARE))
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         bills = job_bills(connection, BillQuery(BOTH_DAYS, "ann"))
         (row,) = credits_by_account(connection, BOTH_DAYS)

@@ -67,11 +67,11 @@ def month(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         some = times[first : first + 400]
         ledger.write_readings([reading("n1", at, 1500.0 if at == PEAK_S else 1000.0) for at in some])
         ledger.write_readings([reading("n2", at, 10.0 if 0 <= at - PEAK_S < 7200 else 100.0) for at in some])
-        assert ledger.settle(60)
+        assert ledger.settle()
     states = ((OCTOBER.from_unix_s, "on", "scheduler"), (PEAK_S, "off", "offpeak"), (PEAK_S + 7200, "on", "offpeak"))
     ledger.write_states([NodeStateRecord("n2", at, state, state, by) for at, state, by in states])
     ledger.write_states([NodeStateRecord("n1", OCTOBER.from_unix_s, "on", "on", "scheduler")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     assert ledger.close() == 0
     return file
 
@@ -97,7 +97,7 @@ def booked(month: Path, tmp_path: Path) -> Callable[..., str]:
             source = (tariffs or {}).get(number, MONTHLY)
             rows = book_savings(url, day, ["n1", "n2"], {"n1": SERVER, "n2": SERVER}.get, {}, source and parse(source))
             ledger.write_savings(rows)
-        assert ledger.settle(60)
+        assert ledger.settle()
         assert ledger.close() == 0
         return url
 
@@ -147,7 +147,7 @@ def test_a_boot_saves_nothing_of_a_peak(tmp_path: Path, boot_w: float) -> None:
     states = ((day.from_unix_s, "on"), (PEAK_S, "off"), (awake_s, "booting"), (awake_s + 900, "on"))
     ledger.write_states([NodeStateRecord("n2", at, state, state, "offpeak") for at, state in states])
     ledger.write_states([NodeStateRecord("n1", day.from_unix_s, "on", "on", "scheduler")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     assert ledger.close() == 0
     rows = book_savings(url, day, ["n1", "n2"], {"n1": SERVER, "n2": SERVER}.get, {}, parse_source(MONTHLY, BERLIN))
     (of_demand,) = [row for row in rows if row.lever == "demand"]

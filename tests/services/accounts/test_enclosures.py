@@ -18,6 +18,8 @@ from power.meters.plausibility import find_draw_bound
 from power.meters.port import MeterResult, Reading
 from services.accounts.metering import MeteredSite, Metering, Pace, after_round, share_enclosures
 
+pytestmark = pytest.mark.quick
+
 NODES = ("n1", "n2", "n3", "n4")
 BY_BMC = Enclosure("c1", NODES, by_bmc=True)
 BY_OUTLETS = Enclosure("c1", NODES, outlets=2)

@@ -36,7 +36,7 @@ def bills(
     ledger.write_prices(
         [Price(begin * HOUR_S, end * HOUR_S, price, "EUR", "x", grams) for begin, end, price, grams in hours]
     )
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         return {bill.job: bill for bill in job_bills(connection, query or BillQuery(DAY))}
 

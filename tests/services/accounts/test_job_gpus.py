@@ -65,7 +65,7 @@ def price(ledger: Ledger, from_s: int, until_s: int, per_mwh: float, currency: s
 
 
 def measured(ledger: Ledger, *jobs: Job) -> list[JobGpus]:
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         return measure_job_gpus(connection, [EndedJob(each, each.end_s or 0) for each in jobs], NODE_GPUS)
 
@@ -148,7 +148,7 @@ def test_who_leaves_most_gpus_idle_comes_first(ledger: Ledger) -> None:
         end_s = 100.0 if user != "eve" else 5000.0
         ledger.write_jobs([JobUse(name, 0.0, end_s, user, "physics", "gpu", "n1", 1.0, None, "")])
         ledger.write_job_gpus([JobGpus(name, 0.0, end_s, 100.0, idle_s, 5.0, idle_s, None, "")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         found = gpu_uses(connection, TimeRange(0.0, 1000.0))
     assert [(use.user, use.jobs, use.allocated_s, use.idle_s, use.busy_s, use.idle_cost) for use in found] == [
@@ -161,7 +161,7 @@ def test_energy_without_a_price_is_not_beside_the_cost_of_the_rest(ledger: Ledge
     for name, idle_j, cost in (("1", 9e9, None), ("2", 1e6, 0.5)):
         ledger.write_jobs([JobUse(name, 0.0, 100.0, "ann", "physics", "gpu", "n1", 1.0, None, "")])
         ledger.write_job_gpus([JobGpus(name, 0.0, 100.0, 100.0, 50.0, 5.0, idle_j, cost, "EUR")])
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         found = gpu_uses(connection, TimeRange(0.0, 1000.0))
     assert {(use.currency, use.jobs, use.idle_j, use.idle_cost) for use in found} == {

@@ -44,7 +44,7 @@ def price(ledger: Ledger, from_s: int, until_s: int, per_mwh: float, currency: s
 
 
 def book(ledger: Ledger, *jobs: Job, unseen: str = "") -> tuple[BookedJob, ...]:
-    assert ledger.settle(60)
+    assert ledger.settle()
     ended = [EndedJob(each, each.end_s or 0, unseen) for each in jobs]
     return book_jobs(ledger.settings.url, ended, CPUS, {each.job_id: BY_CLASS for each in jobs})
 
@@ -141,7 +141,7 @@ def test_a_job_that_is_booked_again_counts_once(ledger: Ledger) -> None:
     measure(ledger, "n1", 0, HOUR_S, 400.0)
     for _ in range(2):
         ledger.write_jobs([each.use for each in book(ledger, ran("1", 0, HOUR_S))])
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         (ann,) = job_costs(connection, TimeRange(0, 2 * HOUR_S), ["user"], UTC)
     assert (ann.jobs, ann.energy_j) == (1, pytest.approx(400 * HOUR_S))
@@ -157,7 +157,6 @@ def test_without_a_ledger_the_jobs_wait(tmp_path: object) -> None:
 Placed = tuple[int, int, int, bool]
 
 
-@pytest.mark.thorough
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.integers(0, 7199), st.integers(1, 7200), st.integers(1, 8), st.booleans()), max_size=6))
 def test_the_joules_of_jobs_and_of_nobody_are_those_of_the_nodes(two_hours: Ledger, placed: Sequence[Placed]) -> None:
@@ -198,5 +197,5 @@ def two_hours(ledger: Ledger) -> Ledger:
     for number in range(24):
         for node, base_w in (("n1", 100.0), ("n2", 200.0)):
             measure(ledger, node, 300 * number, 300 * (number + 1), base_w + 17 * (number % 5))
-    assert ledger.settle(60)
+    assert ledger.settle()
     return ledger

@@ -156,7 +156,6 @@ def test_jobs_without_limit_and_rows_of_a_first_day_are_replayed(tmp_path: Path)
     assert hours == pytest.approx(whole["sleep"].node_hours, rel=1e-6), "two times of a day are the day"
 
 
-@pytest.mark.thorough
 def test_two_kinds_of_nodes_are_replayed_on_their_pools(shadow: LeverDaysSite) -> None:
     names = [f"n{number:02}" for number in range(NODES)]
     thin = Pool(NodeType(16, 64_000), frozenset({"batch"}), 10, frozenset(names[:10]))

@@ -4,6 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
 from node_tree import write_tree
 
 from offpeak.errors import AccessRefused, NoAnswer
@@ -20,6 +21,8 @@ from services.accounts.metering import (
     next_silence,
     read_all_meters,
 )
+
+pytestmark = pytest.mark.quick
 
 PACE = Pace(period_s=10, timeout_s=5)
 SENSOR = {"class/hwmon/hwmon1/name": "power_meter\n", "class/hwmon/hwmon1/power1_average": "212000000\n"}

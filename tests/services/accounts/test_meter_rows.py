@@ -12,6 +12,8 @@ from power.meters.energy import Energy, add_reading
 from power.meters.port import MeterResult, Reading
 from services.accounts.metering import LatestReadings, make_meter_rows
 
+pytestmark = pytest.mark.quick
+
 HOLD_S = 30.0
 
 

@@ -22,7 +22,7 @@ def test_booked_running_and_unbooked_jobs_that_touch_the_time_are_found_by_node(
     ended = job("5", JobState.ENDED, start_s=150, end_s=240, hosts="n5")
     odd = job("6", start_s=10, hosts="")
     ledger.remember(MEMORY_NAME, job_watch_json(after_view(None, view(290, [runs, ended, odd]))))
-    assert ledger.settle(60)
+    assert ledger.settle()
     with open_ledger(ledger.settings.url) as connection:
         found = find_node_runs(connection, TimeRange(100, 900))
     assert found == {"n1": [(50, 300)], "n2": [(50, 300), (250, math.inf)], "n4": [(250, math.inf)], "n5": [(150, 240)]}

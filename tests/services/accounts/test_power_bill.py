@@ -70,7 +70,7 @@ def bill(request: pytest.FixtureRequest, tmp_path: Path) -> MakeBill:
             [MeterReading("n1", "dcmi", "total", at, at + 900, draw, node="n1") for at, draw in draws.items() if draw]
         )
         ledger.write_prices(prices)
-        ledger.settle(60.0)
+        ledger.settle()
         assert ledger.close() == 0
         with open_ledger(url) as connection:
             found, gaps = make_metered_bill(connection, span, by)

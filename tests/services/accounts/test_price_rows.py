@@ -1,10 +1,13 @@
 """Prices in the ledger: each once, again if it changed, from the present quarter-hour on."""
 
 import numpy as np
+import pytest
 
 from offpeak.ledger.rows import Price
 from offpeak.model.step_series import Series
 from services.agent.observer import WrittenPrices, make_price_rows
+
+pytestmark = pytest.mark.quick
 
 HOUR_S = 3600
 

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import pytest
 from account_jobs import job, view
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,8 @@ from services.accounts.ended_jobs import (
     jobs_to_book,
     parse_job_watch,
 )
+
+pytestmark = pytest.mark.quick
 
 SETTLE_S = 60
 

@@ -19,6 +19,8 @@ from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from services.accounts.savings import BASELINE, NodeRest, RestUse, book_savings, find_rests, rest_energy_j, sum_savings
 
+pytestmark = pytest.mark.quick
+
 DAY = TimeRange(0.0, 86_400.0)
 SERVER = bundled_node_class("server")
 OFF_DEPTH = SERVER.find_depth(OFF)
@@ -118,7 +120,7 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     at = range(960, 5160, 60)
     ledger.write_readings([MeterReading("n1", "dcmi", "total", value, value + 60, 9.0, node="n1") for value in at])
     ledger.write_prices([Price(index, index + 900, 100.0, "EUR", "x", 400.0) for index in range(0, 86_400, 900)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     classes = {"n1": SERVER, "n2": SERVER, "n3": SERVER}
     (saving,) = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3", "n4"], classes.get)
     assert saving is not None
@@ -131,12 +133,12 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     assert (saving.baseline, saving.from_unix_s, saving.currency) == (BASELINE, 0.0, "EUR")
     ledger.write_savings([saving])
     ledger.write_savings([saving])
-    assert ledger.settle(60)
+    assert ledger.settle()
     of_two = dict.fromkeys(("n2", "n4"), Enclosure("c1", ("n2", "n4")))
     blades = {node: replace(SERVER, enclosure=EnclosurePower(2, 20.0)) for node in classes}
     for states, beside_s in (([], 0.0), ([NodeStateRecord("n4", 2060.0, "on", "on", "admin ann")], 2940.0)):
         ledger.write_states(states)
-        assert ledger.settle(60)
+        assert ledger.settle()
         (shared,) = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3"], blades.get, of_two)
         assert shared is not None
         assert shared.energy_j == pytest.approx(saving.energy_j + 10.0 * beside_s)

@@ -12,6 +12,7 @@ from benchmarks.trial_design import BAR, CASES, score_case, simulate_effect
 from services.accounts.trials import TrialEffect, estimate_effect, student_quantile
 
 
+@pytest.mark.quick
 def test_the_interval_covers_the_truth_and_excludes_nothing() -> None:
     score = score_case(BAR, 400)
     # Three standard deviations of 400 trials around 95 %.
@@ -19,12 +20,12 @@ def test_the_interval_covers_the_truth_and_excludes_nothing() -> None:
     assert score.excludes_zero >= 0.95
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_interval_covers_the_truth_in_1000_trials_of_each_kind(case: object) -> None:
     assert 0.93 <= score_case(case, 1000).covers <= 0.97  # type: ignore[arg-type]
 
 
+@pytest.mark.quick
 def test_what_is_not_known_widens_the_interval_and_is_not_named() -> None:
     full = simulate_effect(BAR, 1)
     blind = simulate_effect(replace(BAR, knows_weather=False), 1)
@@ -34,6 +35,7 @@ def test_what_is_not_known_widens_the_interval_and_is_not_named() -> None:
 
 
 # Tables of Student's t, 97.5 %.
+@pytest.mark.quick
 @pytest.mark.parametrize(
     ("degrees", "quantile"), [(8, 2.3060), (12, 2.1788), (30, 2.0423), (50, 2.0086), (120, 1.9799)]
 )
@@ -44,6 +46,7 @@ def test_quantiles_of_student(degrees: int, quantile: float) -> None:
 IS_ON = np.tile([1.0, 0.0, 0.0, 1.0], 6)
 
 
+@pytest.mark.quick
 @given(st.floats(0.001, 1e6), st.floats(-50.0, 90.0), st.integers(0, 1000))
 def test_the_effect_scales_and_ignores_units(scale: float, saving_percent: float, seed: int) -> None:
     chance = np.random.default_rng(seed)
@@ -60,12 +63,14 @@ def test_the_effect_scales_and_ignores_units(scale: float, saving_percent: float
     assert one.saving_percent == pytest.approx(saving_percent, abs=0.03 * (100 - saving_percent))
 
 
+@pytest.mark.quick
 def test_too_few_blocks_give_a_reason() -> None:
     assert estimate_effect(np.ones(10), np.append(np.ones(6), np.zeros(4)), {}) == (
         "6 on and 4 off: a result needs 7 of each"
     )
 
 
+@pytest.mark.quick
 def test_a_few_missing_temperatures_do_not_cost_the_adjustment_and_many_do() -> None:
     chance = np.random.default_rng(3)
     outside_c = chance.normal(10, 5, 24)
@@ -79,6 +84,7 @@ def test_a_few_missing_temperatures_do_not_cost_the_adjustment_and_many_do() -> 
     assert (few.adjusted_for, many.adjusted_for) == (("outside temperature",), ())
 
 
+@pytest.mark.quick
 def test_a_saving_that_is_not_proven_names_the_blocks_that_would() -> None:
     effect = simulate_effect(replace(BAR, days=28, saving=0.03), 4)
     assert effect.blocks_to_prove is not None

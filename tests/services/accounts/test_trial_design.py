@@ -15,6 +15,8 @@ from offpeak.settings.agent import AgentSettings
 from services.accounts.account_of_savings import ORDER
 from services.accounts.trials import LEVERS, draw_blocks, find_blocks
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 LEAP = date(2026, 3, 16)
 """A Monday, two weeks before the clocks go forward."""

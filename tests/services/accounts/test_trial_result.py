@@ -63,7 +63,7 @@ class TrialSite:
             for day in self.days
             if day.is_on
         )
-        assert self.ledger.settle(60)
+        assert self.ledger.settle()
         obeyed_s = {day.from_unix_s: day.until_unix_s - day.from_unix_s for day in self.days}
         self.inputs = TrialInputs(self.days[-1].until_unix_s, BERLIN, obeyed_s, self.outside)
 

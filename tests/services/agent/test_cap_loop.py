@@ -96,7 +96,7 @@ def settings(room: ServedRoom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     return Settings(
         agent=agent,
-        hardware=HardwareSettings(inventory=tmp_path / "inventory.toml", timeout_s=2),
+        hardware=HardwareSettings(inventory=tmp_path / "inventory.toml", timeout_s=60),
         prices=PriceSettings(tariff="on=30EUR/MWh,off=30EUR/MWh,hours=00:00-12:00,zone=UTC"),
         ledger=LedgerSettings(url=f"sqlite:///{tmp_path}/ledger"),
     )
@@ -112,7 +112,7 @@ def serve(settings: Settings, act: Callable[[SiteAgent], Awaitable[None]], *, is
         service = Service(agent, lambda: settings)
         serving = asyncio.create_task(service.run())
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 while agent.observer.latest is None:
                     await asyncio.sleep(0.05)
                 await act(agent)

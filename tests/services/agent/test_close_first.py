@@ -21,6 +21,8 @@ from services.agent.node_closer import NodeCloser
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
+pytestmark = pytest.mark.quick
+
 BY = "admin ada"
 DESIRED = DesiredState(NodeOrder.SOFT_OFF, BY, 0.0, "fan")
 

@@ -27,6 +27,8 @@ from services.agent.queue_loop import queue_facts
 from services.agent.site_context import make_site_context
 from ui.agent.answer import LocalClock, price_text
 
+pytestmark = pytest.mark.quick
+
 NOW_S = int(datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp())
 PRICES = PriceSettings(tariff="on=120EUR/MWh,off=40EUR/MWh,hours=06:00-20:00,zone=UTC")
 RULES = QueueRules("greedy", 20, 24 * HOUR_S, 72 * HOUR_S, UTC)

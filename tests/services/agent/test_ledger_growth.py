@@ -10,8 +10,6 @@ from offpeak.door.effect import Mode
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.prune import RETENTION_RULES
 
-pytestmark = pytest.mark.thorough
-
 JOBS, CYCLES = 500, 40
 
 

@@ -38,6 +38,8 @@ from services.agent.lever_loop import (
 )
 from services.agent.observer import Observer
 
+pytestmark = pytest.mark.quick
+
 PERIOD_S = 15.0 * MINUTE_S
 BEGIN_S = 1.75e9
 

@@ -22,6 +22,8 @@ from services.agent.observer import price_slots
 from services.agent.reports import find_day_and_month, modelled_w, node_status
 from services.agent.status import NodeStatus, StatusSnapshot, parse_snapshot, snapshot_json
 
+pytestmark = pytest.mark.quick
+
 SERVER = node_class_named("server")
 NOW = Instant(500.0, 1_793_520_000.0)
 OFF = SERVER.depths[-1]

@@ -9,6 +9,8 @@ from offpeak.errors import BadSetting
 from offpeak.settings.agent import AgentSettings
 from services.agent.site_context import parse_modes
 
+pytestmark = pytest.mark.quick
+
 
 def test_effect_on_several_partitions_uses_the_strictest_mode() -> None:
     modes = parse_modes(AgentSettings(mode="active", partition_modes=("debug=shadow", "long=advise")))

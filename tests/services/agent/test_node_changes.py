@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from memory_journal import MemoryJournal
 from recording_scheduler import RecordingScheduler
 
@@ -9,7 +10,9 @@ from offpeak.door.effect import Mode
 from offpeak.model.orders import NodeChange
 from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from power.live.power_plan import SchedulerUpdate
-from services.agent.power_loop import FAILURE_PAUSE_S, SHADOW_PAUSE_S, NodeChanges
+from services.agent.power_loop import FIRST_PAUSE_S, SHADOW_PAUSE_S, NodeChanges
+
+pytestmark = pytest.mark.quick
 
 UPDATES = (SchedulerUpdate("n1", NodeChange.CLOSE, "offpeak: it must sleep"),)
 
@@ -30,6 +33,21 @@ def test_a_shadow_is_recorded_now_and_then() -> None:
     assert times_sent(Mode.SHADOW, SHADOW_PAUSE_S) == 2
 
 
+def test_a_change_without_effect_is_repeated_after_pauses_that_grow() -> None:
+    """Such as POWER_DOWN where the scheduler has forgotten the node, which it accepts each time."""
+    now, scheduler = [0.0], RecordingScheduler()
+    door = make_scheduler_door(
+        MemoryJournal(), lambda _: Mode.ACTIVE, lambda: 1000.0, nodes=["n1"], hold_of=lambda _: None
+    )
+    orders, changes = SchedulerOrders(door, scheduler), NodeChanges(lambda: now[0])
+    for now[0] in map(float, range(0, 3600, 5)):
+        asyncio.run(changes.request(UPDATES, orders))
+    assert len(scheduler.reported) == 16
+    asyncio.run(changes.request((), orders))
+    asyncio.run(changes.request(UPDATES, orders))
+    assert len(scheduler.reported) == 17
+
+
 def test_a_change_that_the_scheduler_did_not_make_is_sent_again_soon() -> None:
-    assert times_sent(Mode.ACTIVE, FAILURE_PAUSE_S - 1, n1="slurmctld is away") == 1
-    assert times_sent(Mode.ACTIVE, FAILURE_PAUSE_S, n1="slurmctld is away") == 2
+    assert times_sent(Mode.ACTIVE, FIRST_PAUSE_S - 1, n1="slurmctld is away") == 1
+    assert times_sent(Mode.ACTIVE, FIRST_PAUSE_S, n1="slurmctld is away") == 2

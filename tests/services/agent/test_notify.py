@@ -24,13 +24,15 @@ from services.agent.service import ALIVE, READY, Service, notify, read_watchdog_
 from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
 from sim_backend.scheduler.simulated import SimulatedScheduler
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize("kind", ["file", "abstract"])
 def test_one_datagram_with_all_states(tmp_path: Path, kind: str) -> None:
     shown = str(tmp_path / "notify") if kind == "file" else f"@offpeak-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(shown.replace("@", "\0", 1))
-        systemd.settimeout(1)
+        systemd.settimeout(300)
         assert notify(READY, status_state("14 nodes on\n2 off"), environment={"NOTIFY_SOCKET": shown})
         assert systemd.recv(4096) == b"READY=1\nSTATUS=14 nodes on 2 off"
         assert notify(reloading_state(12.5), environment={"NOTIFY_SOCKET": shown})
@@ -66,7 +68,7 @@ class GatedScheduler(SimulatedScheduler):
         self.may_answer, self.problem = threading.Event(), SchedulerError("squeue: refused", hint="try squeue")
 
     def view(self) -> SchedulerView:
-        assert self.may_answer.wait(60)
+        assert self.may_answer.wait(300)
         if self.problem is not None:
             raise self.problem
         return super().view()
@@ -88,7 +90,7 @@ def test_watchdog_is_not_notified_before_the_scheduler_is_read(tmp_path: Path, m
         shown: list[str] = []
 
         async def until(text: str) -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(300):
                 while not any(each.startswith(text) for each in shown[-1:]):
                     datagram = await asyncio.get_running_loop().sock_recv(systemd, 65536)
                     lines = datagram.decode().splitlines()

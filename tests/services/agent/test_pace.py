@@ -14,6 +14,8 @@ from services.agent.loop import ProblemLog
 from services.agent.observer import Observer
 from services.agent.pace import LONGEST_S, MOST_FACTOR, SHARE, ReadingPace, after_failure, after_reading
 
+pytestmark = pytest.mark.quick
+
 CYCLE_S = 30.0
 
 

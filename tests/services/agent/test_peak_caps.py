@@ -19,6 +19,8 @@ from offpeak.settings.table import Settings
 from services.agent.demand_response import PEAK_CAP, PeakLoop, peak_caps
 from services.agent.loop import ProblemLog
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 HEAD = 'currency = "EUR"\nzone = "Europe/Berlin"\n[[energy]]\nprice = "90EUR/MWh"\n'
 YEARLY = HEAD + '[[demand]]\nprice = "120EUR/kW"\nper = "year"\n'

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
 from model_room import ModelNode, model_lookout
 from scheduler_values import node_of, record_of
 from small_site import cluster_snapshot, site_of
@@ -26,6 +27,8 @@ from power.live.power_plan import PowerPlan
 from services.agent.loop import ProblemLog
 from services.agent.node_memory import save_node_records
 from services.agent.power_loop import PowerController
+
+pytestmark = pytest.mark.quick
 
 
 def test_a_desired_state_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp_path: Path) -> None:
@@ -105,7 +108,8 @@ def test_order_of_an_admin_during_a_round_is_kept(tmp_path: Path) -> None:
 
 def test_agent_clears_the_problem_of_the_ledger_when_it_is_back(tmp_path: Path) -> None:
     file = tmp_path / "ledger"
-    ledger, problem_log = Ledger(LedgerSettings(url=f"sqlite:///{file}")), ProblemLog()
+    ledger, problem_log = Ledger(LedgerSettings(url=f"sqlite:///{file}"), patience_s=0.5), ProblemLog()
+    ledger._bound_s = 300.0
     ledger.ready()
     ledger.hold("n1", Hold("jo", "new DIMM"), time.time())
     controller = PowerController(lambda: SimpleNamespace(machines={}), ledger, problem_log, time.time)

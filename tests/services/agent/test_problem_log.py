@@ -6,6 +6,8 @@ import pytest
 
 from services.agent.loop import ProblemLog
 
+pytestmark = pytest.mark.quick
+
 
 def test_a_repeated_problem_is_one_line_and_its_end_another(caplog: pytest.LogCaptureFixture) -> None:
     now = [1000.0]

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from services.agent.status import StatusReply, parse_status, status_json
 
+pytestmark = pytest.mark.quick
+
 
 def test_published_status_survives_json() -> None:
     assert parse_status(json.loads(json.dumps(status_json(PUBLISHED)))) == PUBLISHED

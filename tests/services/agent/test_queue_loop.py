@@ -26,6 +26,8 @@ from services.agent.loop import ProblemLog
 from services.agent.queue_loop import QueueController, group_plan, make_advice
 from services.agent.site_context import PartitionModes
 
+pytestmark = pytest.mark.quick
+
 DRAWS = {"1": 400.0, "2": 100.0}
 JOBS = (a_job(1), a_job(2))
 
@@ -156,6 +158,10 @@ def test_rejected_changes_starve_no_others_of_a_user_with_few_requests(
         *[("rank", 10), ("defer", 19), ("notify", 1)],
     ]
     assert {job for what, its in room.scheduler.reported[2:] if what == "defer" for job in its} == begin_s.keys()
+    assert room.controller.deferred == frozenset()
+    room.scheduler.refuses = {}
+    room.round(jobs)
+    assert room.controller.deferred == begin_s.keys()
     room.ledger.close()
 
 

@@ -86,7 +86,8 @@ SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
         # The node has left the settings, so that nobody looks at it.
         ({}, None, [("soft_off", 20.0)], True),
         ({}, None, [("on", 20.0)], False),
-        ({}, None, [("soft_off", 601.0)], False),
+        ({}, None, [("soft_off", 4000.0)], True),
+        ({}, None, [("soft_off", 86_401.0)], False),
         # An order to wake that finds the node up does not take the one before it back.
         ({}, record_of(), [("hard_off", 20.0), ("on", 10.0)], True),
         ({}, NodeRecord("n1", observed=replace(SEEN_UP, state=NodeState.UNKNOWN)), [("soft_off", 20.0)], True),

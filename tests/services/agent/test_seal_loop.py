@@ -31,7 +31,7 @@ def test_missed_days_are_sealed_in_order_also_after_a_restart(tmp_path: Path) ->
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     ledger = Ledger(LedgerSettings(url=url))
     ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1, 3, 4)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     now_s = MIDNIGHT_S + 4 * DAY_S + 30 * HOUR_S
     assert rounds(ledger, now_s, 3) == [HOUR_S, MINUTE_S, MINUTE_S]
     assert rounds(ledger, now_s, 4) == [HOUR_S, MINUTE_S, MINUTE_S, HOUR_S]
@@ -48,7 +48,7 @@ def test_rows_that_wait_for_the_disk_are_in_the_seal(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.sqlite'}"
     ledger = Ledger(LedgerSettings(url=url))
     ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     other = sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     ledger.write_states([NodeStateRecord("n2", MIDNIGHT_S + 60, "on", "on", "x")])
@@ -70,7 +70,7 @@ def test_a_clock_that_jumps_forward_seals_no_day_before_it_has_gone_on(tmp_path:
     ledger = Ledger(LedgerSettings(url=url))
     # What the agent writes by the wrong clock.
     ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1, 6)])
-    assert ledger.settle(60)
+    assert ledger.settle()
     now = Instant(500.0, MIDNIGHT_S + DAY_S + 30 * HOUR_S - 100)
     loop = SealLoop(ledger, lambda: UTC, lambda: now, lambda: now.unix_s)
 

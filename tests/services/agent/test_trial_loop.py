@@ -252,7 +252,7 @@ def test_nothing_is_drawn_that_cannot_be_written(site: QueueSite, monkeypatch: p
     assert len(agent.trial.blocks) == len(site.rows()) == 2 * 56
 
 
-@pytest.mark.thorough
+@pytest.mark.nightly
 def test_nodes_sleep_on_half_days_on_and_are_awake_on_half_days_off(tmp_path: Path) -> None:
     plan = DemoPlan(tmp_path / "demo", nodes=8, factor=1800.0, hardware_port=7241)
     settings = write_site(plan)

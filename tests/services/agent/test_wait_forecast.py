@@ -5,6 +5,8 @@ import math
 import pickle
 import sys
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +24,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
-from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits, SiteWait
+from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits, SiteReport, SiteWait
 from plugin.queue_hook.facts import QueueFacts, WaitAllowance
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse, PowerState
@@ -90,14 +92,14 @@ def test_a_slow_simulation_is_not_waited_for_and_the_result_before_counts(simula
         await forecast.finish(patience_s=0.05)
         assert forecast.latest is NO_WAITS
         simulated.touch()
-        await forecast.finish(patience_s=20)
+        await forecast.finish(patience_s=300)
         assert (forecast.latest, forecast.at_s) == (WAITS, NOW_S)
         simulated.unlink()
         forecast.begin(SchedulerView(NOW_S + 60, (), (), ()), TRAITS, {})
         await forecast.finish(patience_s=0.05)
         assert forecast.latest == WAITS
         simulated.touch()
-        await forecast.finish(patience_s=20)
+        await forecast.finish(patience_s=300)
         assert forecast.at_s == NOW_S + 60
 
     asyncio.run(use())
@@ -109,7 +111,7 @@ def test_each_job_gets_the_wait_of_its_own_request_and_old_waits_do_not_count(si
     async def use() -> None:
         forecast = WaitForecast()
         forecast.begin(VIEW, TRAITS, {})
-        await forecast.finish(patience_s=20)
+        await forecast.finish(patience_s=300)
         jobs = (job(1, "gpu", 1), job(2, "cpu", 0), job(3, "cpu", 1), job(4, "cpu", 0)._replace(request=None))
         assert forecast.of_jobs(jobs, NOW_S + EVERY_S) == {"1": 5 * HOUR_S, "2": 0}
         assert forecast.of_jobs(jobs, NOW_S + 4 * EVERY_S) == {}
@@ -158,7 +160,7 @@ def test_a_process_that_fails_leaves_no_waits(
         forecast = WaitForecast()
         forecast.latest = WAITS
         forecast.begin(VIEW, TRAITS, {})
-        await forecast.finish(patience_s=20)
+        await forecast.finish(patience_s=300)
         assert (forecast.latest, forecast.is_due(NOW_S + 60)) == (NO_WAITS, False)
         assert forecast.of_jobs((job(1, "gpu", 1),), NOW_S) == {}
 
@@ -177,7 +179,7 @@ def test_without_a_process_for_the_simulation_no_wait_is_known(
         forecast = WaitForecast()
         forecast.latest = WAITS
         forecast.begin(VIEW, TRAITS, {})
-        await forecast.finish(patience_s=20)
+        await forecast.finish(patience_s=300)
         assert forecast.of_jobs((job(1, "gpu", 1),), NOW_S) == {}
 
     asyncio.run(use())
@@ -190,17 +192,36 @@ def test_the_first_report_to_brokers_waits_for_the_process_that_loads_the_engine
     monkeypatch.setattr(reports, "PATIENCE_S", 0.01)
     threading.Timer(0.5, simulated.touch).start()
 
-    async def report() -> None:
-        prices = SimpleNamespace(curve=None, carbon=None)
-        observer = SimpleNamespace(latest=VIEW, traits=TRAITS)
-        queue_loop = SimpleNamespace(facts=None, decided=frozenset())
-        parts = {"observer": observer, "queue_loop": queue_loop, "waits": WaitForecast(), "prices": prices}
-        agent = SimpleNamespace(**parts, site=SimpleNamespace(flexibility=FlexibilityRules(UTC)))
-        made = await reports.make_site_report(agent)  # type: ignore[arg-type]
-        assert made is not None
-        assert made.pools == WAITS.pools
+    assert report_of(VIEW).pools == WAITS.pools
 
-    asyncio.run(report())
+
+def report_of(view: SchedulerView, decided: Sequence[str] = (), deferred: Sequence[str] = ()) -> SiteReport:
+    """Return the report to brokers of an agent with that view."""
+
+    async def report() -> SiteReport | None:
+        agent = SimpleNamespace(
+            observer=SimpleNamespace(latest=view, traits=TRAITS),
+            queue_loop=SimpleNamespace(facts=None, decided=frozenset(decided)),
+            queue=SimpleNamespace(deferred=frozenset(deferred)),
+            waits=WaitForecast(),
+            prices=SimpleNamespace(curve=None, carbon=None),
+            site=SimpleNamespace(flexibility=FlexibilityRules(UTC)),
+        )
+        return await reports.make_site_report(agent)  # type: ignore[arg-type]
+
+    made = asyncio.run(report())
+    assert made is not None
+    return made
+
+
+def test_a_job_that_is_put_off_or_may_still_be_is_not_queued(simulated: Path) -> None:
+    simulated.touch()
+    flexible, rigid = job(1, "cpu", 0), job(2, "cpu", 0, comment="")
+    view = replace(VIEW, jobs=(flexible, rigid, flexible._replace(job_id="3", begin_s=NOW_S + HOUR_S)))
+    assert report_of(view, decided="23").queued == 1
+    # The view is older than the begin time that was written since.
+    assert report_of(view, decided="123", deferred="1").queued == 1
+    assert report_of(view, decided="123").queued == 2
 
 
 def test_jobs_wait_for_offers_of_active_partitions_only() -> None:
@@ -215,7 +236,8 @@ def test_an_agent_that_stops_ends_the_simulation(simulated: Path) -> None:
     async def stop_in_the_middle() -> None:
         forecast = WaitForecast()
         forecast.begin(VIEW, TRAITS, {})
-        await forecast.finish(patience_s=0.5)
+        while not children() - before:
+            await forecast.finish(patience_s=0.05)
         assert len(children() - before) == 1
 
     assert not simulated.exists()
@@ -224,7 +246,6 @@ def test_an_agent_that_stops_ends_the_simulation(simulated: Path) -> None:
     assert children() <= before
 
 
-@pytest.mark.slow("a process loads the engine")
 def test_the_process_answers_for_a_cluster_and_leaves_the_agent_small(caplog: pytest.LogCaptureFixture) -> None:
     plain = (False, False, True, False, False, "", "", None, ("cpu",), (), 8, 0, 0, None, None)
     nodes = tuple(Node(f"n{number}", "IDLE", NodeUse.FREE, PowerState.ON, *plain) for number in range(4))
@@ -262,10 +283,10 @@ def test_only_jobs_that_may_be_delayed_get_an_allowance_and_a_deadline_gets_the_
         facts = QueueFacts(NOW_S, jobs, Ranking.VALUE)
         undelayed = QueueFacts(NOW_S, jobs[1:3], Ranking.VALUE)
         assert add_wait_allowances(undelayed, observed, history, SECTION).wait_allowances == {}
-        await forecast.finish(patience_s=20)
+        await forecast.finish(patience_s=300)
         assert forecast.at_s == -1
         assert add_wait_allowances(facts, observed, history, SECTION).wait_allowances == {}
-        await forecast.finish(patience_s=20)
+        await forecast.finish(patience_s=300)
         found = add_wait_allowances(facts, observed, history, SECTION).wait_allowances
         assert found == {
             "0": WaitAllowance(5 * HOUR_S),

@@ -94,6 +94,7 @@ STORIES: Mapping[str, tuple[list[tuple[int, Mapping[str, Any] | None]], list[int
 }
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("story", STORIES)
 def test_a_wait_counts_from_the_moment_at_which_the_job_could_start(
     ledger: Ledger, learned: list[tuple[float, float]], story: str
@@ -107,6 +108,7 @@ def test_a_wait_counts_from_the_moment_at_which_the_job_could_start(
     assert learned == [(EXPECTED_S, wait_s) for wait_s in waits_s]
 
 
+@pytest.mark.quick
 def test_a_job_teaches_nothing_if_its_wait_was_not_expected_or_the_simulation_counted_it(
     ledger: Ledger, learned: list[tuple[float, float]]
 ) -> None:
@@ -120,6 +122,7 @@ def test_a_job_teaches_nothing_if_its_wait_was_not_expected_or_the_simulation_co
     assert learned == [(EXPECTED_S, 490)]
 
 
+@pytest.mark.quick
 def test_an_array_teaches_the_wait_of_its_first_task(ledger: Ledger, learned: list[tuple[float, float]]) -> None:
     def task(number: int, **fields: Any) -> Job:
         return a_job(number, job_id=f"7[{number}]", array_id="7[]", plain=False, **fields)
@@ -137,6 +140,7 @@ def test_an_array_teaches_the_wait_of_its_first_task(ledger: Ledger, learned: li
     assert learned == [(EXPECTED_S, 480)]
 
 
+@pytest.mark.quick
 def test_errors_last_over_a_restart_and_a_damaged_text_begins_anew(ledger: Ledger) -> None:
     def restarted() -> list[int]:
         history = WaitHistory(FixedForecast(), ledger)
@@ -243,6 +247,7 @@ def release_job(site: BusySite) -> SimJob:
     return job
 
 
+@pytest.mark.quick
 def test_a_job_does_not_wait_behind_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     views: list[set[str]] = []
 
@@ -261,7 +266,6 @@ def test_a_job_does_not_wait_behind_itself(tmp_path: Path, monkeypatch: pytest.M
     asyncio.run(site.agent.close())
 
 
-@pytest.mark.thorough
 def test_a_job_with_a_deadline_is_released_earlier_for_a_larger_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

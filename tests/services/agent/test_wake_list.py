@@ -13,6 +13,8 @@ from offpeak.model.orders import NodeOrder
 from offpeak.settings.agent import AgentSettings
 from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 
+pytestmark = pytest.mark.quick
+
 LOGIN = Credential("bmc", "admin", Path("/etc/offpeak/bmc.password"))
 IPMI = Hardware("compute", driver="ipmi", credential=LOGIN, cipher_suite=3)
 REDFISH = Hardware("new", driver="redfish", credential=LOGIN, verify=Path("/etc/ssl/site.pem"))

@@ -20,6 +20,8 @@ from services.broker.servers import ChoiceServer
 sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, SCRIPT, site_replies
 
+pytestmark = pytest.mark.quick
+
 
 class ChoosingBroker:
     """A server, and a request that it can answer."""
@@ -91,7 +93,7 @@ def test_an_error_in_the_request_is_reported(choosing: ChoosingBroker, other: di
 @pytest.mark.parametrize("line", [b"\n", b"{\n", b"[]\n", b"\xff\n", b"x" * (MOST_CHOICE_BYTES + 2)])
 def test_nonsense_is_answered_with_nothing(choosing: ChoosingBroker, line: bytes) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(300)
         connection.connect(str(choosing.folder / SOCKET_NAME))
         connection.sendall(line)
         assert json.loads(connection.makefile().readline()) == {}

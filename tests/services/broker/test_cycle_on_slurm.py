@@ -16,8 +16,6 @@ from zygote import Zygote
 
 from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
 
-pytestmark = [pytest.mark.thorough, pytest.mark.slow("starts two Slurms, and a killed attempt settles after 30 s")]
-
 SCRIPT = "#!/bin/bash\n#SBATCH --ntasks=2 --time=10 --output=/dev/null\nsleep 2\n"
 JOBS = [f"batch-{number}" for number in range(8)]
 
@@ -49,12 +47,12 @@ def daemon(sites: TwoSites) -> Iterator["subprocess.Popen[bytes]"]:
             yield process
         finally:
             process.terminate()
-            process.wait(60)
+            process.wait(300)
 
 
 def offpeak(sites: TwoSites, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = (sites.offpeak, "submit", *arguments)
-    return subprocess.run(command, env=sites.environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=sites.environment, capture_output=True, text=True, check=False, timeout=300)
 
 
 def status(sites: TwoSites, key: str) -> Any:
@@ -83,7 +81,7 @@ def test_jobs_of_a_cycle_run_once_though_the_broker_is_killed(sites: TwoSites) -
         offpeak(sites, "--cancel", JOBS[-1])
         wait_until(lambda: submitted_keys(sites).total() > 0, what="the first job to be placed", every_s=0.01)
         broker.send_signal(signal.SIGKILL)
-        broker.wait(10)
+        broker.wait(300)
     with daemon(sites):
         kept = JOBS[:-1]
         wait_until(lambda: all(status(sites, key)["state"] == "taken" for key in kept), what="all jobs", seconds=120)

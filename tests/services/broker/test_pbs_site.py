@@ -48,7 +48,7 @@ def test_a_job_is_submitted_found_by_its_key_followed_and_cancelled(site: SiteCo
     waits = asyncio.run(site.submit(submission("night-18")))
     assert asyncio.run(site.find_by_id(waits)) == BatchJob(waits, "Q")
     assert asyncio.run(site.cancel(job)) == "cancelled"
-    wait_until(lambda: _state(site, waits) == "R", what="the next job to start", seconds=10)
+    wait_until(lambda: _state(site, waits) == "R", what="the next job to start")
     assert _state(site, job) not in ("R", "Q")
 
 

@@ -214,19 +214,20 @@ def test_a_silent_site_keeps_only_its_own_jobs(tmp_path: Path, ledger: Ledger, s
 
 @pytest.mark.usefixtures("sites")
 def test_a_slow_site_holds_a_cycle_no_longer_than_one_time_limit(tmp_path: Path, ledger: Ledger) -> None:
+    calls = []
+
     class Slow:
-        async def run(self, *_: object, **__: object) -> BatchResult:
-            await asyncio.sleep(1.0)
+        async def run(self, *arguments: object, **__: object) -> BatchResult:
+            calls.append(arguments)
             return BatchResult(None, "", "no answer in time")
 
     stage = Stage(tmp_path, ledger, settings=replace(MCMF, policy="round-robin"))
     slow = replace(stage.broker.sites["north"], route=Slow(), submitter=None)
     stage.broker = replace(stage.broker, sites={**stage.broker.sites, "north": slow})
     stage.store(9)
-    began_s = time.monotonic()
     stage.run()
     # One submission and one look for the job; the other two jobs of the site are not tried.
-    assert time.monotonic() - began_s < 2 * 1.0 + 5.0
+    assert len(calls) == 2
     assert states(ledger, 9) == ["tried", "taken", "taken"] + ["waiting", "taken", "taken"] * 2
 
 
@@ -246,12 +247,11 @@ def test_only_a_daemon_of_this_account_and_ledger_places_stored_jobs(tmp_path: P
 
 def killed(folder: Path, count: int, moment: str) -> None:
     program = Path(__file__).with_name("cycle_program.py")
-    done = subprocess.run([sys.executable, program, folder, str(count), moment], check=False, timeout=120)
+    done = subprocess.run([sys.executable, program, folder, str(count), moment], check=False, timeout=600)
     # An alarm while Python ends kills it too: its handlers are gone by then.
     assert done.returncode in (-signal.SIGKILL, -signal.SIGALRM, 0)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("moment", ["stored", "chosen", "before", "after"])
 def test_a_kill_at_any_step_loses_and_doubles_no_job(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn], moment: str
@@ -265,7 +265,7 @@ def test_a_kill_at_any_step_loses_and_doubles_no_job(
     assert (keys_at(sites), states(ledger, 4)) == (["k0", "k1", "k2", "k3"], ["taken"] * 4)
 
 
-@pytest.mark.slow("kills 12 brokers")
+@pytest.mark.nightly
 def test_kills_at_random_times_lose_and_double_no_job(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn]
 ) -> None:

@@ -102,7 +102,7 @@ def test_after_a_kill_the_job_is_looked_for_and_nothing_is_submitted_twice(
     tmp_path: Path, ledger: Ledger, sites: dict[str, PbsStandIn], moment: str
 ) -> None:
     program = Path(__file__).with_name("three_sites.py")
-    done = subprocess.run([sys.executable, program, tmp_path, "k", moment], check=False, timeout=60)
+    done = subprocess.run([sys.executable, program, tmp_path, "k", moment], check=False, timeout=300)
     assert done.returncode == -signal.SIGKILL
     begun = ledger.submission("k")
     assert begun is not None

@@ -15,6 +15,8 @@ from offpeak.model.constants import DAY_S
 from offpeak.settings.ledger import LedgerSettings
 from services.page.metrics import BookedCounters, make_families
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(("has_looked", "timestamp"), [(True, AT_S), (False, 0)])
 def test_an_agent_without_a_successful_round_has_never_looked(has_looked: bool, timestamp: int) -> None:

@@ -16,12 +16,14 @@ from offpeak.machines.credentials import Secret
 from services.page.access import check_page_listen, is_loopback, may_see, parse_page_listen
 from services.page.server import MOST_CONNECTIONS
 
+pytestmark = pytest.mark.quick
+
 TOKEN = "0123456789abcdef"
 
 
 def answer(site: PageSite, path: str = "/", **headers: str) -> tuple[int, dict[str, str], str]:
     """Return status, headers and body of one request."""
-    connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=30)
+    connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=300)
     connection.request("GET", path, headers=headers)
     reply = connection.getresponse()
     body = reply.read().decode()
@@ -58,7 +60,7 @@ def test_browsers_must_run_nothing_else(site: PageSite, path: str) -> None:
 
 
 def test_page_accepts_reading_requests_only(site: PageSite) -> None:
-    connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=30)
+    connection = http.client.HTTPConnection(site.url.removeprefix("http://").rstrip("/"), timeout=300)
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         connection.request(method, "/")
         reply = connection.getresponse()
@@ -134,6 +136,6 @@ def test_idle_connections_keep_no_browser_out(site: PageSite) -> None:
         idle[-1].sendall(b"GET / HTTP/1.1\r\n")
         assert answer(site)[0] == 200
         # The oldest made room.
-        idle[0].settimeout(20)
+        idle[0].settimeout(300)
         with suppress(ConnectionResetError):
             assert idle[0].recv(1) == b""

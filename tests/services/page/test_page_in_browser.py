@@ -88,7 +88,6 @@ HOLDERS = "td, th, li, .card, #tiles dl > div, header, #trouble"
 WIDTHS = ((360, "light"), (360, "dark"), (390, "light"), (390, "dark"), (820, "light"), (1366, "light"), (1366, "dark"))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(("width", "scheme"), [*WIDTHS, (2560, "dark")])
 def test_page_fits_and_is_legible(
     chromium: Browser, site: PageSite, width: int, scheme: Literal["light", "dark"]
@@ -105,7 +104,6 @@ def test_page_fits_and_is_legible(
             assert box["width"] >= page.locator(plot).bounding_box()["width"] * 0.8  # type: ignore[index]
 
 
-@pytest.mark.thorough
 def test_the_longest_texts_fit_a_phone(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     with page_site(zygote, tmp_path, long_texts(), hours=1) as site:
@@ -157,6 +155,7 @@ def long_texts() -> StatusSnapshot:
     return replace(shown, published=published, nodes=nodes)
 
 
+@pytest.mark.quick
 def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     tiles = read_only.locator("#tiles dl")
     expect(tiles).to_contain_text("52.0 EUR/MWh")
@@ -170,7 +169,6 @@ def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     )
 
 
-@pytest.mark.thorough
 def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> None:
     label = read_only.locator("#ahead .plot").get_attribute("aria-label") or ""
     assert re.search(r"price: 52\.0 now, from 44\.0 to 138 EUR/MWh until 13 Nov 14:30", label)
@@ -184,7 +182,6 @@ def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> No
     assert read_only.locator("#ahead .shapelayer path").count() >= 3
 
 
-@pytest.mark.thorough
 def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
     page = opened.page
     expect(page.locator("#grid .node")).to_have_count(64)
@@ -208,7 +205,6 @@ def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
     assert page.locator('#grid [role="group"]').evaluate_all("all => all.map(each => each.ariaLabel)") == ["r01", "r02"]
 
 
-@pytest.mark.thorough
 def test_the_saving_of_a_day_a_week_and_a_month(opened: Opened) -> None:
     page, label = opened.page, opened.page.locator("#saved .plot")
     for name, title in (("week", "Saved in seven days"), ("day", "Saved today")):
@@ -231,7 +227,6 @@ def test_the_saving_of_a_day_a_week_and_a_month(opened: Opened) -> None:
     expect(label.locator(".hoverlayer")).to_contain_text("kW without offpeak")
 
 
-@pytest.mark.thorough
 def test_co2_is_shown_instead_of_money(opened: Opened) -> None:
     page = opened.page
     page.locator("#by button[value=carbon]").click()
@@ -243,7 +238,6 @@ def test_co2_is_shown_instead_of_money(opened: Opened) -> None:
     expect(page.locator("#ahead .legend")).not_to_contain_text("on-peak")
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_saving_stands_out(chromium: Browser, site: PageSite, scheme: Literal["light", "dark"]) -> None:
     with open_page(chromium, site, 1366, scheme) as opened:
@@ -255,7 +249,6 @@ def test_the_saving_stands_out(chromium: Browser, site: PageSite, scheme: Litera
         assert contrast(saved, [card]) >= 3
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("width", [360, 768, 1280, 2560])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(chromium: Browser, site: PageSite, width: int, scheme: Literal["light", "dark"]) -> None:
@@ -268,7 +261,6 @@ def test_axe_finds_nothing(chromium: Browser, site: PageSite, width: int, scheme
 PAINT_MS = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("nodes", [16, 1000])
 def test_the_first_paint_comes_within_a_second(zygote: Zygote, chromium: Browser, tmp_path: Path, nodes: int) -> None:
     with page_site(zygote, tmp_path, make_snapshot(nodes, 5 * nodes), hours=3) as site:
@@ -309,7 +301,6 @@ def of_types(shown: StatusSnapshot, types: int, partitions: int) -> StatusSnapsh
     return replace(shown, nodes=tuple(nodes))
 
 
-@pytest.mark.thorough
 def test_nodes_of_several_types_are_counted_and_chosen(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
     with page_site(zygote, tmp_path, of_types(make_snapshot(2400), 40, 30), hours=1) as site:
         for width, scheme in ((360, "light"), (360, "dark"), (1366, "light"), (1366, "dark")):
@@ -353,7 +344,6 @@ def test_nodes_of_several_types_are_counted_and_chosen(zygote: Zygote, chromium:
             expect(page.locator("#nodes-count")).to_contain_text(" of 2,400 nodes")
 
 
-@pytest.mark.thorough
 def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> None:
     rows = opened.page.locator("#queue tbody tr")
     expect(rows).to_have_count(40)
@@ -372,7 +362,6 @@ def test_the_queue_stands_in_its_order_and_can_be_searched(opened: Opened) -> No
     expect(opened.page.locator("#more")).to_have_text("no such job")
 
 
-@pytest.mark.thorough
 def test_events_are_shown_in_order_of_time(read_only: Page) -> None:
     events = read_only.locator("#events li")
     expect(read_only.locator('#events li[data-result="refused"]')).to_contain_text("held by ann: new fan")
@@ -383,7 +372,6 @@ def test_events_are_shown_in_order_of_time(read_only: Page) -> None:
     assert events.filter(has_text="keep on").count() == 0
 
 
-@pytest.mark.thorough
 def test_everything_is_reached_by_the_tab_key(opened: Opened) -> None:
     page, reached = opened.page, []
     for _ in range(30):
@@ -399,7 +387,6 @@ def test_everything_is_reached_by_the_tab_key(opened: Opened) -> None:
     assert reached[-1] == "link"
 
 
-@pytest.mark.thorough
 def test_page_updates_itself(opened: Opened, site: PageSite) -> None:
     kinds = "[...document.querySelectorAll('#grid .node')].map(node => node.dataset.kind).join()"
     before = opened.page.evaluate(kinds)
@@ -418,7 +405,6 @@ def newly_installed() -> StatusSnapshot:
     return replace(shown, published=published, slots=(), prices_until_unix_s=None, job_counts=(), planned_w=())
 
 
-@pytest.mark.thorough
 def test_a_new_site_says_what_will_appear_instead_of_empty_axes(
     zygote: Zygote, chromium: Browser, tmp_path: Path
 ) -> None:
@@ -440,7 +426,6 @@ def test_a_new_site_says_what_will_appear_instead_of_empty_axes(
                 assert Axe().run(page).violations_count == 0
 
 
-@pytest.mark.thorough
 def test_no_name_becomes_markup(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
     shown = make_snapshot(4, 3)
     job = replace(shown.published.jobs[0], user=HOSTILE, why=HOSTILE)
@@ -455,7 +440,6 @@ def test_no_name_becomes_markup(zygote: Zygote, chromium: Browser, tmp_path: Pat
         page.close()
 
 
-@pytest.mark.thorough
 def test_a_silent_agent_is_shown_as_silent(zygote: Zygote, chromium: Browser, tmp_path: Path) -> None:
     with page_site(zygote, tmp_path, make_snapshot(4, 3), hours=1) as site:
         site.agent.snapshot = None

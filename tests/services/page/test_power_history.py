@@ -10,6 +10,8 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.node_energy import NodeMean
 from services.page.event_stream import NodePowerHistory, make_power_slots
 
+pytestmark = pytest.mark.quick
+
 IDLE_W = {"n1": 100.0, "n2": 100.0}
 
 

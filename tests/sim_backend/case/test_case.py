@@ -12,6 +12,8 @@ from offpeak.settings.table import Settings
 from sim_backend.case.replay_case import PreparedCase, log_span, prepare
 from sim_backend.workloads.generate import lublin_jobs
 
+pytestmark = pytest.mark.quick
+
 JOBS = lublin_jobs(200, machine_size=64, seed=1)
 TRACE = Trace("a log", JOBS, 64, None, None, None)
 

@@ -14,6 +14,8 @@ from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Plan,
 from sim_backend.case.electricity import CoolingConditions, cooling_of, room_of
 from sim_backend.nodes.power_curve import power_curve
 
+pytestmark = pytest.mark.quick
+
 AIR = facility_named("air", full_power_w=20_000.0)
 
 

@@ -20,6 +20,8 @@ from offpeak.prices.tariff import parse_tariff, tariff_series
 from offpeak.settings.replay import CarbonSettings, PriceSettings
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, peak_times, prices_of
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 WEEKDAYS = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,holidays=DE,zone=Europe/Berlin"
 

@@ -13,6 +13,8 @@ from offpeak.settings.replay import MachineSettings
 from sim_backend.case.machine_size import backlog_s, most_in_use, overload_note, units_of
 from sim_backend.workloads.generate import lublin_jobs
 
+pytestmark = pytest.mark.quick
+
 JOBS = lublin_jobs(200, machine_size=64, seed=1)
 TRACE = Trace("a log", JOBS, 64, None, None, None)
 

@@ -23,6 +23,8 @@ from sim_backend.replay.policy import Policy, parse_policy
 from sim_backend.replay.schedule import JOBS_PER_STEP
 from sim_backend.workloads.generate import lublin_jobs
 
+pytestmark = pytest.mark.quick
+
 NODES = 16
 ALL_DAY_BUT_ONE_HOUR = "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:00"
 

@@ -11,6 +11,8 @@ from sim_backend.comparison.outcome import Charges, PolicyRun, outcome_of, savin
 from sim_backend.replay.schedule import Schedule
 from sim_backend.workloads.generate import lublin_jobs
 
+pytestmark = pytest.mark.quick
+
 JOBS = replace(
     lublin_jobs(2, machine_size=4, seed=1),
     job_id=np.array([11, 12]),

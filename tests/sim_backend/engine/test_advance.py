@@ -1,9 +1,12 @@
 """The compiled engine starts every job when the plain scheduler does."""
 
+import pytest
 from hypothesis import given
 from random_logs import logs, plain, rules, starts
 
 from sim_backend.engine.state import CONSERVATIVE
+
+pytestmark = pytest.mark.quick
 
 
 @given(logs(), rules())

@@ -9,6 +9,8 @@ from offpeak.prices.peak import Peak
 from plugin.window_policy import KNAPSACK_SLIDE
 from sim_backend.engine.state import EASY, FIRST_FIT, PREDICTED_RUNTIME
 
+pytestmark = pytest.mark.quick
+
 ONE_W = 1
 
 every_discipline = pytest.mark.parametrize("discipline", DISCIPLINES)

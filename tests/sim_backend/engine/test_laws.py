@@ -4,6 +4,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_logs import (
@@ -23,6 +24,8 @@ from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.advance import FINISHED, advance
 from sim_backend.engine.state import CONSERVATIVE, EXACT_RUNTIME, FCFS, NEVER, USER_ESTIMATE, State
+
+pytestmark = pytest.mark.quick
 
 IDLE_NEVER = tuple(policy for policy in POLICIES if policy != KNAPSACK_SLIDE)
 REORDERING = (GREEDY, GREEDY_SLIDE, KNAPSACK)

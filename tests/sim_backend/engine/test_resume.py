@@ -1,6 +1,7 @@
 """A resumed state is one that the engine could have come to."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import PLAIN
@@ -10,6 +11,8 @@ from sim_backend.engine.advance import FINISHED, advance
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, Workload
 from sim_backend.replay.schedule import NO_PEAKS
+
+pytestmark = pytest.mark.quick
 
 NOW_S = 50
 holders = st.lists(st.tuples(st.integers(1, 40), st.integers(1, 9)), min_size=1, max_size=20)

@@ -19,6 +19,8 @@ from sim_backend.replay.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
 
+pytestmark = pytest.mark.quick
+
 TARIFF = PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,hours=08:00-20:00")
 POLICIES = tuple(parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))
 DAYS = 20

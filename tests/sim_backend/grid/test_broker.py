@@ -56,7 +56,6 @@ def test_a_grid_of_one_site_is_the_ordinary_replay(log, discipline, seed, share)
     assert schedule.end_s.tolist() == alone.end_s.tolist()
 
 
-@pytest.mark.thorough
 @given(log=logs, discipline=st.sampled_from(DISCIPLINES))
 def test_so_it_is_where_nodes_sleep(log, discipline) -> None:
     jobs = jobs_of([(60 * row[0], 60 * row[1] + 1, row[2], row[3]) for row in log])

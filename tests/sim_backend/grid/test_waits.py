@@ -11,8 +11,6 @@ from predictors.waits.states import log_rows
 from sim_backend.grid.broker import LearnedWaits, LongestWaits, Moment, NoisyWaits, ZeroGridWaits, run_grid
 from sim_backend.grid.grid import SimulatedGrid
 
-pytestmark = pytest.mark.thorough
-
 rows = st.tuples(st.integers(0, 60), st.integers(1, 50), st.integers(0, 30), st.integers(1, UNITS))
 
 

@@ -16,8 +16,6 @@ from plugin.slurm.configuration import traits_of_text
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.replay import replay_mixed, rules_of
 
-pytestmark = [pytest.mark.thorough, pytest.mark.slow("Slurm starts and stops the jobs of six queues")]
-
 PREEMPTING = """
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -27,7 +25,7 @@ PartitionName=off Nodes=ALL State=UP PreemptMode=OFF
 PartitionName=high Nodes=ALL State=UP PriorityTier=10
 """
 CORES = 4
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 def whole(partition: str, nodes: int) -> Request:

@@ -21,8 +21,6 @@ from plugin.slurm.scheduler import SlurmScheduler
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.priorities import ROOT, Priorities, classic_factors, fair_tree_factors
 
-pytestmark = [pytest.mark.thorough, pytest.mark.slow("Slurm computes priorities once a minute")]
-
 MULTIFACTOR = """
 PriorityType=priority/multifactor
 PriorityCalcPeriod=1

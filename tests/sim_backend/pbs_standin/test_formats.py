@@ -14,6 +14,8 @@ from plugin.pbs.commands import ctime_s
 from sim_backend.pbs_standin.output import json_text
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
+pytestmark = pytest.mark.quick
+
 ANSWERS = Path(__file__).parents[4] / "shared" / "data" / "captures" / "openpbs"
 # Its environment has bytes that are not UTF-8 and numbers that no reader gives back as they were.
 PLAIN = sorted(file.name for file in ANSWERS.glob("*.json") if "weird" not in file.name)

@@ -21,6 +21,8 @@ from sim_backend.engine.state import (
 )
 from sim_backend.replay.policy import DISCIPLINES, parse_policy
 
+pytestmark = pytest.mark.quick
+
 DEFAULTS = SchedulingSettings()
 
 

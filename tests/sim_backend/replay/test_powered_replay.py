@@ -381,7 +381,6 @@ def test_a_job_too_wide_for_what_is_left_keeps_no_place(discipline):
     assert result.start_s.tolist() == [0, 20, -1, -1, 90 if discipline == FCFS else 80]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_three_hundred_jobs_on_nodes_that_fail_now_and_then(discipline):
     random = np.random.default_rng(discipline)

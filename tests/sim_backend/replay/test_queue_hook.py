@@ -12,6 +12,8 @@ from plugin.window_policy import EXTERNAL, GREEDY, KNAPSACK, WindowPolicy, Windo
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import replay
 
+pytestmark = pytest.mark.quick
+
 NAMES = {GREEDY: "greedy", KNAPSACK: "knapsack"}
 
 

@@ -22,6 +22,8 @@ from sim_backend.replay.schedule import JOBS_PER_STEP, replay
 from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 from sim_backend.traces.swf.read import read_swf
 
+pytestmark = pytest.mark.quick
+
 ROWS = [(5, 10, 30, 4, 100, 0), (6, 10, 10, 2, 300, 1), (7, 20, 40, 2, 200, 1), (8, 10, 20, 1, 400, 0)]
 FOUR_JOBS = log_of(ROWS, machine_size=4, peaks=[(0, Peak.OFF_PEAK)])
 

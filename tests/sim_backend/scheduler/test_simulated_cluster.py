@@ -1,11 +1,15 @@
 """The simulated scheduler on a mixed cluster: partitions, memory, GPUs, arrays, and what it reports of them."""
 
+import pytest
+
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk
 from plugin.scheduler.cluster_view import cluster_of
 from plugin.scheduler.job import JobState, join_array_tasks
 from sim_backend.scheduler.cluster import NodeResources, SimJob, SimNode, SimulatedCluster, nodes_of
 from sim_backend.scheduler.simulated import SimulatedScheduler
+
+pytestmark = pytest.mark.quick
 
 THIN = Pool(NodeType(16, 64_000), frozenset({"batch"}), 2, frozenset({"n1", "n2"}))
 FAT = Pool(NodeType(16, 256_000, features=frozenset({"fat"})), frozenset({"batch"}), 1, frozenset({"f1"}))

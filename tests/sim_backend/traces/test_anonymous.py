@@ -3,10 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from logged_jobs import logged, trace_of_jobs
 
 from offpeak.model.jobs import LogNames
 from sim_backend.traces.filters import anonymised
+
+pytestmark = pytest.mark.quick
 
 
 def test_users_are_numbered_in_the_order_of_their_first_job() -> None:

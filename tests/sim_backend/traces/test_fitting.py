@@ -12,6 +12,8 @@ from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.filters import runnable, whole_nodes
 from sim_backend.workloads.generate import lublin_jobs
 
+pytestmark = pytest.mark.quick
+
 TRACE = Trace("a log", lublin_jobs(200, machine_size=64, seed=1), 64, 64, None, None)
 
 

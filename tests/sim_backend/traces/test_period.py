@@ -13,6 +13,8 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs, RejectedJobs
 from sim_backend.traces.filters import FEW_JOBS, between, known_period_s, last_days
 
+pytestmark = pytest.mark.quick
+
 LAST_S = 100
 
 

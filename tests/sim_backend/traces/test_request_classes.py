@@ -3,6 +3,7 @@
 from datetime import UTC
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from offpeak.model.request import Chunk, Request
 from sim_backend.traces.gwf import gwf_trace
 from sim_backend.traces.records import request_classes
 from sim_backend.traces.swf.read import swf_trace
+
+pytestmark = pytest.mark.quick
 
 VALUES = st.integers(-1, 3) | st.sampled_from([-1, 2**61, 2**62])
 

@@ -31,6 +31,6 @@ def run(tmp_path: Path) -> Callable[..., Done]:
     }
 
     def run(*command: str) -> Done:
-        return subprocess.run(command, env=home, capture_output=True, text=True, timeout=30, check=False)
+        return subprocess.run(command, env=home, capture_output=True, text=True, timeout=300, check=False)
 
     return run

@@ -12,6 +12,8 @@ from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.machine_room import machine_room
 from sim_backend.virtual.room_plan import RoomPlan
 
+pytestmark = pytest.mark.quick
+
 
 async def opened(plan: RoomPlan) -> list[tuple[str, list[str]]]:
     """Return each PDU of a room with the nodes on its outlets."""

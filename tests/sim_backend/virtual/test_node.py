@@ -13,6 +13,8 @@ from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, comi
 from sim_backend.virtual import node as orders
 from sim_backend.virtual.node import VirtualNode, advance, is_powered, never_fails, used
 
+pytestmark = pytest.mark.quick
+
 SERVER = bundled_node_class("server")
 NODE = VirtualNode(SERVER)
 

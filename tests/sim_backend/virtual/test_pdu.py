@@ -12,6 +12,8 @@ from offpeak.model.node_class_file import bundled_node_class
 from sim_backend.virtual.machine_room import RPDU2, UPTIME, PduFaults, VirtualPdu, apc_rows
 from sim_backend.virtual.node import LiveNode, VirtualNode
 
+pytestmark = pytest.mark.quick
+
 ACTS = ("on", "soft_off", "hard_off", "suspend", "reset", "fail_next")
 RECORDS = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(ACTS), st.floats(0, 500)), max_size=25)
 """Which of three nodes does what, and how long it then lasts [s]."""

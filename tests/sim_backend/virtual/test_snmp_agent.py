@@ -39,7 +39,7 @@ def ask(room: ServedRoom, run: Run) -> Ask:
     """Runs a program of net-snmp on the first PDU."""
     need(["snmpget", "snmpbulkwalk", "snmpset"], packages="snmp")
 
-    def ask(program: str, login: tuple[str, ...], *arguments: str, timeout_s: float = 20.0) -> Done:
+    def ask(program: str, login: tuple[str, ...], *arguments: str, timeout_s: float = 120.0) -> Done:
         where = f"{room.plan.pdu_hosts[0]}:{room.plan.pdu_port}"
         return run(program, *login, "-t", f"{timeout_s}", "-r", "0", "-Oqn", where, *arguments)
 

@@ -8,6 +8,8 @@ import pytest
 from offpeak.errors import BadInput
 from sim_backend.workloads.generate import MODELS, LogRequest, generate_jobs, lublin_jobs, notes_of
 
+pytestmark = pytest.mark.quick
+
 REQUEST = LogRequest(jobs=1000, nodes=64, load=0.8, model="batch", seed=3)
 
 

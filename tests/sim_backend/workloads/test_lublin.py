@@ -10,6 +10,8 @@ from offpeak.model.jobs import Jobs
 from sim_backend.workloads.generate import lublin_jobs
 from sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, Lublin
 
+pytestmark = pytest.mark.quick
+
 
 def offered_load(jobs: Jobs, machine_size: int) -> float:
     return float((jobs.size * jobs.runtime_s).sum() / (machine_size * (jobs.submit_s[-1] - jobs.submit_s[0])))

@@ -18,14 +18,11 @@ def test_load_sizes_and_span_are_those_of_the_site() -> None:
     assert drawn.submit_s[-1] - drawn.submit_s[0] == pytest.approx(20 * DAY_S, rel=0.01)
     assert (drawn.runtime_s <= drawn.estimate_s).all()
     assert drawn.estimate_s.max() <= SITE.longest_s
+    for mean, share in [(1.0, 1.0), (1e6, 0.0)]:
+        assert small_share(SiteDemand(1, 0.5, mean, 100, 64, DAY_S)) == share
 
 
 def test_the_same_chance_draws_the_same_jobs() -> None:
     first, second = (draw(SITE, 20.0 * DAY_S, np.random.default_rng(7)) for _ in range(2))
     assert first.submit_s.tolist() == second.submit_s.tolist()
     assert first.estimate_s.tolist() == second.estimate_s.tolist()
-
-
-@pytest.mark.parametrize(("mean", "share"), [(1.0, 1.0), (1e6, 0.0)])
-def test_a_mean_that_no_share_has_is_brought_as_near_as_can_be(mean: float, share: float) -> None:
-    assert small_share(SiteDemand(1, 0.5, mean, 100, 64, DAY_S)) == share

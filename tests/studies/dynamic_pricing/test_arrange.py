@@ -39,18 +39,12 @@ def test_a_faster_log_keeps_order_load_and_estimates(times: int) -> None:
     assert (times * (hurried.runtime_s - 1) < JOBS.runtime_s).all()
 
 
-def test_a_starting_point_is_the_log_itself(log: StudyLog) -> None:
+def test_a_setup_leaves_jobs_out_and_nothing_else(log: StudyLog) -> None:
     jobs, size = arranged(log, PricingSetup())
     assert (size, jobs.submit_s.tolist()) == (log.size, log.trace.jobs.submit_s.tolist())
-
-
-def test_a_smaller_machine_leaves_wide_jobs_out(log: StudyLog) -> None:
     jobs, size = arranged(log, PricingSetup(machine_size=4))
     assert size == 4
     assert 0 < len(jobs) == np.count_nonzero(log.trace.jobs.size <= 4)
-
-
-def test_the_first_jobs(log: StudyLog) -> None:
     jobs, _ = arranged(log, PricingSetup(first_jobs=7))
     assert jobs.job_id.tolist() == log.trace.jobs.job_id[:7].tolist()
 
@@ -62,7 +56,4 @@ def test_months_are_stretches_that_share_no_job(log: StudyLog) -> None:
     months = [arranged(log, replace(slow, month=month))[0] for month in range(count + 1)]
     assert sum(map(len, months)) == len(log.trace.jobs)
     assert all(np.ptp(month.submit_s) < MONTH_S for month in months if len(month))
-
-
-def test_a_month_begins_with_the_first_submission() -> None:
     assert month_of(JOBS)[0] == 0

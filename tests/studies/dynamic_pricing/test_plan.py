@@ -14,7 +14,6 @@ from studies.dynamic_pricing.plan import (
     PRICE_RATIOS,
     SDSC_BLUE,
     PricingChange,
-    PricingPaperLog,
     Variant,
     changes_alone,
     experiments,
@@ -32,6 +31,8 @@ from studies.dynamic_pricing.run import PricingSetup
 from studies.harness import Replays
 from studies.logs import find_logs
 
+pytestmark = pytest.mark.quick
+
 
 def test_every_experiment_is_planned_once(folder: Path) -> None:
     logs, _ = find_logs(folder)
@@ -47,9 +48,6 @@ def test_the_papers_logs_are_known_by_their_names(folder: Path) -> None:
     (subject,) = paper_subjects(logs)
     assert subject.paper is not None
     assert (subject.name, subject.paper.name) == ("SDSC-BLUE", "SDSC-Blue")
-
-
-def test_without_them_the_first_log_is_studied(folder: Path) -> None:
     (folder / "SDSC-BLUE.swf").rename(folder / "other.swf")
     logs, _ = find_logs(folder)
     (subject,) = paper_subjects(logs)
@@ -72,11 +70,7 @@ def test_a_ladder_only_adds_and_ends_with_all_changes(folder: Path) -> None:
     assert tuple(change for change, _ in rungs) == LADDER
     for change, variant in rungs:
         assert change.of(variant) == variant
-
-
-def test_a_short_log_has_no_months_to_take_apart(folder: Path) -> None:
-    logs, _ = find_logs(folder)
-    short = replace(paper_subjects(logs)[0], months=1)
+    short = replace(subject, months=1)
     assert not any(change.months_apart for change in changes_alone(short))
     assert len(ladder_of(short)) == len(LADDER) - 1
 
@@ -85,9 +79,6 @@ def test_months_apart_are_one_experiment_each() -> None:
     variant = Variant(PricingSetup(), months_apart=True)
     groups = experiments(variant, "log", 3, Replays(2, 1))
     assert [[experiment.setup.month for experiment in group] for group in groups] == [[0, 1, 2]] * 2
-
-
-def test_changes_add_up() -> None:
     both = PricingChange("", "", setup={"window": 5}).of(PricingChange("", "", bill={"idle_w": 0.0}).of(Variant()))
     assert (both.setup.window, both.bill.idle_w) == (5, 0.0)
 
@@ -106,10 +97,12 @@ def test_the_on_peak_share_is_found_again(share: float, moved_part: float, price
     assert implied_on_peak_share(price_ratio, times) == pytest.approx(share, abs=1e-6)
 
 
-@pytest.mark.parametrize("paper", [ANL_BGP, SDSC_BLUE])
-def test_the_tables_are_whole(paper: PricingPaperLog) -> None:
-    assert set(paper.savings) == {(ratio, policy) for ratio in POWER_RATIOS for policy in ("greedy", "knapsack")}
-    assert set(paper.frequencies) == {10, 20, 30}
+def test_the_papers_tables_and_hours() -> None:
+    for paper in [ANL_BGP, SDSC_BLUE]:
+        assert set(paper.savings) == {(ratio, policy) for ratio in POWER_RATIOS for policy in ("greedy", "knapsack")}
+        assert set(paper.frequencies) == {10, 20, 30}
+    assert on_peak_hours("09:00-23:00").sum() == 14
+    assert [hour for hour, on in enumerate(on_peak_hours("21:00-02:00")) if on] == [0, 1, 21, 22, 23]
 
 
 def test_a_machine_of_the_same_site_stands_for_mira_as_logged_and_busy(folder: Path) -> None:
@@ -123,8 +116,3 @@ def test_a_machine_of_the_same_site_stands_for_mira_as_logged_and_busy(folder: P
     last = mira_ladder(replace(logged, months=3))[-1][1]
     assert last.months_apart
     assert (last.setup.power, last.bill.metered, last.bill.idle_w) == ("two kinds", "at_start", 0.0)
-
-
-def test_hours_on_peak_may_end_on_the_next_day() -> None:
-    assert on_peak_hours("09:00-23:00").sum() == 14
-    assert [hour for hour, on in enumerate(on_peak_hours("21:00-02:00")) if on] == [0, 1, 21, 22, 23]

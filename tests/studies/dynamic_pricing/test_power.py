@@ -1,7 +1,6 @@
 """Distributions of power over jobs."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,19 +30,11 @@ def test_the_ratio_does_not_change_the_order_of_uniform_draws(seed: int) -> None
     assert (one == other).all()
 
 
-@pytest.mark.parametrize(("distribution", "kinds"), [("two kinds", 2), ("three kinds", 3)])
-def test_kinds(distribution: str, kinds: int) -> None:
-    assert sorted(set(drawn_w(distribution))) == np.linspace(100, 300, kinds).tolist()
-
-
-def test_jobs_of_a_user_draw_the_same() -> None:
+def test_kinds_of_jobs_draw_as_their_name_says() -> None:
+    for distribution, kinds in [("two kinds", 2), ("three kinds", 3)]:
+        assert sorted(set(drawn_w(distribution))) == np.linspace(100, 300, kinds).tolist()
     power_w = drawn_w("by user")
     assert all(len(set(power_w[JOBS.user == user])) == 1 for user in set(JOBS.user.tolist()))
-
-
-@pytest.mark.parametrize(
-    ("distribution", "value"), [("wide jobs hungry", JOBS.size), ("heavy jobs hungry", JOBS.size * JOBS.runtime_s)]
-)
-def test_hungry_ones(distribution: str, value: np.ndarray) -> None:
-    by_power = value[np.argsort(drawn_w(distribution))]
-    assert (np.diff(by_power) >= 0).all()
+    for distribution, value in [("wide jobs hungry", JOBS.size), ("heavy jobs hungry", JOBS.size * JOBS.runtime_s)]:
+        by_power = value[np.argsort(drawn_w(distribution))]
+        assert (np.diff(by_power) >= 0).all()

@@ -53,7 +53,7 @@ def test_savings() -> None:
     assert ceiling_pct(result, PricingBill()) == pytest.approx(37.5)
 
 
-@pytest.mark.parametrize("kept", [{}, {"policies": []}, {"policies": [{"policy": "easy"}], "perfect": {}}])
-def test_invalid_result_is_refused(kept: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        READ(kept)
+def test_invalid_result_is_refused() -> None:
+    for kept in [{}, {"policies": []}, {"policies": [{"policy": "easy"}], "perfect": {}}]:
+        with pytest.raises(ValidationError):
+            READ(kept)

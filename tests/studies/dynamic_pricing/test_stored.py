@@ -38,6 +38,5 @@ def test_a_month(theta: PricingSubject) -> None:
     assert computed(theta, month_of(theta, 5)) == stored("dynamic-pricing/months", "theta_2022", "6")
 
 
-@pytest.mark.thorough
 def test_the_case_of_mira(theta: PricingSubject) -> None:
     assert computed(theta, month_by_month(theta)) == stored("dynamic-pricing/mira", "theta_2022", "starting point")

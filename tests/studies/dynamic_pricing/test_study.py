@@ -1,4 +1,4 @@
-"""The whole study on small logs: resumed, in one process and in two."""
+"""The whole study on small logs, and resumed."""
 
 import json
 from collections.abc import Callable
@@ -8,13 +8,10 @@ import pytest
 from drawings import drawn_lines, drawn_marks
 from finished import Finished, finish
 
-from offpeak.errors import BadInput, CannotWrite
-from offpeak.executor import LocalProcesses
+from offpeak.errors import BadInput
 from studies.dynamic_pricing.study import dynamic_pricing
 from studies.harness import JOURNAL
 from studies.report import markdown
-
-pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +24,6 @@ def finished(make_logs: Callable[[Path], Path], tmp_path_factory: pytest.TempPat
 def test_progress_counts_to_the_end(finished: Finished) -> None:
     total = len(finished.lines)
     assert finished.progress == tuple((done, total) for done in range(total + 1))
-
-
-def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
-    again = finish(dynamic_pricing, finished.logs, tmp_path, executor=LocalProcesses(2))
-    assert markdown(again.report) == markdown(finished.report)
-    assert again.report.figures == finished.report.figures
-    assert again.lines == finished.lines
 
 
 def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
@@ -61,33 +51,19 @@ def test_a_result_that_was_tampered_with_is_named(finished: Finished, tmp_path: 
         finish(dynamic_pricing, finished.logs, tmp_path)
 
 
-def test_a_folder_that_cannot_be_written(finished: Finished) -> None:
-    with pytest.raises(CannotWrite, match="/proc/study: cannot be made"):
-        finish(dynamic_pricing, finished.logs, Path("/proc/study"))
-
-
-def test_the_report_names_seeds_and_choices(finished: Finished) -> None:
-    notes = " ".join(finished.report.notes)
-    assert "75 W idle" in notes
-    assert "1 replay of each case" in notes
-    assert "(3, 0)" in notes
-
-
-def test_the_tables_are_whole(finished: Finished) -> None:
+def test_the_report_is_whole(finished: Finished) -> None:
     tables = finished.report.tables
     names = [table.name for table in tables]
     assert names == [
         *("paper", "frequency", "ladder1", "alone1", "month-ranges", "months", "mira", "letter", "implied", "logs")
     ]
     assert all(len(row) == len(table.headers) for table in tables for row in table.rows)
-
-
-def test_the_figure_has_a_mark_for_each_saving(finished: Finished) -> None:
+    notes = " ".join(finished.report.notes)
+    assert "75 W idle" in notes
+    assert "1 replay of each case" in notes
+    assert "(3, 0)" in notes
     ladder = next(table for table in finished.report.tables if table.name == "ladder1")
     marks = drawn_marks(finished.report.figures["ladder.svg"])
     assert marks == {"panel-1-greedy": len(ladder.rows), "panel-1-knapsack": len(ladder.rows)}
-
-
-def test_the_day_of_each_policy_is_drawn_for_the_log_that_stands_for_mira(finished: Finished) -> None:
     lines = {f"panel-{panel}-{name}" for panel in (1, 2) for name in ("EASY", "greedy", "knapsack")}
     assert drawn_lines(finished.report.figures["mira.svg"]) >= lines

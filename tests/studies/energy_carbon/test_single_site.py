@@ -62,7 +62,7 @@ def test_only_what_is_missing_is_run(folder: Path) -> None:
     assert kept == [asdict(experiment) for experiment in planned(Replays(1, 1))]
 
 
-def test_the_tables_are_whole(folder: Path) -> None:
+def test_tables_and_figures_are_whole(folder: Path) -> None:
     tables = {table.name: table for table in report_of(folder).tables}
     assert list(tables) == [
         "dune",
@@ -76,9 +76,6 @@ def test_the_tables_are_whole(folder: Path) -> None:
     assert all(len(row) == len(table.headers) for table in tables.values() for row in table.rows)
     within = [row[:2] + row[4:5] for row in tables["dune"].rows[:3]]
     assert within == [("off", "0 %", "yes"), ("off", "50 %", "no"), ("off", "80 %", "no")]
-
-
-def test_the_figures_have_a_mark_for_each_saving(folder: Path) -> None:
     figures, cells = report_of(folder).figures, 12
     assert drawn_marks(figures["testbeds.svg"]) == {
         f"panel-1-{name}": cells for name in ("paper", "as-measured", "ours")

@@ -32,19 +32,16 @@ def test_every_experiment_is_planned_once(subject: OnlineSubject) -> None:
     assert {experiment.replay for experiment in plan} == set(range(5))
 
 
-@pytest.mark.parametrize(
-    ("setup", "count"),
-    [
+def test_long_experiments_have_fewer_replays() -> None:
+    for setup, count in [
         (OnlineSetup(100), 20),
         (OnlineSetup(100, DAILY), 20),
         (OnlineSetup(100, DAILY, estimates="user"), 5),
         (OnlineSetup(100, HOURLY), 5),
         (OnlineSetup(100, first_day=8), 5),
-    ],
-)
-def test_long_experiments_have_fewer_replays(setup: OnlineSetup, count: int) -> None:
-    assert len(replays_of(setup, Replays(20, 1))) == count
-    assert len(replays_of(setup, Replays(1, 1))) == 1
+    ]:
+        assert len(replays_of(setup, Replays(20, 1))) == count
+        assert len(replays_of(setup, Replays(1, 1))) == 1
 
 
 def test_only_ols_can_know_otherwise(subject: OnlineSubject) -> None:
@@ -74,9 +71,11 @@ def called(log: StudyLog, name: str) -> StudyLog:
     return replace(log, source=replace(log.source, name=name))
 
 
-def test_the_papers_machine(subject: OnlineSubject) -> None:
+def test_machine_and_levels_of_the_paper(subject: OnlineSubject) -> None:
     assert subject.paper is not None
     assert (subject.paper.name, subject.size, subject.two_level, subject.log.size) == ("KTH", 100, "two-level:75", 90)
+    stepped = {"CTC": 0.60, "KTH": 0.75, "SDSC-SP2": 0.85, "Blue Horizon": 0.80}
+    assert all(paper.low == pytest.approx(stepped[paper.name] * paper.size, abs=1.5) for paper in PAPER_LOGS)
 
 
 def test_of_several_versions_the_longest_counts(folder: Path) -> None:
@@ -101,33 +100,22 @@ def test_a_log_of_a_larger_machine_is_no_log_of_the_paper(subject: OnlineSubject
         subjects_of([wide])
 
 
-@pytest.mark.parametrize(("load", "low"), [(0.55, 0.60), (0.82, 0.85), (0.76, 0.80)])
-def test_the_rule_of_the_lower_level(load: float, low: float) -> None:
+def test_the_rule_of_the_lower_level() -> None:
     """Table 1 of the paper, KTH aside: its 0.69 would step to 0.70, and the paper has 0.75."""
-    log = read_log(LogSource("generated", None))
-    size = round(log.size * offered_load(log.trace.jobs, log.size) / load)
-    assert lower_level(log, size) == pytest.approx(low * size, abs=1)
+    for load, low in [(0.55, 0.60), (0.82, 0.85), (0.76, 0.80)]:
+        log = read_log(LogSource("generated", None))
+        size = round(log.size * offered_load(log.trace.jobs, log.size) / load)
+        assert lower_level(log, size) == pytest.approx(low * size, abs=1)
 
 
-def test_levels_of_the_paper() -> None:
-    stepped = {"CTC": 0.60, "KTH": 0.75, "SDSC-SP2": 0.85, "Blue Horizon": 0.80}
-    assert all(paper.low == pytest.approx(stepped[paper.name] * paper.size, abs=1.5) for paper in PAPER_LOGS)
-
-
-def test_sentences_say_something() -> None:
+def test_sentences_say_something_about_some_logs(subject: OnlineSubject) -> None:
+    for paper in PAPER_LOGS:
+        of_paper = replace(subject, paper=paper)
+        assert is_underused(of_paper) == (paper == PAPER_LOGS[0])
+        assert is_busy(of_paper) != is_underused(of_paper)
+    assert is_busy(replace(subject, paper=None))
+    assert has_tail(subject)
     for claim in CLAIMS:
         assert claim.low < claim.high
         assert claim.holds((claim.low + claim.high) / 2)
         assert not claim.holds(claim.high + 1)
-
-
-@pytest.mark.parametrize("paper", PAPER_LOGS, ids=lambda paper: paper.name)
-def test_whom_they_are_about(subject: OnlineSubject, paper: object) -> None:
-    of_paper = replace(subject, paper=paper)
-    assert is_underused(of_paper) == (paper == PAPER_LOGS[0])
-    assert is_busy(of_paper) != is_underused(of_paper)
-
-
-def test_a_log_that_is_not_the_papers(subject: OnlineSubject) -> None:
-    assert is_busy(replace(subject, paper=None))
-    assert has_tail(subject)

@@ -73,11 +73,17 @@ def test_a_job_draws_what_the_class_draws_from_half_to_full_use(log: StudyLog, p
     assert len(other_w) != len(drawn_w) or not np.array_equal(other_w, drawn_w)
 
 
-@pytest.mark.parametrize("load", [0.5, 0.9])
-@pytest.mark.parametrize("length", [0.25, 1.0, 4.0])
-def test_the_load_is_as_requested_whatever_the_length_of_jobs(log: StudyLog, load: float, length: float) -> None:
-    jobs = arranged(log, CapacitySetup(load=load, length=length), 0)
-    assert offered_load(jobs, log.size) == pytest.approx(load, rel=0.01)
+def test_load_and_length_of_jobs_are_as_requested(log: StudyLog) -> None:
+    for length in [0.25, 1.0, 4.0]:
+        for load in [0.5, 0.9]:
+            jobs = arranged(log, CapacitySetup(load=load, length=length), 0)
+            assert offered_load(jobs, log.size) == pytest.approx(load, rel=0.01)
+    jobs = log.trace.jobs
+    longer = lengthened(jobs, 4.0)
+    assert (longer.runtime_s == 4 * jobs.runtime_s).all()
+    assert (longer.estimate_s == 4 * jobs.estimate_s).all()
+    least = lengthened(replace(jobs, runtime_s=np.minimum(jobs.runtime_s, 1)), 0.1)
+    assert (least.runtime_s == np.minimum(jobs.runtime_s, 1)).all()
 
 
 def test_replays_take_the_stretches_in_turn(log: StudyLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,22 +102,11 @@ def test_every_stretch_has_jobs_and_no_other_times(log: StudyLog, stretch_s: int
     assert len(number) == 1
 
 
-@pytest.mark.parametrize("replay", range(3))
-def test_a_replay_has_the_same_prices_whatever_the_setup(
-    log: StudyLog, monkeypatch: pytest.MonkeyPatch, replay: int
-) -> None:
+def test_a_replay_has_the_same_prices_whatever_the_setup(log: StudyLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrange, "STRETCH_S", log.span_s // 4)
     setups = (CapacitySetup(), CapacitySetup(load=0.9), CapacitySetup(length=0.25), CapacitySetup(length=4.0))
-    assert len({int(arranged(log, setup, replay).submit_s[0]) for setup in setups}) == 1
-
-
-def test_jobs_are_longer_by_run_and_by_estimate(log: StudyLog) -> None:
-    jobs = log.trace.jobs
-    longer = lengthened(jobs, 4.0)
-    assert (longer.runtime_s == 4 * jobs.runtime_s).all()
-    assert (longer.estimate_s == 4 * jobs.estimate_s).all()
-    least = lengthened(replace(jobs, runtime_s=np.minimum(jobs.runtime_s, 1)), 0.1)
-    assert (least.runtime_s == np.minimum(jobs.runtime_s, 1)).all()
+    for replay in range(3):
+        assert len({int(arranged(log, setup, replay).submit_s[0]) for setup in setups}) == 1
 
 
 @given(st.lists(st.floats(-50, 300), min_size=1, max_size=9), st.floats(0, 4))
@@ -146,30 +141,18 @@ def price_file(folder: Path, missing: range) -> Path:
     return file
 
 
-def test_a_gap_is_filled_from_the_week_before_with_a_note(log: StudyLog, tmp_path: Path) -> None:
+def test_gaps_spread_and_end_of_the_prices_are_noted(log: StudyLog, tmp_path: Path) -> None:
     file = price_file(tmp_path, range(200, 210))
     assert laid_on(log, file).laid.series.value.tolist() == [hour % 168 for hour in range(HOURS)]
     assert (
         price_notes(log, file)[1] == "10 of 504 hours have no price: the price of the same hour a week earlier is used"
     )
-
-
-def test_how_far_prices_spread_is_noted(log: StudyLog, tmp_path: Path) -> None:
     note = price_notes(log, price_file(tmp_path, range(0)))[0]
     assert note == "prices: prices_eur_per_mwh.csv, mean 83.50, standard deviation 48.50 EUR/MWh"
-
-
-def test_prices_that_end_before_the_log_does_are_noted(log: StudyLog, tmp_path: Path) -> None:
     *_, note = price_notes(log, price_file(tmp_path, range(24 * 2, HOURS)))
     assert note.startswith("small: log without a date mapped to 2023-01-02")
     assert note.endswith("prices end 2023-01-04, from there the last 2 days are repeated")
-
-
-def test_prices_of_hours_are_too_few(log: StudyLog, tmp_path: Path) -> None:
     with pytest.raises(BadPrices, match="less than a day of prices"):
         price_notes(log, price_file(tmp_path, range(5, HOURS)))
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadPrices, match=r"absent\.csv: no such file"):
         digest_of(tmp_path / "absent.csv")

@@ -1,4 +1,4 @@
-"""The whole study on a small log: resumed, in one process and in two."""
+"""The whole study on a small log, and resumed."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,13 +7,10 @@ import pytest
 from drawings import drawn_marks
 from finished import Finished, finish
 
-from offpeak.errors import BadInput
 from studies.harness import JOURNAL
 from studies.price_capacity.run import EVERY_POLICY, FACTORS, SLAS
 from studies.price_capacity.study import price_capacity
 from studies.report import markdown
-
-pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +20,7 @@ def finished(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPath
     return finish(price_capacity, make_log(parent), parent / "out")
 
 
-def test_every_case_stands_in_the_tables(finished: Finished) -> None:
+def test_every_case_stands_in_the_tables_and_the_figure(finished: Finished) -> None:
     policies, factors = finished.report.tables
     assert len(policies.rows) == len(EVERY_POLICY)
     assert len(factors.rows) == 1 + len(FACTORS)
@@ -31,6 +28,13 @@ def test_every_case_stands_in_the_tables(finished: Finished) -> None:
     assert {len(row) for table in finished.report.tables for row in table.rows} == {
         len(policies.headers), len(factors.headers)
     }  # fmt: skip
+    of = {row[1]: dict(zip(policies.headers, row, strict=True)) for row in policies.rows}
+    assert of["always-on"]["per 100 h"] is None
+    assert of["profile:1h:200"]["per 100 h"] > 0
+    expected = {"small": len(SLAS), "small-ring": 1, "small-square": 1}
+    assert drawn_marks(finished.report.figures["trade.svg"]) == {
+        f"panel-{panel}-{name}": count for panel in (1, 2) for name, count in expected.items()
+    }
 
 
 def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
@@ -38,23 +42,3 @@ def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path
     resumed = finish(price_capacity, finished.logs, tmp_path)
     assert resumed.lines == finished.lines
     assert markdown(resumed.report) == markdown(finished.report)
-
-
-def test_a_damaged_result_is_an_error(finished: Finished, tmp_path: Path) -> None:
-    (tmp_path / JOURNAL).write_text(finished.lines[0].replace('"policies"', '"polices"'))
-    with pytest.raises(BadInput, match="is no result of a study"):
-        finish(price_capacity, finished.logs, tmp_path)
-
-
-def test_the_figure_has_marks_for_every_policy_that_saves_in_two_panels(finished: Finished) -> None:
-    expected = {"small": len(SLAS), "small-ring": 1, "small-square": 1}
-    assert drawn_marks(finished.report.figures["trade.svg"]) == {
-        f"panel-{panel}-{name}": count for panel in (1, 2) for name, count in expected.items()
-    }
-
-
-def test_what_100_hours_are_worth_is_of_all_replays(finished: Finished) -> None:
-    policies = finished.report.tables[0]
-    of = {row[1]: dict(zip(policies.headers, row, strict=True)) for row in policies.rows}
-    assert of["always-on"]["per 100 h"] is None
-    assert of["profile:1h:200"]["per 100 h"] > 0

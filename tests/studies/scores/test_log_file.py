@@ -67,12 +67,12 @@ def test_a_log_of_no_machine_cannot_be_scored(ran, written):
     assert "MaxProcs" in caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["SDSC-SP2_first5000", "KTH_common"])
-def test_real_logs(shared, name):
-    log = read_log_file(shared / "data" / "traces" / f"{name}.swf.gz")
-    replayed = any("replay" in note for note in log.notes)
-    assert replayed == (name == "KTH_common")
-    assert (log.start_s >= log.jobs.submit_s).all()
+def test_real_logs(shared):
+    for name in ["SDSC-SP2_first5000", "KTH_common"]:
+        log = read_log_file(shared / "data" / "traces" / f"{name}.swf.gz")
+        replayed = any("replay" in note for note in log.notes)
+        assert replayed == (name == "KTH_common")
+        assert (log.start_s >= log.jobs.submit_s).all()
 
 
 def test_an_accounting_log_shows_how_large_its_machine_is():

@@ -22,8 +22,6 @@ from studies.scores.log_scores import (
     waits_of,
 )
 
-pytestmark = pytest.mark.thorough
-
 NAMES = {
     RUN_TIME: ["estimate", "last two", "similar jobs", "boosted"],
     POWER: ["constant", "history", "boosted"],
@@ -42,6 +40,7 @@ def test_every_predictor_is_a_task_and_power_only_where_there_are_readings(ran, 
     assert {quantity: names(without, quantity) for quantity in NAMES} == NAMES | {POWER: []}
 
 
+@pytest.mark.nightly
 def test_a_task_and_its_result_can_be_sent_to_another_process(ran, written):
     task = LogTask(written(ran), WAIT, "arbiter")
     result = run_log_task(pickle.loads(pickle.dumps(task)))

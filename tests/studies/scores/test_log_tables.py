@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from predictors.scores import Score
 from studies.report import cell_text
 from studies.scores.log_scores import POWER, RUN_TIME, WAIT, LogResult, LogTask, log_tables
@@ -36,22 +34,19 @@ def test_waits_are_relative_to_the_published_method_of_the_same_log():
     assert table.note.endswith("a: starts are of a replay.")
 
 
-@pytest.mark.parametrize(("quantity", "naive", "unit"), [(RUN_TIME, "estimate", "s"), (POWER, "constant", "W")])
-def test_run_times_and_power_have_a_percentage_error(quantity, naive, unit):
-    (table,) = log_tables([result(quantity, naive, 10.0), result(quantity, "boosted", 4.0)])
-    assert table.headers[3] == f"MAE [{unit}]"
-    assert table.headers[8] == "error [%]"
-    assert [row[5] for row in table.rows] == [1.0, 0.4]
-    assert [row[8] for row in table.rows] == [50.0, 50.0]
+def test_run_times_and_power_have_a_percentage_error():
+    for quantity, naive, unit in [(RUN_TIME, "estimate", "s"), (POWER, "constant", "W")]:
+        (table,) = log_tables([result(quantity, naive, 10.0), result(quantity, "boosted", 4.0)])
+        assert table.headers[3] == f"MAE [{unit}]"
+        assert table.headers[8] == "error [%]"
+        assert [row[5] for row in table.rows] == [1.0, 0.4]
+        assert [row[8] for row in table.rows] == [50.0, 50.0]
 
 
 def test_a_table_for_each_quantity_that_was_scored():
     results = [result(WAIT, "similar jobs", 1.0), result(RUN_TIME, "estimate", 1.0)]
     assert [table.name for table in log_tables(results)] == ["run-times", "waits"]
     assert log_tables([]) == ()
-
-
-def test_a_measure_without_anything_to_measure_is_an_empty_cell():
     (table,) = log_tables([result(WAIT, "similar jobs", 0.0), result(WAIT, "arbiter", NAN)])
     assert [row[5] for row in table.rows] == [None, None]
     assert table.rows[1][3] is None

@@ -24,9 +24,8 @@ def hourly(prices: np.ndarray) -> np.ndarray:
     return np.repeat(prices, 4)
 
 
-@pytest.mark.parametrize(
-    ("name", "zone"),
-    [
+def test_the_name_tells_the_market():
+    for name, zone in [
         ("price_DE-LU_2020-2024_eur_per_mwh.csv.gz", "DE-LU"),
         ("price_US-TEX-ERCO_2020-2024_usd_per_mwh.csv.gz", "ERCOT"),
         ("DE_2y.csv", "DE-LU"),
@@ -34,14 +33,9 @@ def hourly(prices: np.ndarray) -> np.ndarray:
         ("NP_2y.csv", "NP"),
         ("SE1.csv", "SE1"),
         ("prices_at_home.csv", None),
-    ],
-)
-def test_the_name_tells_the_market(name, zone):
-    market = market_in(name)
-    assert (market and market.zone) == zone
-
-
-def test_holidays_are_those_of_the_markets_country():
+    ]:
+        market = market_in(name)
+        assert (market and market.zone) == zone
     assert [country_of(market_in(f"{name}.csv")) for name in ("DE", "NP", "PJM", "SE3", "mine")] == [
         *("DE", "NO", "US", "SE"),
         "",

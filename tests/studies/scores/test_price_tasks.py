@@ -22,8 +22,6 @@ from studies.scores.price_scores import (
     run_price_task,
 )
 
-pytestmark = pytest.mark.thorough
-
 
 def undated(path: Path, hours: np.ndarray) -> Path:
     path.write_text("price\n" + "".join(f"{price}\n" for price in hours))
@@ -80,13 +78,13 @@ def test_missing_package_is_left_out_with_a_hint(weeks, monkeypatch):
     assert "pip install" in result.refused
 
 
-@pytest.mark.parametrize(("hours", "why"), [(np.full(24 * 10, 74.0), "never changes"), (prices(7), "too short")])
-def test_files_that_tell_nothing_are_left_out(tmp_path, hours, why):
-    (result,) = run(undated(tmp_path / "flat.csv", hours)).values()
-    assert (result.predictor, result.score) == (ALL, None)
-    assert why in result.refused
-    scores, files, left_out = price_tables([result])
-    assert (scores.rows, len(files.rows), left_out.rows[0][1]) == ((), 1, ALL)
+def test_files_that_tell_nothing_are_left_out(tmp_path):
+    for hours, why in [(np.full(24 * 10, 74.0), "never changes"), (prices(7), "too short")]:
+        (result,) = run(undated(tmp_path / "flat.csv", hours)).values()
+        assert (result.predictor, result.score) == (ALL, None)
+        assert why in result.refused
+        scores, files, left_out = price_tables([result])
+        assert (scores.rows, len(files.rows), left_out.rows[0][1]) == ((), 1, ALL)
 
 
 def with_inputs(path: Path, days: int, *, dated: bool) -> Path:
@@ -99,14 +97,15 @@ def with_inputs(path: Path, days: int, *, dated: bool) -> Path:
     return path
 
 
-@pytest.mark.parametrize("dated", [False, True])
-def test_columns_of_inputs_are_no_prices_and_make_a_score_of_their_own(tmp_path, dated):
-    path = with_inputs(tmp_path / "market_eur_per_mwh.csv", 70, dated=dated)
-    found = run(path, "ensemble", ENSEMBLE_WITH_INPUTS)
-    assert set(found) == {"ensemble", ENSEMBLE_WITH_INPUTS}
-    assert not [task.predictor for task in price_tasks(path) if task.predictor.startswith("published")]
-    assert found[ENSEMBLE_WITH_INPUTS].score.mae < 0.8 * found["ensemble"].score.mae
-    assert found[ENSEMBLE_WITH_INPUTS].cpu_s > 0
+@pytest.mark.nightly
+def test_columns_of_inputs_are_no_prices_and_make_a_score_of_their_own(tmp_path):
+    for dated in [False, True]:
+        path = with_inputs(tmp_path / "market_eur_per_mwh.csv", 70, dated=dated)
+        found = run(path, "ensemble", ENSEMBLE_WITH_INPUTS)
+        assert set(found) == {"ensemble", ENSEMBLE_WITH_INPUTS}
+        assert not [task.predictor for task in price_tasks(path) if task.predictor.startswith("published")]
+        assert found[ENSEMBLE_WITH_INPUTS].score.mae < 0.8 * found["ensemble"].score.mae
+        assert found[ENSEMBLE_WITH_INPUTS].cpu_s > 0
 
 
 def test_further_ahead_errs_more_and_is_scored_on_the_same_days(tmp_path):

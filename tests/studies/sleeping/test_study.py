@@ -8,15 +8,12 @@ from drawings import drawn_lines, drawn_marks
 from finished import Finished, finish
 
 from benchmarks.scaling import dask_servers
-from offpeak.errors import BadInput
 from offpeak.executor import DaskWorkers, LocalProcesses
 from studies.harness import JOURNAL
 from studies.report import markdown
 from studies.sleeping.run import FAMILIES, POLICIES
 from studies.sleeping.study import STYLES, sleeping
 from ui.command import run
-
-pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture(scope="module")
@@ -26,18 +23,20 @@ def finished(make_log: Callable[[Path], Path], tmp_path_factory: pytest.TempPath
     return finish(sleeping, make_log(parent), parent / "out", replays=2)
 
 
-def test_every_rule_stands_in_the_tables(finished: Finished) -> None:
+def test_every_rule_stands_in_tables_and_figure(finished: Finished) -> None:
     policies, equal = finished.report.tables
     assert [row[1] for row in policies.rows] == list(POLICIES)
     assert [row[2] for row in equal.rows][:-1] == list(FAMILIES)
     assert all(len(row) == len(table.headers) for table in finished.report.tables for row in table.rows)
     assert len(finished.lines) == 2 * len(POLICIES) - len(FAMILIES["ols:1h"])
-
-
-def test_the_report_names_choices(finished: Finished) -> None:
     notes = " ".join(finished.report.notes)
     assert "small 16 nodes" in notes
     assert "seeds (3, 0) to (3, 1)" in notes
+    figure = finished.report.figures["front.svg"]
+    assert len(drawn_lines(figure)) == 2 * len(FAMILIES) + 1
+    marks = drawn_marks(figure)
+    assert len(marks) == 2 * len(STYLES)
+    assert sum(marks.values()) == 2 * (len(POLICIES) - 1)
 
 
 def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
@@ -54,27 +53,6 @@ def test_workers_of_dask_continue_to_the_same(finished: Finished, tmp_path: Path
     assert again.lines == finished.lines
     assert again.progress[0] == (len(finished.lines) - 30, len(finished.lines))
     assert markdown(again.report) == markdown(finished.report)
-
-
-def test_finished_experiment_is_not_run_again(finished: Finished, tmp_path: Path) -> None:
-    (tmp_path / JOURNAL).write_text("".join(finished.lines[:-3]) + finished.lines[-3][:40])
-    resumed = finish(sleeping, finished.logs, tmp_path, replays=2)
-    assert resumed.lines == finished.lines
-    assert markdown(resumed.report) == markdown(finished.report)
-
-
-def test_a_damaged_result_is_an_error(finished: Finished, tmp_path: Path) -> None:
-    (tmp_path / JOURNAL).write_text(finished.lines[0].replace('"bound"', '"bond"'))
-    with pytest.raises(BadInput, match="is no result of a study"):
-        finish(sleeping, finished.logs, tmp_path, replays=2)
-
-
-def test_the_figure_has_a_line_a_family_and_the_bound(finished: Finished) -> None:
-    figure = finished.report.figures["front.svg"]
-    assert len(drawn_lines(figure)) == 2 * len(FAMILIES) + 1
-    marks = drawn_marks(figure)
-    assert len(marks) == 2 * len(STYLES)
-    assert sum(marks.values()) == 2 * (len(POLICIES) - 1)
 
 
 def test_the_command(finished: Finished, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

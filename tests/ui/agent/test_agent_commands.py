@@ -282,7 +282,6 @@ def test_the_command_is_quick_to_say_its_version(environment: dict[str, str]) ->
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.thorough
 def test_the_queue_of_10_000_jobs_is_quick(agent: AgentSocket, environment: dict[str, str]) -> None:
     """It takes 1 s of processor time, and took 6 s."""
     long = tuple(replace(PUBLISHED.jobs[0], job_id=str(at), why="behind 3: on-peak; " * 6) for at in range(10_000))

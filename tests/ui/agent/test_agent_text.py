@@ -8,6 +8,7 @@ from datetime import UTC
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pytest
 from agent_socket import AT_S, PRICE, PUBLISHED
 from rich.console import Console
 
@@ -17,6 +18,8 @@ from services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus, parse_s
 from ui.agent.answer import LocalClock, price_text, queue_table, status_lines, why_lines
 from ui.agent.bills_answer import bills_table, sum_text, unknown_lines
 from ui.terminal import table_lines
+
+pytestmark = pytest.mark.quick
 
 CLOCK = LocalClock(AT_S + 12, ZoneInfo("Europe/Berlin"))
 

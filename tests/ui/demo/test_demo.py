@@ -57,7 +57,6 @@ LONG_S = 600.0
 """On a machine where the engine was never compiled, and others compile too."""
 
 
-@pytest.mark.slow("runs the whole demo")
 def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     with reserved_ports(2) as (page_port, hardware_port):
         place = f"127.0.0.1:{page_port}"
@@ -67,7 +66,7 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
         running = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
     try:
         wait_until(lambda: listens(page_port), what="the page", log=tmp_path / "out", seconds=LONG_S)
-        connection = http.client.HTTPConnection(place, timeout=30)
+        connection = http.client.HTTPConnection(place, timeout=300)
         connection.request("GET", "/")
         assert b"<title>offpeak</title>" in connection.getresponse().read()
         connection.close()
@@ -114,14 +113,13 @@ def says_the_same_everywhere(text: str, offpeak: Offpeak, place: str, report: Pa
 
 
 def metrics_of(place: str) -> str:
-    connection = http.client.HTTPConnection(place, timeout=30)
+    connection = http.client.HTTPConnection(place, timeout=300)
     connection.request("GET", "/metrics")
     text = connection.getresponse().read().decode()
     connection.close()
     return text
 
 
-@pytest.mark.thorough
 def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: Path, zygote: Zygote) -> None:
     with reserved_ports(2) as (page_port, hardware_port):
         place = f"127.0.0.1:{page_port}"
@@ -161,7 +159,7 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: P
         assert b'"mode":"active"' in events
         assert re.search(rb"event: power\ndata: \[\[\d+,", events)
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 0, read(tmp_path / "out")
+        assert running.wait(300) == 0, read(tmp_path / "out")
     assert not listens(page_port)
 
 
@@ -203,7 +201,7 @@ def read(file: Path) -> str:
 
 def followed(place: str, *, until: bytes) -> bytes:
     """Return what the page sends a browser, up to the line after that event."""
-    connection, got = http.client.HTTPConnection(place, timeout=60), b""
+    connection, got = http.client.HTTPConnection(place, timeout=300), b""
     connection.request("GET", "/events")
     response = connection.getresponse()
     while until not in got or not got.partition(until)[2].count(b"\n\n"):
@@ -213,7 +211,6 @@ def followed(place: str, *, until: bytes) -> bytes:
     return got
 
 
-@pytest.mark.thorough
 def test_a_demo_that_is_interrupted_compares_the_time_until_then(tmp_path: Path) -> None:
     with reserved_ports(2) as (page_port, hardware_port):
         place = f"127.0.0.1:{page_port}"
@@ -226,7 +223,7 @@ def test_a_demo_that_is_interrupted_compares_the_time_until_then(tmp_path: Path)
         wait_until(agent_socket.exists, what="the agent", log=tmp_path / "out", seconds=LONG_S)
         time.sleep(2.0)
         running.send_signal(signal.SIGINT)
-        assert running.wait(60) == 0, read(tmp_path / "out")
+        assert running.wait(300) == 0, read(tmp_path / "out")
     finally:
         running.terminate()
         running.wait()

@@ -17,8 +17,6 @@ import pytest
 from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
 from ui.estimate.answer import REFINING
 
-pytestmark = pytest.mark.thorough
-
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROWS = 35
 PATIENCE_S = 300

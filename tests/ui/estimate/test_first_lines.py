@@ -91,7 +91,6 @@ def test_every_bundled_log_is_tested(repository: Path) -> None:
     assert {name for name in bundled if "prices" not in name} == set(SAMPLES)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("pattern", SHARED)
 def test_of_each_shared_log(shared: Path, pattern: str, capsys: pytest.CaptureFixture[str]) -> None:
     logs = [log for log in sorted((shared / "data").glob(pattern)) if log.stat().st_size < LARGE]

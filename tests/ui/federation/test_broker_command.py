@@ -59,7 +59,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.thorough
 def test_broker_answers_saves_and_ends(folder: Path, repository: Path) -> None:
     with agent_socket(folder / "agent.sock") as agent, reserved_ports(1) as (port,):
         agent.site = replace(REPLY, at_unix_s=time.time())
@@ -70,11 +69,11 @@ def test_broker_answers_saves_and_ends(folder: Path, repository: Path) -> None:
             assert _query(port)["north"]["idle_cores"] == 32
             kept = read_snapshots(folder, not_before_unix_s=time.time() - 60)
             assert kept is not None
-            assert (kept.replies["north"].report, kept.sent) == (agent.site, ())
+            assert (replace(kept.replies["north"].report, sent_unix_s=None), kept.sent) == (agent.site, ())
             _chooses(folder)
         finally:
             process.terminate()
-            status = process.wait(60)
+            status = process.wait(300)
         assert status == 0
 
 
@@ -118,6 +117,6 @@ def _without_times(result: tuple[int, str, bool]) -> tuple[int, str, bool]:
 
 
 def _query(port: int) -> Any:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
     connection.request("GET", "/v1/sites", headers={"Authorization": "Bearer open sesame"})
     return json.loads(connection.getresponse().read())

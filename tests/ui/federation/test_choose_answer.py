@@ -13,7 +13,9 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.settings.ledger import LedgerSettings
 from plugin.federation.site_report import SiteReport, WaitTable
+from services.broker.submission import TAKEN
 from ui.command import run
+from ui.federation.without_daemon import submission_text
 
 SITES = """\
 [sites.north]
@@ -75,3 +77,10 @@ def _submitted(folder: Path, at_unix_s: float) -> None:
     row = SubmissionRecord("k", at_unix_s, "ann", "digest", "north", "taken", at_unix_s, "1", "accepted", answer)
     assert ledger.change_submission(None, row)
     ledger.close()
+
+
+def test_a_submission_says_why_a_site_was_left_out() -> None:
+    misses = {"fjord": "its agent did not answer within 5 s"}
+    answer = {"reason": "it is the cheapest of the rest", "second": None, "misses": misses}
+    row = SubmissionRecord("k1", 0.0, "ann", "", "harbour", TAKEN, 0.0, job="7", answer=answer)
+    assert "- fjord: its agent did not answer within 5 s" in submission_text(row, again=False).splitlines()

@@ -100,7 +100,6 @@ def short_log(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("quantity", "predictors"),
     [
@@ -140,7 +139,6 @@ def test_a_user_without_jobs_gets_what_others_did(offpeak, short_log) -> None:
     assert next(line for line in lines.splitlines() if line.startswith("last two")).split()[-1] == "estimate"
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [

@@ -4,6 +4,7 @@ import json
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +14,8 @@ from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, Wait
 from predictors.waits.states import FEATURES
 from studies.scores.log_scores import WAIT
 from ui.forecast.job_answer import ForecastJob, JobForecast, PredictorAnswer, _table, forecast_json
+
+pytestmark = pytest.mark.quick
 
 HOUR_S = 3600
 seconds = st.floats(0, 10**6)

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.thorough
-
 SAMPLES = Path("sim_backend/sample").resolve()
 
 

@@ -16,8 +16,6 @@ from sim_backend.virtual.machine_room import MachineRoom
 from sim_backend.virtual.node import BmcFaults
 from ui.command import run
 
-pytestmark = pytest.mark.thorough
-
 SITE = """\
 # The test site.
 [credentials]

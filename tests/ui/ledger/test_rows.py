@@ -1,10 +1,14 @@
 """Rows for other programs."""
 
+import csv
+import io
 import json
 
 import pytest
 
-from ui.ledger.text import LedgerRow, rows_json
+from ui.ledger.text import LedgerRow, rows_csv, rows_json
+
+pytestmark = pytest.mark.quick
 
 
 @pytest.mark.parametrize(
@@ -18,3 +22,11 @@ from ui.ledger.text import LedgerRow, rows_json
 )
 def test_rows_are_printed_as_json_does_with_indent(rows: list[LedgerRow]) -> None:
     assert rows_json(rows) == json.dumps(rows, indent=2) + "\n"
+
+
+def test_no_cell_of_a_csv_is_a_formula() -> None:
+    texts = ["=cmd()", "+1", "-1", "@x", "\tx", "a=b", ""]
+    rows: list[LedgerRow] = [{"name": text, "watts": -1.5} for text in texts]
+    read = list(csv.DictReader(io.StringIO(rows_csv(rows))))
+    assert [row["name"] for row in read] == ["'=cmd()", "'+1", "'-1", "'@x", "'\tx", "a=b", ""]
+    assert {row["watts"] for row in read} == {"-1.5"}

@@ -170,7 +170,6 @@ def opened(url: str, offpeak: Offpeak, tmp_path: Path, chromium: Browser) -> Ite
     assert complaints == []
 
 
-@pytest.mark.thorough
 def test_the_page_on_a_screen_and_a_phone(opened: Callable[[int, str], Page]) -> None:
     page = opened(1200, "light")
     assert page.title() == "May 2023: energy and cost"

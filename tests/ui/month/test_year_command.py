@@ -132,7 +132,6 @@ def opened(
     assert complaints == []
 
 
-@pytest.mark.thorough
 def test_the_page_on_a_screen_and_a_phone(opened: Callable[[int, str], Page]) -> None:
     page = opened(1200, "light")
     assert page.title() == "Data centre, 2025"

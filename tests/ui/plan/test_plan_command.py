@@ -2,14 +2,18 @@
 
 import json
 import re
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from installed_policy import LATEST_FIRST, install_policy
 
+from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.request import Chunk
 from offpeak.process import exclusive_lock
 from plugin.scheduler.port import Ranking
@@ -56,11 +60,13 @@ def offpeak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     """The command within this process, on a clock of UTC."""
     monkeypatch.setenv("TZ", "UTC")
 
-    def called(*arguments: str, mode: str = "advise", queue: str = "greedy", allowed: bool = False) -> Done:
+    def called(
+        *arguments: str, mode: str = "advise", queue: str = "greedy", allowed: bool = False, more: str = ""
+    ) -> Done:
         config = tmp_path / "offpeak.toml"
         from_, until = (time.strftime("%H:00", time.gmtime(time.time() + hours * HOUR_S)) for hours in (0, 2))
         own = {"queue": queue, "allowed": str(allowed).lower()}
-        config.write_text(CONFIG.format(folder=tmp_path, mode=mode, dear=f"{from_}-{until}", **own))
+        config.write_text(CONFIG.format(folder=tmp_path, mode=mode, dear=f"{from_}-{until}", **own) + more)
         capsys.readouterr()
         code = run(["plan", "--config", str(config), *arguments])
         printed = capsys.readouterr()
@@ -245,3 +251,47 @@ def test_a_plan_with_a_battery_is_not_said_to_be_the_agents(offpeak: Offpeak, tm
     note = "- this plan is not the agent's, which knows neither PV nor battery\n"
     assert note in offpeak("--devices", str(devices), queue="plan").stdout
     assert note not in offpeak("--devices", str(devices)).stdout
+
+
+@pytest.mark.usefixtures("scheduler")
+@pytest.mark.parametrize(
+    ("case", "caps", "others"),
+    [
+        ("openadr-51-events", ["500 W"] + 50 * ["90.00 kW"], None),
+        ("openadr-curve", ["1,000 W"], None),
+        ("openadr-now-date", ["500 W", "1,000 W"], None),
+        ("openadr-other-ven", [], "OpenADR: 1 event for others"),
+    ],
+)
+def test_events_of_a_server_are_caps_as_the_case_says(
+    offpeak: Offpeak,
+    tmp_path: Path,
+    shared: Path,
+    case: str,
+    caps: list[str],
+    others: str | None,
+) -> None:
+    folder = shared / "cases" / case
+    if not folder.is_dir():
+        pytest.skip(f"needs shared/cases/{case}")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, folder / "vtn.py", folder / "events.py", str(port), "50"])
+    try:
+        wait_until(lambda: listens(port), what="the server of the case", log=tmp_path)
+        client = '[plan]\nopenadr_client = "hpc-site-1"\n'
+        done = offpeak("--openadr", f"http://127.0.0.1:{port}/openadr3/3.0.1", more=client)
+    finally:
+        server.kill()
+        server.wait()
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^cap +(.+?) from", done.stdout, re.MULTILINE) == caps
+    assert ("for others" in done.stdout) is (others is not None)
+    assert (others or "") in done.stdout
+
+
+def listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from planned_site import HOUR_S, NOW_S, RULES, a_job, a_running, make_inputs
 from playwright.sync_api import Browser
 
@@ -10,8 +9,6 @@ from offpeak.model.facility import PowerCap
 from plugin.day_plan.make import plan_day
 from plugin.planner.searches import budget_of
 from ui.plan.answer import plan_page
-
-pytestmark = pytest.mark.thorough
 
 
 def test_the_page_is_drawn_with_all_kinds_of_jobs(chromium: Browser, tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ import pytest
 
 from sim_backend.sample import SAMPLE_LOG
 
-pytestmark = pytest.mark.thorough
-
 SIMULATE = ("simulate", SAMPLE_LOG, "--policy", "easy,greedy")
 
 

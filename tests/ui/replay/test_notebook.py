@@ -157,7 +157,6 @@ offpeak.relpay
 """
 
 
-@pytest.mark.thorough
 def test_a_type_checker_knows_the_functions(repository: Path, tmp_path: Path) -> None:
     """In an environment that has our packages as a wheel installs them."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
@@ -185,7 +184,6 @@ def test_jupyter_completes_the_functions_and_their_arguments() -> None:
         assert offered in names
 
 
-@pytest.mark.thorough
 def test_the_notebook_runs(repository: Path, tmp_path: Path) -> None:
     """In a process of its own, as Jupyter runs it; its file keeps no outputs."""
     notebook = repository / "docs" / "tutorial" / "replay.ipynb"

@@ -12,8 +12,6 @@ import pytest
 
 from ui.command import run
 
-pytestmark = pytest.mark.thorough
-
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 LOGS = sorted((SHARED / "traces").glob("*.swf.gz"))
 PRICES = sorted((SHARED / "prices").glob("*.csv.gz"))

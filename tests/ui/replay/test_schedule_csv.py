@@ -17,6 +17,8 @@ from sim_backend.replay.policy import parse_policy
 from sim_backend.workloads.generate import lublin_jobs
 from ui.replay.simulate_answer import check_schedule_path, schedule_paths, write_schedules
 
+pytestmark = pytest.mark.quick
+
 TRACE = Trace("a log", lublin_jobs(50, machine_size=16, seed=1), 16, None, None, None)
 
 

@@ -13,8 +13,6 @@ from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.generate import lublin_jobs
 from ui.command import run
 
-pytestmark = pytest.mark.thorough
-
 COMMAND = Path(sys.executable).with_name("offpeak")
 ARGUMENTS = ("study", "dynamic-pricing", "--logs", "logs", "--out", "out")
 

@@ -15,6 +15,8 @@ from ui.report.page import answer
 from ui.report.subject import ReportSubject
 from ui.report.tables import savings_section
 
+pytestmark = pytest.mark.quick
+
 Make = Callable[..., ReportSubject]
 
 BASELINE = PolicyOutcome(

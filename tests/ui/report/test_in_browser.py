@@ -17,8 +17,6 @@ from sim_backend.workloads.generate import lublin_jobs
 from ui.report.subject import ReportSubject
 from ui.report.write import report_html
 
-pytestmark = pytest.mark.thorough
-
 Make = Callable[..., ReportSubject]
 Open = Callable[..., Page]
 

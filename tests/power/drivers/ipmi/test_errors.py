@@ -8,6 +8,8 @@ from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer, NotS
 from offpeak.machines.credentials import Credential
 from power.drivers.ipmi.bmc import BmcAddress, BmcRefusal, error_of_code, error_of_text
 
+pytestmark = pytest.mark.quick
+
 BMC = BmcAddress("n1", "10.1.0.1", Credential("bmc", "admin"))
 
 

@@ -18,6 +18,8 @@ from power.drivers.port import PowerDriver
 from power.drivers.registry import driver_of
 from power.drivers.transport import Transport
 
+pytestmark = pytest.mark.quick
+
 WAYS = ("ipmi", "ipmitool", "ipmipower")
 Result = TypeVar("Result")
 
@@ -98,7 +100,7 @@ def test_the_identity_is_that_of_ipmitool(way: str, few_bmcs: list[SimulatedBmc]
 def printed_guid(bmc: SimulatedBmc) -> str:
     login = ("-H", bmc.host, "-p", str(bmc.port), "-U", "admin", "-P", "secret", "-C", "3")
     done = subprocess.run(
-        ["ipmitool", "-I", "lanplus", *login, "mc", "guid"], capture_output=True, text=True, timeout=10, check=True
+        ["ipmitool", "-I", "lanplus", *login, "mc", "guid"], capture_output=True, text=True, timeout=300, check=True
     )
     return done.stdout.splitlines()[0].partition(": ")[2]
 

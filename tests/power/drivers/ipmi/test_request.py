@@ -25,6 +25,8 @@ from power.drivers.ipmi.requests import (
 )
 from power.drivers.transport import Transport
 
+pytestmark = pytest.mark.quick
+
 Result = TypeVar("Result")
 
 
@@ -41,7 +43,7 @@ def requested(machine: InventoryNode, question: Callable[[SendRequest], Awaitabl
 
 def ipmitool(bmc: SimulatedBmc, *arguments: str) -> None:
     login = ("-H", bmc.host, "-p", str(bmc.port), "-U", "admin", "-P", "secret", "-C", "3")
-    subprocess.run(["ipmitool", "-I", "lanplus", *login, *arguments], capture_output=True, timeout=10, check=True)
+    subprocess.run(["ipmitool", "-I", "lanplus", *login, *arguments], capture_output=True, timeout=300, check=True)
 
 
 @pytest.mark.parametrize("policy", RESTORE_POLICIES[:3])

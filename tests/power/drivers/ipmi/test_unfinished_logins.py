@@ -21,7 +21,7 @@ from sim_backend.virtual.node import BmcUser, LiveNode, VirtualBmc, VirtualNode,
 from sim_backend.virtual.rmcp.server import BmcServer, serve
 from sim_backend.virtual.rmcp.sessions import SessionTable
 
-CLOSED_S = 2.0
+CLOSED_S = 300.0
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_a_login_that_is_given_up_leaves_no_session(lost: int, password: Path) -
             tapped.lost.append(lost)
             assert isinstance((await driver.query()).error, NoAnswer)
             assert await settled(sessions, count=0) == 0
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(300):
                 while (await driver.query()).state is not PowerState.ON:
                     pass
             assert await settled(sessions, count=1) == 1
@@ -76,7 +76,7 @@ def test_a_login_that_is_given_up_leaves_no_session(lost: int, password: Path) -
 @pytest.mark.parametrize("lost", [RAKP_2, RAKP_4])
 def test_a_login_that_is_begun_anew_leaves_no_session(lost: int, password: Path) -> None:
     async def use() -> None:
-        async with tapped_bmc(password, timeout_s=5.0) as (driver, tapped, sessions):
+        async with tapped_bmc(password, timeout_s=120.0) as (driver, tapped, sessions):
             tapped.lost.append(lost)
             assert (await driver.query()).state is PowerState.ON
             assert await settled(sessions, count=1) == 1

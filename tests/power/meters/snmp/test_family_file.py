@@ -7,6 +7,8 @@ import pytest
 from offpeak.errors import BadInput
 from power.meters.snmp.family import KINDS, bundled_family, bundled_names, parse_family, parse_step, read_family
 
+pytestmark = pytest.mark.quick
+
 OWN = """\
 models = "Our PDU"
 no_value = [65535]

@@ -15,6 +15,8 @@ from power.meters.snmp.family import parse_family
 from power.meters.snmp.layout import find_layout
 from power.meters.snmp.pdu import make_readings
 
+pytestmark = pytest.mark.quick
+
 TOTAL, OUTLET = "1.3.6.1.4.1.9.1", "1.3.6.1.4.1.9.2"
 FAMILY = parse_family(
     f"""

@@ -24,8 +24,6 @@ from power.meters.snmp.client import SnmpPatience
 from power.meters.snmp.engines import SnmpEngines
 from power.meters.snmp.pdu import SnmpPdu
 
-pytestmark = pytest.mark.thorough
-
 UPTIME = "1.3.6.1.2.1.1.3.0"
 COUNTER = "1.3.6.1.4.1.318.1.1.26.4.3.1.9.1"
 Agents = tuple[Sequence[str], int]
@@ -70,7 +68,7 @@ def test_watts_vary_and_a_reset_counter_is_reported(recorded: Agents, tmp_path: 
     with_pdu(Pdu("varying", host, "apc", login(tmp_path, "varying"), port), scenario, SnmpPatience())
 
 
-@pytest.mark.parametrize(("timeout_s", "waits"), [(20.0, True), (0.1, False)])
+@pytest.mark.parametrize(("timeout_s", "waits"), [(120.0, True), (0.1, False)])
 def test_a_slow_pdu_is_waited_for_as_long_as_is_set(
     recorded: Agents, tmp_path: Path, timeout_s: float, waits: bool
 ) -> None:

@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from power.meters.snmp.pdu import Uptime, has_restarted, next_uptime
 
+pytestmark = pytest.mark.quick
+
 
 @pytest.mark.parametrize(
     ("ticks", "after_s", "expected"),

@@ -13,6 +13,8 @@ from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.gwf import gwf_trace, looks_like_gwf
 
+pytestmark = pytest.mark.quick
+
 SUBMIT_S = 1_136_070_024
 HEADER = "# 1  JobID\t\tcounter\n# 2  SubmitTime\t\tin seconds\n#\n# (fields contain -1 if not available)\n"
 

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from sim_backend.traces.pbs.log import JobPlacement, places_of
 
+pytestmark = pytest.mark.quick
+
 HOSTS = st.from_regex(r"[a-z][a-z0-9.-]{0,8}", fullmatch=True)
 SLOTS_OF_HOSTS = st.dictionaries(HOSTS, st.sets(st.integers(0, 40), min_size=1), min_size=1, max_size=5)
 

@@ -1,10 +1,13 @@
 """Numbers for job ids: each used once, and the scheduler's own names beside them."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sim_backend.traces.pbs.log import JobIds
+
+pytestmark = pytest.mark.quick
 
 IDS = st.from_regex(rb"(0|[1-9][0-9]{0,2})(\[[0-9]{1,2}\])?(\.(head|other))?|license|\xff", fullmatch=True)
 

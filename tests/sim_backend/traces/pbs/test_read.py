@@ -14,6 +14,8 @@ from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 
 

@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from sim_backend.traces.pbs.log import JobOwner, JobPlacement, PbsRun, run_of
 
+pytestmark = pytest.mark.quick
+
 TORQUE = (
     b"user=alice group=users account=aero jobname=cfd queue=batch ctime=1000 qtime=1010 etime=1020 start_count=1"
     b" start=1100 owner=alice@head exec_host=n001/0-3+n002/0-3 Resource_List.nodes=2:ppn=4"

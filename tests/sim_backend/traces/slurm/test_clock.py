@@ -13,6 +13,8 @@ from offpeak.model.arrays import Int64
 from offpeak.model.local_time import to_local_s
 from sim_backend.traces.slurm.values import BAD, UNKNOWN, between_s, instants, start_s
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 BACK_S = 1_792_890_000  # 2026-10-25 01:00 UTC: the clock goes from 3:00 back to 2:00
 NEAR_S = st.integers(BACK_S - 4 * 3600, BACK_S + 4 * 3600)

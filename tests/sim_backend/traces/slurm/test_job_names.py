@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from sim_backend.traces.slurm.read import job_names
 
+pytestmark = pytest.mark.quick
+
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.text("ab_", max_size=3))))
 def test_it_is_what_a_dict_would_be(pairs: list[tuple[int, str]]) -> None:

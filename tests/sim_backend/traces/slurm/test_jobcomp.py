@@ -11,6 +11,8 @@ from offpeak.model.jobs import RejectedJobs, Trace
 from sim_backend.traces.slurm import fields as blocks
 from sim_backend.traces.slurm.read import jobcomp_trace, looks_like_jobcomp
 
+pytestmark = pytest.mark.quick
+
 TEN = 1_795_168_800  # 2026-11-20 10:00 UTC
 
 

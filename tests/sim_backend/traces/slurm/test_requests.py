@@ -16,6 +16,8 @@ from sim_backend.traces.read import read_log
 from sim_backend.traces.slurm.read import jobcomp_trace, sacct_trace
 from sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of
 
+pytestmark = pytest.mark.quick
+
 RUN_COLUMNS = ("JobIDRaw", "JobID", "User", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw")
 COLUMNS = (*RUN_COLUMNS, "AllocNodes", "AllocCPUS", *REQUEST_COLUMNS, "NodeList", "JobName")
 RAN = ("2026-11-20T10:00:00", "2026-11-20T10:05:00", "2026-11-20T10:15:00", "600")

@@ -16,6 +16,8 @@ from sim_backend.traces.slurm import fields as blocks
 from sim_backend.traces.slurm.fields import SACCT_COMMAND, looks_like_sacct
 from sim_backend.traces.slurm.read import sacct_trace
 
+pytestmark = pytest.mark.quick
+
 BERLIN = ZoneInfo("Europe/Berlin")
 RAN = {
     "JobIDRaw": "1",

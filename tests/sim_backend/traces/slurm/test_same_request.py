@@ -3,7 +3,6 @@
 import re
 from datetime import UTC
 
-import pytest
 from slurm_fixtures import SlurmAccounting
 
 from benchmarks.local_slurm.processes import wait_until
@@ -11,8 +10,6 @@ from offpeak.files import LongText
 from plugin.slurm.accounting import DELIMITER, SACCT_COLUMNS
 from plugin.slurm.jobs import jobs_of_text, squeue_arguments
 from sim_backend.traces.slurm.read import sacct_trace
-
-pytestmark = pytest.mark.slow("starts a Slurm of its own")
 
 END = "#end#"
 JOBS = (

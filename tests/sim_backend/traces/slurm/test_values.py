@@ -20,6 +20,8 @@ from sim_backend.traces.slurm.values import (
     whole_numbers,
 )
 
+pytestmark = pytest.mark.quick
+
 
 @given(st.integers(0, 400), st.integers(0, 86_399))
 def test_durations(days: int, seconds: int) -> None:

@@ -4,6 +4,8 @@ import pytest
 
 from sim_backend.traces.swf.read import parse_header
 
+pytestmark = pytest.mark.quick
+
 
 def test_directives_are_found_among_remarks() -> None:
     header = parse_header(

@@ -9,6 +9,8 @@ from offpeak.files import LongText
 from sim_backend.traces.swf import lines as swf_lines
 from sim_backend.traces.swf.lines import SUBMIT, malformed_lines, parse_columns, split_lines, without_lines
 
+pytestmark = pytest.mark.quick
+
 WANTED = (1, SUBMIT, 4)
 
 numbers = st.one_of(

@@ -17,6 +17,8 @@ from sim_backend.traces.swf.read import read_swf, swf_trace
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.generate import lublin_jobs
 
+pytestmark = pytest.mark.quick
+
 WriteLog = Callable[..., Path]
 
 

@@ -15,6 +15,8 @@ from sim_backend.traces.swf.read import read_swf
 from sim_backend.traces.swf.write import write_swf
 from sim_backend.workloads.generate import lublin_jobs
 
+pytestmark = pytest.mark.quick
+
 
 @st.composite
 def jobs(draw: st.DrawFn) -> Jobs:

@@ -66,7 +66,7 @@ def collect_reply(node: Command, answers: list[int]) -> Callable[[dict[str, byte
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < give_up
         Command.wait_for_rsp(0.1)

@@ -22,6 +22,8 @@ from sim_backend.virtual.rmcp.sessions import (
     write_packet,
 )
 
+pytestmark = pytest.mark.quick
+
 APP, CHASSIS = 0x06, 0x00
 STATUS = request(CHASSIS, 0x01)
 ON = b"\x00\x21\x00\x40"

@@ -1,4 +1,4 @@
-"""What is written as a dump of `sacct` is read back as it was, and the same jobs make the same bytes."""
+"""A dump of `sacct` that is written is read back as it was."""
 
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -6,12 +6,11 @@ from tempfile import TemporaryDirectory
 from zoneinfo import ZoneInfo
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.sacct_dump import write_sacct
-from offpeak.errors import BadTrace, CannotWrite
+from offpeak.errors import BadTrace
 from offpeak.files import text_of_file
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs, Trace
@@ -81,30 +80,3 @@ def test_a_written_dump_is_read_back_as_it_was(jobs: Jobs, name: str, zone: tzin
     joule = 0.5 / np.maximum(jobs.runtime_s * jobs.size, 1)
     assert (np.isfinite(found.node_power_w) == measured).all()
     assert (np.abs(found.node_power_w - jobs.node_power_w)[measured] <= joule[measured] + 1e-9).all()
-
-
-def few() -> Jobs:
-    one = np.ones(2, np.int64)
-    return Jobs(np.array([4, 5]), 0 * one, 61 * one, 61 * one, one, 17 * one, -one, one, one, 60 * one, 100.0 * one)
-
-
-def test_the_text(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    write_sacct(few(), path, unix_start_s=START_S, zone=ZoneInfo("Europe/Berlin"), processors_per_node=48)
-    header, line, _ = path.read_text().splitlines()
-    assert header.startswith("JobIDRaw|JobID|User|Account|Partition|State|Submit|")
-    assert line == (
-        "4|4|user17||queue1|COMPLETED|2026-01-01T01:00:00|2026-01-01T01:00:00|2026-01-01T01:01:00|2026-01-01T01:02:01"
-        "|61|2|1|48|6100|app1"
-    )
-
-
-def test_the_same_jobs_make_the_same_bytes_under_any_name(tmp_path: Path) -> None:
-    for name in ("one.txt.gz", "other.txt.gz"):
-        write_sacct(few(), tmp_path / name, unix_start_s=START_S, zone=UTC, processors_per_node=1)
-    assert (tmp_path / "one.txt.gz").read_bytes() == (tmp_path / "other.txt.gz").read_bytes()
-
-
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CannotWrite, match="No such file or directory"):
-        write_sacct(few(), tmp_path / "no" / "a.txt", unix_start_s=START_S, zone=UTC, processors_per_node=1)
