@@ -141,20 +141,20 @@ def crash(problem: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("program", "reason"),
+    ("program", "longest_s", "reason"),
     [
-        (crash("os.kill(os.getpid(), 9)"), "ended without waits, with status -9"),
-        (crash("raise SystemExit(3)"), "ended without waits, with status 3"),
-        (crash(""), "ended without waits, with status 0"),
-        ("raise SystemExit(1)", "ended without waits, with status 1"),
-        ("import time; time.sleep(60)", "did not end within"),
+        (crash("os.kill(os.getpid(), 9)"), 300.0, "ended without waits, with status -9"),
+        (crash("raise SystemExit(3)"), 300.0, "ended without waits, with status 3"),
+        (crash(""), 300.0, "ended without waits, with status 0"),
+        ("raise SystemExit(1)", 300.0, "ended without waits, with status 1"),
+        ("import time; time.sleep(600)", 1.0, "did not end within"),
     ],
 )
 def test_a_process_that_fails_leaves_no_waits(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, program: str, reason: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, program: str, longest_s: float, reason: str
 ) -> None:
     let_run(monkeypatch, program)
-    monkeypatch.setattr(engine_process, "LONGEST_S", 1.0)
+    monkeypatch.setattr(engine_process, "LONGEST_S", longest_s)
 
     async def use() -> None:
         forecast = WaitForecast()
