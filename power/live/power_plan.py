@@ -88,8 +88,9 @@ class PowerPlan:
 
     `desired_states` are the changed ones, None for a node that has no desired state any more. `offers` are those of the
     pools whose capacity is limited, and the `withdrawn` nodes are not on offer to jobs, each for a reason. Somebody has
-    `opened` nodes that were ordered to sleep. `problems` are messages with hints. `budget` is the cap on power in
-    force, and the draw of the nodes by this plan.
+    `opened` nodes that were ordered to sleep. `overdue` says of nodes that are still on how long ago they were ordered
+    to sleep [s]. `problems` are messages with hints. `budget` is the cap on power in force, and the draw of the nodes
+    by this plan.
     """
 
     desired_states: Mapping[str, DesiredState | None]
@@ -100,6 +101,7 @@ class PowerPlan:
     offers: tuple[PoolOffer, ...] = ()
     withdrawn: Mapping[str, str] = field(default_factory=dict)
     opened: frozenset[str] = frozenset()
+    overdue: Mapping[str, float] = field(default_factory=dict)
     problems: tuple[tuple[str, str], ...] = ()
     budget: PowerBudget | None = None
 
@@ -152,6 +154,7 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
             untaken_s = untaken_s or snapshot.now_s
         known[name] = replace(known[name], why=step.why, withdrawn=is_withdrawn, untaken_s=untaken_s)
     states = {name: node.node.scheduler_state for name, node in nodes.items() if name in site.opted_in}
+    overdue = _find_overdue(nodes, snapshot)
     return PowerPlan(
         desired_states=desired_states,
         scheduler_states={name: state for name, state in states.items() if state is not None},
@@ -163,9 +166,10 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         opened=frozenset(
             name for name, node in nodes.items() if was_opened(node.node, node.record, snapshot.now.unix_s)
         ),
+        overdue=overdue,
         problems=(
             *problems,
-            *_list_overdue_sleepers(nodes.values(), snapshot),
+            *_describe_overdue(overdue),
             *_list_untaken(known, memory.trial, snapshot),
         ),
         budget=budget,
@@ -272,17 +276,18 @@ OVERDUE_S = 600.0
 """A node that is still on so long after its order to sleep is a problem to report."""
 
 
-def _list_overdue_sleepers(nodes: Iterable[ObservedNode], snapshot: ClusterSnapshot) -> list[tuple[str, str]]:
-    found = []
-    for node in nodes:
-        sent = None if node.record is None else sleep_order_of(node.record)
-        age_s = 0.0 if sent is None else snapshot.now.monotonic_s - sent.at_s
-        if node.may_still_go_down and age_s > OVERDUE_S:
-            found.append((node.name, f"{node.name} was ordered to sleep {duration_text(int(age_s))} ago"))
-    if not found:
+def _find_overdue(nodes: Mapping[str, ObservedNode], snapshot: ClusterSnapshot) -> dict[str, float]:
+    sent = {name: sleep_order_of(node.record) for name, node in nodes.items() if node.record and node.may_still_go_down}
+    ages_s = {name: snapshot.now.monotonic_s - order.at_s for name, order in sent.items() if order is not None}
+    return {name: age_s for name, age_s in ages_s.items() if age_s > OVERDUE_S}
+
+
+def _describe_overdue(overdue: Mapping[str, float]) -> list[tuple[str, str]]:
+    if not overdue:
         return []
-    (first, what), others = found[0], [name for name, _ in found[1:]]
-    also = f", as were {', '.join(others[:9])}{' and others' if others[9:] else ''}" if others else ""
+    (first, age_s), *others = overdue.items()
+    what, names = f"{first} was ordered to sleep {duration_text(int(age_s))} ago", [name for name, _ in others]
+    also = f", as were {', '.join(names[:9])}{' and others' if names[9:] else ''}" if names else ""
     hint = "`systemd-inhibit --list` and `systemctl list-jobs` there show what delays it; "
     hint += f"if it will stay up: offpeak nodes {first} wake"
     return [(f"{what}{also}, and may still follow: no job gets it until it is off", hint)]

@@ -103,7 +103,7 @@ class PowerController:
 
     `records` are those of the last poll, `changed` has the last decision about each node, `made` are the kinds of
     changes that the scheduler made in the last round, `offers` those of the last plan about pools, `budget` the cap
-    on power that it obeys.
+    on power that it obeys, and `overdue` the nodes that do not follow their order to sleep.
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class PowerController:
         self.records, self._is_polled, self._saved = NodeRecords(), False, NodeRecords()
         self.offers: tuple[PoolOffer, ...] = ()
         self.budget: PowerBudget | None = None
+        self.overdue: Mapping[str, float] = {}
         self.changed = DecisionFilter()
 
     @property
@@ -196,7 +197,7 @@ class PowerController:
         self._received.clear()
         self._follow_clock(snapshot.now)
         plan = await asyncio.to_thread(plan_power, snapshot, site=site, memory=self._memory)
-        self._memory, self.offers, self.budget = plan.memory, plan.offers, plan.budget
+        self._memory, self.offers, self.budget, self.overdue = plan.memory, plan.offers, plan.budget, plan.overdue
         self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.problems) or None)
         decisions = [
             DecisionRecord(snapshot.now.unix_s, decision.node, decision.what, decision.reason)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
+from offpeak.display import duration_text
 from offpeak.door.effect import Mode
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.model.node_class import DepthPower, NodeClass
@@ -214,7 +215,15 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
         slots=agent.prices.slots,
         prices_until_unix_s=curve.series.end_s if curve else None,
         nodes=tuple(
-            node_status(record, now, watts, agent.site.node_class(node), places.get(node, UNKNOWN_PLACE), racks[node])
+            node_status(
+                record,
+                now,
+                watts,
+                agent.site.node_class(node),
+                places.get(node, UNKNOWN_PLACE),
+                racks[node],
+                overdue_s=agent.power.overdue.get(node, 0.0),
+            )
             for node, record in agent.power.records.nodes.items()
         ),
         jobs_left_out=seen,
@@ -229,10 +238,13 @@ def node_status(
     node_class: NodeClass | None,
     place: NodePlace = UNKNOWN_PLACE,
     rack: str = "",
+    *,
+    overdue_s: float = 0.0,
 ) -> NodeStatus:
     """Return the status of a node."""
     row, observed = make_state_row(record, now), record.observed
     measured_w = watts.get(record.node)
+    overdue = f"ordered to sleep {duration_text(int(overdue_s))} ago, and still on" if overdue_s else ""
     return NodeStatus(
         node=record.node,
         state=row.observed,
@@ -243,10 +255,11 @@ def node_status(
         idle_watts=None if node_class is None else node_class.idle_w,
         since_unix_s=observed.since_unix_s,
         by=observed.by,
-        why=printable("; ".join(filter(None, (observed.problem, row.why))), enough=LONGEST_WHY),
+        why=printable("; ".join(filter(None, (overdue, observed.problem, row.why))), enough=LONGEST_WHY),
         held=record.hold is not None and record.hold.lasts(now.unix_s),
         **place._asdict(),
         rack=rack,
+        overdue_s=overdue_s,
     )
 
 

@@ -196,6 +196,9 @@ def make_families(snapshot: StatusSnapshot) -> Iterator[Metric]:
     text = "Power of a node; measured is 0 if it is that of its class."
     watts = [((node.node, str(int(node.measured))), node.watts) for node in snapshot.nodes]
     yield _family("offpeak_node_power_watts", text, ("node", "measured"), watts)
+    text = "Time since the order to sleep, of each node that should have gone down since and is still on."
+    overdue = [((node.node,), node.overdue_s) for node in snapshot.nodes if node.overdue_s]
+    yield _family("offpeak_node_shutdown_overdue_seconds", text, ("node",), overdue)
     price = [((status.price.unit.partition("/")[0],), status.price.now)]
     text = "Present price of a megawatt-hour."
     yield _family("offpeak_electricity_price_per_megawatthour", text, ("currency",), price)

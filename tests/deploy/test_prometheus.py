@@ -7,7 +7,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +126,11 @@ def test_what_a_scrape_brings(prometheus: Prometheus) -> None:
 
     shown = prometheus.site.agent.snapshot
     assert shown
+    late, *others = shown.nodes
+    prometheus.site.agent.snapshot = replace(shown, nodes=(late._replace(overdue_s=900.0), *others))
+    wait_until(lambda: bool(prometheus.ask("offpeak_node_shutdown_overdue_seconds > 0")), what="the overdue node")
+    (overdue,) = prometheus.ask("offpeak_node_shutdown_overdue_seconds")
+    assert overdue["metric"]["node"] == late.node
     assert value("offpeak_agent_up") == value("offpeak_ledger_up") == value('offpeak_agent_mode{mode="active"}') == 1
     assert value("offpeak_agent_last_look_timestamp_seconds") == AT_S
     assert value('offpeak_electricity_price_per_megawatthour{currency="EUR"}') == 52

@@ -153,6 +153,7 @@ def test_where_no_node_follows_its_order_the_others_stay_open() -> None:
     assert changes_of(stuck) == {}
     ((message, _),) = stuck.problems
     assert message.startswith("n03 was ordered to sleep 22 min ago, as were n04, and may still follow")
+    assert stuck.overdue == {"n03": 1300.0, "n04": 1300.0}
 
 
 def test_a_held_node_that_is_off_says_nothing_about_the_scheduler() -> None:

@@ -72,6 +72,8 @@ def test_node_status_has_the_reason_and_the_hold() -> None:
     )
     silent = replace(record(NodeState.UNKNOWN), observed=ObservedState(problem="no answer in 5 s"))
     assert node_status(silent, NOW, {}, SERVER).why == "no answer in 5 s"
+    late = node_status(record(NodeState.ON), NOW, {}, SERVER, overdue_s=900.0)
+    assert (late.overdue_s, late.why) == (900.0, "ordered to sleep 15 min ago, and still on")
 
 
 def test_prices_with_their_range() -> None:
