@@ -144,7 +144,8 @@ def _comment(pbs: Pbs, job: SimJob, vnodes: str, now_s: float) -> str | None:
 
 
 def _openpbs_node(pbs: Pbs, node: SimNode, now_s: float) -> dict[str, Any]:
-    states = ([] if node.alive or node.shown_up else ["down"]) + sorted(node.shut)
+    states = ["state-unknown"] if node.forgotten else []
+    states += ([] if node.alive or node.shown_up else ["down"]) + sorted(node.shut)
     reservations = [each for each in pbs.reservations.values() if node.name in each.placed]
     begun = [each for each in reservations if each.has_begun(now_s)]
     states += ["resv-exclusive"] if any("excl" in each.wants.get("place", "") for each in begun) else []

@@ -102,7 +102,8 @@ class SimNode:
     """A node of the simulated scheduler.
 
     `alive`: the daemon of the node answers, since or until `changed_s`. `shut` are the reasons why the node gets no new
-    job. `shown_up`: the daemon does not answer, but the server still shows the node as up. `dead`: the node has lost
+    job. `shown_up`: the daemon does not answer, but the server still shows the node as up. `forgotten`: it has not
+    answered since the server was started. `dead`: the node has lost
     its power and the server has not noticed; a job that starts there is lost. `power` is the power state in the eyes of
     the scheduler. `note` and `mark` are texts of admins and of offpeak. `power_order` is the last power order to the
     daemon, "" for none. A node with `partitions` runs only their jobs; a node without any runs the jobs of the queues
@@ -118,6 +119,7 @@ class SimNode:
     partitions: frozenset[str] = frozenset()
     alive: bool = True
     shown_up: bool = False
+    forgotten: bool = False
     dead: bool = False
     changed_s: int = 0
     shut: set[str] = field(default_factory=set)
@@ -343,8 +345,14 @@ class SimulatedCluster:
         """A node's daemon registers."""
         node = self.nodes[name]
         node.alive, node.changed_s, node.power = True, int(now_s), PowerState.ON
-        node.shown_up = node.dead = False
+        node.shown_up = node.forgotten = node.dead = False
         node.shut.discard(SLEEP)
+
+    def restarts(self) -> None:
+        """The server is started again: of nodes whose daemons do not answer it knows nothing but what it was told."""
+        for node in self.nodes.values():
+            node.forgotten = not node.alive
+            node.shown_up = False
 
     def goes_down(self, name: str, now_s: float) -> None:
         """A node's daemon is gone, and what ran there is lost."""

@@ -130,6 +130,7 @@ class PoweredPbs:
         self.nodes[node].bmc = self._bmcs.enter_context(restarted(self.nodes[node].bmc))
 
     def start_server(self) -> None:
+        self.server.do(lambda pbs: pbs.cluster.restarts())
         (self.folder / f"{SOCKET}.aside").rename(self.folder / SOCKET)
 
     def stop_server(self) -> None:
