@@ -7,6 +7,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, cast
 
 from offpeak.display import energy_text, money_text
@@ -144,26 +145,33 @@ STEP_S = 30
 
 @dataclass(frozen=True)
 class DemoOutcome:
-    """Energy [J] and its cost [EUR]; jobs that were started and lost, their mean wait [s], and node-seconds of work."""
+    """Energy [J] and its cost [EUR]; jobs that were started and lost, their mean wait [s], and node-seconds of work.
+
+    `prompt_wait_s` is the mean wait of the jobs that must not be delayed.
+    """
 
     energy_j: float
     cost: float
     started: int
     lost: int
     wait_s: float
+    prompt_wait_s: float
     work_s: float
 
 
 def outcome_of(cluster: SimulatedCluster, now_s: float, *, energy_j: float, cost: float) -> DemoOutcome:
     """Return the outcome of a cluster until now; later events are ignored."""
     begun = [job for job in cluster.jobs.values() if job.start_s is not None and job.start_s <= now_s]
-    waits_s = [(job.start_s or 0.0) - job.submit_s for job in begun]
+    waits_s, prompt_s = (
+        fmean([(job.start_s or 0.0) - job.submit_s for job in jobs] or [0.0])
+        for jobs in (begun, [job for job in begun if not job.comment])
+    )
     work_s = sum(
         (min(job.end_s or now_s, now_s) - (job.start_s or 0.0)) * sum(node_shares(cluster, job).values())
         for job in begun
     )
     lost = sum(job.lost for job in begun)
-    return DemoOutcome(energy_j, cost, len(begun), lost, sum(waits_s) / max(1, len(waits_s)), work_s)
+    return DemoOutcome(energy_j, cost, len(begun), lost, waits_s, prompt_s, work_s)
 
 
 def without_offpeak(jobs: Iterable[DemoJob], model: Cluster, node_class: NodeClass, length_s: float) -> DemoOutcome:
@@ -184,16 +192,20 @@ def _power_w(cluster: SimulatedCluster, node_class: NodeClass) -> float:
     return busy_w + (len(cluster.nodes) - len(used)) * node_class.idle_w
 
 
-def summary(with_: DemoOutcome, without: DemoOutcome, saved: SavingsAccount) -> str:
+def summary(with_: DemoOutcome, without: DemoOutcome, saved: SavingsAccount, *, factor: float) -> str:
     """Return what was used and saved, and the jobs beside the same jobs without offpeak."""
     works = [f"{outcome.work_s / HOUR_S:,.0f} node-hours" for outcome in (with_, without)]
     rows = [
         ("", "with offpeak", "without"),
         ("jobs started", f"{with_.started}", f"{without.started}"),
         ("work done", *works),
-        ("mean wait", f"{with_.wait_s / 60:,.0f} min", f"{without.wait_s / 60:,.0f} min"),
+        ("mean wait", *(f"{outcome.wait_s / 60:,.0f} min" for outcome in (with_, without))),
+        ("- of jobs that must not be delayed", *(f"{each.prompt_wait_s / 60:,.0f} min" for each in (with_, without))),
         ("jobs lost", f"{with_.lost}", f"{without.lost}"),
     ]
-    table = "\n".join(f"{name:14}{first:>18}{second:>18}" for name, first, second in rows)
+    table = "\n".join(f"{name:34}{first:>16}{second:>16}" for name, first, second in rows)
+    why = "jobs wait for lower prices, if their owners allow it, and for nodes that wake:"
+    why += f"\na real second, which a BMC may take to answer, is {factor / 60:.0f} minutes of this day"
     used = f"used: {energy_text(with_.energy_j / J_PER_KWH)} for {money_text(with_.cost, 'EUR')}"
-    return f"{table}\n\n{used}\nsaved: {saving_text(saved)}"
+    carbon = "" if saved.carbon_g is None else f"\nsaved CO2: {saved.carbon_g / 1000:,.1f} kg"
+    return f"{table}\n{why}\n\n{used}\nsaved: {saving_text(saved)}{carbon}"

@@ -229,7 +229,7 @@ class Demo:
         with_ = outcome_of(live.cluster, at_s, energy_j=live.energy_j, cost=live.cost)
         if length_s < plan.length_s:
             self.say(f"\nended after {length_s / HOUR_S:.1f} of {plan.hours:.0f} hours; until then:")
-        self.say(f"\n{summary(with_, without, agent.savings.today)}\n")
+        self.say(f"\n{summary(with_, without, agent.savings.today, factor=plan.factor)}\n")
         begin = datetime.fromtimestamp(BEGIN_S, machine_zone())
         if not ending.done():
             self.say(f"the report of its month: {await asyncio.to_thread(write_report, plan, f'{begin:%Y-%m}')}")

@@ -6,7 +6,7 @@ Which jobs come when, and what electricity costs, is the same each time.
 import math
 import random
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -60,6 +60,11 @@ RUSH = (
 USERS = ("ann", "bob", "chidi", "dora")
 HOURLY_PRICES = (46, 44, 43, 45, 58, 88, 121, 134, 112, 84, 62, 48, 39, 37, 52, 84, 128, 152, 141, 109, 86, 70, 58, 50)
 """EUR/MWh by hour of UTC: two expensive times of the day, and a cheap noon."""
+HOURLY_CARBON = (
+    *(372, 365, 361, 366, 384, 421, 455, 448, 402, 344, 291, 262, 247, 251, 283, 356, 431, 478, 471, 452, 425, 407),
+    *(392, 380),
+)
+"""g/kWh by hour of UTC, as of a grid with much sun."""
 
 
 @dataclass(frozen=True)
@@ -191,19 +196,16 @@ def price_at(unix_s: float) -> float:
     return float(HOURLY_PRICES[int(unix_s // HOUR_S) % 24])
 
 
-def write_hourly_prices(file: Path) -> None:
-    """Write the prices of the days around the demo."""
-    file.write_text("\n".join(["utc,price", *_rows(), ""]))
-
-
-def _rows() -> Iterator[str]:
-    for hour in range(-2 * 24, 4 * 24):
-        at_s = BEGIN_S + hour * HOUR_S
-        yield f"{utc_minute_text(at_s)},{price_at(at_s):g}"
+def write_days(file: Path, column: str, by_hour: Sequence[float]) -> None:
+    """Write the same values for each of the days around the demo."""
+    times_s = [BEGIN_S + hour * HOUR_S for hour in range(-2 * 24, 4 * 24)]
+    rows = [f"{utc_minute_text(at_s)},{by_hour[at_s // HOUR_S % 24]}" for at_s in times_s]
+    file.write_text("\n".join([f"utc,{column}", *rows, ""]))
 
 
 CLASS = "server"
-SETTINGS, PRICES, REPORT = "offpeak.toml", "prices_eur_per_mwh.csv", "report.html"
+SETTINGS, REPORT = "offpeak.toml", "report.html"
+PRICES, CARBON = "prices_eur_per_mwh.csv", "carbon_g_per_kwh.csv"
 MARK = "made-by-offpeak-demo"
 LONG_PATIENCE = 'wake = ["bmc"]\nenter_patience = "3h"\nwake_patience = "3h"'
 """Time runs so fast that one question to a BMC takes minutes of it."""
@@ -267,7 +269,8 @@ def write_site(plan: DemoPlan) -> Settings:
     _empty(plan)
     inventory = write_inventory(plan.folder, plan.room, node_class=CLASS, made_by="offpeak demo")
     inventory.write_text(inventory.read_text().replace('wake = ["bmc"]', LONG_PATIENCE))
-    write_hourly_prices(plan.folder / PRICES)
+    write_days(plan.folder / PRICES, "price", HOURLY_PRICES)
+    write_days(plan.folder / CARBON, "carbon", HOURLY_CARBON)
     plan.settings_file.write_text(tomlkit.dumps(_settings(plan)))
     return Settings.of(read_values(plan.settings_file, options={}))
 
@@ -306,6 +309,7 @@ def _settings(plan: DemoPlan) -> Mapping[str, Mapping[str, object]]:
     many = 10 * plan.nodes
     return {
         "prices": {"file": str(folder / PRICES)},
+        "carbon": {"source": str(folder / CARBON)},
         "power": {"classes": [f"{name}={watts:g}W" for name, watts in plan.node_w.items()]},
         "hardware": {"inventory": str(folder / INVENTORY)},
         "ledger": {"url": f"sqlite:///{folder}/ledger.sqlite"},
