@@ -362,7 +362,8 @@ class NodeMemory:
     when it fell asleep within the last day, at least the last time. It stays awake until `rest_until_s`, since its last
     sleep was refused or failed. `why` is the last reason that was reported for it. `withdrawn`: the last plan withdrew
     it from jobs, and it was closed already. `untaken_s`: since when the scheduler is told that it is off, and does not
-    count it as powered down, 0 otherwise.
+    count it as powered down, 0 otherwise. `was_idle`: it has not been off since the scheduler counted it as up,
+    without a job.
     """
 
     up: bool
@@ -374,10 +375,19 @@ class NodeMemory:
     why: str = ""
     withdrawn: bool = False
     untaken_s: int = 0
+    was_idle: bool = False
 
     def is_untaken(self, now_s: int) -> bool:
         """Whether the scheduler takes no part in its sleep: it would never be woken for a job."""
         return self.untaken_s > 0 and now_s - self.untaken_s > UNTAKEN_S
+
+    def must_boot_again(self, node: Node, record: NodeRecord | None) -> bool:
+        """Whether the scheduler has forgotten that the node has come up: it accepts it only after another boot.
+
+        A slurmctld that was killed has lost what happened within its last seconds.
+        """
+        is_on = record is not None and record.observed.state is NodeState.ON
+        return is_on and self.was_idle and node.power is not PowerState.ON
 
 
 def shift_node_memory(memory: NodeMemory, by_s: int) -> NodeMemory:
@@ -427,8 +437,15 @@ def update_node_memory(
         slept_s=tuple(at_s for at_s in before.slept_s if now_s - at_s < DAY_S) or before.slept_s[-1:],
         rest_until_s=rest_until_s,
         untaken_s=before.untaken_s if _is_still_untaken(node, record) else 0,
+        was_idle=_was_idle(node, record, before, up=up),
     )
     return _update_sleep_in_progress(node, record, memory, now_s)
+
+
+def _was_idle(node: Node, record: NodeRecord | None, before: NodeMemory, *, up: bool) -> bool:
+    if record is None or record.observed.state not in (NodeState.ON, NodeState.BOOTING):
+        return False
+    return node.use is NodeUse.FREE if up else before.was_idle
 
 
 def _is_still_untaken(node: Node, record: NodeRecord | None) -> bool:

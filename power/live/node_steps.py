@@ -78,12 +78,14 @@ def choose_next_step(
     order: NodeOrder = NodeOrder.SOFT_OFF,
     withdrawn: str = "",
     is_untaken: bool = False,
+    must_boot_again: bool = False,
 ) -> NodeStep:
     """Return the next step towards sleep, by `order`, or towards a node that is up.
 
     A node that is up stays as it is, a sleeping one is woken. `withdrawn` is why it is closed to jobs although it is
-    up, or sleeps; "" if it is open to them. `is_untaken`: it sleeps, and the scheduler takes no part in that. A node
-    that an admin changes gets no step of its own, but it follows the scheduler when that wakes it.
+    up, or sleeps; "" if it is open to them. `is_untaken`: it sleeps, and the scheduler takes no part in that.
+    `must_boot_again`: it is up and idle, and the scheduler has forgotten that. A node that an admin changes gets no
+    step of its own, but it follows the scheduler when that wakes it.
     """
     why = find_exclusion(node, record, now)
     if record is None:
@@ -98,12 +100,14 @@ def choose_next_step(
     why = find_admin_override(node, record, now)
     if why:
         return NodeStep(change=choose_change_for_admin(node, record), why=why)
-    if node.failed and not node.closed_by_us and not _was_forgotten_by_scheduler(node, record):
+    is_forgotten = (must_boot_again and not node.responds) or _was_forgotten_by_scheduler(node, record)
+    if node.failed and not node.closed_by_us and not is_forgotten:
         return _choose_for_failed(node, record)
     to_sleep = to_sleep and not node.reserved
     sleeps = NodeStep(order, why=f"it goes to sleep: {order}")
     if node.power is not PowerState.ON:
-        return _choose_for_counted_down(node, record, sleeps, now, to_sleep=to_sleep, withdrawn=withdrawn)
+        may_boot = not must_boot_again and now.unix_s - record.observed.since_unix_s < MAY_STILL_BOOT_S
+        return _choose_for_counted_down(node, record, sleeps, may_boot=may_boot, to_sleep=to_sleep, withdrawn=withdrawn)
     if node.closed and is_untaken:
         return NodeStep(NodeOrder.ON, why="it is off, and the scheduler does not count it as powered down")
     if node.closed:
@@ -144,7 +148,7 @@ def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
 
 
 def _choose_for_counted_down(
-    node: Node, record: NodeRecord, sleeps: NodeStep, now: Instant, *, to_sleep: bool, withdrawn: str
+    node: Node, record: NodeRecord, sleeps: NodeStep, *, may_boot: bool, to_sleep: bool, withdrawn: str
 ) -> NodeStep:
     """Return the step of a node that counts as powered down in the scheduler, or is about to."""
     state = record.observed.state
@@ -155,7 +159,7 @@ def _choose_for_counted_down(
     if state is NodeState.ON and not node.closed:
         if node.reserved:
             return NodeStep(why="it is up, counts as powered down, and is reserved")
-        if node.power is PowerState.OFF and now.unix_s - record.observed.since_unix_s < MAY_STILL_BOOT_S:
+        if node.power is PowerState.OFF and may_boot:
             return NodeStep(why="it is on, counts as powered down, and may still boot")
         return NodeStep(change=NodeChange.CLOSE, why="it is up, and the scheduler counts it as powered down")
     if state in ASLEEP and withdrawn and to_sleep and not (node.closed or node.failed):

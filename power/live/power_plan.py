@@ -383,6 +383,7 @@ def _choose_step(
         order=order,
         withdrawn=withdrawn,
         is_untaken=memory.is_untaken(snapshot.now_s),
+        must_boot_again=memory.must_boot_again(node.node, node.record),
     )
 
 

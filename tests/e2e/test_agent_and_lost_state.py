@@ -51,6 +51,26 @@ def test_after_slurmctld_c_nodes_that_sleep_are_woken_for_jobs(cluster: PoweredC
         assert orders(cluster, "node2", begin_s) == orders(cluster, "node3", begin_s) == []
 
 
+def test_a_node_that_slurmctld_has_forgotten_to_be_up_boots_again(cluster: PoweredCluster, zygote: Zygote) -> None:
+    """slurmctld counts a node as resumed only when it has booted since it was asked for."""
+    with agent(cluster, write_site(cluster, FLAT), by=zygote.start):
+        wait_for_sleep(cluster, "node1")
+        state = cluster.folder / "state" / "node_state"
+        cluster.wait(lambda: time.time() - state.stat().st_mtime > SAVED_S, what="the state to be saved")
+        asleep = state.read_bytes()
+        (job,) = cluster.jobs.submit(on="node1", seconds=1)
+        completes(cluster, job)
+        cluster.wait(lambda: cluster.state("node1") == "IDLE", what="an idle node")
+        begin_s = time.time()
+        cluster.kill9_server()
+        for file in (state, state.with_suffix(".old")):
+            file.write_bytes(asleep)
+        cluster.start_server()
+        (job,) = cluster.jobs.submit(on="node1", seconds=1)
+        completes(cluster, job)
+        assert orders(cluster, "node1", begin_s) == ["soft_off", "on"]
+
+
 def break_power_saving(cluster: PoweredCluster, *, broken: bool) -> None:
     """Restart slurmctld with a ResumeProgram that it cannot run, so that it powers no node, or with one that it can."""
     log, complaint = cluster.folder / "slurmctld.log", "power_save module disabled"

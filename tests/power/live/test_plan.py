@@ -69,6 +69,32 @@ def test_a_closed_free_node_is_ordered_off_then_powered_down_and_opened() -> Non
     assert changes_of(fifth) == {}
 
 
+FAILED = {"failed": True, "responds": False, "reason": "ResumeTimeout reached"}
+
+
+@pytest.mark.parametrize(
+    ("use", "shown", "change"),
+    [
+        (NodeUse.FREE, FAILED, "close"),
+        (NodeUse.FREE, {}, "close"),
+        # A job that the scheduler has forgotten, too, may still be there.
+        (NodeUse.USED, FAILED, None),
+        (NodeUse.USED, {}, None),
+    ],
+)
+def test_a_node_that_the_scheduler_has_forgotten_to_be_up_boots_again(use, shown, change) -> None:
+    """slurmctld, killed within seconds of a wake, counts the nodes as powered down that are up."""
+    site, booted = site_of(1), record_of("n01")
+    records = {"n01": replace(booted, observed=replace(booted.observed, since_unix_s=NOW_S - 60.0))}
+    up = planned(cluster_snapshot([node_of("n01", use=use)], records=records), site)
+    forgotten = planned(cluster_snapshot([down("n01", **shown)], records=records), site, up.memory)
+    assert changes_of(forgotten) == ({"n01": change} if change else {})
+    if change:
+        closed = {**shown, "closed": True, "reason": forgotten.changes[0].reason}
+        ordered = planned(cluster_snapshot([down("n01", **closed)]), site, forgotten.memory)
+        assert ordered.desired_states["n01"].order is NodeOrder.SOFT_OFF
+
+
 OURS = {"closed": True, "reason": "offpeak: idle 14 min"}
 UNKNOWN = {"use": NodeUse.UNKNOWN, "responds": False, "native_state": "UNKNOWN"}
 
