@@ -1,10 +1,7 @@
-"""Energy and cost of a time, by day, node, user or account: what meters measured of nodes, or what jobs used.
+"""Energy and cost of a time, by day, node, user or account: what meters measured of nodes, or what jobs used."""
 
-Several ways of measuring may know the same node; `choose_sums` picks one of them.
-"""
-
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from itertools import pairwise
 
@@ -64,8 +61,8 @@ def periods(span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[UsePeriod]
 
 
 WAYS = ("snmp", "enclosure", "dcmi", "redfish", "slurm", "rapl")
-"""The ways of measuring whose parts add up to a node, from the outlet inwards. Of two that cover the same share of the
-time the first is used, never both: they measure the same watts. "enclosure" is a node's part of a shared supply.
+"""The ways of measuring whose parts add up to a node, from the outlet inwards. One of them counts in a quarter-hour
+(`meter_choice`): they measure the same watts. "enclosure" is a node's part of a shared supply.
 """
 
 GPU, GPU_IDLE, GPU_BUSY = "gpu", " idle", " busy"
@@ -74,9 +71,10 @@ GPU, GPU_IDLE, GPU_BUSY = "gpu", " idle", " busy"
 
 @dataclass
 class EnergySums:
-    """The energy of one node in one period by one way of measuring, or the sum of one group.
+    """The energy of one node or series in one period, or the sum of one group.
 
-    `without_carbon_j` is the energy of the time without a known carbon intensity.
+    `covered_s` is the measured time, of a group the sum over its nodes. `without_carbon_j` is the energy of the time
+    without a known carbon intensity.
     """
 
     energy_j: float = 0.0
@@ -85,8 +83,6 @@ class EnergySums:
     carbon_g: float | None = None
     without_carbon_j: float = 0.0
     covered_s: float = 0.0
-    most_s: float = 0.0
-    series: set[int] = field(default_factory=set)
 
     def add(self, other: "EnergySums") -> None:
         """Add the energy of another part of the same node or group."""
@@ -95,29 +91,15 @@ class EnergySums:
         self.unpriced_j += other.unpriced_j
         self.without_carbon_j += other.without_carbon_j
         self.covered_s += other.covered_s
-        self.most_s += other.most_s
-        self.series |= other.series
         if other.carbon_g is not None:
             self.carbon_g = (self.carbon_g or 0.0) + other.carbon_g
 
-    @property
-    def covered(self) -> float:
-        """The covered share of the time."""
-        return self.covered_s / self.most_s if self.most_s else 0.0
 
-
-def choose_sums(ways: Mapping[str, EnergySums], length_s: float) -> EnergySums:
-    """Return the sums of the way that covers most of the time; of equal ones the outermost."""
-    for sums in ways.values():
-        sums.most_s = length_s * len(sums.series)
-    return ways[max(ways, key=lambda way: (round(ways[way].covered, 2), -WAYS.index(way)))]
-
-
-def energy_use(of: Iterable[str], sums: EnergySums, currency: str) -> EnergyUse:
-    """Return the sums of a group as the answer; the cost is None if nothing of it has a price."""
+def energy_use(of: Iterable[str], sums: EnergySums, currency: str, node_s: float) -> EnergyUse:
+    """Return the sums of a group of that many node-seconds; the cost is None if nothing of it has a price."""
     cost = sums.cost if currency and sums.unpriced_j < sums.energy_j else None
     return EnergyUse(
         *(tuple(of), sums.energy_j, cost, currency, sums.unpriced_j, sums.carbon_g),
-        covered=min(1.0, sums.covered),
+        covered=min(1.0, sums.covered_s / node_s),
         without_carbon_j=sums.without_carbon_j,
     )

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from offpeak.ledger.energy_use import EnergyUse, periods
-from offpeak.ledger.node_energy import temporary_table
+from offpeak.ledger.meter_choice import temporary_table
 from offpeak.ledger.tables import job_gpus, jobs
 from offpeak.model.time_range import TimeRange
 

@@ -1,54 +1,25 @@
 """The energy of nodes as meters measured it, its cost, and the mean power of each quarter-hour.
 
-A time is divided into slots: quarter-hours, at its ragged ends minutes, and at the ends of those readings, as far as
-they are kept. The slots join the tables of means and readings as a temporary table, and the sums come by period, node
-and way of measuring.
+A time is divided into quarter-hours, in each of which one meter of a node counts (`meter_choice`), at one price. Where
+a time begins or ends within a quarter-hour, its minutes and readings say which part of it counts, as far as they are
+kept, else its mean does.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import (
-    CTE,
-    BigInteger,
-    Column,
-    ColumnElement,
-    Connection,
-    Float,
-    FromClause,
-    MetaData,
-    Select,
-    Table,
-    Text,
-    case,
-    func,
-    insert,
-    select,
-    tuple_,
-)
+from sqlalchemy import ColumnElement, Connection, Select, Table, case, func, select, tuple_
 
 from offpeak.ledger.backlog import QUARTER_S
-from offpeak.ledger.energy_use import (
-    GPU,
-    GPU_BUSY,
-    GPU_IDLE,
-    WAYS,
-    EnergySums,
-    EnergyUse,
-    UsePeriod,
-    choose_sums,
-    energy_use,
-    periods,
-)
+from offpeak.ledger.energy_use import EnergySums, EnergyUse, UsePeriod, energy_use, periods
+from offpeak.ledger.meter_choice import ChosenRows, MeterChoice, choose_meters, temporary_table
 from offpeak.ledger.prices import PriceReader, nan_to_none, slot_prices
-from offpeak.ledger.tables import minutes, quarters, readings, series
+from offpeak.ledger.tables import minutes, quarters, readings
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH, MINUTE_S
 from offpeak.model.time_range import TimeRange
@@ -63,237 +34,59 @@ class NodeMean(NamedTuple):
 
 
 def node_means(connection: Connection, span: TimeRange) -> list[NodeMean]:
-    """Return the means of the quarter-hours that begin in that time; of two ways of measuring the outermost."""
-    columns = (quarters.c.at_unix_s, series.c.node, series.c.way, quarters.c.energy_j, quarters.c.covered_s)
-    within = (quarters.c.at_unix_s >= span.from_unix_s) & (quarters.c.at_unix_s < span.until_unix_s)
-    of_nodes = (series.c.node != "") & series.c.way.in_(WAYS) & (quarters.c.covered_s > 0)
-    found = connection.execute(select(*columns).join(series).where(within, of_nodes))
-    by_way: dict[tuple[int, str], dict[str, float]] = {}
-    for at_unix_s, node, way, energy_j, covered_s in found:
-        ways = by_way.setdefault((at_unix_s, node), {})
-        ways[way] = ways.get(way, 0.0) + energy_j / covered_s
-    return [NodeMean(*key, ways[min(ways, key=WAYS.index)]) for key, ways in sorted(by_way.items())]
+    """Return the means of the quarter-hours that begin in that time."""
+    choice = choose_meters(connection, span)
+    by_node: dict[tuple[int, str], float] = {}
+    with choice.rows(connection) as chosen:
+        columns = (quarters.c.at_unix_s, quarters.c.series, quarters.c.energy_j, quarters.c.covered_s)
+        question = select(*columns).select_from(chosen.joined).where(_measured_in(span, chosen))
+        for at_unix_s, number, energy_j, covered_s in connection.execute(question):
+            key = at_unix_s, choice.node_of[number]
+            by_node[key] = by_node.get(key, 0.0) + energy_j / covered_s
+    return [NodeMean(*key, power_w) for key, power_w in sorted(by_node.items())]
+
+
+def _measured_in(span: TimeRange, chosen: ChosenRows) -> ColumnElement[bool]:
+    """Return the condition for what counts of the quarter-hours that begin in that time, and was measured."""
+    at = quarters.c.at_unix_s
+    return (at >= span.from_unix_s) & (at < span.until_unix_s) & (quarters.c.covered_s > 0) & (chosen.share > 0)
 
 
 @dataclass(frozen=True)
 class QuarterLoad:
     """The load of all metered nodes in each quarter-hour that begins then: mean power [W] and metered energy [J].
 
-    NaN: no node was measured. `covered_s` is the sum of what readings cover of it, over the `parts` that were measured.
+    NaN: no node was measured. `covered_s` is the sum of what readings cover of it over the `nodes` that were measured.
     """
 
     start_s: Int64
     power_w: Float64
     energy_j: Float64
     covered_s: Float64
-    parts: int
     nodes: frozenset[str]
 
 
 def quarter_load(connection: Connection, span: TimeRange) -> QuarterLoad:
-    """Return the load in the quarter-hours that begin in that time; a node counts by its way with the most readings."""
-    at = quarters.c.at_unix_s
-    within = (at >= span.from_unix_s) & (at < span.until_unix_s) & (quarters.c.covered_s > 0)
-    number, seconds = quarters.c.series, quarters.c.covered_s
-    parts, lengths = _parts(connection, None), defaultdict[tuple[str, str], list[float]](list)
-    # Without a join SQLite reads the table in its own order, which takes less than half the time.
-    for of, length_s in connection.execute(select(number, func.sum(seconds)).where(within).group_by(number)):
-        if of in parts:
-            lengths[parts[of]].append(length_s)
-    best: dict[str, tuple[float, int]] = {}
-    for (node, way), each_s in lengths.items():
-        best[node] = max(best.get(node, (0.0, 0)), (sum(each_s) / len(each_s), -WAYS.index(way)))
-    chosen = {(node, WAYS[-at_way]) for node, (_, at_way) in best.items()}
-    numbers = [of for of, part in parts.items() if part in chosen]
-    energy_j = quarters.c.energy_j
-    sums = (func.sum(energy_j / seconds), func.sum(energy_j), func.sum(seconds))
-    wanted = number.in_(numbers)
-    rows = [tuple(row) for row in connection.execute(select(at, *sums).where(within, wanted).group_by(at))]
+    """Return the load in the quarter-hours that begin in that time."""
+    choice = choose_meters(connection, span)
+    at, energy_j, covered_s = quarters.c.at_unix_s, quarters.c.energy_j, quarters.c.covered_s
+    with choice.rows(connection) as chosen:
+        sums = (func.sum(energy_j / covered_s), func.sum(energy_j), func.sum(covered_s * chosen.share))
+        measured = _measured_in(span, chosen)
+        question = select(at, *sums).select_from(chosen.joined).where(measured).group_by(at)
+        rows = [tuple(row) for row in connection.execute(question)]
+        numbers = connection.execute(select(quarters.c.series).select_from(chosen.joined).where(measured).distinct())
+        nodes = frozenset(choice.node_of[number] for number in numbers.scalars())
     first_s = math.ceil(span.from_unix_s / QUARTER_S) * QUARTER_S
     start_s = np.arange(first_s, math.ceil(span.until_unix_s), QUARTER_S, dtype=np.int64)
     values = np.full((3, len(start_s)), np.nan)
     found = np.array(rows, np.float64).reshape(-1, 4)
     values[:, (found[:, 0].astype(np.int64) - first_s) // QUARTER_S] = found[:, 1:].T
-    return QuarterLoad(start_s, values[0], values[1], np.nan_to_num(values[2]), len(numbers), frozenset(best))
+    return QuarterLoad(start_s, values[0], values[1], np.nan_to_num(values[2]), nodes)
 
 
-COLUMN_TYPES: Mapping[type, BigInteger | Text] = {int: BigInteger(), str: Text()}
-
-
-@contextmanager
-def temporary_table(
-    connection: Connection, rows: Sequence[Mapping[str, object]], *, name: str = "offpeak_scratch"
-) -> Iterator[Table]:
-    """Create a temporary table of these rows, at least one; the first row decides the types: text, integer, else float.
-
-    A question that fails takes its transaction with it, and so the table.
-    """
-    columns: list[Column[Any]] = [
-        Column(key, COLUMN_TYPES.get(type(value), Float(53))) for key, value in rows[0].items()
-    ]
-    table = Table(name, MetaData(), *columns, prefixes=["TEMPORARY"])
-    table.create(connection)
-    connection.execute(insert(table), rows)
-    yield table
-    table.drop(connection)
-
-
-Number = ColumnElement[Any]
-
-
-@dataclass(frozen=True)
-class SlotJoin:
-    """Slots joined with rows of energy, and the part of each row within the slot's part of the period."""
-
-    joined: FromClause
-    series: Number
-    energy_j: Number
-    covered_s: Number
-
-
-@dataclass(frozen=True)
-class Resolution:
-    """The length of slots, and the join of a table of slots with its data.
-
-    It takes the table of the series that are wanted of each period, too, None for all.
-    """
-
-    length_s: int
-    inside: Callable[[Table, Table | None], SlotJoin]
-
-
-def within_quarter(quarter_unix_s: Number) -> ColumnElement[bool]:
-    """Return the condition for the minutes of the quarter-hour that begins then."""
-    at = minutes.c.at_unix_s
-    return (at >= quarter_unix_s) & (at < quarter_unix_s + QUARTER_S)
-
-
-def within_minute(minute_unix_s: Number) -> ColumnElement[bool]:
-    """Return the condition for the readings of the minute that begins then; all are cut at full minutes."""
-    until = readings.c.until_unix_s
-    return (until > minute_unix_s) & (until <= minute_unix_s + MINUTE_S)
-
-
-def _of_means(table: Table, slot: Table, wanted: Table | None) -> SlotJoin:
-    joined = _join(slot, wanted, table, table.c.at_unix_s == slot.c.at_unix_s)
-    return SlotJoin(joined, table.c.series, table.c.energy_j * slot.c.share, table.c.covered_s * slot.c.share)
-
-
-def _of_readings(slot: Table, wanted: Table | None) -> SlotJoin:
-    rows = _near(slot, wanted)
-    start, end = rows.c.from_unix_s, rows.c.until_unix_s
-    first = case((start > slot.c.from_unix_s, start), else_=slot.c.from_unix_s)
-    last = case((end < slot.c.until_unix_s, end), else_=slot.c.until_unix_s)
-    joined = _join(slot, wanted, rows, (rows.c.at_unix_s == slot.c.at_unix_s) & (last > first))
-    return SlotJoin(joined, rows.c.series, rows.c.energy_j * (last - first) / (end - start), last - first)
-
-
-def _near(slot: Table, wanted: Table | None) -> CTE:
-    """Return the readings of the slots' minutes, each read once, because rows are ordered by time, not by series."""
-    minute = select(slot.c.at_unix_s).distinct().subquery()
-    known = within_minute(minute.c.at_unix_s) & readings.c.energy_j.is_not(None)
-    found = select(minute.c.at_unix_s, readings).join_from(minute, readings, known)
-    if wanted is not None:
-        pairs = select(slot.c.at_unix_s, wanted.c.series).join(wanted, wanted.c.period == slot.c.period)
-        found = found.where(tuple_(minute.c.at_unix_s, readings.c.series).in_(pairs))
-    # Else SQLite looks through all readings.
-    return found.cte().prefix_with("MATERIALIZED")
-
-
-def _join(slot: Table, wanted: Table | None, rows: FromClause, same: ColumnElement[bool]) -> FromClause:
-    if wanted is None:
-        return slot.join(rows, same)
-    its = slot.join(wanted, wanted.c.period == slot.c.period)
-    return its.join(rows, same & (rows.c.series == wanted.c.series))
-
-
-QUARTERS, MINUTES = (
-    Resolution(QUARTER_S, partial(_of_means, quarters)),
-    Resolution(MINUTE_S, partial(_of_means, minutes)),
-)
-READINGS = Resolution(MINUTE_S, _of_readings)
-
-PeriodSpan = tuple[int, float, float]
-"""The number of a period, and from when until when."""
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A time that begins at a full minute, the number of its period, and the share of it within the period."""
-
-    at_unix_s: int
-    period: int
-    from_unix_s: float
-    until_unix_s: float
-    share: float
-
-
-Slots = list[Slot]
-
-
-def slots_of(connection: Connection, periods: Sequence[UsePeriod]) -> Mapping[Resolution, Slots]:
-    """Return the slots of the periods, by the table to look in.
-
-    A slot that is only partly in a period uses finer data, or the proportional part if that was pruned.
-    """
-    spans = [(number, period.from_unix_s, period.until_unix_s) for number, period in enumerate(periods)]
-    quarters, ragged = _split(connection, _slots(spans, QUARTER_S), within_quarter)
-    minutes, rest = _split(connection, _slots(map(_span, ragged), MINUTE_S), within_minute)
-    return {QUARTERS: quarters, MINUTES: minutes, READINGS: rest}
-
-
-def _span(slot: Slot) -> PeriodSpan:
-    return slot.period, slot.from_unix_s, slot.until_unix_s
-
-
-def _slots(spans: Iterable[PeriodSpan], length_s: int) -> Slots:
-    return [slot for span in spans for slot in _slots_of_span(*span, length_s)]
-
-
-def _slots_of_span(number: int, from_unix_s: float, until_unix_s: float, length_s: int) -> Iterator[Slot]:
-    first = math.floor(from_unix_s / length_s) * length_s
-    for at_unix_s in range(first, math.ceil(until_unix_s), length_s):
-        start, end = max(from_unix_s, at_unix_s), min(until_unix_s, at_unix_s + length_s)
-        yield Slot(at_unix_s, number, float(start), float(end), (end - start) / length_s)
-
-
-def _split(
-    connection: Connection, slots: Slots, finer: Callable[[ColumnElement[Any]], ColumnElement[bool]]
-) -> tuple[Slots, Slots]:
-    """Return the slots to use as a whole, and those for which finer data are kept."""
-    ragged = sorted({slot.at_unix_s for slot in slots if slot.share < 1})
-    if not ragged:
-        return slots, []
-    with temporary_table(connection, [{"at_unix_s": at_unix_s} for at_unix_s in ragged]) as slot:
-        at = slot.c.at_unix_s
-        kept = set(connection.execute(select(at).where(select(1).where(finer(at)).exists())).scalars())
-    fine = [slot.share < 1 and slot.at_unix_s in kept for slot in slots]
-    return (
-        [slot for slot, is_fine in zip(slots, fine, strict=True) if not is_fine],
-        [slot for slot, is_fine in zip(slots, fine, strict=True) if is_fine],
-    )
-
-
-MeasuredSums = Mapping[tuple[int, str], Mapping[str, EnergySums]]
-"""By number of the period and node, and in there by way."""
-SeriesParts = Mapping[int, tuple[str, str]]
-"""Node and way of a series, by its number."""
-
-
-def _parts(connection: Connection, nodes: Collection[str] | None) -> SeriesParts:
-    known = select(series.c.number, series.c.node, series.c.way).where(series.c.node != "", series.c.way.in_(WAYS))
-    found = connection.execute(known)
-    return {number: (node, way) for number, node, way in found if nodes is None or node in nodes}
-
-
-def gpu_parts(connection: Connection, nodes: Collection[str] | None) -> SeriesParts:
-    """Return the node of each series of a GPU, and in place of the way "idle" or "busy" and the meter."""
-    known = select(series.c.number, series.c.node, series.c.meter, series.c.part).where(series.c.way == GPU)
-    return {
-        number: (node, f"{part.rpartition(' ')[2]} {meter}")
-        for number, node, meter, part in connection.execute(known)
-        if part.endswith((GPU_IDLE, GPU_BUSY)) and (nodes is None or node in nodes)
-    }
+SeriesSums = Mapping[tuple[int, int], EnergySums]
+"""By number of the period and series."""
 
 
 def sum_energy(
@@ -302,113 +95,190 @@ def sum_energy(
     nodes: Sequence[Collection[str]] | None = None,
     *,
     read_prices: PriceReader = slot_prices,
-    read_parts: Callable[[Connection, Collection[str] | None], SeriesParts] = _parts,
-) -> tuple[MeasuredSums, str]:
-    """Return the measured energy, and the currency of its cost; `nodes` are those of each period, all if not given.
+) -> tuple[Mapping[tuple[int, str], EnergySums], str]:
+    """Return the measured energy by number of the period and node, and the currency of its cost.
 
-    `read_parts` finds the series that count.
+    `nodes` are those of each period, all if not given. Raises BadInput like `sum_series`.
+    """
+    whole = TimeRange(min(each.from_unix_s for each in periods), max(each.until_unix_s for each in periods))
+    choice = choose_meters(connection, whole, None if nodes is None else set().union(*nodes))
+    found, currency = sum_series(connection, periods, choice, nodes, read_prices=read_prices)
+    sums: dict[tuple[int, str], EnergySums] = defaultdict(EnergySums)
+    for (period, number), each in found.items():
+        sums[period, choice.node_of[number]].add(each)
+    return sums, currency
+
+
+def sum_series(
+    connection: Connection,
+    periods: Sequence[UsePeriod],
+    choice: MeterChoice,
+    nodes: Sequence[Collection[str]] | None = None,
+    *,
+    read_prices: PriceReader = slot_prices,
+) -> tuple[SeriesSums, str]:
+    """Return the energy of the series that count, and the currency of its cost; `nodes` as `sum_energy`.
 
     Raises BadInput if prices of that time are in two currencies, unless `read_prices` reads the intensity only.
     """
-    parts = read_parts(connection, None if nodes is None else {node for each in nodes for node in each})
-    wanted = None if nodes is None else _wanted(parts, nodes)
-    found: dict[tuple[int, str], dict[str, EnergySums]] = defaultdict(lambda: defaultdict(EnergySums))
-    currency = ""
-    for resolution, slots in (slots_of(connection, periods) if parts else {}).items():
-        if slots:
-            rows, currency_there = _priced(connection, slots, resolution.length_s, read_prices)
-            currency = currency or currency_there
-            _collect(connection, _EnergyQuery(rows, wanted, resolution), parts, found)
+    found: dict[tuple[int, int], EnergySums] = defaultdict(EnergySums)
+    slots, currency = _priced_slots(connection, periods, read_prices) if choice.node_of else ([], "")
+    if not slots:
+        return found, currency
+    with temporary_table(connection, slots) as slot, choice.rows(connection, slot, nodes) as chosen:
+        for period, number, energy_j, price_j, unpriced_j, carbon_j, without_carbon_j, covered_s in connection.execute(
+            _sums(slot, chosen)
+        ):
+            carbon_g = None if carbon_j is None else carbon_j / J_PER_KWH
+            cost = (price_j or 0.0) / J_PER_MWH
+            found[period, number].add(EnergySums(energy_j, cost, unpriced_j, carbon_g, without_carbon_j, covered_s))
+        columns = (*slot.c, quarters.c.series, quarters.c.energy_j, quarters.c.covered_s, chosen.share.label("part"))
+        partly = select(*columns).select_from(chosen.joined).where(chosen.share > 0, slot.c.share < 1)
+        rows = connection.execute(partly).all()
+    finer = _read_finer(connection, rows) if rows else ()
+    for row in rows:
+        mean = _Mean(row.at_unix_s, QUARTER_S, row.energy_j, row.covered_s)
+        energy_j, covered_s = _within(mean, row.series, row.from_unix_s, row.until_unix_s, finer)
+        if covered_s or energy_j:
+            price, carbon = row.price_per_mwh, row.carbon_g_per_kwh
+            sums = EnergySums(energy_j, covered_s=covered_s * row.part)
+            sums.cost, sums.unpriced_j = (0.0, energy_j) if price is None else (energy_j * price / J_PER_MWH, 0.0)
+            sums.without_carbon_j = energy_j if carbon is None else 0.0
+            sums.carbon_g = None if carbon is None else energy_j * carbon / J_PER_KWH
+            found[row.period, row.series].add(sums)
     return found, currency
 
 
-class _EnergyQuery(NamedTuple):
-    """Slots with their prices, the series that are wanted of each period, None for all, and where to look."""
-
-    slots: Sequence[Mapping[str, object]]
-    wanted: Sequence[Mapping[str, object]] | None
-    resolution: Resolution
-
-
-def _wanted(parts: SeriesParts, nodes: Sequence[Collection[str]]) -> list[dict[str, object]]:
-    of = defaultdict[str, list[int]](list)
-    for number, (node, _) in parts.items():
-        of[node].append(number)
-    return [
-        {"period": period, "series": number}
-        for period, each in enumerate(nodes)
-        for node in each
-        for number in of.get(node, ())
-    ]
-
-
-def _priced(
-    connection: Connection, slots: Sequence[Slot], length_s: int, read_prices: PriceReader
+def _priced_slots(
+    connection: Connection, periods: Sequence[UsePeriod], read_prices: PriceReader
 ) -> tuple[list[dict[str, object]], str]:
-    at_unix_s, place = np.unique([slot.at_unix_s for slot in slots], return_inverse=True)
-    prices = read_prices(connection, at_unix_s.astype(np.float64), length_s)
+    """Return the quarter-hours of each period, the `share` of each in it, and their prices; and the currency."""
+    slots: list[dict[str, Any]] = []
+    for number, period in enumerate(periods):
+        first_s = math.floor(period.from_unix_s / QUARTER_S) * QUARTER_S
+        for at_unix_s in range(first_s, math.ceil(period.until_unix_s), QUARTER_S):
+            start = float(max(period.from_unix_s, at_unix_s))
+            end = float(min(period.until_unix_s, at_unix_s + QUARTER_S))
+            slots.append(
+                {
+                    "at_unix_s": at_unix_s,
+                    "period": number,
+                    "from_unix_s": start,
+                    "until_unix_s": end,
+                    "share": (end - start) / QUARTER_S,
+                }
+            )
+    if not slots:
+        return [], ""
+    at_unix_s, place = np.unique([slot["at_unix_s"] for slot in slots], return_inverse=True)
+    prices = read_prices(connection, at_unix_s.astype(np.float64), QUARTER_S)
     values = [nan_to_none(each[place]) for each in (prices.price_per_mwh, prices.carbon_g_per_kwh)]
-    rows = zip(slots, *values, strict=True)
-    priced = [vars(slot) | {"price_per_mwh": price, "carbon_g_per_kwh": carbon} for slot, price, carbon in rows]
-    return priced, prices.currency
+    return [
+        slot | {"price_per_mwh": price, "carbon_g_per_kwh": carbon}
+        for slot, price, carbon in zip(slots, *values, strict=True)
+    ], prices.currency
 
 
-def _collect(
-    connection: Connection,
-    question: _EnergyQuery,
-    parts: SeriesParts,
-    found: dict[tuple[int, str], dict[str, EnergySums]],
-) -> None:
-    """Add the data of one resolution to the sums so far."""
-    if question.wanted is not None and not question.wanted:
-        return
-    few = (
-        nullcontext()
-        if question.wanted is None
-        else temporary_table(connection, question.wanted, name="offpeak_wanted")
-    )
-    with temporary_table(connection, question.slots) as slot, few as wanted:
-        sums_of = _sums(slot, question.resolution, wanted)
-        for period, number, *values in connection.execute(sums_of):
-            energy_j, price_j, unpriced_j, carbon_j, without_carbon_j, covered_s = values
-            if number in parts:
-                node, way = parts[number]
-                carbon_g = None if carbon_j is None else carbon_j / J_PER_KWH
-                sums = EnergySums(
-                    energy_j=energy_j,
-                    cost=(price_j or 0.0) / J_PER_MWH,
-                    unpriced_j=unpriced_j,
-                    carbon_g=carbon_g,
-                    without_carbon_j=without_carbon_j,
-                    covered_s=covered_s,
-                    most_s=0.0,
-                    series={number},
-                )
-                found[period, node][way].add(sums)
-
-
-def _sums(slot: Table, resolution: Resolution, wanted: Table | None) -> Select[Any]:
-    inside = resolution.inside(slot, wanted)
-    energy_j, groups = inside.energy_j, (slot.c.period, inside.series)
+def _sums(slot: Table, chosen: ChosenRows) -> Select[Any]:
+    """Return the sums by period and series over the quarter-hours that are wholly in a period."""
+    energy_j, groups = quarters.c.energy_j, (slot.c.period, quarters.c.series)
     unpriced_j = case((slot.c.price_per_mwh.is_(None), energy_j), else_=0.0)
     without_carbon_j = case((slot.c.carbon_g_per_kwh.is_(None), energy_j), else_=0.0)
     values = (energy_j, energy_j * slot.c.price_per_mwh, unpriced_j, energy_j * slot.c.carbon_g_per_kwh)
-    sums = [func.sum(value) for value in (*values, without_carbon_j, inside.covered_s)]
-    return select(*groups, *sums).select_from(inside.joined).group_by(*groups)
+    sums = [func.sum(value) for value in (*values, without_carbon_j, quarters.c.covered_s * chosen.share)]
+    return (
+        select(*groups, *sums).select_from(chosen.joined).where(chosen.share > 0, slot.c.share >= 1).group_by(*groups)
+    )
+
+
+class _Mean(NamedTuple):
+    """The energy of a series in a quarter-hour, a minute, or a reading, and how much of it is covered."""
+
+    at_unix_s: float
+    length_s: float
+    energy_j: float
+    covered_s: float
+
+
+_Finer = Mapping[tuple[int, int], list[_Mean]]
+"""The parts of a quarter-hour or a minute, by its begin and the series."""
+SAME_COVER_S = 0.5
+"""Minutes of a quarter-hour that cover less than this of it less are all there, and so are readings of a minute."""
+
+
+def _within(mean: _Mean, number: int, from_s: float, until_s: float, finer: Sequence[_Finer]) -> tuple[float, float]:
+    """Return the energy and the covered seconds of the part of a mean that lies in a time.
+
+    The parts of the mean decide if all of them are kept, else it is divided evenly: of an inner meter only those
+    minutes are kept that the outer one misses, where single readings are not.
+    """
+    inside_s = min(until_s, mean.at_unix_s + mean.length_s) - max(from_s, mean.at_unix_s)
+    if inside_s <= 0:
+        return 0.0, 0.0
+    parts = finer[0].get((int(mean.at_unix_s), number), []) if finer and inside_s < mean.length_s else []
+    if parts and abs(sum(part.covered_s for part in parts) - mean.covered_s) < SAME_COVER_S:
+        inside = [_within(part, number, from_s, until_s, finer[1:]) for part in parts]
+        return sum(energy_j for energy_j, _ in inside), sum(covered_s for _, covered_s in inside)
+    share = inside_s / mean.length_s
+    return mean.energy_j * share, mean.covered_s * share
+
+
+def _read_finer(connection: Connection, rows: Sequence[Any]) -> tuple[_Finer, _Finer]:
+    """Return the minutes of these quarter-hours, and the readings of those minutes that a time begins or ends in."""
+    in_quarters: dict[tuple[int, int], list[_Mean]] = defaultdict(list)
+    in_minutes: dict[tuple[int, int], list[_Mean]] = defaultdict(list)
+    pairs = {(row.at_unix_s, row.series) for row in rows}
+    ends = {
+        (int(edge_s // MINUTE_S * MINUTE_S), row.series)
+        for row in rows
+        for edge_s in (row.from_unix_s, row.until_unix_s)
+        if edge_s % MINUTE_S
+    }
+    wanted = [
+        {"at_unix_s": at_unix_s + minute_s, "series": number}
+        for at_unix_s, number in pairs
+        for minute_s in range(0, QUARTER_S, MINUTE_S)
+    ]
+    with temporary_table(connection, wanted) as want:
+        same = (minutes.c.at_unix_s == want.c.at_unix_s) & (minutes.c.series == want.c.series)
+        columns = (minutes.c.at_unix_s, minutes.c.series, minutes.c.energy_j, minutes.c.covered_s)
+        for at_unix_s, number, energy_j, covered_s in connection.execute(
+            select(*columns).join_from(want, minutes, same)
+        ):
+            quarter = at_unix_s // QUARTER_S * QUARTER_S, number
+            in_quarters[quarter].append(_Mean(at_unix_s, MINUTE_S, energy_j, covered_s))
+    if ends:
+        with temporary_table(connection, [{"at_unix_s": at, "series": number} for at, number in sorted(ends)]) as want:
+            # Rows are ordered by time: those of each minute are read once, for all series.
+            minute, until = select(want.c.at_unix_s).distinct().subquery(), readings.c.until_unix_s
+            inside = (until > minute.c.at_unix_s) & (until <= minute.c.at_unix_s + MINUTE_S)
+            is_wanted = tuple_(minute.c.at_unix_s, readings.c.series).in_(select(want.c.at_unix_s, want.c.series))
+            columns_there = (minute.c.at_unix_s, readings.c.series, readings.c.from_unix_s, until, readings.c.energy_j)
+            question = select(*columns_there).join_from(minute, readings, inside)
+            for at, number, start, end, energy_j in connection.execute(
+                question.where(readings.c.energy_j.is_not(None), is_wanted)
+            ):
+                in_minutes[at, number].append(_Mean(start, end - start, energy_j, end - start))
+    return in_quarters, in_minutes
 
 
 def node_energy(connection: Connection, span: TimeRange, by: Sequence[str], zone: tzinfo) -> list[EnergyUse]:
     """Return a row for each group of days and nodes that were measured, in their order.
 
-    Raises BadInput if prices of that time are in two currencies.
+    The measured share of a day is that of all nodes which are measured in the time. Raises BadInput if prices of that
+    time are in two currencies.
     """
     days = periods(span, by, zone)
     found, currency = sum_energy(connection, days)
+    nodes = 1 if "node" in by else len({node for _, node in found})
     groups: dict[tuple[str, ...], EnergySums] = defaultdict(EnergySums)
-    for (period, node), ways in found.items():
+    length_s: dict[tuple[str, ...], float] = {}
+    for (period, node), sums in found.items():
         names = {"day": days[period].name, "node": node}
-        groups[tuple(names[name] for name in by)].add(choose_sums(ways, _length_s(days[period])))
-    return [energy_use(of, sums, currency) for of, sums in sorted(groups.items(), key=lambda group: group[0])]
+        of = tuple(names[name] for name in by)
+        groups[of].add(sums)
+        length_s[of] = days[period].until_unix_s - days[period].from_unix_s
+    return [energy_use(of, sums, currency, nodes * length_s[of]) for of, sums in sorted(groups.items())]
 
 
 def spans_energy(
@@ -422,10 +292,7 @@ def spans_energy(
     answers: list[dict[str, EnergyUse]] = [{} for _ in spans]
     if spans:
         found, currency = sum_energy(connection, each, nodes)
-        for (number, node), ways in found.items():
-            answers[number][node] = energy_use((node,), choose_sums(ways, _length_s(each[number])), currency)
+        for (number, node), sums in found.items():
+            length_s = each[number].until_unix_s - each[number].from_unix_s
+            answers[number][node] = energy_use((node,), sums, currency, length_s)
     return answers
-
-
-def _length_s(period: UsePeriod) -> float:
-    return period.until_unix_s - period.from_unix_s

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sqlalchemy import Connection, select
 
-from offpeak.ledger.energy_use import UsePeriod, choose_sums
+from offpeak.ledger.energy_use import UsePeriod
 from offpeak.ledger.job_costs import AccountUse, account_uses, known_sum, sum_uses
 from offpeak.ledger.node_energy import sum_energy
 from offpeak.ledger.prices import slot_intensities
@@ -84,11 +84,11 @@ def read_year_use(connection: Connection, year: int, months: Sequence[UsePeriod]
     of_months = []
     for number, month in enumerate(months):
         length_s = month.until_unix_s - month.from_unix_s
-        sums = [choose_sums(ways, length_s) for (period, _), ways in found.items() if period == number]
+        sums = [each for (period, _), each in found.items() if period == number]
         energy = MonthEnergy(
             name=month.name,
             length_s=length_s,
-            covered=sum(min(1.0, each.covered) for each in sums) / max(1, len(nodes)),
+            covered=sum(min(1.0, each.covered_s / length_s) for each in sums) / max(1, len(nodes)),
             energy_j=sum(each.energy_j for each in sums),
             without_carbon_j=sum(each.without_carbon_j for each in sums),
             carbon_g=known_sum(each.carbon_g for each in sums),

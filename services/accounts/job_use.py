@@ -12,7 +12,8 @@ from sqlalchemy import Connection
 
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergySums, EnergyUse, UsePeriod
-from offpeak.ledger.node_energy import gpu_parts, spans_energy, sum_energy
+from offpeak.ledger.meter_choice import gpu_series
+from offpeak.ledger.node_energy import spans_energy, sum_series
 from offpeak.ledger.prices import MeanPrice, mean_prices, slot_intensities
 from offpeak.ledger.rows import JobGpus, JobUse
 from offpeak.machines.node_sets import expand
@@ -22,6 +23,8 @@ from plugin.scheduler.job import Job
 from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_draws import JobDraw, shares
 
+GpuSums = dict[str, dict[str, list[EnergySums]]]
+"""The GPUs of a node by meter, and "idle" or "busy"."""
 PRICED = 0.9
 """The least priced share of the time of a job with a cost; the rest is charged at the mean price. CO2 likewise."""
 ALL, NONE = 0.995, 0.005
@@ -171,16 +174,20 @@ def measure_job_gpus(connection: Connection, ended: Sequence[EndedJob], node_gpu
     spans = [UsePeriod("", float(job.start_s or 0), float(job.end_s or 0)) for job, _ in held]
     if not held:
         return []
-    nodes = [its.keys() for _, its in held]
+    nodes, (choice, parts) = [its.keys() for _, its in held], gpu_series(connection)
     try:
-        found, currency = sum_energy(connection, spans, nodes, read_parts=gpu_parts)
+        found, currency = sum_series(connection, spans, choice, nodes)
     except BadInput:
-        found, currency = sum_energy(connection, spans, nodes, read_parts=gpu_parts, read_prices=slot_intensities)
+        found, currency = sum_series(connection, spans, choice, nodes, read_prices=slot_intensities)
+    measured: dict[tuple[int, str], GpuSums] = {}
+    for (number, of_series), sums in found.items():
+        (meter, state), meters = parts[of_series], measured.setdefault((number, choice.node_of[of_series]), {})
+        meters.setdefault(meter, {}).setdefault(state, []).append(sums)
     rows = []
     for number, (job, its) in enumerate(held):
         row = JobGpus(job.job_id, spans[number].from_unix_s, spans[number].until_unix_s, currency=currency)
         for node, gpus in its.items():
-            row = _with_node(row, found.get((number, node), {}), gpus, node_gpus.get(node, 0))
+            row = _with_node(row, measured.get((number, node), {}), gpus, node_gpus.get(node, 0))
         rows.append(row if row.idle_s + row.busy_s else replace(row, idle_cost=None))
     return rows
 
@@ -197,13 +204,15 @@ def _gpus_held(job: Job, node_gpus: Mapping[str, int]) -> dict[str, float]:
     return {name: gpus for name, gpus in held.items() if gpus}
 
 
-def _with_node(row: JobGpus, measured: Mapping[str, EnergySums], gpus: float, node_gpus: int) -> JobGpus:
+def _with_node(row: JobGpus, measured: GpuSums, gpus: float, node_gpus: int) -> JobGpus:
     """Return the row with the job's GPUs of one more node, by the meter that covers most of the time."""
-    length_s, none = row.ended_unix_s - row.started_unix_s, EnergySums()
-    meters = {way.partition(" ")[2] for way in measured}
-    pairs = [(measured.get(f"idle {meter}", none), measured.get(f"busy {meter}", none)) for meter in sorted(meters)]
-    idle, busy = max(pairs, key=lambda pair: pair[0].covered_s + pair[1].covered_s, default=(none, none))
-    others_s = (max(node_gpus, len(idle.series), len(busy.series), gpus) - gpus) * length_s
+    length_s, idle, busy = row.ended_unix_s - row.started_unix_s, EnergySums(), EnergySums()
+    meters = [measured[meter] for meter in sorted(measured)]
+    states = max(meters, key=lambda each: sum(gpu.covered_s for gpus in each.values() for gpu in gpus), default={})
+    for whole, state in ((idle, "idle"), (busy, "busy")):
+        for gpu in states.get(state, ()):
+            whole.add(gpu)
+    others_s = (max(node_gpus, *(len(gpus_there) for gpus_there in states.values()), gpus) - gpus) * length_s
     idle_s, busy_s = (min(max(each.covered_s - others_s, 0.0), gpus * length_s) for each in (idle, busy))
     share = idle_s / idle.covered_s if idle_s else 0.0
     has_cost = not share or (row.currency and idle.unpriced_j <= (1 - PRICED) * idle.energy_j)

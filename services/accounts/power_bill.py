@@ -32,7 +32,7 @@ def _load_since(connection: Connection, span: TimeRange, tariff: Tariff) -> Quar
     """Return the load in that time, and before it since the periods of the demand charges in it began."""
     begin = datetime.fromtimestamp(span.from_unix_s, tariff.calendar.zone)
     month = 1 if any(charge.is_yearly for charge in tariff.demand) else begin.month
-    since_s = datetime(begin.year, month, 1, tzinfo=tariff.calendar.zone).timestamp() if tariff.demand else np.inf
+    since_s = datetime(begin.year, month, 1, tzinfo=tariff.calendar.zone).timestamp()
     return quarter_load(connection, TimeRange(min(since_s, span.from_unix_s), span.until_unix_s))
 
 
@@ -114,7 +114,6 @@ def _saved(
             is_booked |= inside
     if not is_booked.all():
         return {"why": f"nothing is booked for {minute_text(int(counting_s[~is_booked][0]), zone)}"}
-    # Both are of the days' own bookings: over a longer time a node may count by another of its meters.
     without_kw, peak_kw = (max(each) / QUARTER_S / 1000 for each in zip(*booked, strict=True))
     per_kw = peak.charge.per_kw * peak.share * (1 + peak.vat_percent / 100)
     return {"without_kw": without_kw, "saved": (without_kw - peak_kw) * per_kw}
@@ -158,11 +157,10 @@ def make_metered_bill(
     ledger. Raises BadInput where these are needed and in two currencies.
     """
     span = TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S)
-    load, zone = _load_since(connection, span, tariff), tariff.calendar.zone
-    first = int(np.searchsorted(load.start_s, span.from_unix_s))
-    if first == len(load.start_s):
+    load, zone = quarter_load(connection, span), tariff.calendar.zone
+    start_s, energy_kwh = load.start_s, load.energy_j / J_PER_KWH
+    if not len(start_s):
         raise BadInput("that time has no whole quarter-hour", hint="name a longer one")
-    start_s, energy_kwh = load.start_s[first:], load.energy_j[first:] / J_PER_KWH
     try:
         prices = slot_prices(connection, start_s.astype(np.float64), QUARTER_S)
         charged, currency = prices.price_per_mwh, prices.currency or tariff.currency
@@ -172,7 +170,8 @@ def make_metered_bill(
         charged, currency = np.full(len(start_s), np.nan), ""
     unit = f"{currency}/MWh"
     spot = Series(start_s, int(start_s[-1]) + QUARTER_S, price_of_market(tariff, start_s, charged), unit, "the ledger")
-    peaks = demand_peaks(tariff, load.start_s, load.power_w, span=billed or span)
+    since = _load_since(connection, span, tariff) if tariff.demand else load
+    peaks = demand_peaks(tariff, since.start_s, since.power_w, span=billed or span)
     bill = make_bill(tariff, start_s, energy_kwh, spot if tariff.follows_market else None, peaks=peaks)
     differs = np.abs(charged - price_of_next_mwh(tariff, start_s, spot.value)) > SAME_PRICE
     differs = differs if currency == tariff.currency else ~np.isnan(charged)
@@ -193,8 +192,8 @@ def make_metered_bill(
         for what, mask, so in lacks
         if mask.any()
     ]
-    share = load.covered_s[first:].sum() / (QUARTER_S * max(load.parts, 1) * max((~unmeasured).sum(), 1))
-    if share < MEASURED_SHARE and load.parts:
+    share = load.covered_s.sum() / (QUARTER_S * max(len(load.nodes), 1) * max((~unmeasured).sum(), 1))
+    if share < MEASURED_SHARE and load.nodes:
         gaps.append(f"meters cover {percent_text(100 * share, 1)} of the nodes' time in the other quarter-hours")
     for peak in peaks:
         if peak.unknown_s:

@@ -313,7 +313,7 @@ def _book_demand(
         saved_w += (use.idle_j - use.energy_j) / use.rest.length_s * inside_s / QUARTER_S
         silent_s += 0.0 if use.measured else inside_s
     # Meters inside a node say nothing while it sleeps, and that is no gap.
-    is_gap = load.covered_s < ENOUGH_MEASURED * np.maximum(QUARTER_S * load.parts - silent_s, 0.0)
+    is_gap = load.covered_s < ENOUGH_MEASURED * np.maximum(QUARTER_S * len(load.nodes) - silent_s, 0.0)
     for charge, period, mask, _ in demand_periods(tariff, load.start_s, span) if len(load.start_s) else ():
         name, terms = demand_baseline(BASELINE, f"{charge.name} {period}"), charge_terms(tariff, charge)
         saving = SavingRecord(span.from_unix_s, span.until_unix_s, name, None, None, None, cost=None, currency="")

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger
-from offpeak.ledger.energy_use import EnergySums, UsePeriod, choose_sums, energy_use
+from offpeak.ledger.energy_use import EnergySums, UsePeriod, energy_use
 from offpeak.ledger.node_energy import sum_energy
 from offpeak.ledger.prices import slot_intensities
 from offpeak.ledger.records import ActionCounts
@@ -165,10 +165,10 @@ def _read_energy(connection: Connection, now_s: float) -> Iterator[BookedValue]:
         found, currency = sum_energy(connection, quarters)
     except BadInput:
         found, currency = sum_energy(connection, quarters, read_prices=slot_intensities)
-    for (quarter, _), ways in found.items():
-        sums[quarter].add(choose_sums(ways, QUARTER_S))
+    for (quarter, _), of_node in found.items():
+        sums[quarter].add(of_node)
     for quarter, each in sums.items():
-        at_s, use = quarters[quarter].from_unix_s, energy_use((), each, currency)
+        at_s, use = quarters[quarter].from_unix_s, energy_use((), each, currency, QUARTER_S)
         yield at_s, ("offpeak_energy_joules", ()), use.energy_j
         yield at_s, ("offpeak_unpriced_energy_joules", ()), use.unpriced_j
         yield at_s, ("offpeak_electricity_cost", (("currency", currency),)), use.cost

@@ -58,7 +58,7 @@ def test_days_have_their_hours_and_their_prices(ledger: Ledger) -> None:
     assert [day.energy_j / KWH for day in days] == pytest.approx([36.0, 25.0, 24.0])
     assert [day.cost for day in days] == pytest.approx([3.6, 1.25, 1.2])
     assert {day.currency for day in days} == {"EUR"}
-    assert [day.covered for day in days] == [1.0, 1.0, 1.0]
+    assert [day.covered for day in days] == [1.0, 0.5, 0.5], "of both nodes"
     nodes = ask(ledger, TimeRange(start, end), "node")
     assert [(node.of, node.energy_j / KWH) for node in nodes] == [
         (("n1",), pytest.approx(73.0)),
