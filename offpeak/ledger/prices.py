@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, case, select
 
 from offpeak.errors import BadInput
 from offpeak.ledger.backlog import QUARTER_S
@@ -15,7 +15,7 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import IntegralCurve, Series, merge, running_integral
 from offpeak.model.time_range import TimeRange
-from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS, TARIFF_BASIS
+from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS, CHARGED, TARIFF_BASIS
 
 SlotValues = NDArray[np.float64]
 
@@ -26,11 +26,12 @@ LONGEST_PRICE_S = 7 * DAY_S
 
 @dataclass(frozen=True)
 class SlotPrices:
-    """A value a slot, NaN if none is known."""
+    """A value a slot, NaN if none is known. `charged` is the share of its time with a price that a tariff charged."""
 
     price_per_mwh: SlotValues
     carbon_g_per_kwh: SlotValues
     currency: str
+    charged: SlotValues
 
 
 def slot_prices(connection: Connection, start_s: SlotValues, length_s: float) -> SlotPrices:
@@ -41,14 +42,15 @@ def slot_prices(connection: Connection, start_s: SlotValues, length_s: float) ->
         hint = "ask for the time before and after the change apart: -S and -E"
         raise BadInput(f"prices of that time are in {' and '.join(sorted(currencies))}", hint=hint)
     table = _price_table(connection, within)
-    values = [_means(table, column, start_s, length_s) for column in (2, 3)]
-    return SlotPrices(values[0], values[1], next(iter(currencies), ""))
+    price_per_mwh, carbon_g_per_kwh, charged = (_means(table, column, start_s, length_s) for column in (2, 3, 4))
+    return SlotPrices(price_per_mwh, carbon_g_per_kwh, next(iter(currencies), ""), charged)
 
 
 def slot_intensities(connection: Connection, start_s: SlotValues, length_s: float) -> SlotPrices:
     """Return the carbon intensity of slots of that length without their prices, whose currency may change."""
     table = _price_table(connection, _begin_within(start_s, length_s))
-    return SlotPrices(np.full(len(start_s), np.nan), _means(table, 3, start_s, length_s), "")
+    unknown = np.full(len(start_s), np.nan)
+    return SlotPrices(unknown, _means(table, 3, start_s, length_s), "", unknown)
 
 
 PriceReader = Callable[[Connection, SlotValues, float], SlotPrices]
@@ -61,8 +63,9 @@ def _begin_within(start_s: SlotValues, length_s: float) -> ColumnElement[bool]:
 
 def _price_table(connection: Connection, within: ColumnElement[bool]) -> SlotValues:
     columns = [prices.c[name] for name in ("from_unix_s", "until_unix_s", "price_per_mwh", "carbon_g_per_kwh")]
-    rows = [tuple(row) for row in connection.execute(select(*columns).where(within).order_by(prices.c.from_unix_s))]
-    return np.array(rows, np.float64).reshape(-1, 4)
+    charged = case((prices.c.source.endswith(CHARGED, autoescape=True), 1.0), else_=0.0)
+    found = select(*columns, charged).where(within).order_by(prices.c.from_unix_s)
+    return np.array([tuple(row) for row in connection.execute(found)], np.float64).reshape(-1, 5)
 
 
 @dataclass(frozen=True)
@@ -155,14 +158,14 @@ def read_prices(connection: Connection, span: TimeRange) -> LedgerPrices | None:
     price = _series(starts_s, ends_s, np.array([row.price_per_mwh for row in rows]), f"{currencies[0]}/MWh")
     grams = np.array([np.nan if row.carbon_g_per_kwh is None else row.carbon_g_per_kwh for row in rows])
     carbon = None if np.isnan(grams).all() else _series(starts_s, ends_s, grams, "g/kWh")
-    return LedgerPrices(price, carbon, all(row.source in TARIFFS for row in rows))
+    return LedgerPrices(price, carbon, all(row.source.removesuffix(CHARGED) in TARIFFS for row in rows))
 
 
 def assumed_share(connection: Connection, span: TimeRange) -> float:
     """Return the share of the priced time whose price in the ledger is that of an assumed tariff."""
     rows, starts_s, ends_s = _price_rows(connection, span)
     within_s = np.minimum(ends_s, span.until_unix_s) - np.maximum(starts_s, span.from_unix_s)
-    is_assumed = np.array([row.source == ASSUMED_TARIFF_BASIS for row in rows], np.bool_)
+    is_assumed = np.array([row.source.removesuffix(CHARGED) == ASSUMED_TARIFF_BASIS for row in rows], np.bool_)
     return float(within_s[is_assumed].sum() / within_s.sum()) if within_s.any() else 0.0
 
 

@@ -26,6 +26,8 @@ DEFAULTS = {"hours": "09:00-23:00", "days": "mon-sun", "holidays": ""}
 EXAMPLE = "write it like on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00,days=mon-fri,zone=Europe/Berlin"
 
 TARIFF_BASIS, ASSUMED_TARIFF_BASIS = "tariff", "assumed tariff"
+CHARGED = ", charged by the tariff"
+"""Ends the source of a price in the ledger that a tariff made from that of the market."""
 NO_PRICES = "assumed, as no prices are given: --prices FILE or --tariff RULE"
 
 

@@ -154,7 +154,7 @@ def make_metered_bill(
     """Return the bill of the metered nodes in whole quarter-hours, and what it lacks.
 
     Demand charges count with their part of `billed`, by default of that time. The prices of a market are those of the
-    ledger. Raises BadInput where these are needed and in two currencies.
+    ledger, those behind them where a tariff charged them. Raises BadInput where these are needed and in two currencies.
     """
     span = TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S)
     load, zone = quarter_load(connection, span), tariff.calendar.zone
@@ -163,26 +163,29 @@ def make_metered_bill(
         raise BadInput("that time has no whole quarter-hour", hint="name a longer one")
     try:
         prices = slot_prices(connection, start_s.astype(np.float64), QUARTER_S)
-        charged, currency = prices.price_per_mwh, prices.currency or tariff.currency
+        charged, currency, by_tariff = prices.price_per_mwh, prices.currency or tariff.currency, prices.charged > 0
     except BadInput:
         if tariff.follows_market:
             raise
-        charged, currency = np.full(len(start_s), np.nan), ""
+        charged, currency, by_tariff = np.full(len(start_s), np.nan), "", np.zeros(len(start_s), np.bool_)
     unit = f"{currency}/MWh"
-    spot = Series(start_s, int(start_s[-1]) + QUARTER_S, price_of_market(tariff, start_s, charged), unit, "the ledger")
+    market = np.where(by_tariff, price_of_market(tariff, start_s, charged), charged)
+    spot = Series(start_s, int(start_s[-1]) + QUARTER_S, market, unit, "the ledger")
     since = _load_since(connection, span, tariff) if tariff.demand else load
     peaks = demand_peaks(tariff, since.start_s, since.power_w, span=billed or span)
     bill = make_bill(tariff, start_s, energy_kwh, spot if tariff.follows_market else None, peaks=peaks)
     differs = np.abs(charged - price_of_next_mwh(tariff, start_s, spot.value)) > SAME_PRICE
     differs = differs if currency == tariff.currency else ~np.isnan(charged)
+    as_market = tariff.follows_market & ~by_tariff & ~np.isnan(charged)
     unmeasured = np.isnan(energy_kwh)
     unpriced = np.isnan(tariff.energy.prices(tariff.calendar.cells(start_s), spot.value))
     lacks = [
         ("no reading of a node", unmeasured, "that energy is in no position"),
+        ("prices that were recorded without a tariff", as_market, "they count as those of the market"),
         ("no price of the market", unpriced & ~unmeasured, f"{energy_text(bill.unpriced_kwh)} cost nothing here"),
         (
             f"another price in the ledger than {tariff.text}",
-            differs,
+            differs & ~as_market,
             "if the tariff was another one then, bill that time by itself",
         ),
     ]

@@ -21,6 +21,7 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_PRICE, Weighing
 from offpeak.prices.peak import Peak, PeakRule
+from offpeak.prices.tariff import CHARGED
 from offpeak.settings.replay import FeedSettings
 from plugin.scheduler.port import RequeuePermit, Scheduler, SchedulerTraits, SchedulerView
 from predictors.feeds.feed import Feed, fetched
@@ -129,7 +130,8 @@ class PriceLoop(Loop):
         self._problem_log.report("carbon", describe_problems(carbon_problems))
         self.curve = weigh_curve(curve, carbon, section.weighing, section.peak_rule)
         self.carbon = carbon
-        self._written, rows = make_price_rows(self._written, curve.series, curve.basis, now_s=now_s, carbon=carbon)
+        basis = [f"{each}{CHARGED}" for each in curve.basis] if section.prices.contract else curve.basis
+        self._written, rows = make_price_rows(self._written, curve.series, basis, now_s=now_s, carbon=carbon)
         self._ledger.write_prices(rows)
 
     def status(self, now_s: int) -> PriceStatus:

@@ -18,13 +18,14 @@ from textwrap import shorten
 
 from offpeak.display import money_text, power_text
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.ledger.database import open_ledger
+from offpeak.ledger.database import open_ledger, query_ledger
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.records import Record, decisions_in
 from offpeak.log_lines import begin_log
 from offpeak.machines.node_sets import fold
 from offpeak.model.clock import FastClock
-from offpeak.model.constants import HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import machine_zone
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.time_range import TimeRange
@@ -226,7 +227,11 @@ class Demo:
         await asyncio.to_thread(agent.ledger.settle, LEDGER_PATIENCE_S)
         await agent.savings.round()
         without = await asyncio.to_thread(without_offpeak, self.jobs, plan.cluster, plan.node_class, length_s)
-        with_ = outcome_of(live.cluster, at_s, energy_j=live.energy_j, cost=live.cost)
+        # By its meters, as the report and `offpeak ledger energy` have it.
+        day, url = TimeRange(BEGIN_S, BEGIN_S + plan.length_s + DAY_S), agent.ledger.settings.url
+        used = await asyncio.to_thread(lambda: query_ledger(url, node_energy, day, (), machine_zone()))
+        energy_j, cost = (sum(getattr(each, name) or 0.0 for each in used) for name in ("energy_j", "cost"))
+        with_ = outcome_of(live.cluster, at_s, energy_j=energy_j, cost=cost)
         if length_s < plan.length_s:
             self.say(f"\nended after {length_s / HOUR_S:.1f} of {plan.hours:.0f} hours; until then:")
         self.say(f"\n{summary(with_, without, agent.savings.today, factor=plan.factor)}\n")

@@ -124,7 +124,7 @@ def used_table(kind: str, groups: Sequence[str], found: Sequence[EnergyUse]) -> 
     if len(found) > 1 and len({used.currency for used in found}) == 1:
         jobs = f"{sum(used.jobs for used in found):,}" if of_jobs else ""
         rows.append(("total", *[""] * (len(groups) - 1), *_figures(_total(found), kind), jobs))
-    headers = (*groups, "energy kWh", *paid, "jobs" if of_jobs else "measured")
+    headers = (*groups, "energy kWh", *paid, "jobs" if of_jobs else "covered")
     return text_table(headers, rows, texts=range(len(groups)))
 
 

@@ -147,11 +147,16 @@ def account_line(use: AccountUse) -> MonthLine:
 def nodes_line(nodes: Sequence[EnergyUse]) -> MonthLine:
     """Return the line of the metered nodes."""
     kwh = sum(node.energy_j for node in nodes) / J_PER_KWH
-    covered = sum(node.covered or 0.0 for node in nodes) / len(nodes)
-    basis = f"{MEASURED}, {display.percent_text(100 * covered, 1)} of the time of {len(nodes)} nodes"
+    basis = f"{MEASURED}, {covered_text(nodes)}"
     line = MonthLine(NODES, "nodes with meters", measured_kwh=kwh, partly_kwh=0.0, modelled_kwh=0.0, basis=basis)
     cost, carbon_g = (known_sum(getattr(node, name) for node in nodes) for name in ("cost", "carbon_g"))
     return replace(line, energy_kwh=kwh, cost=cost, currency=nodes[0].currency, co2_kg=_kg(carbon_g))
+
+
+def covered_text(nodes: Sequence[EnergyUse]) -> str:
+    """Return the share of the time of nodes that their meters cover."""
+    covered = sum(node.covered or 0.0 for node in nodes) / len(nodes)
+    return f"{display.percent_text(100 * covered, 1)} of the time of {counted(len(nodes), 'node')}"
 
 
 def demand_lines(demand: DemandSaving, zone: tzinfo) -> Iterator[MonthLine]:
@@ -312,7 +317,10 @@ ACCOUNTS = (
     f"Measured: meters covered the job's nodes for at least {display.percent_text(100 * ALL, 1)} of its time. Partly "
     "measured: for less of its time, the rest is modelled. Modelled: from similar jobs, or from the class of its "
     "nodes.",
-    "The energy of nodes is that of their meters, without filling gaps. Energy that no job used belongs to no account.",
+)
+NODES_METERED = (
+    "The energy of nodes is that of their meters, which cover {covered}. Of a node with several meters one counts in "
+    "each quarter-hour, and gaps are not filled. Energy that no job used belongs to no account."
 )
 PEAKS = (
     "Demand: the highest quarter-hour of the nodes with meters so far in the period of the charge, at the price of the "
@@ -341,7 +349,9 @@ BY_ORDER = (
 def method(subject: MonthSubject) -> list[str]:
     """Return the sentences."""
     lines = [*assumed_prices(subject.account.assumed_price_share, subject.zone)]
-    lines += [*ACCOUNTS, *_left_out(subject.account.accounts)]
+    nodes = subject.account.nodes
+    lines += [*ACCOUNTS, *([NODES_METERED.format(covered=covered_text(nodes))] if nodes else [])]
+    lines += _left_out(subject.account.accounts)
     levers = {lever.lever for saved in (subject.account.saved, subject.account.shadow) for lever in saved.levers}
     lines += [*([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
     lines += [PEAKS] if subject.account.demand else []

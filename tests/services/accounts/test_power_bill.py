@@ -17,7 +17,7 @@ from offpeak.ledger.rows import MeterReading, Price
 from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import Bill
-from offpeak.prices.tariff import Tariff, price_of_market, price_of_next_mwh
+from offpeak.prices.tariff import CHARGED, Tariff, price_of_market, price_of_next_mwh
 from offpeak.prices.tariff_file import parse_tariff_file, site_tariff
 from offpeak.settings.ledger import LedgerSettings
 from services.accounts.power_bill import make_metered_bill
@@ -157,7 +157,7 @@ def test_a_bill_at_the_market_has_the_prices_behind_those_of_the_ledger(bill: Ma
     market = np.linspace(-40, 200, len(start_s))
     charged = price_of_next_mwh(SPOT, start_s, market)
     rows = tuple(
-        Price(float(at), at + 3600.0, price, "EUR", "published")
+        Price(float(at), at + 3600.0, price, "EUR", f"published{CHARGED}")
         for at, price in zip(start_s.tolist(), charged.tolist(), strict=True)
         if at < start_s[40]
     )
@@ -167,6 +167,21 @@ def test_a_bill_at_the_market_has_the_prices_behind_those_of_the_ledger(bill: Ma
     assert energy == pytest.approx((window.factor * market[:40] + window.per_mwh).sum() / 1000, abs=0.01)
     assert found.unpriced_kwh == pytest.approx(8.0)
     assert "no price of the market for 32 quarter-hours, first at 2026-11-03 16:00: 8.00 kWh cost nothing here" in gaps
+
+
+def test_prices_that_were_recorded_without_a_tariff_are_those_of_the_market(bill: MakeBill) -> None:
+    span, middle = days("2026-11-02", "2026-11-04"), unix_s("2026-11-03")
+    charged = tariff(energy='vat_percent = 19\n[[energy]]\nprice = "spot"\nfactor = 1.08')
+    rows = (
+        Price(span.from_unix_s, middle, 100.0, "EUR", "published"),
+        Price(middle, span.until_unix_s, 1.08 * 1.19 * 100.0, "EUR", f"published{CHARGED}"),
+    )
+    _, gaps, found = bill(span, charged, None, rows)
+    assert found.total == pytest.approx(48 * 0.1 * 1.08 * 1.19, abs=0.01)
+    assert gaps == [
+        "prices that were recorded without a tariff for 96 quarter-hours, first at 2026-11-02 00:00: they count as "
+        "those of the market"
+    ]
 
 
 @given(st.lists(st.floats(-500, 4000), min_size=1, max_size=50))

@@ -98,7 +98,12 @@ Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def says_the_same_everywhere(text: str, offpeak: Offpeak, place: str, report: Path) -> None:
-    """Every place that shows a saving shows that of the terminal: energy, money and share."""
+    """Every place that shows a saving or what was used shows that of the terminal: energy, money and share."""
+    (kwh, cost) = re.findall(r"^used: ([\d.]+) kWh for ([\d.]+) EUR", text, re.MULTILINE)[0]
+    assert re.search(rf"^nodes with meters +{kwh} .* {cost} EUR", offpeak("report", "--month", "2026-11").stdout, re.M)
+    for by in ("node", "day"):
+        rows = offpeak("ledger", "cost", "--by", by, "--since", "2026-11-09").stdout.splitlines()
+        assert [kwh, cost] == next(row for row in reversed(rows) if "EUR" in row).split()[1:3]
     (saved,) = re.findall(r"^saved: (.+)$", text.replace("\r", ""), re.MULTILINE)
     assert f"Saved {saved}." in report.read_text()
     assert f"saved today  {saved}\n" in offpeak("status").stdout
