@@ -27,7 +27,6 @@ from sqlalchemy import (
     insert,
     literal_column,
     select,
-    true,
 )
 
 from offpeak.ledger.backlog import QUARTER_S
@@ -55,35 +54,36 @@ class MeterChoice:
 
     @contextmanager
     def rows(
-        self, connection: Connection, slot: Table | None = None, nodes: Sequence[Collection[str]] | None = None
+        self,
+        connection: Connection,
+        slot: Table | None = None,
+        nodes: Sequence[Collection[str]] | None = None,
     ) -> Iterator["ChosenRows"]:
         """Join the quarter-hours with the series that count, and with slots of time if given.
 
         `nodes` are those that are wanted of each period of the slots, all if not given.
         """
         of = defaultdict[str, list[int]](list)
-        for number, node in self.node_of.items():
-            of[node].append(number)
+        for each, node in self.node_of.items():
+            of[node].append(each)
         wanted: list[dict[str, object]] = [
-            {"period": period, "series": number, "share": self.share[number]}
-            for period, each in enumerate([of] if nodes is None else nodes)
-            for node in each
-            for number in of.get(node, ())
+            {"period": period, "series": each, "share": self.share[each]}
+            for period, names in enumerate([of] if nodes is None else nodes)
+            for node in names
+            for each in of.get(node, ())
         ]
-        none: dict[str, object] = {"series": -1, "share": 0.0}
+        nothing: dict[str, object] = {"at_unix_s": -1, "period": -1, "series": -1, "share": 0.0}
         with (
-            temporary_table(connection, wanted or [none | {"period": -1}], name="offpeak_counted") as counted,
-            temporary_table(connection, self.changed or [none | {"at_unix_s": -1}], name="offpeak_changed") as changed,
+            temporary_table(connection, wanted or [nothing], name="offpeak_counted") as counted,
+            temporary_table(connection, self.changed or [nothing], name="offpeak_changed") as changed,
         ):
             at, number = quarters.c.at_unix_s, quarters.c.series
-            same = (counted.c.series == number) & (
-                true() if nodes is None or slot is None else counted.c.period == slot.c.period
-            )
             if slot is None:
-                joined: FromClause = quarters.join(counted, same)
+                joined = quarters.join(counted, counted.c.series == number)
             elif nodes is None:
-                joined = slot.join(quarters, at == slot.c.at_unix_s).join(counted, same)
+                joined = slot.join(quarters, at == slot.c.at_unix_s).join(counted, counted.c.series == number)
             else:
+                # The order in which SQLite finds each row by its key.
                 joined = slot.join(counted, counted.c.period == slot.c.period)
                 joined = joined.join(quarters, (at == slot.c.at_unix_s) & (number == counted.c.series))
             joined = joined.outerjoin(changed, (changed.c.at_unix_s == at) & (changed.c.series == number))

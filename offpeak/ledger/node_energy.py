@@ -153,29 +153,24 @@ def _priced_slots(
     connection: Connection, periods: Sequence[UsePeriod], read_prices: PriceReader
 ) -> tuple[list[dict[str, object]], str]:
     """Return the quarter-hours of each period, the `share` of each in it, and their prices; and the currency."""
-    slots: list[dict[str, Any]] = []
+    slots: list[dict[str, object]] = []
+    begins_s: list[int] = []
     for number, period in enumerate(periods):
         first_s = math.floor(period.from_unix_s / QUARTER_S) * QUARTER_S
         for at_unix_s in range(first_s, math.ceil(period.until_unix_s), QUARTER_S):
-            start = float(max(period.from_unix_s, at_unix_s))
-            end = float(min(period.until_unix_s, at_unix_s + QUARTER_S))
-            slots.append(
-                {
-                    "at_unix_s": at_unix_s,
-                    "period": number,
-                    "from_unix_s": start,
-                    "until_unix_s": end,
-                    "share": (end - start) / QUARTER_S,
-                }
-            )
+            start_s = float(max(period.from_unix_s, at_unix_s))
+            end_s = float(min(period.until_unix_s, at_unix_s + QUARTER_S))
+            share, edges = (end_s - start_s) / QUARTER_S, {"from_unix_s": start_s, "until_unix_s": end_s}
+            slots.append({"at_unix_s": at_unix_s, "period": number, "share": share, **edges})
+            begins_s.append(at_unix_s)
     if not slots:
         return [], ""
-    at_unix_s, place = np.unique([slot["at_unix_s"] for slot in slots], return_inverse=True)
-    prices = read_prices(connection, at_unix_s.astype(np.float64), QUARTER_S)
+    each_s, place = np.unique(begins_s, return_inverse=True)
+    prices = read_prices(connection, each_s.astype(np.float64), QUARTER_S)
     values = [nan_to_none(each[place]) for each in (prices.price_per_mwh, prices.carbon_g_per_kwh)]
+    priced = zip(slots, *values, strict=True)
     return [
-        slot | {"price_per_mwh": price, "carbon_g_per_kwh": carbon}
-        for slot, price, carbon in zip(slots, *values, strict=True)
+        slot | {"price_per_mwh": price, "carbon_g_per_kwh": carbon} for slot, price, carbon in priced
     ], prices.currency
 
 
