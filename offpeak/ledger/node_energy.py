@@ -39,17 +39,17 @@ def node_means(connection: Connection, span: TimeRange) -> list[NodeMean]:
     by_node: dict[tuple[int, str], float] = {}
     with choice.rows(connection) as chosen:
         columns = (quarters.c.at_unix_s, quarters.c.series, quarters.c.energy_j, quarters.c.covered_s)
-        question = select(*columns).select_from(chosen.joined).where(_measured_in(span, chosen))
+        question = select(*columns).select_from(chosen.joined).where(_measured_in(span), chosen.share > 0)
         for at_unix_s, number, energy_j, covered_s in connection.execute(question):
             key = at_unix_s, choice.node_of[number]
             by_node[key] = by_node.get(key, 0.0) + energy_j / covered_s
     return [NodeMean(*key, power_w) for key, power_w in sorted(by_node.items())]
 
 
-def _measured_in(span: TimeRange, chosen: ChosenRows) -> ColumnElement[bool]:
-    """Return the condition for what counts of the quarter-hours that begin in that time, and was measured."""
+def _measured_in(span: TimeRange) -> ColumnElement[bool]:
+    """Return the condition for what was measured of the quarter-hours that begin in that time."""
     at = quarters.c.at_unix_s
-    return (at >= span.from_unix_s) & (at < span.until_unix_s) & (quarters.c.covered_s > 0) & (chosen.share > 0)
+    return (at >= span.from_unix_s) & (at < span.until_unix_s) & (quarters.c.covered_s > 0)
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,10 @@ def quarter_load(connection: Connection, span: TimeRange) -> QuarterLoad:
     at, energy_j, covered_s = quarters.c.at_unix_s, quarters.c.energy_j, quarters.c.covered_s
     with choice.rows(connection) as chosen:
         sums = (func.sum(energy_j / covered_s), func.sum(energy_j), func.sum(covered_s * chosen.share))
-        measured = _measured_in(span, chosen)
-        question = select(at, *sums).select_from(chosen.joined).where(measured).group_by(at)
+        question = select(at, *sums).select_from(chosen.joined).where(_measured_in(span), chosen.share > 0).group_by(at)
         rows = [tuple(row) for row in connection.execute(question)]
-        numbers = connection.execute(select(quarters.c.series).select_from(chosen.joined).where(measured).distinct())
-        nodes = frozenset(choice.node_of[number] for number in numbers.scalars())
+    numbers = connection.execute(select(quarters.c.series).where(_measured_in(span)).distinct()).scalars()
+    nodes = frozenset(choice.node_of[number] for number in numbers if number in choice.node_of)
     first_s = math.ceil(span.from_unix_s / QUARTER_S) * QUARTER_S
     start_s = np.arange(first_s, math.ceil(span.until_unix_s), QUARTER_S, dtype=np.int64)
     values = np.full((3, len(start_s)), np.nan)

@@ -166,9 +166,11 @@ def test_energy_adds_up_however_a_time_is_cut(two_hours: Ledger, cuts: list[int]
 
 @pytest.fixture
 def two_hours(ledger: Ledger) -> Ledger:
-    """Two hours of a changing power at a changing price."""
+    """Two hours of a changing power at a changing price, of a node whose outlet has a gap, and whose BMC has none."""
     for number in range(24):
-        ledger.write_readings(steady("n1", 300 * number, 300 * (number + 1), 100.0 + 17 * (number % 5)))
+        watts, edges_s = 100.0 + 17 * (number % 5), (300 * number, 300 * (number + 1))
+        ledger.write_readings(steady("n1", *edges_s, watts) if number != 7 else [])
+        ledger.write_readings(steady("n1", *edges_s, 0.9 * watts, "dcmi"))
     ledger.write_prices([Price(at, at + 900, 30.0 + at / 100, "EUR", "x") for at in range(0, 7200, 900)])
     assert ledger.settle()
     return ledger
