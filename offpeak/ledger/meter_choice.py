@@ -172,6 +172,13 @@ def _find_changed(
     ]
 
 
+def measured_parts(connection: Connection, since_unix_s: float) -> list[tuple[str, str, str, str]]:
+    """Return meter, way, part and node of what was measured since then."""
+    since = select(quarters.c.series).where(quarters.c.at_unix_s >= since_unix_s, quarters.c.covered_s > 0).distinct()
+    names = select(series.c.meter, series.c.way, series.c.part, series.c.node).where(series.c.number.in_(since))
+    return [(meter, way, part, node) for meter, way, part, node in connection.execute(names)]
+
+
 def gpu_series(connection: Connection) -> tuple[MeterChoice, Mapping[int, tuple[str, str]]]:
     """Return the series of all GPUs, each of which counts, and of each its meter, and "idle" or "busy"."""
     known = select(series.c.number, series.c.node, series.c.meter, series.c.part).where(series.c.way == GPU)

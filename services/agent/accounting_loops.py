@@ -11,20 +11,22 @@ import secrets
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
-from offpeak.errors import CannotWrite
-from offpeak.ledger.database import open_ledger
+from offpeak.errors import BadLedger, CannotWrite
+from offpeak.ledger.database import open_ledger, query_ledger
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.meter_choice import measured_parts
 from offpeak.ledger.rows import MeterReading, SavingRecord
 from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
 from offpeak.machines.inventory import Enclosure, Inventory
 from offpeak.machines.node_sets import fold_names
-from offpeak.model.constants import HOUR_S, MINUTE_S
+from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import Tariff
@@ -33,7 +35,8 @@ from offpeak.settings.replay import PowerSettings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
-from power.meters.port import Meter
+from power.meters.energy import Part, part_of
+from power.meters.port import Meter, Reading
 from power.meters.remote_write import NO_STORE, RemoteWriter
 from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, account_of
 from services.accounts.booking import NO_CREDITS, AccountRound, Accounts, account_round, first_round
@@ -107,19 +110,35 @@ class MeterLoop(Loop):
 
     async def round(self) -> None:
         """Read all meters once."""
-        section = self._section()
+        section, is_first = self._section(), self._metering == Metering()
         if self._meters is None:
             self._meters = tuple(section.make())
         done = await read_all_meters(
             self._meters, self._metering, pace=section.pace, clock=self._now, site=section.site_of(None)
         )
         self._metering = done.after
+        if is_first and done.after.silent:
+            await self._remember_silent_parts()
         self._write(done.rows)
         for line in done.lines:
             LOG.warning("meters: %s", line)
         self._problem_log.report("readings", self._find_problem())
         for name, problem in self._intake.problems(section.inventory, HELD_PERIODS * section.pace.period_s).items():
             self._problem_log.report(f"collector {name}", problem)
+
+    async def _remember_silent_parts(self) -> None:
+        """Let the parts of meters that are silent at the start be gaps, as they are where one falls silent later.
+
+        Else a node with two outlets would seem to be covered by the one that answers.
+        """
+        now_s, last = self._clock(), dict[Part, Reading]()
+        with suppress(BadLedger):
+            found = await asyncio.to_thread(query_ledger, self._ledger.settings.url, measured_parts, now_s - DAY_S)
+            for meter, way, part, node in found:
+                if (meter, way) in self._metering.silent:
+                    blank = Reading(meter, way, part, None, now_s, node=node or None, why="silent since the start")
+                    last[part_of(blank)] = blank
+        self._metering = replace(self._metering, last=last | dict(self._metering.last))
 
     def _write(self, rows: Sequence[MeterReading]) -> None:
         self._ledger.write_readings(rows)

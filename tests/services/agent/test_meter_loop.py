@@ -3,9 +3,13 @@
 import asyncio
 from pathlib import Path
 
+from offpeak.errors import NoAnswer
+from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.node_energy import node_means
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
+from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 from power.meters.plausibility import find_draw_bound
 from power.meters.port import Reading
@@ -22,6 +26,7 @@ class Bmc:
     def __init__(self, name: str, way: str = "dcmi") -> None:
         self.name, self.way, self.at_unix_s = name, way, 0.0
         self.power_w: float | None = 20.0
+        self.is_silent = False
 
     async def read(self) -> tuple[Reading, ...]:
         return (Reading(self.name, self.way, "total", self.power_w, self.at_unix_s, node=self.name),)
@@ -34,6 +39,8 @@ class Outlet(Bmc):
     """A PDU with one outlet, which feeds n1."""
 
     async def read(self) -> tuple[Reading, ...]:
+        if self.is_silent:
+            raise NoAnswer(f"{self.name}: silent")
         return (Reading(self.name, self.way, "outlet 1", self.power_w, self.at_unix_s, node="n1"),)
 
 
@@ -65,6 +72,28 @@ def test_refused_readings_are_not_shown_and_are_named_for_a_day(tmp_path: Path) 
         assert loop.refused_readings == 2
 
     asyncio.run(rounds())
+    ledger.close()
+
+
+def test_an_outlet_that_is_silent_since_the_agent_started_is_a_gap_of_its_node(tmp_path: Path) -> None:
+    bmc, first, second = Bmc("n1"), Outlet("pdu-a", "snmp"), Outlet("pdu-b", "snmp")
+    bmc.power_w, first.power_w, second.power_w = 210.0, 120.0, 110.0
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
+    section = MeterSection(lambda: (bmc, first, second), Pace(10.0, 5.0), MeteredSite())
+
+    async def rounds(begin_s: int) -> None:
+        loop = MeterLoop(lambda: section, ledger, ProblemLog(), lambda: bmc.at_unix_s, lambda: bmc.at_unix_s)
+        for at_s in range(begin_s, begin_s + 901, 10):
+            bmc.at_unix_s = first.at_unix_s = second.at_unix_s = float(at_s)
+            await loop.round()
+        ledger.settle()
+
+    asyncio.run(rounds(900))
+    second.is_silent = True
+    asyncio.run(rounds(1800))
+    with open_ledger(ledger.settings.url) as connection:
+        means = node_means(connection, TimeRange(900.0, 2700.0))
+    assert [(mean.at_unix_s, mean.power_w) for mean in means] == [(900, 230.0), (1800, 210.0)]
     ledger.close()
 
 
