@@ -111,10 +111,8 @@ def choose_meters(connection: Connection, span: TimeRange, nodes: Collection[str
     share = {number: float(len(of[node]) == 1) for number, node in node_of.items()}
     if not rivals:
         return MeterChoice(node_of, share)
-    first_s, after_s = (
-        int(span.from_unix_s // QUARTER_S * QUARTER_S),
-        int(-(-span.until_unix_s // QUARTER_S) * QUARTER_S),
-    )
+    first_s = int(span.from_unix_s // QUARTER_S * QUARTER_S)
+    after_s = int(-(-span.until_unix_s // QUARTER_S) * QUARTER_S)
     at, number = quarters.c.at_unix_s, quarters.c.series
     day = at // literal_column(str(DAY_S), BigInteger)
     # After a clock was set back readings overlap.
@@ -123,6 +121,7 @@ def choose_meters(connection: Connection, span: TimeRange, nodes: Collection[str
         within = (at >= first_s) & (at < after_s) & number.in_(select(rival.c.series))
         sums = select(day, number, func.sum(covered_s)).where(within).group_by(day, number)
         covered = {(each_day, each): length_s for each_day, each, length_s in connection.execute(sums)}
+    # On a day that the outermost meter covers, it counts in each quarter-hour. Most days need no closer look.
     present, days = {each for _, each in covered}, sorted({each_day for each_day, _ in covered})
     unsettled: list[dict[str, object]] = []
     for its in of.values():

@@ -73,10 +73,14 @@ def test_of_two_meters_one_counts_in_each_quarter_hour(ledger: Ledger) -> None:
     ledger.write_readings(steady("n1", 0, HOUR_S, 1000.0) + steady("n1", 0, HOUR_S, 900.0, "dcmi"))
     ledger.write_readings(steady("n2", 0, HOUR_S / 2, 1000.0) + steady("n2", 0, HOUR_S, 900.0, "dcmi"))
     ledger.write_readings([MeterReading("pdu1", "snmp", "total", 0.0, HOUR_S, 9999.0)])
+    # A reading that came some seconds late is no reason to take another meter.
+    ledger.write_readings(steady("n3", 0, HOUR_S, 900.0, "dcmi"))
+    ledger.write_readings([MeterReading("snmp-n3", "snmp", "outlet n3", 5.0, HOUR_S, 1000.0, node="n3")])
     assert ledger.settle()
     nodes = ask(ledger, TimeRange(0, HOUR_S), "node")
-    assert [node.energy_j / KWH for node in nodes] == pytest.approx([1.0, 0.95])
-    assert [(node.cost, node.unpriced_j) for node in nodes] == [(None, 1.0 * KWH), (None, pytest.approx(0.95 * KWH))]
+    assert [node.energy_j / KWH for node in nodes] == pytest.approx([1.0, 0.95, 3595 / HOUR_S])
+    assert [node.cost for node in nodes] == [None, None, None]
+    assert [node.unpriced_j for node in nodes] == [node.energy_j for node in nodes]
 
 
 def test_a_time_within_a_quarter_hour_is_measured_by_its_minutes(ledger: Ledger) -> None:
