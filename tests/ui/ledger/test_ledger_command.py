@@ -133,7 +133,7 @@ def test_a_small_share_of_assumed_prices_is_not_none_and_a_large_one_not_all(sha
 
 def test_energy_and_cost_by_day_and_node(site: str, offpeak: Offpeak) -> None:
     assert table_rows(offpeak("ledger", "energy", "--ledger", site, *DAY, "--by", "node")) == [
-        ["node", "energy", "kWh", "measured"],
+        ["node", "energy", "kWh", "covered"],
         ["n1", "2.40", "100.0", "%"],
         ["n2", "4.80", "100.0", "%"],
         ["total", "7.20"],
