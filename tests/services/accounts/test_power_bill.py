@@ -1,7 +1,8 @@
 """The bill of the metered nodes: by the clock of the tariff, and what is not known is said, never counted as 0."""
 
+import asyncio
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -13,14 +14,20 @@ from hypothesis import strategies as st
 from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.prices import slot_prices
 from offpeak.ledger.rows import MeterReading, Price
 from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.bill import Bill
+from offpeak.prices.peak import parse_peak_rule
 from offpeak.prices.tariff import CHARGED, Tariff, price_of_market, price_of_next_mwh
 from offpeak.prices.tariff_file import parse_tariff_file, site_tariff
 from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import FeedSettings, PriceSettings
+from predictors.site_sources import build_price_source
 from services.accounts.power_bill import make_metered_bill
+from services.agent.loop import ProblemLog
+from services.agent.observer import PriceLoop, PriceSection
 
 MakeBill = Callable[..., tuple[dict[str, tuple[float, float]], list[str], Bill]]
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -182,6 +189,24 @@ def test_prices_that_were_recorded_without_a_tariff_are_those_of_the_market(bill
         "prices that were recorded without a tariff for 96 quarter-hours, first at 2026-11-02 00:00: they count as "
         "those of the market"
     ]
+
+
+@pytest.mark.parametrize("has_tariff", [True, False])
+def test_the_agent_records_whether_a_tariff_charged_a_price(tmp_path: Path, has_tariff: bool) -> None:
+    begin_s = unix_s("2026-11-02")
+    file, example = tmp_path / "p_eur_per_mwh.csv", Path(__file__).parents[3] / "docs" / "examples" / "tariff-spot.toml"
+    hours = (datetime.fromtimestamp(begin_s + 3600 * hour, UTC) for hour in range(96))
+    file.write_text("utc,price\n" + "".join(f"{hour:%Y-%m-%dT%H:%MZ},100\n" for hour in hours))
+    prices = PriceSettings(file, tariff=str(example) if has_tariff else None)
+    source, zone = build_price_source(FeedSettings(prices=("file",), cache=tmp_path / "cache"), prices)
+    section = PriceSection(source, None, parse_peak_rule("day-mean", zone=zone), zone, 3600)
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger.sqlite'}"))
+    asyncio.run(PriceLoop(lambda: section, ledger, ProblemLog(), lambda: begin_s + 3600.0).round())
+    assert ledger.close() == 0
+    with open_ledger(ledger.settings.url) as connection:
+        found = slot_prices(connection, np.array([begin_s + 7200.0]), 900)
+    charged = price_of_next_mwh(SPOT, np.array([begin_s + 7200]), 100.0)
+    assert (found.charged, found.price_per_mwh) == (has_tariff, pytest.approx(charged if has_tariff else 100.0))
 
 
 @given(st.lists(st.floats(-500, 4000), min_size=1, max_size=50))
