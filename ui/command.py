@@ -109,7 +109,7 @@ COMPLETE = "_OFFPEAK_COMPLETE"
 
 
 def main() -> None:
-    """Run the command line and exit: 0 done, 1 failed, 2 bad input, 130 interrupted."""
+    """Run the command line and exit: 0 done, 1 failed, 2 bad input, 3 not proven, 130 interrupted."""
     sys.exit(run(sys.argv[1:]))
 
 

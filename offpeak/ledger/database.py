@@ -152,7 +152,7 @@ def copy_sqlite(file: Path, path: Path) -> None:
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0009"
+HEAD = "0010"
 """The last migration. Migrations are numbered upwards; a greater number is from a newer program."""
 
 

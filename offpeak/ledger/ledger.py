@@ -202,9 +202,9 @@ class Ledger:
         """Write savings against a baseline; a later row of the same period replaces the earlier one."""
         self._writer.add(RowKind.SAVINGS, savings)
 
-    def write_seal(self, seal: LedgerSeal) -> None:
-        """Write the seal of a day to the disk. Raises CannotWrite if that fails."""
-        self._ask(lambda connection: seals.write_seal(connection, seal))
+    def write_seal(self, seal: LedgerSeal, settings: Mapping[str, str]) -> None:
+        """Write the seal of a day to the disk, with the settings that it was made with. Raises CannotWrite."""
+        self._ask(lambda connection: seals.write_seal(connection, seal, settings))
 
     def latest(self) -> Mapping[str, NodeStateRecord]:
         """Return the last state of every node."""

@@ -28,6 +28,7 @@ from offpeak.ledger.tables import (
     readings,
     refusals,
     savings,
+    sealed_settings,
     states,
     submissions,
 )
@@ -109,6 +110,7 @@ RETENTION_RULES = (
     RetentionRule(job_gpus.c.ended_unix_s, ACCOUNT_S),
     RetentionRule(prices.c.from_unix_s, ACCOUNT_S),
     RetentionRule(savings.c.from_unix_s, ACCOUNT_S),
+    RetentionRule(sealed_settings.c.at_unix_s, ACCOUNT_S),
 )
 
 BOUNDED: Mapping[str, str] = {

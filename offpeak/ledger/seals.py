@@ -11,7 +11,10 @@ row of a group is found that was changed, deleted or added, as long as it is the
 
 Names of people, and texts that may have them, are sealed as their pseudonyms: BLAKE2 digests under a secret key of the
 ledger. So rows with the pseudonyms in place of the names prove as much, to somebody who does not know the key. Seals of
-older programs are over the names, and over 0 where a saving is not known.
+older programs are over the names, over 0 where a saving is not known, and over no settings.
+
+Whoever can write the ledger can make all seals again. Only the digest of a seal that somebody else has kept proves that
+this did not happen.
 """
 
 import base64
@@ -25,11 +28,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import JSON, Column, Connection, FromClause, Text, func, insert, select
+from sqlalchemy import JSON, Column, Connection, FromClause, Text, delete, func, insert, select
 
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.ledger import tables
-from offpeak.ledger.tables import quarters, seals, series
+from offpeak.ledger.tables import quarters, sealed_settings, seals, series
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.time_range import TimeRange, day_edges
@@ -140,16 +143,31 @@ SEALED_TABLES = (
     _sealed("job_gpus", "job started_unix_s", "ended_unix_s"),
     _sealed("savings", "from_unix_s until_unix_s baseline", "until_unix_s", to_end=True, without="as_of_unix_s"),
     _sealed("trial_days", "trial lever partition from_unix_s", "drawn_unix_s"),
+    _sealed(sealed_settings.name, "at_unix_s setting", "at_unix_s", personal="value"),
 )
 
 
 def read_rows(connection: Connection, table: SealedTable, span: TimeRange) -> SealedRows:
     """Return the rows that belong to that time, in order of their key."""
     condition = table.within(table.columns[0].table.c[table.at], span)
-    found = connection.execute(select(*table.columns).select_from(table.rows).where(condition)).all()
+    return _rows_of(table, connection.execute(select(*table.columns).select_from(table.rows).where(condition)).all())
+
+
+def _rows_of(table: SealedTable, found: Sequence[Sequence[Any]]) -> SealedRows:
     values: Sequence[Sequence[Any]] = list(zip(*found, strict=True)) or [()] * len(table.columns)
     pairs = zip(table.columns, values, strict=True)
     return in_order(table, {column.name: _column_of(column, given) for column, given in pairs})
+
+
+def setting_rows(at_unix_s: float, settings: Mapping[str, str]) -> list[tuple[float, str, str, str]]:
+    """Return the rows of the table of settings. Names without a section, such as "zone", are public."""
+    return [(at_unix_s, name, *((text, "") if "." in name else ("", text))) for name, text in settings.items()]
+
+
+def read_public(connection: Connection, at_unix_s: float) -> dict[str, str]:
+    """Return the time zone, the tariff and the versions under which the day with that begin was sealed."""
+    of_day = select(sealed_settings.c.setting, sealed_settings.c.public).where(sealed_settings.c.at_unix_s == at_unix_s)
+    return {row.setting: row.public for row in connection.execute(of_day) if row.public}
 
 
 def _column_of(column: Column[Any], values: Sequence[Any]) -> Float64 | TextColumn:
@@ -403,7 +421,11 @@ def broken_links(chain: Sequence[LedgerSeal]) -> Iterator[LedgerSeal]:
         times = (seal.from_unix_s, seal.until_unix_s, seal.sealed_unix_s)
         before = chain[number - 1] if number else None
         follows = before is None or (seal.previous, seal.from_unix_s) == (before.digest, before.until_unix_s)
-        if not follows or seal.digest != chain_digest(seal.previous, times, seal.tables):
+        content = (
+            sum(table["rows"] for table in seal.tables.values()),
+            chain_digest(seal.previous, times, seal.tables),
+        )
+        if not follows or (seal.rows, seal.digest) != content:
             yield seal
 
 
@@ -415,17 +437,28 @@ def read_seals(connection: Connection, span: TimeRange | None = None) -> list[Le
     return [LedgerSeal(**row._asdict()) for row in connection.execute(wanted)]
 
 
-def write_seal(connection: Connection, seal: LedgerSeal) -> None:
-    """Write a seal."""
+def write_seal(connection: Connection, seal: LedgerSeal, settings: Mapping[str, str]) -> None:
+    """Write a seal, and the settings that it was made with in place of any rows that its day should not have."""
+    at = sealed_settings.c.at_unix_s
+    connection.execute(delete(sealed_settings).where(at >= seal.from_unix_s, at < seal.until_unix_s))
+    if settings:
+        connection.execute(insert(sealed_settings).values(setting_rows(seal.from_unix_s, settings)))
     connection.execute(insert(seals), [vars(seal)])
 
 
 def make_next_seal(
-    connection: Connection, zone: tzinfo, now_unix_s: float, booked_unix_s: float | None, *, key: str
+    connection: Connection,
+    zone: tzinfo,
+    now_unix_s: float,
+    booked_unix_s: float | None,
+    *,
+    key: str,
+    settings: Mapping[str, str],
 ) -> LedgerSeal | None:
     """Return the seal of the first day without one; None if it is not settled yet, or if no row is newer than it.
 
-    `booked_unix_s` is the time of the last view of the scheduler from which jobs were booked.
+    `booked_unix_s` is the time of the last view of the scheduler from which jobs were booked, `settings` what is in
+    force, by name; `write_seal` writes it.
     """
     last = connection.execute(
         select(seals.c.until_unix_s, seals.c.digest).order_by(seals.c.until_unix_s.desc()).limit(1)
@@ -438,7 +471,9 @@ def make_next_seal(
     # After a jump of the clock the days since the last row are not over yet.
     if span.until_unix_s > settled_unix_s or span.until_unix_s > _last_row(connection):
         return None
-    found = ((table.name, seal_rows(table, read_rows(connection, table, span), key)) for table in SEALED_TABLES)
+    rows = {table.name: read_rows(connection, table, span) for table in SEALED_TABLES[:-1]}
+    rows[sealed_settings.name] = _rows_of(SEALED_TABLES[-1], setting_rows(start_s, settings))
+    found = ((table.name, seal_rows(table, rows[table.name], key)) for table in SEALED_TABLES)
     return make_seal(last.digest if last else "", span, now_unix_s, {name: seal for name, seal in found if seal})
 
 

@@ -232,6 +232,15 @@ seals = Table(
 )
 """The chain over the rows of each day: a digest of the seals of its `tables` and of the seal before it."""
 
+sealed_settings = Table(
+    "sealed_settings",
+    metadata,
+    *(Column(name, kind, primary_key=True) for name, kind in (("at_unix_s", Float(53)), ("setting", Text()))),
+    *map(_text, ("value", "public")),
+)
+"""What was in force when a day was sealed, at the begin of that day: settings, which may name people, as `value`; time
+zone, tariff and versions as `public`."""
+
 marks = Table(
     "marks",
     metadata,

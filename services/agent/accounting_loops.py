@@ -6,7 +6,9 @@ pruning loop deletes what is older than the ledger keeps, and the sealing loop s
 """
 
 import asyncio
+import json
 import math
+import platform
 import secrets
 import time
 from collections import defaultdict
@@ -14,10 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from offpeak.errors import BadLedger, CannotWrite
+from offpeak.installation import installed_version
 from offpeak.ledger.database import open_ledger, query_ledger
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.ledger import Ledger
@@ -27,11 +31,13 @@ from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
 from offpeak.machines.inventory import Enclosure, Inventory
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
+from offpeak.model.local_time import zone_text
 from offpeak.model.node_class import NodeClass
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import Tariff
-from offpeak.prices.tariff_file import site_tariff
+from offpeak.prices.tariff_file import read_source, site_tariff
 from offpeak.settings.replay import PowerSettings
+from offpeak.settings.table import SETTINGS, Settings
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.node_record import Instant
@@ -390,11 +396,11 @@ class SealLoop(Loop):
     def __init__(
         self,
         ledger: Ledger,
-        zone: Callable[[], tzinfo],
+        site: Callable[[], tuple[Settings, tzinfo]],
         now: Callable[[], Instant],
         booked_unix_s: Callable[[], float | None],
     ) -> None:
-        self._ledger, self._zone, self._now, self._booked_unix_s = ledger, zone, now, booked_unix_s
+        self._ledger, self._site, self._now, self._booked_unix_s = ledger, site, now, booked_unix_s
         self._before: Instant | None = None
         self._jumped_s: float | None = None
         self._is_behind = False
@@ -405,7 +411,7 @@ class SealLoop(Loop):
         return MINUTE_S if self._is_behind else HOUR_S
 
     async def round(self) -> None:
-        """Seal the first settled day without a seal. Raises BadLedger, CannotWrite."""
+        """Seal the first settled day without a seal. Raises BadLedger, CannotWrite, BadInput without the tariff."""
         has_begun, now_s = self._before is not None, self._settling_unix_s()
         key = await asyncio.to_thread(self._ledger.remembered, KEY_NAME)
         if key is None:
@@ -428,11 +434,37 @@ class SealLoop(Loop):
         return now.unix_s
 
     def _seal_a_day(self, key: str, now_unix_s: float) -> bool:
-        booked_unix_s = self._booked_unix_s()
+        booked_unix_s, (whole, zone) = self._booked_unix_s(), self._site()
+        settings = settings_behind_figures(whole, zone)
         if not self._ledger.settle():
             return False
         with open_ledger(self._ledger.settings.url) as connection:
-            seal = make_next_seal(connection, self._zone(), now_unix_s, booked_unix_s, key=key)
+            seal = make_next_seal(connection, zone, now_unix_s, booked_unix_s, key=key, settings=settings)
         if seal:
-            self._ledger.write_seal(seal)
+            self._ledger.write_seal(seal, settings)
         return seal is not None
+
+
+OF_FIGURES = ("prices.", "carbon.", "power.", "machine.", "scheduling.", "capacity.", "plan.")
+
+
+def settings_behind_figures(settings: Settings, zone: tzinfo) -> dict[str, str]:
+    """Return the settings from which figures come, and time zone, tariff and versions, which have no section.
+
+    Raises BadInput if the file of the tariff cannot be read.
+    """
+    tariff = settings.prices.tariff
+    values = {
+        f"{setting.section}.{setting.attribute}": json.dumps(
+            getattr(getattr(settings, setting.section), setting.attribute), default=str
+        )
+        for setting in SETTINGS
+        if setting.name.startswith(OF_FIGURES)
+    }
+    return values | {
+        "zone": zone_text(zone) or "UTC",
+        "tariff": json.dumps(read_source(tariff) if tariff else None),
+        "offpeak": installed_version(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "pyarrow", "sqlalchemy")},
+    }

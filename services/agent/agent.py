@@ -176,7 +176,10 @@ class SiteAgent:
             CallLoop("remote write", self.remote.push, period_s=FILE_EVERY_S, least_pause_s=1.0),
             CallLoop("ledger's age", lambda: asyncio.to_thread(ledger.prune, clock()), period_s=6.0 * HOUR_S),
             SealLoop(
-                ledger, lambda: self.site.zone, lambda: Instant(steady(), clock()), lambda: self.accounts.booked_unix_s
+                ledger,
+                lambda: (self.site.settings, self.site.zone),
+                lambda: Instant(steady(), clock()),
+                lambda: self.accounts.booked_unix_s,
             ),
         )
         self.runners = tuple(LoopRunner(loop, problem_log, site.clock) for loop in self.loops)

@@ -1,5 +1,6 @@
 """`offpeak ledger`: decisions, actions, node states, energy, cost and savings."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -131,7 +132,7 @@ def bundle(
     """Write the evidence of a month, for `offpeak verify`. It runs on any machine."""
     from ui.ledger.evidence import write_bundle
 
-    write_bundle(month, file, chosen.values(), anonymise=anonymise)
+    write_bundle(month, file, chosen.read(), anonymise=anonymise)
 
 
 @in_ledger
@@ -145,14 +146,23 @@ def verify(
             show_default=False,
         ),
     ] = None,
+    digest: Annotated[
+        str | None,
+        typer.Option("--digest", help="Digest of the month report, kept outside of the ledger.", show_default=False),
+    ] = None,
 ) -> None:
-    """Compute the figures of a bundle again. Show any row that was changed after its day was sealed."""
+    """Compute the figures of a bundle again. Show any row that was changed after its day was sealed.
+
+    The exit code is 0 if all is proven, 1 if something is false, 3 if something is not proven, 2 for bad input.
+    """
+    if digest is not None and not re.fullmatch("[0-9a-f]{64}", digest := digest.strip().lower()):
+        raise BadInput(f"--digest {digest}: is no digest", hint="it has 64 hexadecimal digits, as in `offpeak report`")
     from ui.ledger.evidence import verify_bundle, verify_ledger
 
     if bundle is None:
-        verify_ledger(chosen.read())
+        verify_ledger(chosen.read(), digest)
     else:
-        verify_bundle(bundle)
+        verify_bundle(bundle, digest)
 
 
 def _print_records(

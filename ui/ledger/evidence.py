@@ -4,7 +4,6 @@ import os
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Mapping
 from pathlib import Path
 
 import typer
@@ -19,30 +18,27 @@ from offpeak.ledger.prune import RETENTION_RULES, keep_s
 from offpeak.ledger.seals import KEY_NAME, SEALED_TABLES, broken_links, read_rows, read_seals
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import read_source
-from offpeak.settings.kinds import SettingValue
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from predictors.feeds.markets import site_zone
-from services.accounts.evidence import IN_ALL, Examination, Figures, changes_in, examine_bundle, make_bundle
+from services.accounts.evidence import IN_ALL, Figures, make_bundle
+from services.accounts.examination import Examination, Verdict, changes_in, check_digest, examine_bundle, judge
 from ui.month.subject import month_of
 from ui.terminal import print_table, say_written, text_table
 
 SHOWN = 12
 """Changes and different figures that are listed, so that the answer fits a screen."""
-OF_FIGURES = ("prices.", "carbon.", "power.", "machine.", "scheduling.", "capacity.", "plan.")
 
 
-def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValue], *, anonymise: bool) -> None:
+def write_bundle(month: str | None, file: Path, settings: Settings, *, anonymise: bool) -> None:
     """Write the evidence of a month; the present month up to the last complete quarter-hour."""
     check_writable(file, example="november.zip")
-    settings = Settings.of(values)
     zone = site_zone(settings.feeds.zone)
     span = month_of(month, now_unix_s=time.time(), zone=zone).span
     whole = TimeRange(span.from_unix_s, span.until_unix_s // QUARTER_S * QUARTER_S)
-    written = {name: value.written for name, value in values.items() if name.startswith(OF_FIGURES)}
     tariff = read_source(settings.prices.tariff) if settings.prices.tariff else None
     with open_ledger(settings.ledger.url) as connection:
-        content = make_bundle(connection, whole, zone, written, tariff=tariff, anonymise=anonymise)
+        content = make_bundle(connection, whole, zone, tariff=tariff, anonymise=anonymise)
     with replacing(file) as opened:
         if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
             # It names users and their jobs, as the ledger does.
@@ -51,16 +47,14 @@ def write_bundle(month: str | None, file: Path, values: Mapping[str, SettingValu
     say_written(file)
 
 
-def verify_bundle(file: Path) -> None:
-    """Print what a bundle proves; exit with 1 if a row was changed or a figure differs."""
-    found = examine_bundle(file)
-    last = found.chain[-1] if found.chain else None
+def verify_bundle(file: Path, digest: str | None) -> None:
+    """Print what a bundle proves; exit with the verdict, 1 if something differs, 3 if something is not proven."""
+    found = examine_bundle(file, digest)
     start, end = (minute_text(each, found.zone) for each in (found.span.from_unix_s, found.span.until_unix_s))
     names = ", without names" if found.is_anonymised else ""
-    typer.echo(f"{start} to {end}, {found.zone}: made by offpeak {found.made_by}, {counted(found.rows, 'row')}{names}")
-    typer.echo(
-        f"sealed: {counted(len(found.chain), 'day')}, digest of the last {last.digest if last else 'not known'}\n"
-    )
+    typer.echo(f"{start} to {end}, {found.zone}: {counted(found.rows, 'row')}{names}")
+    last = f", the last by {found.sealed_by}, digest {found.chain[-1].digest}" if found.chain else ""
+    typer.echo(f"sealed: {counted(len(found.chain), 'day')}{last}\n")
     print_table(_figures_table(found))
     typer.echo()
     for gap in found.gaps:
@@ -69,7 +63,8 @@ def verify_bundle(file: Path) -> None:
         f"{name}: printed {_text(found.printed, name)}, computed {_text(found.computed, name)}"
         for name in found.different
     ]
-    _conclude([*found.changes, *different], "no row was changed, and all figures are the same to the cent")
+    good = "rows and settings are those of the digest, and all figures are the same to the cent"
+    _conclude([*found.changes, *different], found.open_points, good)
 
 
 def _figures_table(found: Examination) -> Table:
@@ -90,8 +85,8 @@ def _text(figures: Figures, name: str) -> str:
     return ", ".join(f"{key} {amount_text(value)}" for key, value in figures.get(name, {}).items()) or "not at all"
 
 
-def verify_ledger(whole: Settings) -> None:
-    """Compare the rows of a ledger with its seals, as far as they are kept; exit with 1 if one was changed."""
+def verify_ledger(whole: Settings, digest: str | None) -> None:
+    """Compare the rows of a ledger with its seals, as far as they are kept; exit with the verdict as for a bundle."""
     settings, zone = whole.ledger, site_zone(whole.feeds.zone)
     now_s, changes, rows = time.time(), list[str](), 0
     kept_s = {rule.table_name: keep_s(rule, settings) for rule in RETENTION_RULES}
@@ -99,6 +94,8 @@ def verify_ledger(whole: Settings) -> None:
     with open_ledger(settings.url) as connection:
         chain, key = read_seals(connection), read_memory(connection, KEY_NAME) or ""
         changes += [f"the seal of {minute_text(seal.from_unix_s, zone)} was changed" for seal in broken_links(chain)]
+        if chain and chain[0].previous:
+            changes.append(f"the seals before {minute_text(chain[0].from_unix_s, zone)} are missing")
         for seal in chain:
             for table in SEALED_TABLES:
                 if seal.from_unix_s > now_s - kept_s[table.name]:
@@ -108,14 +105,29 @@ def verify_ledger(whole: Settings) -> None:
     typer.echo(f"{ledger_address(settings.url)}: {counted(len(chain), 'sealed day')}, {counted(rows, 'row')}")
     if chain:
         typer.echo(f"last sealed: until {minute_text(chain[-1].until_unix_s, zone)}, digest {chain[-1].digest}")
-    _conclude(changes, "no row was changed since it was sealed" if chain else "nothing is sealed yet")
+    digests = [seal.digest for seal in chain]
+    # Later days are sealed after the digest was kept.
+    fixed = chain[: digests.index(digest) + 1] if digest in digests else chain
+    contradicted, open_points = check_digest(fixed, digest, zone)
+    if not chain:
+        open_points.append("nothing is sealed yet: the agent seals each day 30 h after its end")
+    until = minute_text(fixed[-1].until_unix_s, zone) if fixed else ""
+    _conclude([*changes, *contradicted], open_points, f"no row until {until} was changed since it was sealed")
 
 
-def _conclude(problems: list[str], good: str) -> None:
-    for problem in problems[:SHOWN]:
-        typer.echo(f"- {problem}")
-    if len(problems) > SHOWN:
-        typer.echo(f"- and {len(problems) - SHOWN:,} more")
-    typer.echo(f"NOT VERIFIED: {counted(len(problems), 'difference')}" if problems else f"verified: {good}")
-    if problems:
-        raise typer.Exit(1)
+def _conclude(differences: list[str], open_points: list[str], good: str) -> None:
+    for points in (differences, open_points):
+        for point in points[:SHOWN]:
+            typer.echo(f"- {point}")
+        if len(points) > SHOWN:
+            typer.echo(f"- and {len(points) - SHOWN:,} more")
+    verdict = judge(differences, open_points)
+    typer.echo(
+        {
+            Verdict.PROVEN: f"proven: {good}",
+            Verdict.FALSE: f"FALSE: {counted(len(differences), 'difference')}",
+            Verdict.NOT_PROVEN: f"NOT PROVEN: no difference, {counted(len(open_points), 'open point')}",
+        }[verdict]
+    )
+    if verdict:
+        raise typer.Exit(verdict)

@@ -12,6 +12,7 @@ import typer
 
 from offpeak.display import amount_text, money_text
 from offpeak.ledger.database import open_ledger
+from offpeak.ledger.seals import read_seals
 from offpeak.model.arrays import Float64
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
@@ -167,7 +168,8 @@ def month_subject(settings: Settings, month_text: str | None) -> MonthSubject:
     with open_ledger(settings.ledger.url) as connection:
         tariff = site_tariff(settings.prices.tariff, zone)
         account = make_month_account(connection, month.span, zone, tariff)
-    return MonthSubject(month, zone, account, lines_of(account, tariff))
+        seal = next(reversed(read_seals(connection, month.whole)), None)
+    return MonthSubject(month, zone, account, lines_of(account, tariff), seal)
 
 
 def _print(subject: MonthSubject) -> None:

@@ -13,6 +13,7 @@ from offpeak import display
 from offpeak.errors import BadInput
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, GpuUse, known_sum, sum_uses
+from offpeak.ledger.seals import LedgerSeal
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.local_time import date_text, zone_text
 from offpeak.model.time_range import TimeRange, parse_range
@@ -222,12 +223,13 @@ class MonthRequest:
 
 @dataclass(frozen=True)
 class MonthSubject:
-    """A month, its account, and the lines of its report."""
+    """A month, its account, the lines of its report, and the last seal of its days."""
 
     month: Month
     zone: tzinfo
     account: MonthAccount
     lines: tuple[MonthLine, ...]
+    seal: LedgerSeal | None
 
 
 def headline(subject: MonthSubject) -> str:
@@ -359,7 +361,20 @@ def method(subject: MonthSubject) -> list[str]:
     return [
         *lines,
         *(f"Trial {result.trial}, lever {result.lever}: {result.text}." for result in subject.account.trials),
+        _seal_line(subject),
     ]
+
+
+def _seal_line(subject: MonthSubject) -> str:
+    """Return the head of the chain of seals, which proves the rows once it is kept outside of the ledger."""
+    if subject.seal is None:
+        return "Seals: no day of this month is sealed yet, so nothing can prove these figures."
+    until_s, digest = subject.seal.until_unix_s, subject.seal.digest
+    so_far = ", so far" if until_s < subject.month.whole.until_unix_s else ""
+    return (
+        f"Seals: until {display.minute_text(until_s, subject.zone)}{so_far}, digest {digest}. Keep it outside of the "
+        "ledger: `offpeak verify --digest` compares the rows with it."
+    )
 
 
 def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:

@@ -21,8 +21,10 @@ from offpeak.ledger.rows import (
     SavingRecord,
     SubmissionRecord,
 )
+from offpeak.ledger.seals import make_seal
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
+from offpeak.model.time_range import TimeRange
 
 LATER = 100.0
 """The age difference of the two rows of a kind."""
@@ -72,6 +74,7 @@ def fill(ledger: Ledger, at_s: float) -> None:
     ledger.hold(f"n{at_s:.0f}", Hold("ann", "disk", until_unix_s=at_s + 1), at_s)
     submission = SubmissionRecord(f"{at_s}", at_s, "ann", "digest", "north", "taken", at_s)
     assert ledger.change_submission(None, submission)
+    ledger.write_seal(make_seal("", TimeRange(at_s, at_s + 1), at_s, {}), {"zone": "UTC"})
 
 
 KEPT = {
@@ -86,6 +89,7 @@ KEPT = {
     tables.job_gpus: ACCOUNT_S,
     tables.prices: ACCOUNT_S,
     tables.savings: ACCOUNT_S,
+    tables.sealed_settings: ACCOUNT_S,
 }
 
 

@@ -98,11 +98,11 @@ def test_an_older_file_is_copied_before_it_is_changed(
     _with_one_step_more(tmp_path, monkeypatch)
     newer = opened(ledger.settings.url)
     assert [intent.number for intent in newer.unfinished()] == [number]
-    copy = tmp_path / "ledger.sqlite.before-0010"
+    copy = tmp_path / "ledger.sqlite.before-0011"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     with closing(sqlite3.connect(copy)) as before, closing(sqlite3.connect(file_of(newer))) as now:
-        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0009",)]
-        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0010",)]
+        assert before.execute("SELECT version_num FROM alembic_version").fetchall() == [("0010",)]
+        assert now.execute("SELECT version_num FROM alembic_version").fetchall() == [("0011",)]
         assert before.execute("SELECT number FROM intents").fetchall() == [(number,)]
         assert now.execute("SELECT extra FROM intents").fetchall() == [(None,)]
 
@@ -111,12 +111,12 @@ def _with_one_step_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     """Simulate the next release, whose intents have one more column."""
     later = tmp_path / "migrations"
     shutil.copytree(schema.MIGRATIONS, later)
-    (later / "versions" / "r0010_more.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0010', '0009'\n"
+    (later / "versions" / "r0011_more.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0011', '0010'\n"
         "def upgrade():\n    op.add_column('intents', sa.Column('extra', sa.Text()))\n"
     )
     monkeypatch.setattr(schema, "MIGRATIONS", later)
-    monkeypatch.setattr(schema, "HEAD", "0010")
+    monkeypatch.setattr(schema, "HEAD", "0011")
 
 
 def test_a_migration_that_is_killed_leaves_the_old_tables_and_is_made_by_the_next_start(
@@ -126,20 +126,20 @@ def test_a_migration_that_is_killed_leaves_the_old_tables_and_is_made_by_the_nex
     number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle"), 1.0)
     ledger.close()
     _with_one_step_more(tmp_path, monkeypatch)
-    step = schema.MIGRATIONS / "versions" / "r0010_more.py"
+    step = schema.MIGRATIONS / "versions" / "r0011_more.py"
     whole = step.read_text()
     # The process ends in the middle: the column is there, the number of the version is not.
     step.write_text(f"{whole}    import os, signal\n    os.kill(os.getpid(), signal.SIGKILL)\n")
     program = (
         "import sys; from pathlib import Path; from offpeak.ledger import database as d\n"
-        "d.MIGRATIONS, d.HEAD = Path(sys.argv[2]), '0010'\n"
+        "d.MIGRATIONS, d.HEAD = Path(sys.argv[2]), '0011'\n"
         "d.prepare_schema(d.writing_engine(sys.argv[1]), sys.argv[1])"
     )
     killed = subprocess.run((sys.executable, "-c", program, url, str(schema.MIGRATIONS)), check=False)
     assert killed.returncode == -signal.SIGKILL
     engine = reading_engine(url)
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0009"
+        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalar() == "0010"
         columns = list(connection.execute(text("SELECT * FROM intents")).keys())
         assert "extra" not in columns
     engine.dispose()

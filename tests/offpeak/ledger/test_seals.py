@@ -34,6 +34,7 @@ from offpeak.ledger.seals import (
     broken_links,
     find_changes,
     make_next_seal,
+    read_public,
     read_rows,
     read_seals,
     recoded,
@@ -50,6 +51,7 @@ Open = Callable[..., Ledger]
 MIDNIGHT_S = 1_793_404_800.0  # 2026-10-31 00:00 UTC
 NODES, DAYS = 12, 3
 KEY = "ab" * 32
+SETTINGS = {"plan.revenues": "physics=0.08", "zone": "UTC"}
 TABLES = {table.name: table for table in SEALED_TABLES}
 
 
@@ -94,9 +96,9 @@ def seal_all(
 ) -> list[LedgerSeal]:
     for _ in range(2 * DAYS):
         with open_ledger(ledger.settings.url) as connection:
-            seal = make_next_seal(connection, zone, now_unix_s, booked_unix_s, key=KEY)
+            seal = make_next_seal(connection, zone, now_unix_s, booked_unix_s, key=KEY, settings=SETTINGS)
         if seal:
-            ledger.write_seal(seal)
+            ledger.write_seal(seal, SETTINGS)
     with open_ledger(ledger.settings.url) as connection:
         return read_seals(connection)
 
@@ -117,17 +119,20 @@ def changes(connection: Connection, seal: LedgerSeal) -> list[RowChange]:
 
 def test_the_days_are_sealed_in_order_and_nothing_has_changed(ledger: Ledger) -> None:
     fill(ledger)
+    # What somebody else wrote is not in force.
+    change(ledger.settings.url, f"INSERT INTO sealed_settings VALUES ({MIDNIGHT_S + 60}, 'zone', '', 'Mars')")
     chain = seal_all(ledger)
     assert [seal.span for seal in chain] == [
         TimeRange(MIDNIGHT_S + day * DAY_S, MIDNIGHT_S + (day + 1) * DAY_S) for day in range(DAYS)
     ]
     # Outcomes belong to the day in which they were written.
     assert [seal.rows for seal in chain] == [
-        24 + 4 * NODES + NODES + 1 + 40 + 1 + 1 + 1 + day_after for day_after in (0, 1, 1)
+        24 + 4 * NODES + NODES + 1 + 40 + 1 + 1 + 1 + len(SETTINGS) + day_after for day_after in (0, 1, 1)
     ]
     assert list(broken_links(chain)) == []
     with open_ledger(ledger.settings.url) as connection:
         assert [changes(connection, seal) for seal in chain] == [[]] * DAYS
+        assert [read_public(connection, seal.from_unix_s) for seal in chain] == [{"zone": "UTC"}] * DAYS
 
 
 def test_the_seals_of_both_databases_are_equal(tmp_path: object, postgres: object, opened: Open) -> None:
@@ -152,7 +157,7 @@ def test_rows_with_pseudonyms_have_the_seal_of_the_rows_with_names(ledger: Ledge
         for table in SEALED_TABLES:
             assert find_changes(table, seal.of(table), hidden[table.name], None) == []
     texts = [each.values for rows in hidden.values() for each in rows.values() if isinstance(each, TextColumn)]
-    assert not {"ann", "physics", "idle", "no", "ask"} & {text for values in texts for text in values}
+    assert not {"ann", "physics", "idle", "no", "ask", "physics=0.08"} & {text for values in texts for text in values}
     assert hidden["intents"]["by"].values == (US,)
     other = {**hidden["jobs"], "user": recoded(hidden["jobs"]["user"], ["0" * 32])}
     assert {change.kind for change in find_changes(jobs, seal.of(jobs), other, None)} == {"altered"}
@@ -160,7 +165,7 @@ def test_rows_with_pseudonyms_have_the_seal_of_the_rows_with_names(ledger: Ledge
 
 
 def test_each_text_that_may_name_people_is_personal() -> None:
-    names = {"user", "account", "owner", "by", "why", "reason", "said", "hint", "trouble", "comment", "name"}
+    names = {"user", "account", "owner", "by", "why", "reason", "said", "hint", "trouble", "comment", "name", "value"}
     for table in SEALED_TABLES:
         assert names.intersection(column.name for column in table.columns) == set(table.personal)
 
@@ -285,14 +290,13 @@ def test_an_empty_ledger_is_not_sealed(ledger: Ledger) -> None:
 def test_a_seal_that_was_altered_breaks_the_chain(ledger: Ledger) -> None:
     fill(ledger)
     chain = seal_all(ledger)
-    for number, bad in enumerate(
-        [
-            replace(chain[0], sealed_unix_s=0.0),
-            replace(chain[1], previous="0"),
-            replace(chain[2], tables={}),
-        ]
-    ):
-        altered = [*chain[:number], bad, *chain[number + 1 :]]
+    for bad in [
+        replace(chain[0], sealed_unix_s=0.0),
+        replace(chain[0], rows=0),
+        replace(chain[1], previous="0"),
+        replace(chain[2], tables={}),
+    ]:
+        altered = [bad if seal.from_unix_s == bad.from_unix_s else seal for seal in chain]
         assert [seal.until_unix_s for seal in broken_links(altered)] == [bad.until_unix_s]
     assert list(broken_links([chain[0], chain[2]])) == [chain[2]]
 

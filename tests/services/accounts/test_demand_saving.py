@@ -23,7 +23,8 @@ from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import TariffSource, parse_source
 from offpeak.settings.ledger import LedgerSettings
 from services.accounts.account_of_savings import DemandSaving, account_of
-from services.accounts.evidence import Examination, examine_bundle, make_bundle, pack
+from services.accounts.evidence import make_bundle, pack
+from services.accounts.examination import Examination, examine_bundle
 from services.accounts.month_account import make_month_account
 from services.accounts.power_bill import make_metered_bill, months_of, read_demand
 from services.accounts.savings import book_savings
@@ -161,7 +162,7 @@ def test_report_ledger_and_verify_show_the_same_figure(booked: Callable[..., str
     with open_ledger(url) as connection:
         account = make_month_account(connection, OCTOBER, BERLIN, tariff)
         bill, _ = make_metered_bill(connection, OCTOBER, tariff)
-        content = make_bundle(connection, OCTOBER, BERLIN, {}, tariff=MONTHLY)
+        content = make_bundle(connection, OCTOBER, BERLIN, tariff=MONTHLY)
     figures = examined(content, tmp_path).computed[found.name]
     charge, saved = [line for line in lines_of(account, tariff) if line.name.startswith(found.name)]
     assert account.demand == (found,)
@@ -229,7 +230,7 @@ def test_a_bundle_of_a_running_month_is_proved_too(booked: Callable[..., str], t
     day = f"from_unix_s = {unix_s('2026-10-12')} AND lever = 'demand'"
     run(url, f"UPDATE savings SET energy_j = {low}, cost = cost * {low / high}, as_of_unix_s = {PEAK_S} WHERE {day}")
     with open_ledger(url) as connection:
-        content = make_bundle(connection, span, BERLIN, {}, tariff=MONTHLY)
+        content = make_bundle(connection, span, BERLIN, tariff=MONTHLY)
     found = examined(content, tmp_path)
     assert (found.changes, found.different) == ([], [])
 
@@ -290,7 +291,7 @@ def test_a_yearly_charge_counts_in_its_windows_of_atypical_use(booked: Callable[
 def evidence(booked: Callable[..., str]) -> bytes:
     url = booked()
     with open_ledger(url) as connection:
-        return make_bundle(connection, OCTOBER, BERLIN, {}, tariff=MONTHLY)
+        return make_bundle(connection, OCTOBER, BERLIN, tariff=MONTHLY)
 
 
 def examined(content: bytes, tmp_path: Path) -> Examination:
@@ -302,7 +303,7 @@ def with_manifest(bundle: bytes, change: Callable[[dict[str, object]], None]) ->
     members = members_of(bundle)
     manifest = json.loads(members["manifest.json"])
     change(manifest)
-    return pack(members | {"manifest.json": json.dumps(manifest).encode()})
+    return pack(members | {"manifest.json": json.dumps(manifest, indent=1).encode()})
 
 
 def test_a_bundle_proves_the_demand_charge(evidence: bytes, tmp_path: Path) -> None:

@@ -20,23 +20,31 @@ from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
-from services.accounts.evidence import MEMBERS, SUMS, Examination, examine_bundle, make_bundle, pack
+from services.accounts.evidence import MEMBERS, SUMS, make_bundle, pack
+from services.accounts.examination import Examination, Verdict, examine_bundle
 
 DAYS, NODES, JOBS = 3, 4, 200
 BEGIN_S = BEGIN.timestamp()
 SPAN = TimeRange(BEGIN_S, BEGIN_S + DAYS * DAY_S)
+SETTINGS = {
+    "zone": "UTC",
+    "tariff": "null",
+    "offpeak": "0.1.0",
+    "prices.decide_by": "price",
+    "plan.revenues": "physics=0.08",
+}
 
 
 def bundle_of(url: str) -> bytes:
     with open_ledger(url) as connection:
-        return make_bundle(connection, SPAN, UTC, {"prices.decide_by": "price"})
+        return make_bundle(connection, SPAN, UTC)
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     url = f"sqlite:///{tmp_path_factory.mktemp('site') / 'ledger.sqlite'}"
     write_month(url, NODES, JOBS, DAYS)
-    assert len(seal_days(url)) == DAYS
+    assert len(seal_days(url, settings=SETTINGS)) == DAYS
     return url
 
 
@@ -75,24 +83,22 @@ def test_a_bundle_gives_the_same_figures(bundle: bytes, examine: Examine) -> Non
     assert (found.changes, found.different, found.gaps) == ([], [], [])
     assert found.computed == found.printed
     assert {name.partition(" ")[0] for name in found.printed} == {"account", "node", "saving"}
-    assert found.rows == DAYS * (24 + 96 * NODES + 2 * NODES + 1) + JOBS
-    manifest = json.loads(members_of(bundle)["manifest.json"])
-    assert set(manifest["versions"]) == {"offpeak", "python", "numpy", "pyarrow", "sqlalchemy"}
-    assert manifest["settings"] == {"prices.decide_by": "price"}
+    assert found.rows == DAYS * (24 + 96 * NODES + 2 * NODES + 1 + len(SETTINGS)) + JOBS
+    settings = pq.read_table(io.BytesIO(members_of(bundle)["sealed_settings.parquet"])).to_pylist()
+    assert {row["setting"]: row["value"] or row["public"] for row in settings} == SETTINGS
 
 
 def test_an_anonymised_bundle_proves_the_same_figures(url: str, bundle: bytes, examine: Examine) -> None:
     with open_ledger(url) as connection:
-        content = make_bundle(connection, SPAN, UTC, {"plan.revenues": ["physics=0.08"]}, anonymise=True)
+        content = make_bundle(connection, SPAN, UTC, anonymise=True)
     found, named = examine(content), examine(bundle)
     assert (found.changes, found.different, found.is_anonymised, named.is_anonymised) == ([], [], True, False)
     assert (found.chain, found.rows) == (named.chain, named.rows)
     sums = [sorted(str(each) for each in one.computed.values()) for one in (found, named)]
     assert sums[0] == sums[1]
     members = members_of(content)
-    for name in ("user1", "account01", "idle for 20 min", KEY):
+    for name in ("user1", "account01", "idle for 20 min", "physics=0.08", KEY):
         assert (name in texts_of(content), name in texts_of(bundle)) == (False, True)
-    assert "physics" not in texts_of(content)
     users = pq.read_table(io.BytesIO(members["jobs.parquet"]))["user"].to_pylist()
     of_names = pq.read_table(io.BytesIO(members_of(bundle)["jobs.parquet"]))["user"].to_pylist()
     assert len(set(zip(users, of_names, strict=True))) == len(set(users)) == len(set(of_names))
@@ -110,7 +116,7 @@ def test_days_that_an_older_program_sealed_need_a_bundle_with_names(tmp_path: Pa
     url = f"sqlite:///{tmp_path / 'older.sqlite'}"
     write_month(url, NODES, JOBS, DAYS)
     with open_ledger(url) as connection, pytest.raises(BadInput, match="of this ledger are not sealed") as refused:
-        make_bundle(connection, SPAN, UTC, {}, anonymise=True)
+        make_bundle(connection, SPAN, UTC, anonymise=True)
     assert "leave out --anonymise" in refused.value.hint
     seal_days(url)
     engine = writing_engine(url)
@@ -118,7 +124,7 @@ def test_days_that_an_older_program_sealed_need_a_bundle_with_names(tmp_path: Pa
         connection.execute(text("UPDATE seals SET tables = replace(tables, '\"key\"', '\"no\"') WHERE rowid = 1"))
     engine.dispose()
     with open_ledger(url) as connection, pytest.raises(BadInput, match="until 2026-07-02 00:00 are not sealed"):
-        make_bundle(connection, SPAN, UTC, {}, anonymise=True)
+        make_bundle(connection, SPAN, UTC, anonymise=True)
 
 
 def test_prices_say_since_when_they_were_known(bundle: bytes) -> None:
@@ -129,7 +135,7 @@ def test_prices_say_since_when_they_were_known(bundle: bytes) -> None:
 def test_postgresql_gives_the_same_rows_and_figures(bundle: bytes, postgres: object, examine: Examine) -> None:
     url = postgres.create(f"evidence_{secrets.token_hex(6)}")  # type: ignore[attr-defined]
     write_month(url, NODES, JOBS, DAYS)
-    seal_days(url)
+    seal_days(url, settings=SETTINGS)
     found, other = examine(bundle_of(url)), examine(bundle)
     assert (found.changes, found.different, found.rows) == ([], [], other.rows)
     assert [seal.tables for seal in found.chain] == [seal.tables for seal in other.chain]
@@ -191,13 +197,12 @@ def test_a_missing_member_is_named(bundle: bytes, examine: Examine) -> None:
     assert [name for name in found.different if name.startswith("account ")] != []
 
 
-def test_a_bundle_of_another_format_names_its_version(bundle: bytes, examine: Examine) -> None:
+def test_a_bundle_of_another_format_is_refused(bundle: bytes, examine: Examine) -> None:
     members = members_of(bundle)
     manifest = json.loads(members["manifest.json"]) | {"format": 9}
-    manifest["versions"]["offpeak"] = "9.9"
-    with pytest.raises(BadInput, match=r"made by offpeak 9\.9 in format 9") as refused:
+    with pytest.raises(BadInput, match="is of format 9, this offpeak reads 3") as refused:
         examine(pack(members | {"manifest.json": json.dumps(manifest).encode()}))
-    assert "with that version" in refused.value.hint
+    assert "with the version of offpeak that made it" in refused.value.hint
 
 
 def test_an_altered_row_is_named_and_its_figures_differ(bundle: bytes, examine: Examine) -> None:
@@ -226,15 +231,15 @@ def test_a_figure_that_was_altered_differs(bundle: bytes, examine: Examine) -> N
     members = members_of(bundle)
     manifest = json.loads(members["manifest.json"])
     manifest["figures"]["saving sleep"]["cost"] += 0.01
-    found = examine(pack(members | {"manifest.json": json.dumps(manifest).encode()}))
-    assert (found.changes, found.different) == ([], ["saving sleep"])
+    found = examine(pack(members | {"manifest.json": json.dumps(manifest, indent=1).encode()}))
+    assert (found.verdict, found.changes, found.different) == (Verdict.FALSE, [], ["saving sleep"])
 
 
 def test_an_altered_seal_is_named(bundle: bytes, examine: Examine) -> None:
     members = members_of(bundle)
     manifest = json.loads(members["manifest.json"])
     manifest["seals"][1]["sealed_unix_s"] += 1
-    found = examine(pack(members | {"manifest.json": json.dumps(manifest).encode()}))
+    found = examine(pack(members | {"manifest.json": json.dumps(manifest, indent=1).encode()}))
     assert found.changes == ["the seal of 2026-07-02 was changed"]
 
 
@@ -276,4 +281,6 @@ def test_a_ledger_without_seals_and_rows_says_so(tmp_path: Path, examine: Examin
     write_month(url, 1, 0, 0)
     found = examine(bundle_of(url))
     assert (found.changes, found.printed, found.rows) == ([], {}, 0)
-    assert [line.partition(" for ")[0] for line in found.gaps] == ["no prices", "no readings", "no seals"]
+    assert [line.partition(" for ")[0] for line in found.gaps] == ["no prices", "no readings"]
+    assert found.open_points[0].startswith("no seals for 100.0 % of the time, first at 2026-07-01 00:00")
+    assert found.verdict is Verdict.NOT_PROVEN

@@ -1,6 +1,7 @@
 """The loop that seals settled days: not in its first round, then one day a round, and what it missed in order."""
 
 import asyncio
+import json
 import sqlite3
 import threading
 from datetime import UTC
@@ -9,18 +10,22 @@ from pathlib import Path
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import NodeStateRecord
-from offpeak.ledger.seals import broken_links, read_seals
+from offpeak.ledger.seals import broken_links, read_public, read_seals
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.replay import PriceSettings
+from offpeak.settings.table import Settings
 from power.lifecycle.node_record import Instant
 from services.agent.accounting_loops import SealLoop
 
 MIDNIGHT_S = 1_793_404_800.0
+TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"
+SITE = (Settings(prices=PriceSettings(tariff=TARIFF)), UTC)
 
 
 def rounds(ledger: Ledger, now_unix_s: float, count: int) -> list[float]:
     """Run rounds of a new loop, as after a restart, and return the pause after each."""
-    loop, pauses = SealLoop(ledger, lambda: UTC, lambda: Instant(0.0, now_unix_s), lambda: now_unix_s), []
+    loop, pauses = SealLoop(ledger, lambda: SITE, lambda: Instant(0.0, now_unix_s), lambda: now_unix_s), []
     for _ in range(count):
         asyncio.run(loop.round())
         pauses.append(loop.period_s)
@@ -37,7 +42,12 @@ def test_missed_days_are_sealed_in_order_also_after_a_restart(tmp_path: Path) ->
     assert rounds(ledger, now_s, 4) == [HOUR_S, MINUTE_S, MINUTE_S, HOUR_S]
     with open_ledger(url) as connection:
         chain = read_seals(connection)
-    assert [(seal.from_unix_s, seal.rows) for seal in chain] == [
+        public = read_public(connection, chain[-1].from_unix_s)
+    assert set(public) == {"zone", "tariff", "offpeak", "python", "numpy", "pyarrow", "sqlalchemy"}
+    assert (public["zone"], json.loads(public["tariff"])) == ("UTC", ["", TARIFF])
+    settings = [seal.tables["sealed_settings"]["rows"] for seal in chain]
+    assert min(settings) > 40
+    assert [(seal.from_unix_s, seal.rows - others) for seal, others in zip(chain, settings, strict=True)] == [
         (MIDNIGHT_S + day * DAY_S, rows) for day, rows in enumerate((1, 1, 0, 1))
     ]
     assert list(broken_links(chain)) == []
@@ -53,13 +63,13 @@ def test_rows_that_wait_for_the_disk_are_in_the_seal(tmp_path: Path) -> None:
     other.execute("BEGIN IMMEDIATE")
     ledger.write_states([NodeStateRecord("n2", MIDNIGHT_S + 60, "on", "on", "x")])
     now_s = MIDNIGHT_S + 2 * DAY_S + 30 * HOUR_S
-    loop = SealLoop(ledger, lambda: UTC, lambda: Instant(0.0, now_s), lambda: now_s)
+    loop = SealLoop(ledger, lambda: SITE, lambda: Instant(0.0, now_s), lambda: now_s)
     release = threading.Timer(1.0, other.rollback)
     release.start()
     for _ in range(2):
         asyncio.run(loop.round())
     with open_ledger(url) as connection:
-        assert [seal.rows for seal in read_seals(connection)] == [2]
+        assert [seal.tables["states"]["rows"] for seal in read_seals(connection)] == [2]
     release.join()
     other.close()
     ledger.close()
@@ -72,7 +82,7 @@ def test_a_clock_that_jumps_forward_seals_no_day_before_it_has_gone_on(tmp_path:
     ledger.write_states([NodeStateRecord("n1", MIDNIGHT_S + day * DAY_S, "on", "on", "x") for day in (0, 1, 6)])
     assert ledger.settle()
     now = Instant(500.0, MIDNIGHT_S + DAY_S + 30 * HOUR_S - 100)
-    loop = SealLoop(ledger, lambda: UTC, lambda: now, lambda: now.unix_s)
+    loop = SealLoop(ledger, lambda: SITE, lambda: now, lambda: now.unix_s)
 
     def sealed_after(passed_s: float, gained_s: float = 0.0) -> int:
         nonlocal now

@@ -1,6 +1,7 @@
 """`offpeak ledger bundle` and `offpeak verify` as an operator and an auditor run them."""
 
 import json
+import re
 import stat
 import subprocess
 from collections.abc import Callable
@@ -37,16 +38,23 @@ def change(url: str, statement: str) -> None:
     engine.dispose()
 
 
+def printed_digest(offpeak: Offpeak, *arguments: str) -> str:
+    """Return the digest that a month report or `offpeak verify` prints."""
+    (digest,) = set(re.findall(r"digest ([0-9a-f]{64})", offpeak(*arguments).stdout))
+    return digest
+
+
 def test_a_bundle_is_verified_without_the_ledger(offpeak: Offpeak, url: str, tmp_path: Path) -> None:
+    digest = printed_digest(offpeak, "report", "--month", MONTH, "--ledger", url)
     done = offpeak("ledger", "bundle", "july.zip", "--month", MONTH, "--ledger", url)
     assert (done.returncode, done.stdout, done.stderr) == (0, "written: july.zip\n", "")
     assert stat.S_IMODE((tmp_path / "july.zip").stat().st_mode) == 0o600
     (tmp_path / "ledger.sqlite").unlink()
-    done = offpeak("verify", "july.zip")
+    done = offpeak("verify", "july.zip", "--digest", digest)
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("2026-07-01 00:00 to 2026-08-01 00:00, UTC: made by offpeak ")
-    assert lines[1].startswith("sealed: 31 days, digest of the last ")
+    assert lines[0].startswith("2026-07-01 00:00 to 2026-08-01 00:00, UTC: ")
+    assert lines[1] == f"sealed: 31 days, the last by offpeak 0.1.0, digest {digest}"
     assert [line.split()[:3] for line in lines[4:7]] == [
         ["account", "40", "40"],
         ["node", "2", "2"],
@@ -54,27 +62,39 @@ def test_a_bundle_is_verified_without_the_ledger(offpeak: Offpeak, url: str, tmp
     ]
     total = json.loads(ZipFile(tmp_path / "july.zip").read("manifest.json"))["figures"]["saving in all"]
     assert lines[6].split()[3:5] == [f"{total['energy_kwh']:,.2f}", f"{total['cost']:,.2f}"], "counted once"
-    assert lines[-1] == "verified: no row was changed, and all figures are the same to the cent"
+    assert lines[-1] == "proven: rows and settings are those of the digest, and all figures are the same to the cent"
     assert len(lines) < 24
+    done = offpeak("verify", "july.zip")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.splitlines()[:-2] == lines[:-1]
+    assert done.stdout.splitlines()[-2].startswith("- no digest from outside: ")
+    assert done.stdout.splitlines()[-1] == "NOT PROVEN: no difference, 1 open point"
+    done = offpeak("verify", "july.zip", "--digest", "0" * 64)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "FALSE: 1 difference")
 
 
 def test_a_row_that_was_deleted_in_the_ledger_is_named(offpeak: Offpeak, url: str) -> None:
-    done = offpeak("verify", "--ledger", url)
+    digest = printed_digest(offpeak, "verify", "--ledger", url)
+    assert offpeak("verify", "--ledger", url).returncode == 3
+    done = offpeak("verify", "--ledger", url, "--digest", digest)
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == "verified: no row was changed since it was sealed"
+    assert done.stdout.splitlines()[-1] == "proven: no row until 2026-08-01 00:00 was changed since it was sealed"
     change(url, "DELETE FROM jobs WHERE job = '1000007'")
     assert offpeak("ledger", "bundle", "july.zip", "--month", MONTH, "--ledger", url).returncode == 0
-    for done in (offpeak("verify", "--ledger", url), offpeak("verify", "july.zip")):
+    for done in (
+        offpeak("verify", "--ledger", url, "--digest", digest),
+        offpeak("verify", "july.zip", "--digest", digest),
+    ):
         assert (done.returncode, done.stderr) == (1, "")
         assert ": 1000007, 2026-07-" in done.stdout
         assert done.stdout.splitlines()[-2].endswith(" was deleted")
-        assert done.stdout.splitlines()[-1] == "NOT VERIFIED: 1 difference"
+        assert done.stdout.splitlines()[-1] == "FALSE: 1 difference"
 
 
 def test_pruned_rows_are_no_change(offpeak: Offpeak, url: str) -> None:
     assert offpeak("ledger", "prune", "--ledger", url).returncode == 0
     done = offpeak("verify", "--ledger", url)
-    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1] == "NOT PROVEN: no difference, 1 open point", done.stdout
 
 
 def test_what_cannot_be_read_or_written_is_refused(offpeak: Offpeak, url: str, tmp_path: Path) -> None:
@@ -83,6 +103,7 @@ def test_what_cannot_be_read_or_written_is_refused(offpeak: Offpeak, url: str, t
     assert (done.returncode, done.stdout) == (2, "")
     assert "broken.zip: is damaged or no bundle" in done.stderr
     assert "no such file" in offpeak("verify", "missing.zip").stderr
+    assert "is no digest" in offpeak("verify", "broken.zip", "--digest", "08f4").stderr
     done = offpeak("ledger", "bundle", "missing/july.zip", "--month", MONTH, "--ledger", url)
     assert done.returncode == 2
     assert "`mkdir -p missing` makes the folder" in done.stderr
@@ -91,7 +112,7 @@ def test_what_cannot_be_read_or_written_is_refused(offpeak: Offpeak, url: str, t
 def test_an_empty_month_says_what_is_missing(offpeak: Offpeak, url: str) -> None:
     assert offpeak("ledger", "bundle", "june.zip", "--month", "2026-06", "--ledger", url).returncode == 0
     done = offpeak("verify", "june.zip")
-    assert done.returncode == 0
+    assert done.returncode == 3
     for what in ("prices", "readings", "seals"):
         assert f"- no {what} for 100.0 % of the time, first at 2026-06-01 00:00" in done.stdout
 
@@ -111,6 +132,22 @@ def test_a_month_is_that_of_the_market_where_the_machine_has_another_zone(offpea
         ("utc.zip", "2026-07-01 00:00"),
     ):
         done = offpeak("verify", bundle)
-        assert (done.returncode, done.stdout.splitlines()[0][: len(start)]) == (0, start), done.stdout
+        assert (done.returncode, done.stdout.splitlines()[0][: len(start)]) == (3, start), done.stdout
+        assert "FALSE" not in done.stdout
     report = offpeak("report", *of_ledger, "--config", str(config)).stdout
     assert "America/Los_Angeles" in report
+
+
+def test_a_ledger_whose_first_or_last_seals_were_deleted_is_false(offpeak: Offpeak, url: str) -> None:
+    digest = printed_digest(offpeak, "verify", "--ledger", url)
+    change(url, "DELETE FROM seals WHERE until_unix_s = (SELECT max(until_unix_s) FROM seals)")
+    done = offpeak("verify", "--ledger", url, "--digest", digest)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "FALSE: 1 difference")
+    assert f"- no seal has the digest {digest}: " in done.stdout
+    change(url, "DELETE FROM seals WHERE until_unix_s = (SELECT min(until_unix_s) FROM seals)")
+    assert "- the seals before 2026-07-02 00:00 are missing" in offpeak("verify", "--ledger", url).stdout
+    change(url, "DELETE FROM seals")
+    done = offpeak("verify", "--ledger", url)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (3, "NOT PROVEN: no difference, 2 open points")
+    report = offpeak("report", "--month", MONTH, "--ledger", url).stdout
+    assert "Seals: no day of this month is sealed yet, so nothing can prove these figures." in report
