@@ -147,7 +147,7 @@ def _examine(manifest: "Manifest", members: Mapping[str, bytes], changes: list[s
     changes += [f"the seal of {_day(seal, zone)} was changed" for seal in seals.broken_links(chain)]
     changes += [f"the seal of {_day(seal, zone)} is of another time" for seal in chain if seal not in before + inside]
     engine, rows, unsealed = create_engine("sqlite://"), 0, dict[str, int]()
-    metadata.create_all(engine)
+    metadata.create_all(engine, checkfirst=False)
     with engine.connect() as connection:
         for table in seals.SEALED_TABLES:
             if (content := members.get(f"{table.name}.parquet")) is not None:

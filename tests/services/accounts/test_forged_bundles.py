@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import text
@@ -79,9 +80,15 @@ Examine = Callable[..., Examination]
 
 
 def remove_seals(forged: Bundle, chance: random.Random) -> str:
-    chain = forged[0]["seals"]
+    """The first ones with the prices of their days, or others."""
+    (manifest, members), chain = forged, forged[0]["seals"]
     start = chance.choice([0, 0, chance.randrange(len(chain))])
-    del chain[start : chance.choice([len(chain), chance.randint(start + 1, len(chain))])]
+    end = chance.choice([len(chain), chance.randint(start + 1, len(chain))])
+    if start == 0:
+        prices = pq.read_table(io.BytesIO(members["prices.parquet"]))
+        later = pa.compute.greater_equal(prices["from_unix_s"], chain[end - 1]["until_unix_s"])
+        write_rows(members, "prices", prices.filter(later))
+    manifest["seals"] = chain[:start] + chain[end:]
     return "seal"
 
 
@@ -190,7 +197,13 @@ def change_rows(forged: Bundle, chance: random.Random) -> str:
 def change_row_time(forged: Bundle, chance: random.Random) -> str:
     members, table = forged[1], chance.choice([each for each in seals.SEALED_TABLES if each.name in TABLES])
     rows = pq.read_table(io.BytesIO(members[f"{table.name}.parquet"])).to_pylist()
-    chance.choice(rows)[table.at] += chance.choice([-1, 1]) * chance.choice([1, 3600, DAY_S, 40 * DAY_S, 1e300])
+    row = chance.choice(rows)
+    if chance.random() < 0.5:
+        # Another row of a time that no seal of the bundle is over.
+        rows.append(dict(row))
+        row[table.at] -= 40 * DAY_S
+    else:
+        row[table.at] += chance.choice([-1, 1]) * chance.choice([1, 3600, DAY_S, 40 * DAY_S, 1e300])
     schema = pq.read_schema(io.BytesIO(members[f"{table.name}.parquet"]))
     write_rows(members, table.name, pa.Table.from_pylist(rows, schema))
     return table.name
@@ -254,6 +267,14 @@ def test_each_forgery_with_right_sums_is_found_and_named(
         if not any(name in each for each in named):
             wrong.append((number, forge.__name__, name, named))
     assert wrong == [], "\n".join(map(str, wrong))
+
+
+def test_a_manifest_that_can_be_read_in_two_ways_is_found(bundle: bytes, examine: Examine) -> None:
+    members = members_of(bundle)
+    twice = members["manifest.json"].replace(b"{\n", b'{\n "zone": "Europe/Berlin",\n', 1)
+    assert examine(pack({**members, "manifest.json": twice})).changes == [
+        "manifest.json was changed: it is not written as offpeak writes it"
+    ]
 
 
 def rewritten(url: str, folder: Path) -> str:
