@@ -209,11 +209,13 @@ def change_row_time(forged: Bundle, chance: random.Random) -> str:
     return table.name
 
 
-def change_key_to_no_time(forged: Bundle, chance: random.Random) -> str:
-    members, (name, column) = forged[1], chance.choice([("jobs", "started_unix_s"), ("savings", "from_unix_s")])
+def break_a_value(forged: Bundle, chance: random.Random) -> str:
+    """Write a value with which no figure can be computed, or no time be printed."""
+    broken = [("jobs", "started_unix_s", 1e300), ("savings", "from_unix_s", 1e300), ("prices", "currency", "USD")]
+    members, (name, column, value) = forged[1], chance.choice(broken)
     rows = pq.read_table(io.BytesIO(members[f"{name}.parquet"]))
     values = rows[column].to_pylist()
-    values[chance.randrange(len(values))] = 1e300
+    values[chance.randrange(len(values))] = value
     place = rows.column_names.index(column)
     write_rows(members, name, rows.set_column(place, column, pa.array(values)))
     return name
@@ -264,9 +266,9 @@ def other_value(value: object, chance: random.Random) -> Any:
 FORGERIES = (
     *(remove_seals, swap_seals, change_seal, change_seal_and_its_digest),
     *(remove_or_change_field, add_field, change_time),
-    *(change_rows, change_row_time, change_key_to_no_time, cut_a_day, change_member),
+    *(change_rows, change_row_time, break_a_value, cut_a_day, change_member),
 )
-BY_ROWS = (change_rows, change_row_time, change_key_to_no_time, cut_a_day)
+BY_ROWS = (change_rows, change_row_time, break_a_value, cut_a_day)
 
 
 def test_each_forgery_with_right_sums_is_found_and_named(
