@@ -49,7 +49,7 @@ from plugin.queue_hook.facts import PriceIntegral
 from plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_times
 from sim_backend.case.replay_case import ReplayCase, ReplayMachine
-from sim_backend.comparison.compare import replay_policies
+from sim_backend.comparison.compare import replay_policy
 from sim_backend.engine.advance import DECIDE, advance
 from sim_backend.engine.state import NOT_YET, State, new_state
 from sim_backend.replay.policy import parse_policy
@@ -590,7 +590,7 @@ def starts_under(sample: Sample, name: str, longest_s: Int64 | None = None) -> I
     if longest_s is not None:
         policy = replace(policy, hold=lambda _jobs: longest_s)
     case = sample.case
-    return replay_policies(case, (policy,), peak_times(case.prices))[0].start_s
+    return replay_policy(case, policy, peak_times(case.prices)).start_s
 
 
 ROW = ("log", "sample", "rule", "jobs", "zone", "easy_cost", "easy_wait_s", "what", "saved_pct", "wait_s")

@@ -5,7 +5,6 @@ What was used follows from the logged starts and ends. The reasons come from the
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -122,8 +121,7 @@ HARDLY_PCT = 0.5
 """Savings below this percentage of the bill are called hardly worth it."""
 
 MOST_REPLAYS, FIRST_REPLAYS = 20, 4
-SETTLED_PCT = 0.05
-"""Where the range of the first replays' savings is narrower, more of them would show the same figures."""
+"""How often orders are replayed, and how often for a first answer."""
 
 QUICK_JOBS, QUICK_REPLAYS = 100_000, 10
 """Logs of more jobs are replayed less often, for an answer within seconds."""
@@ -181,12 +179,6 @@ class SavingsEstimate:
     outcomes: tuple[tuple[PolicyOutcome, ...], ...] = ()
 
     @property
-    def is_settled(self) -> bool:
-        """Whether more replays would show the same savings."""
-        saved = np.array([[outcome.saving_pct for outcome in replayed] for replayed in self.outcomes])
-        return float(np.ptp(saved, axis=0).max()) < SETTLED_PCT
-
-    @property
     def hardly_pays(self) -> bool:
         """Whether no policy saves a notable share of the bill for certain."""
         return all(saving.is_noise or saving.share_pct.high < HARDLY_PCT for saving in self.savings)
@@ -206,8 +198,8 @@ def estimate_savings(
     """Return the estimate of a log's last days, or of all that it knows whole, for the baseline and other policies.
 
     With a `cluster` the replays are on its pools of nodes. `replays` is how often to replay; None stands for as often
-    as an answer within seconds allows, or the first few if they hardly differ. BadTrace or BadPrices as `prepare`
-    raises them, or if no job ran in that time or none took any.
+    as an answer within seconds allows. BadTrace or BadPrices as `prepare` raises them, or if no job ran in that time or
+    none took any.
     """
     whole = started(trace, settings, policies[0], cluster)
     cut = priced(last_days(whole, days), settings.prices)
@@ -225,13 +217,11 @@ def estimate_savings(
         are_starts_replayed=are_starts_replayed,
         likeness=None if are_starts_replayed else likeness_of(comparison, cut.names, prepared.units_per_node),
     )
-    weeks = prepared.case.prices.laid.weeks
-    refine = partial(replay_more, policies=policies, seed=settings.power.seed, progress=progress, executor=executor)
-    estimate = refine(estimate, replays=replays or FIRST_REPLAYS)
-    # A few weeks that agree by chance say little about the others.
-    if replays is not None or (estimate.is_settled and (weeks is None or len(weeks.offsets_s) == 1)):
-        return estimate
-    return refine(estimate, replays=MOST_REPLAYS if len(prepared.case.jobs) <= QUICK_JOBS else QUICK_REPLAYS)
+    if replays is None:
+        replays = MOST_REPLAYS if len(prepared.case.jobs) <= QUICK_JOBS else QUICK_REPLAYS
+    return replay_more(
+        estimate, policies=policies, seed=settings.power.seed, replays=replays, progress=progress, executor=executor
+    )
 
 
 def replay_more(

@@ -31,7 +31,6 @@ from plugin.capacity.port import CapacityPolicy, Fleet
 from power.capacity.registry import expand_front, make_capacity_policy
 from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, fleet_of, pool_fleets_of, powered_pools
 from sim_backend.case.site_jobs import round_memory
-from sim_backend.comparison.compare import usage_of
 from sim_backend.comparison.outcome import PolicyOutcome, saving_pct
 from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_each, spreads_of, without_demand
 from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, saving_of
@@ -296,11 +295,7 @@ class LeverMeasurement:
         return Lever(name, saving, f"{self._note}{self._rounding}", replays)
 
     def _saving(self, name: str, capacity: str, replays: int, ordering: Policy | None = None) -> CapabilitySaving:
-        """Return the saving of a capacity policy, with the order of `ordering` in place of the baseline's.
-
-        Each is compared with the baseline separately. In a common comparison with a policy under which jobs end days
-        later, all would be charged for these days, and sleeping through them would look like a saving.
-        """
+        """Return the saving of a capacity policy, with the order of `ordering` in place of the baseline's."""
         baseline, settings = self.policies[0], self._capacity
 
         def policies_at(case: ReplayCase) -> tuple[Policy, ...]:
@@ -413,7 +408,7 @@ def cap_lever(estimate: SavingsEstimate, settings: Settings) -> Lever:
     if prepared.power.assumed:
         return Lever(name, None, "the power of busy nodes is not known: --power and --idle-power")
     (curve, count), case, units = curves.most_common(1)[0], comparison.case, prepared.units_per_node
-    usage = usage_of(case, comparison.runs[0].schedule, comparison.begin_s, comparison.until_s)
+    usage = comparison.runs[0].usage
     above_idle = power_curve(replace(usage, node_power_w=usage.node_power_w - usage.idle_w, idle_w=0.0))
     series, offset_s = case.prices.laid.series, case.prices.laid.offset_s
     edges_s = np.clip(np.append(series.start_s, series.end_s) - offset_s, usage.begin_s, usage.until_s)

@@ -31,7 +31,7 @@ from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
 from sim_backend.case.electricity import LaidSeries, ReplayPrices, decision_series
 from sim_backend.case.replay_case import ReplayCase
-from sim_backend.comparison.compare import charge_period, meters_of, replay_policies
+from sim_backend.comparison.compare import charge_period, meters_of, replay_policy
 from sim_backend.comparison.outcome import Meters
 from sim_backend.comparison.replications import shifted
 from sim_backend.engine.state import PeakTimes
@@ -197,11 +197,7 @@ def bill_days(case: ReplayCase, policies: tuple[PolicyReplay, ...], day_edges_s:
     cases = [shifted(case, np.random.default_rng([seed, number])) for number in range(REPLAYS)]
     rest_s = int(day_edges_s[-1])
     schedules = [
-        tuple(
-            schedule
-            for each in policies
-            for schedule in replay_policies(replayed, (each.policy,), each.peaks, rest_until_s=rest_s)
-        )
+        tuple(replay_policy(replayed, each.policy, each.peaks, rest_until_s=rest_s) for each in policies)
         for replayed in cases
     ]
     logged = Schedule(case.jobs.logged_start_s, case.jobs.logged_start_s + case.jobs.runtime_s, 0.0)

@@ -17,6 +17,7 @@ from offpeak.model.step_integrals import (
     integrate_constant,
     integrate_series,
 )
+from sim_backend.case.electricity import LaidSeries
 from sim_backend.case.replay_case import ReplayCase
 from sim_backend.comparison.compare import Comparison, draw_of, draw_of_pool, usage_of
 from sim_backend.comparison.outcome import PolicyRun
@@ -48,35 +49,33 @@ def breakdown(
 
     A job that never started is in none of them.
     """
-    comparison, run = _of_those_that_ran(comparison, run)
-    case = comparison.case
+    case, run = _of_those_that_ran(comparison.case, run)
     if kind == "class":
-        return _by_group(comparison, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
+        return _by_group(case, run, POWER_CLASSES, power_class(case.node_power_w).astype(np.int64))
     if kind == "user":
         users, group = np.unique(case.jobs.user, return_inverse=True)
-        return _by_group(comparison, run, tuple(names.user_text(int(user)) for user in users), group)
+        return _by_group(case, run, tuple(names.user_text(int(user)) for user in users), group)
     if kind == "partition":
         partition, texts = names.partitions(case.jobs)
-        rows = _by_group(comparison, run, (*texts, NO_PARTITION), np.where(partition < 0, len(texts), partition))
+        rows = _by_group(case, run, (*texts, NO_PARTITION), np.where(partition < 0, len(texts), partition))
         return tuple(row for row in rows if row.jobs)
-    return _by_day(comparison, run)
+    return _by_day(case, run)
 
 
-def _of_those_that_ran(comparison: Comparison, run: PolicyRun) -> tuple[Comparison, PolicyRun]:
-    case, schedule = comparison.case, run.schedule
+def _of_those_that_ran(case: ReplayCase, run: PolicyRun) -> tuple[ReplayCase, PolicyRun]:
+    schedule = run.schedule
     ran = schedule.start_s != NOT_YET
     if ran.all():
-        return comparison, run
+        return case, run
     some = replace(case, jobs=case.jobs.take(ran), node_power_w=case.node_power_w[ran])
     ended = Schedule(schedule.start_s[ran], schedule.end_s[ran], schedule.simulate_s)
-    return replace(comparison, case=some), replace(run, schedule=ended)
+    usage = usage_of(some, ended, run.usage.begin_s, run.usage.until_s)
+    return some, replace(run, schedule=ended, usage=usage)
 
 
-def _by_group(comparison: Comparison, run: PolicyRun, names: tuple[str, ...], group: Int64) -> tuple[BreakdownRow, ...]:
-    case = comparison.case
-    usage = usage_of(case, run.schedule, comparison.begin_s, comparison.until_s)
+def _by_group(case: ReplayCase, run: PolicyRun, names: tuple[str, ...], group: Int64) -> tuple[BreakdownRow, ...]:
     of_run = run.schedule.by_run(group)
-    energy_j, cost = (_sums(of_run, charge_by_job(meter, usage), len(names)) for meter in _meters(case))
+    energy_j, cost = (_sums(of_run, charge_by_job(meter, run.usage), len(names)) for meter in _meters(case))
     return _rows(case, run, names, group, energy_j, cost)
 
 
@@ -86,37 +85,33 @@ def _meters(case: ReplayCase) -> tuple[StepIntegral, StepIntegral]:
     return integrate_constant(1.0), integrate_series(laid.series, laid.offset_s)
 
 
-def _by_day(comparison: Comparison, run: PolicyRun) -> tuple[BreakdownRow, ...]:
-    case = comparison.case
+def _by_day(case: ReplayCase, run: PolicyRun) -> tuple[BreakdownRow, ...]:
     laid = case.prices.laid
-    edges_s = day_edges_s(comparison)
+    edges_s = day_edges_s(laid, run.usage.begin_s, run.usage.until_s)
     names = tuple(date_text(int(edge_s) + laid.offset_s, laid.zone) for edge_s in edges_s[:-1])
     ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
-    draw = draw_of(case, run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None)
-    energy_j, cost = (used_by_day(case, run, edges_s, meter, draw=draw) for meter in _meters(case))
+    energy_j, cost = (used_by_day(case, run, edges_s, meter) for meter in _meters(case))
     return _rows(case, run, names, ending, energy_j, cost)
 
 
-def day_edges_s(comparison: Comparison) -> Int64:
-    """Return the comparison's begin, the local midnights inside it, and its end [trace seconds]."""
-    laid = comparison.case.prices.laid
-    begin, until = comparison.begin_s + laid.offset_s, comparison.until_s + laid.offset_s
+def day_edges_s(laid: LaidSeries, begin_s: int, until_s: int) -> Int64:
+    """Return the begin, the local midnights between it and the end, and the end [trace seconds]."""
+    begin, until = begin_s + laid.offset_s, until_s + laid.offset_s
     midnights, _ = to_unix_s(local_days(begin, until, laid.zone) * DAY_S, laid.zone)
     inner = midnights[(midnights > begin) & (midnights < until)]
     return np.concatenate([[begin], inner, [until]]) - laid.offset_s
 
 
-def used_by_day(
-    case: ReplayCase, run: PolicyRun, edges_s: Int64, meter: StepIntegral, *, draw: StandingDraw | None
-) -> Float64:
+def used_by_day(case: ReplayCase, run: PolicyRun, edges_s: Int64, meter: StepIntegral) -> Float64:
     """Return the integral of the machine's power times the meter's series between neighbouring edges, float64[days].
 
-    `draw` is that of the run's nodes.
+    The edges are those of the run's period.
     """
     if run.sleep is not None and run.sleep.pools:
         parts = [_by_edges(pool.usage, edges_s, meter, draw_of_pool(pool)) for pool in run.sleep.pools]
         return np.sum(parts, axis=0)  # type: ignore[no-any-return]
-    return _by_edges(usage_of(case, run.schedule, int(edges_s[0]), int(edges_s[-1])), edges_s, meter, draw)
+    draw = draw_of(case, run.sleep.node_log.counts(run.usage.begin_s) if run.sleep else None)
+    return _by_edges(run.usage, edges_s, meter, draw)
 
 
 def _by_edges(usage: Usage, edges_s: Int64, meter: StepIntegral, draw: StandingDraw | None) -> Float64:
@@ -171,11 +166,15 @@ class Periods:
     edges_s: Int64
     unit: str
 
+    def until(self, until_s: int) -> "Periods":
+        """Return the periods up to that second."""
+        return replace(self, edges_s=np.append(self.edges_s[self.edges_s < until_s], until_s))
+
 
 def cost_periods(comparison: Comparison) -> Periods:
     """Return the shortest periods of which the comparison has at most 120, or its months."""
-    days_s = day_edges_s(comparison)
     laid = comparison.case.prices.laid
+    days_s = day_edges_s(laid, comparison.begin_s, comparison.until_s)
     day = to_local_s(days_s + laid.offset_s, laid.zone) // DAY_S
     begins = {
         "day": np.ones(len(day), np.bool_),
@@ -188,13 +187,11 @@ def cost_periods(comparison: Comparison) -> Periods:
     return Periods(days_s[kept], unit)
 
 
-def cost_by_period(
-    comparison: Comparison, run: PolicyRun, periods: Periods, *, draw: StandingDraw | None = None
-) -> Float64:
+def cost_by_period(case: ReplayCase, run: PolicyRun, periods: Periods) -> Float64:
     """Return what the machine's electricity costs in each period, float64[periods], in the currency of the prices.
 
-    `draw` is that of nodes that sleep: breakdown.draw_of the run.
+    The periods are those until the end of the run's own.
     """
-    laid = comparison.case.prices.laid
+    laid = case.prices.laid
     price = integrate_series(laid.series, laid.offset_s)
-    return used_by_day(comparison.case, run, periods.edges_s, price, draw=draw) / J_PER_MWH
+    return used_by_day(case, run, periods.edges_s, price) / J_PER_MWH

@@ -1,9 +1,9 @@
 """Replays one log under several policies and charges each for its electricity: the main job of `offpeak simulate`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import tzinfo
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from sim_backend.comparison.outcome import (
     PolicyRun,
     SleepOutcome,
     charges_of,
-    failed_nodes,
     outcome_of,
     powered_charges_of,
     powered_usage,
@@ -45,7 +44,7 @@ from sim_backend.comparison.outcome import (
 from sim_backend.comparison.pools import joined_log, lowest_of_pool, pool_usages, pooled_schedule
 from sim_backend.engine.state import NOT_YET, PeakTimes
 from sim_backend.mixed.powered import PoweredMixedReplay, PoweredMixedSchedule
-from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of
+from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.nodes.bounds import lowest_for_schedule
 from sim_backend.nodes.node_log import PoweredUsage, StateCounts, sleep_figures, sleep_figures_of_pools, state_times
 from sim_backend.nodes.power_curve import (
@@ -60,21 +59,35 @@ from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import PoweredReplay
 from sim_backend.replay.schedule import JobRuns, Schedule, replay
 
+Replayed = Schedule | PoweredReplay | PoweredMixedReplay
+"""A replay up to its last job's end. Nodes that can sleep may go on from there."""
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """The runs of all policies, the first being the baseline, over one period: first submission to the last end of all.
+    """The run of each policy, compared with that of the first, the baseline.
 
-    `case` is the one given, its prices continued as far as they were needed. `device_bills` are those of the runs
-    beside a PV plant and a battery, none without these.
+    Each pair has a period of its own, from the first submission to the later end of the two: no row depends on the
+    others. `runs` and `outcomes` are of these periods, and so are the baseline's runs in `baselines`. `case` is the one
+    given, its prices continued as far as they were needed. `device_bills` are those of the runs beside a PV plant and a
+    battery, none without these.
     """
 
     case: ReplayCase
     runs: tuple[PolicyRun, ...]
+    baselines: tuple[PolicyRun, ...]
     outcomes: tuple[PolicyOutcome, ...]
-    begin_s: int
-    until_s: int
     device_bills: tuple[DeviceBill, ...] = ()
+
+    @property
+    def begin_s(self) -> int:
+        """The first submission [trace seconds]."""
+        return self.runs[0].usage.begin_s
+
+    @property
+    def until_s(self) -> int:
+        """The last end under any policy [trace seconds]."""
+        return max(run.usage.until_s for run in self.runs)
 
     def mean_waits_s(self) -> tuple[float, float] | None:
         """Return how long jobs waited on average in the log and in the baseline's replay; None without a logged start.
@@ -98,20 +111,31 @@ def compare(
     """
     begin_s = int(case.jobs.submit_s[0])
     case, schedules = _replay_all(case, policies, progress)
-    until_s = max(int(schedule.end_s.max()) for schedule in schedules)
-    meters = meters_of(case, until_s)
-    runs = tuple(
-        _run(case, policy, schedule, usage_of(case, schedule, begin_s, until_s), meters)
-        for policy, schedule in zip(policies, schedules, strict=True)
-    )
+    ends_s = [int(schedule.end_s.max()) for schedule in schedules]
+
+    @cache
+    def run_until(number: int, until_s: int) -> PolicyRun:
+        usage = usage_of(case, schedules[number], begin_s, until_s)
+        return _run(case, policies[number], schedules[number], usage, meters_of(case, until_s))
+
+    @cache
+    def first_until(until_s: int) -> PolicyOutcome:
+        run = run_until(0, until_s)
+        return outcome_of(run, run, case.jobs, case.machine, currency, names=case.names)
+
+    currency = case.prices.laid.series.currency
+    pair_ends_s = [max(end_s, ends_s[0]) for end_s in ends_s]
+    runs = tuple(run_until(number, until_s) for number, until_s in enumerate(pair_ends_s))
+    baselines = tuple(run_until(0, until_s) for until_s in pair_ends_s)
     outcomes = tuple(
         replace(
-            outcome_of(run, runs[0], case.jobs, case.machine, meters.currency, names=case.names),
-            held_wait_s=_held_wait_s(case, policy, run, runs[0]),
+            outcome_of(run, baseline, case.jobs, case.machine, currency, names=case.names),
+            held_wait_s=_held_wait_s(case, policy, run, baseline),
+            baseline=first_until(run.usage.until_s),
         )
-        for policy, run in zip(policies, runs, strict=True)
+        for policy, run, baseline in zip(policies, runs, baselines, strict=True)
     )
-    return Comparison(case, runs, outcomes, begin_s, until_s)
+    return Comparison(case, runs, baselines, outcomes)
 
 
 def _held_wait_s(case: ReplayCase, policy: Policy, run: PolicyRun, baseline: PolicyRun) -> float | None:
@@ -128,14 +152,14 @@ def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, met
     if case.nodes is None:
         cooling = _cooling(case, usage, meters, None)
         demand = demand_of(case, usage, None)
-        return PolicyRun(policy.name, schedule, charges_of(usage, meters), cooling=cooling, demand=demand)
+        return PolicyRun(policy.name, schedule, usage, charges_of(usage, meters), cooling=cooling, demand=demand)
     powered = powered_usage(schedule, usage, case.nodes)
     figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
     lowest_j = lowest_for_schedule(usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
     sleep = SleepOutcome(powered.node_log, figures, lowest_j)
     cooling = _cooling(case, usage, meters, sleep)
     charges = powered_charges_of(powered, meters)
-    return PolicyRun(policy.name, schedule, charges, sleep, cooling, demand_of(case, usage, sleep))
+    return PolicyRun(policy.name, schedule, usage, charges, sleep, cooling, demand_of(case, usage, sleep))
 
 
 def _run_on_pools(
@@ -149,7 +173,7 @@ def _run_on_pools(
     sleep = SleepOutcome(joined_log(pools), figures, sum(map(lowest_of_pool, pools)), pools)
     cooling = _cooling(case, usage, meters, sleep)
     charges = sum_of_charges([powered_charges_of(pool, meters) for pool in pools])
-    return PolicyRun(policy.name, schedule, charges, sleep, cooling, demand_of(case, usage, sleep))
+    return PolicyRun(policy.name, schedule, usage, charges, sleep, cooling, demand_of(case, usage, sleep))
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,73 +249,95 @@ def curve_of(usage: Usage, draw: StandingDraw | None) -> PowerCurve:
 def _replay_all(
     case: ReplayCase, policies: tuple[Policy, ...], progress: Callable[[str, int], None] | None
 ) -> tuple[ReplayCase, list[Schedule]]:
-    """Replay under each policy, again with prices that reach further where a schedule goes beyond their end."""
+    """Replay under each policy; the case has prices that reach as far as any schedule. Nodes that can sleep go on until
+    the last end.
+    """
+    replays = [_replay_to_its_end(case, policy, progress) for policy in policies]
+    until_s = max(int(played.end_s.max()) for played, _ in replays)
+    laid = case.prices.laid.until(max(needed_s for _, needed_s in replays))
+    reaching = replace(case, prices=replace(case.prices, laid=laid))
+    return reaching, [_rested(played, until_s) for played, _ in replays]
+
+
+def _replay_to_its_end(
+    case: ReplayCase, policy: Policy, progress: Callable[[str, int], None] | None
+) -> tuple[Replayed, int]:
+    """Replay under a policy, again with prices that reach further where it goes beyond their end; return how far."""
     begin_s = int(case.jobs.submit_s[0])
     needed_s = guessed_end_s(case) + backlog_s(case.jobs, case.machine.size)
     left_before = None
     while True:
         # Always start from the given prices: extended prices must not be extended again.
-        reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(needed_s)))
-        peaks = peak_times(reaching.prices, reaching.carbon)
-        schedules = replay_policies(case, policies, peaks, progress)
-        until_s = max(int(schedule.end_s.max()) for schedule in schedules)
-        left = sum(
-            int(np.count_nonzero(schedule.start_s == NOT_YET)) for schedule in schedules if not failed_nodes(schedule)
-        )
-        if not left and until_s <= needed_s:
-            return reaching, schedules
-        if left and left == left_before:
-            raise _never_started(case, policies, schedules)
+        prices = replace(case.prices, laid=case.prices.laid.until(needed_s))
+        played = _replay(case, policy, peak_times(prices, case.carbon), progress)
+        left = np.flatnonzero(played.start_s == NOT_YET)
+        if isinstance(played, PoweredReplay) and played.failed_nodes:
+            left = left[:0]
+        if not len(left) and int(played.end_s.max()) <= needed_s:
+            return played, needed_s
+        if left_before == len(left) > 0:
+            raise BadInput(
+                f"policy {policy.name!r} never starts {counted(len(left), 'job')}, the first is job"
+                f" {case.jobs.job_id[left[0]]}",
+                hint="it waits for off-peak hours: choose a tariff or --peak-rule that has some, or another policy",
+            )
         # Prices repeat within a year: what a year and more of them does not start never starts.
-        left_before = left
-        needed_s = max(until_s, needed_s) + max(until_s - begin_s, needed_s - begin_s, (REPEATED_WEEKS + 1) * WEEK_S)
+        left_before, until_s = len(left), max(int(played.end_s.max()), needed_s)
+        needed_s = until_s + max(until_s - begin_s, (REPEATED_WEEKS + 1) * WEEK_S)
 
 
-def _never_started(case: ReplayCase, policies: tuple[Policy, ...], schedules: list[Schedule]) -> BadInput:
-    left = {
-        policy.name: case.jobs.job_id[schedule.start_s == NOT_YET]
-        for policy, schedule in zip(policies, schedules, strict=True)
-        if not failed_nodes(schedule)
-    }
-    name, jobs = next((name, jobs) for name, jobs in left.items() if len(jobs))
-    return BadInput(
-        f"policy {name!r} never starts {counted(len(jobs), 'job')}, the first is job {jobs[0]}",
-        hint="it waits for off-peak hours: choose a tariff or --peak-rule that has some, or another policy",
-    )
+def replay_policy(case: ReplayCase, policy: Policy, peaks: PeakTimes, *, rest_until_s: int = 0) -> Schedule:
+    """Replay under a policy. Nodes that can sleep go on until its last job has ended, and up to that second."""
+    played = _replay(case, policy, peaks)
+    return _rested(played, max(rest_until_s, int(played.end_s.max())))
 
 
-def replay_policies(
-    case: ReplayCase,
-    policies: tuple[Policy, ...],
-    peaks: PeakTimes,
-    progress: Callable[[str, int], None] | None = None,
-    *,
-    rest_until_s: int = 0,
-) -> list[Schedule]:
-    """Replay under each policy.
+def _rested(played: Replayed, until_s: int) -> Schedule:
+    """Return the schedule; nodes that can sleep have gone on until that second."""
+    if isinstance(played, Schedule):
+        return played
+    played.rest(until_s)
+    return played.schedule()
 
-    Nodes that can sleep go on until the last job under any of them has ended, and up to that second.
-    """
-    if any(policy.hold for policy in policies):
-        return [_held_replay(case, policy, peaks, progress) for policy in policies]
+
+def _replay(
+    case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None = None
+) -> Replayed:
+    """Replay up to the last job's end. Raises BadInput for a policy that does not know the nodes of the case."""
+    report = partial(progress, policy.name) if progress else None
+    if policy.hold is not None:
+        return _held_replay(case, policy, peaks, progress)
     if case.is_mixed:
-        return _mixed_replays(case, policies, peaks, progress, rest_until_s)
-    replays = [_replay(case, policy, peaks, progress) for policy in policies]
-    _rest(replays, rest_until_s)
-    return [each.schedule() if isinstance(each, PoweredReplay) else each for each in replays]
+        return _mixed_replay(case, policy, peaks, report)
+    if policy.capacity is None:
+        size = case.machine.size
+        return replay(case.jobs, case.node_power_w, machine_size=size, policy=policy, peaks=peaks, progress=report)
+    assert case.nodes is not None
+    powered = PoweredReplay(
+        case.jobs,
+        case.node_power_w,
+        case.nodes,
+        policy,
+        policy.capacity,
+        peaks=peaks,
+        without_limit=case.without_limit,
+        shaving=_peak_rules(case, policy),
+    )
+    powered.run(report)
+    return powered
 
 
 def _held_replay(
     case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
 ) -> Schedule:
     """Replay under a policy that keeps jobs back: each is submitted when it may start."""
-    if policy.hold is None:
-        return replay_policies(case, (policy,), peaks, progress)[0]
+    assert policy.hold is not None
     release_s = release_times_s(case, policy.hold(case.jobs))
     order = np.argsort(release_s, kind="stable")
     jobs = replace(case.jobs, submit_s=release_s).take(order)
     moved = replace(case, jobs=jobs, node_power_w=case.node_power_w[order])
-    made = replay_policies(moved, (replace(policy, hold=None),), peaks, progress)[0]
+    played = _replay(moved, replace(policy, hold=None), peaks, progress)
+    made = _rested(played, int(played.end_s.max()))
     back = np.argsort(order)
     lost = made.lost._replace(job=order[made.lost.job])
     return Schedule(made.start_s[back], made.end_s[back], made.simulate_s, lost=lost)
@@ -316,56 +362,23 @@ def release_times_s(case: ReplayCase, longest_s: Int64) -> Int64:
     return best_s
 
 
-def _mixed_replays(
-    case: ReplayCase,
-    policies: tuple[Policy, ...],
-    peaks: PeakTimes,
-    progress: Callable[[str, int], None] | None,
-    rest_until_s: int,
-) -> list[Schedule]:
-    """Replay on the pools of the case's cluster; BadInput for policies that do not know pools of nodes."""
+def _mixed_replay(
+    case: ReplayCase, policy: Policy, peaks: PeakTimes, report: Callable[[int], None] | None
+) -> Schedule | PoweredMixedReplay:
+    """Replay on the pools of the case's cluster; BadInput for a policy that does not know pools of nodes."""
     assert case.cluster is not None
     mixed = mixed_case_of(
         case.jobs, case.node_power_w, case.cluster, case.requests, case.classes, without_limit=case.without_limit
     )
-    site = case.priorities
-    priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
-    played: list[MixedSchedule | PoweredMixedReplay] = []
-    for policy in policies:
-        report = partial(progress, policy.name) if progress else None
-        rules = rules_of(policy, case.cluster.timing)
-        if not policy.pool_capacity:
-            played.append(replay_mixed(mixed, policy, rules, peaks=peaks, priorities=priorities, progress=report))
-            continue
-        assert case.pools is not None
-        powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.pools.classes, peaks=peaks)
-        powered.run(report)
-        played.append(powered)
-    _rest(played, rest_until_s)
-    return [pooled_schedule(each.schedule() if isinstance(each, PoweredMixedReplay) else each) for each in played]
-
-
-def _replay(
-    case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None
-) -> Schedule | PoweredReplay:
-    report = (lambda submitted: progress(policy.name, submitted)) if progress else None
-    if policy.capacity is not None:
-        assert case.nodes is not None
-        powered = PoweredReplay(
-            case.jobs,
-            case.node_power_w,
-            case.nodes,
-            policy,
-            policy.capacity,
-            peaks=peaks,
-            without_limit=case.without_limit,
-            shaving=_peak_rules(case, policy),
-        )
-        powered.run(report)
-        return powered
-    return replay(
-        case.jobs, case.node_power_w, machine_size=case.machine.size, policy=policy, peaks=peaks, progress=report
-    )
+    rules = rules_of(policy, case.cluster.timing)
+    if not policy.pool_capacity:
+        site = case.priorities
+        priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
+        return pooled_schedule(replay_mixed(mixed, policy, rules, peaks=peaks, priorities=priorities, progress=report))
+    assert case.pools is not None
+    powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.pools.classes, peaks=peaks)
+    powered.run(report)
+    return powered
 
 
 def _peak_rules(case: ReplayCase, policy: Policy) -> PeakRules:
@@ -378,14 +391,6 @@ def _peak_rules(case: ReplayCase, policy: Policy) -> PeakRules:
     start_s = np.arange(begin_s, until_s, QUARTER_S, dtype=np.int64)
     rules = policy.peak.rules(tariff, start_s, case.nodes.node_class, case.nodes.units_per_node)
     return rules._replace(at_s=rules.at_s - offset_s)
-
-
-def _rest(played: Sequence[Schedule | PoweredReplay | PoweredMixedReplay], rest_until_s: int) -> None:
-    """Let nodes that can sleep go on until the last end, and up to that second."""
-    until_s = max(rest_until_s, *(int(each.end_s.max()) for each in played))
-    for each in played:
-        if not isinstance(each, Schedule):
-            each.rest(until_s)
 
 
 def usage_of(case: ReplayCase, schedule: Schedule, begin_s: int, until_s: int) -> Usage:

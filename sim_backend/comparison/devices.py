@@ -21,7 +21,7 @@ from offpeak.prices.alignment import extend
 from offpeak.prices.bill import QUARTER_S, demand_periods
 from offpeak.prices.tariff import Tariff
 from plugin.planner.dispatch import Dispatch, DispatchProblem, cost_of, hold, operate, solve_dispatch
-from sim_backend.comparison.compare import Comparison, SiteLoad, site_load, usage_of
+from sim_backend.comparison.compare import Comparison, SiteLoad, site_load
 from sim_backend.comparison.outcome import DeviceBill, PolicyRun
 
 
@@ -35,8 +35,7 @@ def with_device_bills(comparison: Comparison, devices: SiteDevices) -> Compariso
 
 def load_of_run(comparison: Comparison, run: PolicyRun) -> SiteLoad:
     """Return the power of machine and cooling under a policy, on the dates of the prices."""
-    usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
-    return site_load(comparison.case, usage, run.sleep)
+    return site_load(comparison.case, run.usage, run.sleep)
 
 
 def bill_with_devices(

@@ -254,7 +254,7 @@ def _days(jobs: Jobs, comparison: Comparison) -> Int64:
     """Return where the days of the log begin, and its end: that of the last job by the log, if starts are logged."""
     started = jobs.logged_start_s >= 0
     ends_s = (jobs.logged_start_s + jobs.runtime_s)[started]
-    until_s = int(ends_s.max()) if len(ends_s) else comparison.until_s
+    until_s = int(ends_s.max()) if len(ends_s) else comparison.runs[0].usage.until_s
     return np.append(np.arange(comparison.begin_s, max(until_s, comparison.begin_s + 1), DAY_S), until_s)
 
 

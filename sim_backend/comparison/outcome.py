@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH, YEAR_S
 from offpeak.model.jobs import NUMBERS_ONLY, Jobs, LogNames
-from offpeak.model.node_states import FAILED
 from offpeak.model.schedule_metrics import (
     bounded_slowdown,
     bounded_slowdown_by_delay,
@@ -55,6 +54,9 @@ class Meters:
 @dataclass(frozen=True)
 class PolicyOutcome:
     """The figures of one policy, units in the names; `saving_pct` and what follows are against the first policy.
+
+    They are of the period from the first submission to `until_s`, the later end of the two [trace seconds]; `baseline`
+    has the figures of the first policy in the same period, None in these figures themselves.
 
     `mean_bounded_slowdown` is max((wait + run) / max(run, 10 s), 1), `mean_bounded_slowdown_by_delay` is
     1 + wait / max(10 s, run). `cost` leaves out `unpriced_kwh`, used while no price was known. `co2_kg` is None without
@@ -99,7 +101,7 @@ class PolicyOutcome:
     worst_postponement_s: int
     worst_postponement_job_id: int
     response_ratio: float
-    simulate_s: float
+    simulate_s: float = field(compare=False)
     never_started: int = 0
     stopped_runs: int = 0
     stopped_node_h: float = 0.0
@@ -123,6 +125,13 @@ class PolicyOutcome:
     bill_saving_pct: float | None = None
     held_wait_s: float | None = None
     partition_wait_s: Mapping[str, float] = field(default_factory=dict)
+    until_s: int = 0
+    baseline: "PolicyOutcome | None" = None
+
+    @property
+    def saved(self) -> float:
+        """How much less the policy costs than the first one in the same period."""
+        return self.baseline.cost - self.cost if self.baseline else 0.0
 
 
 @dataclass(frozen=True)
@@ -179,10 +188,11 @@ class Demand:
 
 @dataclass(frozen=True)
 class PolicyRun:
-    """One policy's schedule and its usage; `demand` is None without demand charges."""
+    """One policy's schedule, and what it used in the period of `usage`; `demand` is None without demand charges."""
 
     policy: str
     schedule: Schedule
+    usage: Usage
     charges: Charges
     sleep: "SleepOutcome | None" = None
     cooling: Cooling | None = None
@@ -288,6 +298,7 @@ def outcome_of(
         stopped_runs=stopped,
         stopped_node_h=stopped_node_h,
         partition_wait_s=_partition_waits(jobs, wait_s, names),
+        until_s=run.usage.until_s,
         **(_sleep_fields(run.sleep, used) if run.sleep else {}),
         **(_cooling_fields(run, baseline) if run.cooling and baseline.cooling else {}),
         **(_demand_fields(run.demand, baseline.demand, run, baseline) if run.demand and baseline.demand else {}),
@@ -364,13 +375,6 @@ def powered_usage(schedule: Schedule, usage: Usage, machine: PoweredMachine) -> 
 def sleep_delay_s(schedule: Schedule) -> Int64:
     """Return how long sleeping nodes kept each job from running [s]."""
     return schedule.sleep_delay_s if isinstance(schedule, PoweredSchedule) else np.zeros_like(schedule.start_s)
-
-
-def failed_nodes(schedule: Schedule) -> int:
-    """Return how many nodes had failed at the end of the replay."""
-    if not isinstance(schedule, PoweredSchedule):
-        return 0
-    return int((schedule.node_log.counts(0).nodes[-1])[FAILED])
 
 
 def powered_charges_of(powered: PoweredUsage, meters: Meters) -> Charges:

@@ -103,22 +103,22 @@ def without_demand(spread: ReplicationSpread) -> ReplicationSpread:
 def spreads_of(
     outcomes: Sequence[Sequence[PolicyOutcome]], weeks: AlignmentWeeks | None = None
 ) -> tuple[ReplicationSpread, ...]:
-    """Return a spread a policy; `outcomes` holds for each replay the outcomes of all policies, the baseline first.
+    """Return a spread a policy; `outcomes` holds for each replay the outcomes of all policies.
 
     `weeks` are those from which the case of the replays drew.
     """
-    first = [outcome[0] for outcome in outcomes]
     alignments = min(len(outcomes), len(weeks.offsets_s)) if weeks else 1
-    return tuple(_spread(of_policy, first, alignments) for of_policy in zip(*outcomes, strict=True))
+    return tuple(_spread(of_policy, alignments) for of_policy in zip(*outcomes, strict=True))
 
 
-def _spread(outcomes: Sequence[PolicyOutcome], baseline: Sequence[PolicyOutcome], alignments: int) -> ReplicationSpread:
+def _spread(outcomes: Sequence[PolicyOutcome], alignments: int) -> ReplicationSpread:
     def interval(values: Float64, name: str = "") -> ReplicationInterval:
         is_money = name.endswith(("cost", "bill"))
         return interval_of(values) if alignments == 1 else alignment_interval_of(values, by_factors=is_money)
 
     names = [name for name in FIGURES if all(getattr(each, name) is not None for each in outcomes)]
     own = {name: np.array([getattr(outcome, name) for outcome in outcomes], float) for name in names}
+    baseline = [outcome.baseline or outcome for outcome in outcomes]
     first = {name: np.array([getattr(outcome, name) for outcome in baseline], float) for name in names}
     waits_s, first_s = (
         {name: np.array([outcome.partition_wait_s[name] for outcome in each]) for name in outcomes[0].partition_wait_s}

@@ -98,6 +98,11 @@ class PoweredMixedReplay:
         self._go_on(NEVER - 1)
 
     @property
+    def start_s(self) -> Int64:
+        """When each job has started, NOT_YET if it has not."""
+        return self._state.start_s
+
+    @property
     def end_s(self) -> Int64:
         """When each job has ended, NOT_YET if it has not started."""
         start_s = self._state.start_s

@@ -10,7 +10,7 @@ from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
-from offpeak.model.node_states import DEPTHS
+from offpeak.model.node_states import DEPTHS, FAILED
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from plugin.capacity.port import CapacityPolicy
@@ -154,6 +154,16 @@ class PoweredReplay:
         delay_s = np.where(start_s != NOT_YET, start_s - self._power.wanted_s, 0)
         self._book.empty(self._power)
         return PoweredSchedule(start_s, self.end_s, self._simulate_s, self._book.node_log(self._machine), delay_s)
+
+    @property
+    def failed_nodes(self) -> int:
+        """How many nodes have failed by now."""
+        return int(np.count_nonzero(self._power.table.state == FAILED))
+
+    @property
+    def start_s(self) -> Int64:
+        """When each job has started, NOT_YET if it has not."""
+        return self._state.start_s
 
     @property
     def end_s(self) -> Int64:

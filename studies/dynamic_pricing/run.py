@@ -23,8 +23,8 @@ from offpeak.model.step_series import integral_between
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case.electricity import prices_of
 from sim_backend.case.replay_case import ReplayCase, ReplayMachine, log_span
-from sim_backend.comparison.compare import Comparison, compare, meters_of, usage_of
-from sim_backend.comparison.outcome import saving_pct
+from sim_backend.comparison.compare import Comparison, compare, meters_of
+from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, saving_pct
 from sim_backend.comparison.replications import shifted
 from sim_backend.replay.policy import Policy, parse_policy
 from studies.logs import StudyLog, at_load
@@ -118,13 +118,14 @@ class PricingPolicyResult:
 
 @dataclass(frozen=True)
 class PricingResult:
-    """The replays of a setup's policies, the baseline first.
+    """The replays of a setup's policies, the baseline first; `baselines` is the first one in the period of each pair.
 
     `perfect` is the baseline's use with the same node-hours on-peak and off-peak, but with the jobs of the lowest power
     on-peak: no change of order alone saves more.
     """
 
     policies: tuple[PricingPolicyResult, ...]
+    baselines: tuple[PricingPolicyResult, ...]
     perfect: PricedUse
 
 
@@ -136,7 +137,7 @@ def cost(used: PricedUse, bill: PricingBill) -> float:
 
 def saved_pct(result: PricingResult, at: int, bill: PricingBill) -> float:
     """Return by how many per cent policy number `at` is cheaper than the baseline."""
-    baseline, other = (getattr(result.policies[number], bill.metered) for number in (0, at))
+    baseline, other = (getattr(results[at], bill.metered) for results in (result.baselines, result.policies))
     return saving_pct(cost(other, bill), cost(baseline, bill))
 
 
@@ -228,8 +229,12 @@ def run(experiment: PricingExperiment, log: StudyLog) -> PricingResult:
     comparison = compare(case_of(log, setup, rng), tuple(_policy(name, setup) for name in setup.policies))
     meter = meters_of(comparison.case, comparison.until_s).price
     clock_s = _clock_s(log, comparison.begin_s)
-    results = tuple(_result(comparison, number, meter, clock_s) for number in range(len(setup.policies)))
-    return PricingResult(results, _perfect(results[0].as_run, comparison, meter))
+    case, outcomes = comparison.case, comparison.outcomes
+    policies = tuple(
+        _result(case, run, outcome, meter, clock_s) for run, outcome in zip(comparison.runs, outcomes, strict=True)
+    )
+    baselines = tuple(_result(case, run, outcomes[0], meter, clock_s) for run in comparison.baselines)
+    return PricingResult(policies, baselines, _perfect(policies[0].as_run, comparison, meter))
 
 
 def case_of(log: StudyLog, setup: PricingSetup, rng: Generator) -> ReplayCase:
@@ -259,10 +264,11 @@ def _clock_s(log: StudyLog, begin_s: int) -> int:
     return unix_s + (int(offset.total_seconds()) if offset else 0)
 
 
-def _result(comparison: Comparison, number: int, meter: StepIntegral, clock_s: int) -> PricingPolicyResult:
-    run, outcome = comparison.runs[number], comparison.outcomes[number]
-    usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
-    as_run, last_s = _used(meter, usage), int(comparison.case.jobs.submit_s[-1])
+def _result(
+    case: ReplayCase, run: PolicyRun, outcome: PolicyOutcome, meter: StepIntegral, clock_s: int
+) -> PricingPolicyResult:
+    usage = run.usage
+    as_run, last_s = _used(meter, usage), int(case.jobs.submit_s[-1])
     start_s, end_s = (np.minimum(times_s, last_s) for times_s in (usage.start_s, usage.end_s))
     return PricingPolicyResult(
         policy=run.policy,

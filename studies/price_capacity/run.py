@@ -102,12 +102,16 @@ FACTORS = (
 
 @dataclass(frozen=True)
 class CapacityPolicyResult:
-    """`cost` is that of the machine, `job_cost` that of its jobs; the mean slowdown is 1 + wait / max(10 s, run)."""
+    """`cost` is that of the machine, `job_cost` that of its jobs; the mean slowdown is 1 + wait / max(10 s, run).
+
+    `baseline_cost` is what the machine costs in the same period if its nodes are always on.
+    """
 
     policy: str
     jobs: int
     job_cost: float
     cost: float
+    baseline_cost: float
     mean_wait_s: float
     slowdown: float
 
@@ -128,7 +132,8 @@ class CapacityResult:
 
     def saved_pct(self, policy: str) -> float:
         """Return what a policy saves of the machine's cost, sleeping nodes included."""
-        return saving_pct(self.of(policy).cost, self.policies[0].cost)
+        result = self.of(policy)
+        return saving_pct(result.cost, result.baseline_cost)
 
     def longer_h(self, policy: str) -> float:
         """Return by how many hours a policy lengthens the mean wait."""
@@ -271,6 +276,7 @@ def _result(name: str, run: PolicyRun, outcome: PolicyOutcome) -> CapacityPolicy
         jobs=outcome.jobs,
         job_cost=run.charges.cost.jobs / J_PER_MWH,
         cost=outcome.cost,
+        baseline_cost=outcome.cost + outcome.saved,
         mean_wait_s=outcome.mean_wait_s,
         slowdown=outcome.mean_bounded_slowdown_by_delay,
     )

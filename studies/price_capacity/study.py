@@ -67,7 +67,7 @@ class CapacityResults:
         None where they do not wait longer.
         """
         results = self.each(log, setup)
-        saved = sum(result.policies[0].cost - result.of(policy).cost for result in results)
+        saved = sum(result.of(policy).baseline_cost - result.of(policy).cost for result in results)
         hours = sum(result.policies[0].jobs * result.longer_h(policy) for result in results)
         return 100 * saved / hours if hours > 0 else None
 

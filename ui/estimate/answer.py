@@ -195,12 +195,15 @@ def _with_typed_prices(settings: Settings) -> Settings:
 
 
 def _reads_site_cluster(request: EstimateRequest, settings: Settings, policies: Sequence[Policy]) -> bool:
-    """Return whether the log of a scheduler is replayed on the nodes that it reports, rather than on equal ones."""
+    """Return whether the log of a scheduler is replayed on the nodes that it reports, rather than on equal ones.
+
+    The baseline decides: no other policy changes what the others are replayed on.
+    """
     machine = settings.machine
     is_described = machine.nodes is not None or machine.processors_per_node is not None or machine.cluster is not None
     if request.log is not None or is_described:
         return False
-    return all(map(knows_pools, policies))
+    return knows_pools(policies[0])
 
 
 def _write_cluster(path: Path, settings: Settings) -> None:

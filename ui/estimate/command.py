@@ -38,7 +38,7 @@ def estimate(
         typer.Option(
             min=FEWEST_REPLAYS,
             help="Replays with shifted submit times, for ranges of savings."
-            " [default: 20 of orders, 10 of other levers; fewer if enough, or of very many jobs]",
+            " [default: 20 of orders, 10 of other levers; fewer of very many jobs]",
         ),
     ] = None,
     report: Annotated[

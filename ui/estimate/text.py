@@ -15,9 +15,7 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted
 from power.capacity.levers import DAYS, HARDLY_LONGER_S, Lever, Recommendation
 from sim_backend.estimate import (
-    FIRST_REPLAYS,
     HARDLY_PCT,
-    SETTLED_PCT,
     Bounds,
     CapabilitySaving,
     LoggedUse,
@@ -298,7 +296,6 @@ def fragment(answer: LeversAnswer) -> str:
     return "\n".join(["[agent]", *agent, nodes, *source])
 
 
-MORE_REPLAYS = "; so few are made of a log of so many jobs, --replays 20 makes more"
 BY_SUBMISSION = "jobs wait in the order of submission, for equal nodes: --cluster FILE adds partitions and priorities"
 
 
@@ -319,16 +316,13 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
         "the ranges of energy and money are those of 100 and of 300 W per busy node, which is assumed; if all jobs draw"
         " the same, no order of the queue saves anything"
     )
-    few = ""
-    if first.replays == FIRST_REPLAYS:
-        few = f"; their savings differ by less than {SETTLED_PCT} points" if estimate.is_settled else MORE_REPLAYS
     held = "replays" if first.alignments == 1 else "further alignments, whose bills differ from the one paid above"
     return [
         *(far or (near,)),
         *one_user_remark(estimate.trace),
         *((power,) if estimate.prepared.power.assumed else ()),
         f"shares and waits are {quoted_text(first)} with submissions up to a minute later; brackets hold 19 of 20"
-        f" {held}; {NOISE}: chance alone can make the difference{few}",
+        f" {held}; {NOISE}: chance alone can make the difference",
     ]
 
 

@@ -165,7 +165,7 @@ def print_comparison(
 def headline(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> str:
     """Return the replayed log as a line."""
     case = comparison.case
-    length = length_text(comparison.until_s - comparison.begin_s)
+    length = length_text(comparison.outcomes[0].until_s - comparison.begin_s)
     nodes = counted(prepared.basis.nodes, "node")
     return f"{trace.name}: {counted(len(case.jobs), 'job')} on {nodes}, {length}"
 
@@ -213,7 +213,7 @@ def remarks(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> lis
     """Return remarks on the figures in addition to the basis and the baseline."""
     notes = prepared.case.notes_until(comparison.until_s)
     lines = [note for note in notes if note not in prepared.basis.prices_notes]
-    lines += [*prepared.notes, *gap_remark(comparison)]
+    lines += [*prepared.notes, *longer_remark(comparison), *gap_remark(comparison)]
     lines += [never_started_remark(outcome) for outcome in comparison.outcomes if outcome.never_started]
     lines += [stopped_remark(outcome) for outcome in comparison.outcomes if outcome.stopped_runs]
     if trace.skipped_lines:
@@ -262,6 +262,18 @@ def gap_remark(comparison: Comparison) -> tuple[str, ...]:
     return (f"{share} of the energy fell into gaps of the prices and is not in the cost; {remedy}",)
 
 
+def longer_remark(comparison: Comparison) -> tuple[str, ...]:
+    """Name the policies under which jobs end so much later than under the first that its cost until then is another."""
+    first = comparison.outcomes[0]
+    later = [
+        f"{each.policy} {clock_text(each.until_s - first.until_s)} ({figure(each.baseline.cost)} {each.currency})"
+        for each in comparison.outcomes
+        if each.baseline and figure(each.baseline.cost) != figure(first.cost)
+    ]
+    what = f"jobs end later than under {first.policy}, and the row is of the longer time (in brackets what"
+    return (f"{what} {first.policy} costs until then): {', '.join(later)}",) if later else ()
+
+
 def never_started_remark(outcome: PolicyOutcome) -> str:
     """Say how many jobs found too few nodes that had not failed."""
     return f"{outcome.policy}: {counted(outcome.never_started, 'job')} never started, as too many nodes had failed"
@@ -300,6 +312,8 @@ def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequ
 def policies_json(comparison: Comparison) -> list[dict[str, Any]]:
     """Return the figures of each policy as an object."""
     policies = [asdict(outcome) for outcome in comparison.outcomes]
+    for policy in policies:
+        policy["baseline_cost"] = policy.pop("baseline")["cost"]
     for policy, bill in zip(policies, comparison.device_bills, strict=False):
         policy["devices"] = asdict(bill)
     if comparison.case.pools is not None:

@@ -102,14 +102,14 @@ def answer(subject: ReportSubject) -> str:
     baseline, *others = subject.figures
     if not others:
         return f"{_alone(subject, baseline)}{_asleep([baseline], named=baseline)}{_quoted(subject.spreads)}"
-    cheapest = min(others, key=lambda outcome: outcome.cost)
+    cheapest = max(others, key=lambda outcome: outcome.saved)
     asleep = _asleep(subject.figures, named=cheapest)
-    money = f"{_money(baseline, cheapest)}{_range(subject.spreads, cheapest.policy)}"
+    money = f"{_money(cheapest)}{_range(subject.spreads, cheapest.policy)}"
     return f"{money}; {_waiting(baseline, cheapest)}.{asleep}{_quoted(subject.spreads)}"
 
 
 def _alone(subject: ReportSubject, outcome: PolicyOutcome) -> str:
-    length = length_text(subject.comparison.until_s - subject.comparison.begin_s)
+    length = length_text(outcome.until_s - subject.comparison.begin_s)
     return (
         f"Under {outcome.policy} the electricity of {length} would have cost {figure(outcome.cost)} "
         f"{outcome.currency}, and jobs would have waited {clock_text(outcome.mean_wait_s)} on average. "
@@ -117,8 +117,9 @@ def _alone(subject: ReportSubject, outcome: PolicyOutcome) -> str:
     )
 
 
-def _money(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
-    difference = abs(baseline.cost - other.cost)
+def _money(other: PolicyOutcome) -> str:
+    baseline = other.baseline or other
+    difference = abs(other.saved)
     amount = f"{difference:,.{0 if difference >= WITHOUT_CENTS else 2}f}"
     share = percent_text(abs(other.saving_pct), 1)
     of = f"of {figure(baseline.cost)} {other.currency}"
@@ -163,7 +164,7 @@ def _asleep(outcomes: Sequence[PolicyOutcome], *, named: PolicyOutcome) -> str:
     sleepers = [outcome for outcome in outcomes if outcome.asleep_share]
     if not sleepers:
         return ""
-    outcome = min(sleepers, key=lambda outcome: outcome.cost)
+    outcome = max(sleepers, key=lambda outcome: outcome.saved)
     saved_pct, delayed_share = outcome.idle_saved_pct or 0.0, outcome.delayed_share or 0.0
     captured = percent_text(outcome.captured_pct or 0.0)
     saved = f"saved {percent_text(saved_pct, 1)} of the idle energy ({captured} of what was possible)"
@@ -297,7 +298,7 @@ def _swatch(key: Key) -> str:
 def _head(subject: ReportSubject) -> str:
     comparison = subject.comparison
     calendar = subject.calendar
-    begin_s, until_s = comparison.begin_s, comparison.until_s
+    begin_s, until_s = comparison.begin_s, comparison.outcomes[0].until_s
     period = f"{calendar.day_text(begin_s)} to {calendar.day_text(until_s)}, {length_text(until_s - begin_s)}"
     facts = (
         ("log", subject.trace.name),

@@ -14,11 +14,11 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.local_time import date_text, offset_at
 from sim_backend.case.replay_case import PoweredPools, PreparedCase
-from sim_backend.comparison.compare import Comparison, curve_of_run, draw_of, usage_of
+from sim_backend.comparison.compare import Comparison, curve_of_run
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, SleepOutcome
 from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
 from sim_backend.nodes.node_log import StateCounts
-from sim_backend.nodes.power_curve import PowerCurve, StandingDraw
+from sim_backend.nodes.power_curve import PowerCurve
 from sim_backend.replay.powered import PoweredMachine
 from ui.report.figure import Key
 
@@ -69,8 +69,8 @@ DASHES = ("", "8 4", "2 3", "8 3 2 3", "14 4")
 class ReportPolicy:
     """A policy as the figures show it: its run, its figures and the machine's power, and its number.
 
-    `counts` are its nodes by state, `draw` is their power without jobs; None without power states. `colour` says by
-    its hue whether the policy changes only the order of jobs, lets nodes sleep, or limits power.
+    `counts` are its nodes by state, None without power states. `colour` says by its hue whether the policy changes only
+    the order of jobs, lets nodes sleep, or limits power.
     """
 
     number: int
@@ -78,7 +78,6 @@ class ReportPolicy:
     outcome: PolicyOutcome
     curve: PowerCurve
     counts: StateCounts | None
-    draw: StandingDraw | None
     colour: str
 
     @property
@@ -136,8 +135,8 @@ class ReportSubject:
 
     @property
     def cheapest(self) -> int:
-        """The number of the policy with the lowest cost, which figures show first."""
-        return min(range(len(self.policies)), key=lambda number: self.figures[number].cost)
+        """The number of the policy that saves most, which figures show first."""
+        return max(range(len(self.policies)), key=lambda number: self.figures[number].saved)
 
     @property
     def others(self) -> tuple[ReportPolicy, ...]:
@@ -149,7 +148,9 @@ def outcome_at(outcome: PolicyOutcome, spread: ReplicationSpread | None, which: 
     """Return the outcome with its figures' "middle", "low" or "high" over the replays; itself if there is one only."""
     if spread is None:
         return outcome
-    return replace(outcome, **{name: getattr(interval, which) for name, interval in spread.figures.items()})
+    quoted = {name: getattr(interval, which) for name, interval in spread.figures.items()}
+    before = spread.figures["cost"].middle - spread.differences["cost"].middle
+    return replace(outcome, **quoted, baseline=outcome.baseline and replace(outcome.baseline, cost=before))
 
 
 def with_demand_charges(subject: ReportSubject) -> ReportSubject:
@@ -159,12 +160,17 @@ def with_demand_charges(subject: ReportSubject) -> ReportSubject:
         return subject
     fields = {"cost": "bill", "saving_pct": "bill_saving_pct"}
 
+    def billed(outcome: PolicyOutcome) -> PolicyOutcome:
+        whole = {name: getattr(outcome, bill) for name, bill in fields.items()}
+        return replace(outcome, **whole, baseline=outcome.baseline and billed(outcome.baseline))
+
     def of_bill(values: Mapping[str, ReplicationInterval]) -> dict[str, ReplicationInterval]:
         return {**values, **{name: values[whole] for name, whole in fields.items()}}
 
-    billed = [replace(each, **{name: getattr(each, whole) for name, whole in fields.items()}) for each in outcomes]
     ranges = [replace(each, figures=of_bill(each.figures), differences=of_bill(each.differences)) for each in spreads]
-    return replace(subject, comparison=replace(subject.comparison, outcomes=tuple(billed)), spreads=tuple(ranges))
+    return replace(
+        subject, comparison=replace(subject.comparison, outcomes=tuple(map(billed, outcomes))), spreads=tuple(ranges)
+    )
 
 
 def subject_of(
@@ -190,14 +196,12 @@ def subject_of(
 def _policies(comparison: Comparison) -> Iterator[ReportPolicy]:
     taken = Counter[str]()
     for number, (run, outcome) in enumerate(zip(comparison.runs, comparison.outcomes, strict=True)):
-        usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
         counts = run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None
-        draw = draw_of(comparison.case, counts)
-        curve = curve_of_run(comparison.case, usage, run.sleep)
+        curve = curve_of_run(comparison.case, run.usage, run.sleep)
         lever = _lever(run.policy) if number else "base"
         colour = f"var(--{lever}-{taken[lever] % PALETTE[lever]})"
         taken[lever] += 1
-        yield ReportPolicy(number, run, outcome, curve, counts=counts, draw=draw, colour=colour)
+        yield ReportPolicy(number, run, outcome, curve, counts=counts, colour=colour)
 
 
 def _lever(policy: str) -> str:

@@ -69,10 +69,18 @@ ONE_REPLAY = "A single replay cannot separate small differences from random vari
 
 def summary_section(subject: ReportSubject) -> str:
     """Return the first table: money, energy, CO2, sleep and waits of each policy, of a year if the log permits."""
-    length_s, (first, *_) = subject.comparison.until_s - subject.comparison.begin_s, subject.figures
-    times, per = (YEAR_S / length_s, "a year") if length_s >= WEEK_S else (1.0, "in all")
-    a_year = [replace(each, energy_kwh=times * each.energy_kwh, co2_kg=_times(times, each)) for each in subject.figures]
-    units, decimals = policy_units(a_year), 0 if times * first.cost >= WITHOUT_CENTS else 2
+    begin_s, (first, *_) = subject.comparison.begin_s, subject.figures
+    length_s = first.until_s - begin_s
+    per = "a year" if length_s >= WEEK_S else "in all"
+
+    def times(outcome: PolicyOutcome) -> float:
+        return YEAR_S / (outcome.until_s - begin_s) if length_s >= WEEK_S else 1.0
+
+    def co2_kg(outcome: PolicyOutcome) -> float | None:
+        return None if outcome.co2_kg is None else times(outcome) * outcome.co2_kg
+
+    a_year = [replace(each, energy_kwh=times(each) * each.energy_kwh, co2_kg=co2_kg(each)) for each in subject.figures]
+    units, decimals = policy_units(a_year), 0 if times(first) * first.cost >= WITHOUT_CENTS else 2
     columns = {
         "policy": "", f"{units.currency} {per}": "cost", f"saved {per}": "saving_pct", "saved": "saving_pct",
         f"{units.energy.name} {per}": "energy_kwh", "mean wait": "mean_wait_s", "latest job": "worst_postponement_s",
@@ -82,17 +90,18 @@ def summary_section(subject: ReportSubject) -> str:
 
     def texts(outcome: PolicyOutcome, is_first: bool) -> tuple[str, ...]:
         is_compared = not (is_first or outcome.never_started)
-        co2_kg = _times(times, outcome)
+        before = abs((outcome.baseline or outcome).cost)
+        emitted_kg = co2_kg(outcome)
         return (
             outcome.policy,
-            f"{times * outcome.cost:,.{decimals}f}",
-            f"{times * abs(first.cost) * outcome.saving_pct / 100:z,.{decimals}f}" if is_compared else NO_BASELINE,
+            f"{times(outcome) * outcome.cost:,.{decimals}f}",
+            f"{times(outcome) * before * outcome.saving_pct / 100:z,.{decimals}f}" if is_compared else NO_BASELINE,
             percent_text(outcome.saving_pct, 1) if is_compared else NO_BASELINE,
-            units.energy.figure(times * outcome.energy_kwh),
+            units.energy.figure(times(outcome) * outcome.energy_kwh),
             clock_text(outcome.mean_wait_s),
             NO_BASELINE if is_first else f"+{clock_text(max(0, outcome.worst_postponement_s))}",
             *([percent_text(outcome.idle_saved_pct or 0.0, 1)] if subject.can_sleep else []),
-            *([units.co2.figure(co2_kg)] if units.co2 and co2_kg is not None else []),
+            *([units.co2.figure(emitted_kg)] if units.co2 and emitted_kg is not None else []),
         )
 
     scaled = f"{length_text(length_s)} scaled to a year: other seasons and other jobs are not in it"
@@ -100,10 +109,6 @@ def summary_section(subject: ReportSubject) -> str:
     if first.bill is not None:
         caption += f"; money is {'the whole bill, with' if first.cost == first.bill else 'without'} demand charges"
     return section("What each policy saves", _table(subject, caption, list(columns), list(columns.values()), texts))
-
-
-def _times(times: float, outcome: PolicyOutcome) -> float | None:
-    return None if outcome.co2_kg is None else times * outcome.co2_kg
 
 
 def glossary_section(subject: ReportSubject) -> str:
@@ -229,7 +234,7 @@ def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[str, .
 DEFINITIONS = (
     ("cost", "power of running jobs and idle nodes times the price, integrated over time"),
     ("saving", "reduction of the cost compared with the first policy, in per cent"),
-    ("energy", "power of running jobs and idle nodes, from the first submission to the last end of all policies"),
+    ("energy", "power of running jobs and idle nodes, until the last end under the policy and under the first one"),
     ("utilization", "node-hours with jobs divided by all node-hours, until the last end under the policy"),
     ("mean wait", "from submission to start; each job counts once"),
     ("bounded slowdown", f"mean of (wait + run) / run, where a run shorter than {SHORTEST_S} s counts as that long"),

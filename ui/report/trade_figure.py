@@ -24,14 +24,14 @@ def cost_figure(subject: ReportSubject) -> Figure:
     """Return the baseline's cost as bars, and below it the savings of the other policies."""
     comparison = subject.comparison
     periods = cost_periods(comparison)
-    baseline, *others = (
-        cost_by_period(comparison, policy.run, periods, draw=policy.draw) for policy in subject.policies
-    )
-    savings = [
-        _bars(subject, policy, periods, baseline - cost) | {"yaxis": "y2"}
-        for policy, cost in zip(subject.others, others, strict=True)
-    ]
     first = subject.policies[0]
+    savings = []
+    for policy in subject.others:
+        own, runs = periods.until(policy.run.usage.until_s), (comparison.baselines[policy.number], policy.run)
+        before, after = (cost_by_period(comparison.case, run, own) for run in runs)
+        savings.append(_bars(subject, policy, own, before - after) | {"yaxis": "y2"})
+    whole = periods.until(first.run.usage.until_s)
+    baseline = cost_by_period(comparison.case, first.run, whole)
     currency = comparison.outcomes[0].currency
     below = f", and what the others save of it (below 0: cost more){_note(periods)}" if savings else _note(periods)
     return Figure(
@@ -42,7 +42,7 @@ def cost_figure(subject: ReportSubject) -> Figure:
         + "; ".join(f"{each.name}: {money_text(each.outcome.cost, currency)} in all" for each in subject.policies),
         caption=f"What electricity costs in each {periods.unit} under {first.name}{below}.",
         keys=tuple(replace(policy.key, is_area=True) for policy in subject.policies),
-        data=[_bars(subject, first, periods, baseline), *savings],
+        data=[_bars(subject, first, whole, baseline), *savings],
         layout={
             "height": 330 if savings else 260,
             "barmode": "group",
@@ -84,9 +84,9 @@ def hours_figure(subject: ReportSubject) -> Figure:
     """Return the figure, all policies in it."""
     comparison = subject.comparison
     laid = comparison.case.prices.laid
-    hours = clock_hours(laid, comparison.begin_s, comparison.until_s)
+    clocks = [clock_hours(laid, each.run.usage.begin_s, each.run.usage.until_s) for each in subject.policies]
     traces = []
-    for policy in subject.policies:
+    for policy, hours in zip(subject.policies, clocks, strict=True):
         power = mean_by_hour(hours, policy.curve, policy.curve.total_w) / subject.power_unit_w
         busy = mean_by_hour(hours, policy.curve, policy.curve.busy.astype(np.float64))
         traces += [
@@ -100,7 +100,7 @@ def hours_figure(subject: ReportSubject) -> Figure:
         caption="Time-weighted means over the whole period on the log's local clock, exact. A point at 09:30 is the "
         "mean of the hour from 09:00 to 10:00. The vertical axes do not begin at 0.",
         keys=(*(policy.key for policy in subject.policies), PRICE_KEY),
-        data=[*traces, _price_trace(mean_price_by_hour(hours, laid), laid.series.unit)],
+        data=[*traces, _price_trace(mean_price_by_hour(clocks[0], laid), laid.series.unit)],
         layout={
             "height": 410,
             "xaxis": axis(

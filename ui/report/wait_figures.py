@@ -95,18 +95,17 @@ MARKED_BELOW = 60
 
 def weeks_figure(subject: ReportSubject) -> Figure:
     """Return the figure, all policies in it."""
-    begin_s, until_s = subject.comparison.begin_s, subject.comparison.until_s
-    from_s, times = np.arange(begin_s, until_s, WEEK_S), subject.calendar.axis_range(begin_s, until_s)
-    # The last week ends with the period.
-    middle = packed(subject.calendar.axis_ms((from_s + np.minimum(from_s + WEEK_S, until_s)) / 2), "f8")
-    traces = [
-        trace
-        for policy in subject.policies
-        for trace in (
-            _week_trace(policy, middle, 100 * policy.sleep.figures.weekly_violations, "%{y:.1f} %"),
-            _week_trace(policy, middle, policy.sleep.figures.weekly_slowdown, "%{y:,.4~r}") | {"yaxis": "y2"},
-        )
-    ]
+    times = subject.calendar.axis_range(subject.comparison.begin_s, subject.comparison.until_s)
+    traces = []
+    for policy in subject.policies:
+        usage, figures = policy.run.usage, policy.sleep.figures
+        from_s = np.arange(usage.begin_s, usage.until_s, WEEK_S)
+        # The last week ends with the period.
+        middle = packed(subject.calendar.axis_ms((from_s + np.minimum(from_s + WEEK_S, usage.until_s)) / 2), "f8")
+        traces += [
+            _week_trace(policy, middle, 100 * figures.weekly_violations, "%{y:.1f} %"),
+            _week_trace(policy, middle, figures.weekly_slowdown, "%{y:,.4~r}") | {"yaxis": "y2"},
+        ]
     sla = subject.comparison.case.sla
     return Figure(
         name="weeks",
@@ -145,7 +144,7 @@ def cycles_figure(subject: ReportSubject) -> Figure:
         caption="Mean number of transitions to standby or off per day, for each node. Nodes are sorted for each "
         f"policy, so a flat line means even wear.{drawn}",
         keys=tuple(policy.key for policy in subject.policies),
-        data=[_cycle_trace(subject, policy) for policy in subject.policies],
+        data=[_cycle_trace(policy) for policy in subject.policies],
         layout={
             "height": 320,
             "xaxis": axis("nodes, the most cycled first", range=[0, nodes], showline=True, ticks="outside")
@@ -155,16 +154,16 @@ def cycles_figure(subject: ReportSubject) -> Figure:
     )
 
 
-def cycles_a_day(subject: ReportSubject, policy: ReportPolicy) -> Float64:
+def cycles_a_day(policy: ReportPolicy) -> Float64:
     """Return the mean number of power cycles of each node, the most cycled first: float64[nodes]."""
-    begin_s, until_s = subject.comparison.begin_s, subject.comparison.until_s
+    begin_s, until_s = policy.run.usage.begin_s, policy.run.usage.until_s
     cycles = power_cycles(policy.sleep.node_log, begin_s, until_s)
     sorted_cycles = np.sort(cycles)[::-1].astype(np.float64)
     return sorted_cycles * DAY_S / max(until_s - begin_s, 1)
 
 
-def _cycle_trace(subject: ReportSubject, policy: ReportPolicy) -> Json:
-    cycles = cycles_a_day(subject, policy)
+def _cycle_trace(policy: ReportPolicy) -> Json:
+    cycles = cycles_a_day(policy)
     shown = np.unique(np.linspace(0, len(cycles) - 1, min(len(cycles), MOST_NODES)).astype(np.int64))
     points = packed(np.append(shown, len(cycles)), "i4"), packed(np.append(cycles[shown], cycles[-1]))
     look: Json = {"line": line(policy.key) | {"shape": "hv"}}

@@ -87,7 +87,7 @@ def test_rows_sum_to_the_totals(comparison: Comparison) -> None:
 def test_a_day_is_what_the_cluster_used_on_it(comparison: Comparison) -> None:
     """Against a sum over the pieces between all starts, ends, midnights and price changes."""
     case, schedule, laid = comparison.case, comparison.runs[0].schedule, comparison.case.prices.laid
-    days_s = day_edges_s(comparison)
+    days_s = day_edges_s(laid, comparison.begin_s, comparison.until_s)
     edges = np.unique(np.concatenate([schedule.start_s, schedule.end_s, days_s, laid.series.start_s - laid.offset_s]))
     edges = edges[(edges >= comparison.begin_s) & (edges <= comparison.until_s)]
     energy_kwh, cost = np.zeros(len(days_s) - 1), np.zeros(len(days_s) - 1)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from offpeak.model.step_integrals import Charge
+from offpeak.model.step_integrals import Charge, Usage
 from sim_backend.case.replay_case import ReplayMachine
 from sim_backend.comparison.outcome import Charges, PolicyRun, outcome_of, saving_pct
 from sim_backend.replay.schedule import Schedule
@@ -24,7 +24,9 @@ JOBS = replace(
 def run_of(name: str, start_s: list[int], end_s: list[int], cost: float) -> PolicyRun:
     energy = Charge(3.6e6, 3.6e6)
     money = Charge(cost * 3.6e9, 0.0)
-    return PolicyRun(name, Schedule(np.array(start_s), np.array(end_s), 0.5), Charges(energy, money, 7.2e6, None))
+    schedule = Schedule(np.array(start_s), np.array(end_s), 0.5)
+    usage = Usage(JOBS.size, np.full(2, 100.0), schedule.start_s, schedule.end_s, 4, 60.0, 100, max(end_s))
+    return PolicyRun(name, schedule, usage, Charges(energy, money, 7.2e6, None))
 
 
 @pytest.mark.parametrize(

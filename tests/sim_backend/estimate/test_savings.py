@@ -14,7 +14,7 @@ from offpeak.model.jobs import Trace
 from offpeak.model.step_series import Series
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, SavingsEstimate, estimate_savings, reasons
+from sim_backend.estimate import SavingsEstimate, estimate_savings, reasons
 from sim_backend.replay.policy import parse_policy
 from sim_backend.sample import SAMPLE_LOG
 from sim_backend.traces.swf.read import read_swf
@@ -112,14 +112,6 @@ def test_one_job_is_enough() -> None:
     made = estimate_of(one)
     assert made.used.energy_kwh.middle > 0
     assert made.savings[0].is_noise
-
-
-def test_few_replays_are_enough_where_they_hardly_differ() -> None:
-    alike = Settings(prices=TARIFF, power=PowerSettings(job="constant:200W"))
-    settled = estimate_savings(sample(), alike, POLICIES, days=DAYS)
-    unsettled = estimate_savings(sample(), Settings(prices=TARIFF), POLICIES, days=DAYS)
-    assert [spread.replays for spread in settled.spreads] == [FIRST_REPLAYS] * 2
-    assert [spread.replays for spread in unsettled.spreads] == [MOST_REPLAYS] * 2
 
 
 def test_at_negative_prices_a_saving_is_a_larger_income() -> None:

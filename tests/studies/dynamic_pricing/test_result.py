@@ -28,7 +28,7 @@ def result_of(baseline: PricedUse, other: PricedUse, perfect: PricedUse) -> Pric
     policies = tuple(
         PricingPolicyResult(name, 10.0, 0.5, used, used, used) for name, used in (("easy", baseline), ("greedy", other))
     )
-    return PricingResult(policies, perfect)
+    return PricingResult(policies, policies[:1] * 2, perfect)
 
 
 @given(USED, BILL)

@@ -60,10 +60,14 @@ def test_the_energy_is_that_of_the_drawn_powers(log: StudyLog) -> None:
     assert jobs_j(result_of(log, PricingSetup()).policies[1].as_run) == pytest.approx(used_j)
 
 
-def test_all_policies_are_billed_over_one_period(log: StudyLog) -> None:
+def test_a_policy_and_the_baseline_are_billed_over_one_period(log: StudyLog) -> None:
     result = result_of(log, PricingSetup())
-    idle_s = [used.on_peak_idle_s + used.off_peak_idle_s for used in (policy.as_run for policy in result.policies)]
-    assert idle_s == pytest.approx([idle_s[0]] * 3)
+    idle_s, before_s = (
+        [each.as_run.on_peak_idle_s + each.as_run.off_peak_idle_s for each in results]
+        for results in (result.policies, result.baselines)
+    )
+    assert idle_s == pytest.approx(before_s)
+    assert len(set(before_s)) > 1
 
 
 def test_no_order_beats_the_perfect_one_where_node_hours_stay(log: StudyLog) -> None:

@@ -15,7 +15,7 @@ Drawn = Callable[[Figure], list[dict[str, Any]]]
 
 def test_cycles_are_sorted_and_have_the_mean_of_the_run(drawn: Drawn, sleeping: ReportSubject) -> None:
     for policy in sleeping.policies:
-        cycles = cycles_a_day(sleeping, policy)
+        cycles = cycles_a_day(policy)
         assert np.all(np.diff(cycles) <= 0)
         assert cycles.mean() == pytest.approx(policy.sleep.figures.power_cycles_per_node_day)
     traces = drawn(cycles_figure(sleeping))

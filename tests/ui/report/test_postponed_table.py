@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.jobs import LogNames
+from offpeak.model.step_integrals import Usage
 from sim_backend.comparison.outcome import Charges, PolicyRun
 from sim_backend.replay.schedule import Schedule
 from ui.report.subject import ReportSubject
@@ -18,8 +19,9 @@ Make = Callable[..., ReportSubject]
 
 def run(start_s: list[int]) -> PolicyRun:
     starts = np.array(start_s)
+    usage: Usage = None  # type: ignore[assignment]
     charges: Charges = None  # type: ignore[assignment]
-    return PolicyRun("a policy", Schedule(starts, starts + 60, 0.0), charges)
+    return PolicyRun("a policy", Schedule(starts, starts + 60, 0.0), usage, charges)
 
 
 STARTS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=30)

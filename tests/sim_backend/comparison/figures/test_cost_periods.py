@@ -18,7 +18,7 @@ from offpeak.prices.alignment import LogSpan
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case.electricity import prices_of
 from sim_backend.case.replay_case import ReplayCase, ReplayMachine
-from sim_backend.comparison.breakdown import MOST_PERIODS, cost_by_period, cost_periods, draw_of
+from sim_backend.comparison.breakdown import MOST_PERIODS, cost_by_period, cost_periods
 from sim_backend.comparison.compare import Comparison, compare
 from sim_backend.replay.policy import parse_policy
 from sim_backend.workloads.generate import lublin_jobs
@@ -43,7 +43,7 @@ def test_the_shortest_that_are_few_enough_sum_to_the_whole(days: int, unit: str)
     assert periods.unit == unit
     assert len(periods.edges_s) <= MOST_PERIODS + 2
     assert (periods.edges_s[0], periods.edges_s[-1]) == (comparison.begin_s, comparison.until_s)
-    cost = cost_by_period(comparison, comparison.runs[0], periods)
+    cost = cost_by_period(comparison.case, comparison.runs[0], periods)
     assert cost.sum() == pytest.approx(comparison.outcomes[0].cost)
 
 
@@ -60,6 +60,5 @@ def test_weeks_begin_on_mondays_and_months_on_their_first(days: int, begins: Cal
 def test_with_nodes_that_sleep_it_is_still_the_whole_bill(comparison: Comparison) -> None:
     periods = cost_periods(comparison)
     for run, outcome in zip(comparison.runs, comparison.outcomes, strict=True):
-        draw = draw_of(comparison.case, run.sleep.node_log.counts(comparison.begin_s))
-        cost = cost_by_period(comparison, run, periods, draw=draw)
+        cost = cost_by_period(comparison.case, run, periods.until(run.usage.until_s))
         assert cost.sum() == pytest.approx(outcome.cost, abs=1e-6)

@@ -14,7 +14,7 @@ from offpeak.model.step_integrals import Usage
 from offpeak.model.step_series import Series
 from sim_backend.case.electricity import LaidSeries
 from sim_backend.comparison.breakdown import draw_of
-from sim_backend.comparison.compare import Comparison, usage_of
+from sim_backend.comparison.compare import Comparison
 from sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
 from sim_backend.nodes.power_curve import power_curve, powered_curve
 
@@ -71,11 +71,10 @@ def test_a_period_of_no_time_has_no_means() -> None:
 
 @given(sleeping_comparisons(st.sampled_from(ZONES)))
 def test_with_nodes_that_sleep_the_hours_hold_all_the_energy(comparison: Comparison) -> None:
-    hours = clock_hours(comparison.case.prices.laid, comparison.begin_s, comparison.until_s)
-    length_s = np.bincount(hours.hour, weights=np.diff(hours.edges_s), minlength=HOURS)
     for run, outcome in zip(comparison.runs, comparison.outcomes, strict=True):
-        draw = draw_of(comparison.case, run.sleep.node_log.counts(comparison.begin_s))
-        usage = usage_of(comparison.case, run.schedule, comparison.begin_s, comparison.until_s)
-        curve = powered_curve(usage, draw)
+        hours = clock_hours(comparison.case.prices.laid, run.usage.begin_s, run.usage.until_s)
+        length_s = np.bincount(hours.hour, weights=np.diff(hours.edges_s), minlength=HOURS)
+        draw = draw_of(comparison.case, run.sleep.node_log.counts(run.usage.begin_s))
+        curve = powered_curve(run.usage, draw)
         power_w = mean_by_hour(hours, curve, curve.total_w)
         assert np.nansum(power_w * length_s) / J_PER_KWH == pytest.approx(outcome.energy_kwh)
