@@ -1,7 +1,7 @@
 """A class of nodes: its power when idle, busy, asleep or in transition, and when sleep saves energy."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -101,6 +101,26 @@ class NodeClass:
             power_w[asleep(depth.depth)] = depth.power_w
             power_w[coming_up(depth.depth)] = depth.leave.power_w
         return power_w
+
+
+def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:
+    """Return the class with all power figures scaled so that an idle node draws `idle_w`."""
+    times = idle_w / node_class.idle_w
+
+    def less(transition: Transition) -> Transition:
+        return replace(transition, power_w=transition.power_w * times)
+
+    def lighter(depth: DepthPower) -> DepthPower:
+        return replace(depth, power_w=depth.power_w * times, enter=less(depth.enter), leave=less(depth.leave))
+
+    enclosure = node_class.enclosure
+    return replace(
+        node_class,
+        enclosure=enclosure and replace(enclosure, overhead_w=enclosure.overhead_w * times),
+        idle_w=idle_w,
+        running=tuple((used, power_w * times) for used, power_w in node_class.running),
+        depths=tuple(map(lighter, node_class.depths)),
+    )
 
 
 def break_even_s(node_class: NodeClass, depth: int, *, last: int = 0) -> float:

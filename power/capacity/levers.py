@@ -19,7 +19,7 @@ from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, YEAR_S
 from offpeak.model.flexibility import Tier
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_cap import CappableNode, best_priced_cap, cap_curve_named
-from offpeak.model.node_class import DepthPower, NodeClass, Transition
+from offpeak.model.node_class import scale_node_class
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import integral_between
 from offpeak.model.units import parse_duration_s
@@ -93,26 +93,6 @@ def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCas
         return replace(case, pools=pools, priorities=None), message
     nodes = PoweredMachine(case.machine.size, units_per_node, assumed)
     return replace(case, nodes=nodes), f"{message}; --node-class names another"
-
-
-def scale_node_class(node_class: NodeClass, idle_w: float) -> NodeClass:
-    """Return the class with all power figures scaled so that an idle node draws `idle_w`."""
-    times = idle_w / node_class.idle_w
-
-    def less(transition: Transition) -> Transition:
-        return replace(transition, power_w=transition.power_w * times)
-
-    def lighter(depth: DepthPower) -> DepthPower:
-        return replace(depth, power_w=depth.power_w * times, enter=less(depth.enter), leave=less(depth.leave))
-
-    enclosure = node_class.enclosure
-    return replace(
-        node_class,
-        enclosure=enclosure and replace(enclosure, overhead_w=enclosure.overhead_w * times),
-        idle_w=idle_w,
-        running=tuple((used, power_w * times) for used, power_w in node_class.running),
-        depths=tuple(map(lighter, node_class.depths)),
-    )
 
 
 def all_policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: Settings) -> tuple[Policy, ...]:

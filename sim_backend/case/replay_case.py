@@ -14,7 +14,7 @@ from offpeak.model.job_power import JobPower, MeasuredPower, UniformPower, job_p
 from offpeak.model.jobs import NUMBERS_ONLY, Jobs, LogNames, RejectedJobs, Trace
 from offpeak.model.limits import PriorityOrder
 from offpeak.model.local_time import parse_zone
-from offpeak.model.node_class import NodeClass
+from offpeak.model.node_class import NodeClass, scale_node_class
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.request import Request
@@ -174,7 +174,7 @@ def basis_of(
     notes = () if tariff else laid.notes
     prices = tariff.description if tariff else "; ".join((f"{laid.series.source} in {laid.series.unit}", *notes))
     assumed = "; ".join(filter(None, (tariff.assumed if tariff else "", laid.assumed)))
-    is_idle_assumed = settings.node_class is None if node else settings.idle_w is None
+    is_idle_assumed = settings.node_class is None and settings.idle_w is None
     return Basis(
         prices=prices,
         prices_notes=(laid.assumed,) if laid.assumed else notes,
@@ -233,7 +233,8 @@ def prepare(
         units, site = site_units(trace, cluster), site_jobs(trace, cluster)
         jobs, rejected, requests, site_notes = site.jobs, site.rejected, site.requests, site.notes
         priorities, classes = site.priorities, site.classes
-    power = job_power_of(jobs, settings.power, units.per_node, node_class)
+    named_class = node_class if settings.power.node_class else None
+    power = job_power_of(jobs, settings.power, units.per_node, named_class)
     log = log_span(trace, jobs)
     prices = prices_of(log, settings.prices, start)
     idle_w = node_class.idle_w if node_class else settings.power.idle_node_w
@@ -288,15 +289,21 @@ ASSUMED_CLASS = "server"
 
 
 def node_class_of(settings: Settings) -> tuple[NodeClass | None, tuple[str, ...]]:
-    """Return the node class of the settings, and what was assumed; None where nodes need none."""
-    named = settings.power.node_class
+    """Return the node class of the settings, and what was assumed; None where nodes need none.
+
+    An idle node draws what the settings say, else what the named class does, else what is assumed of any node. The
+    other watts of the class are scaled with it.
+    """
+    named, idle_w = settings.power.node_class, settings.power.idle_w
     if named is None and settings.capacity.policies == CapacitySettings().policies:
         return None, ()
-    node_class = node_class_named(named or ASSUMED_CLASS)
-    depths = ", ".join(f"{DEPTHS[depth.depth]} {depth.power_w:g} W" for depth in node_class.depths)
+    node_class, scaled = node_class_named(named or ASSUMED_CLASS), ""
+    if named is None or idle_w is not None:
+        node_class, scaled = scale_node_class(node_class, settings.power.idle_node_w), "scaled to "
+    depths = ", ".join(f"{DEPTHS[depth.depth]} {depth.power_w:.4g} W" for depth in node_class.depths)
     origin = "" if named else " (assumed; --node-class says otherwise)"
     return node_class, (
-        f"node class: {node_class.name}{origin}, idle {node_class.idle_w:g} W, {depths or 'never sleeps'}",
+        f"node class: {node_class.name}{origin}, {scaled}idle {node_class.idle_w:g} W, {depths or 'never sleeps'}",
     )
 
 

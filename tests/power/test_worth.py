@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.node_class import EnclosurePower, break_even_s
+from offpeak.model.node_class import EnclosurePower, break_even_s, scale_node_class
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.agent import AgentSettings
@@ -24,7 +24,6 @@ from power.capacity.levers import (
     Lever,
     LeverMeasurement,
     add_sleeping_nodes,
-    scale_node_class,
     take_last_days,
 )
 from sim_backend.comparison.compare import release_times_s
