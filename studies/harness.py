@@ -46,11 +46,6 @@ class StudyOrder:
     prices: Path | None = None
     search_s: float | None = None
 
-    def refuse_logs(self, message: str) -> None:
-        """Raise BadInput with that message if the order names a folder of logs."""
-        if self.logs is not None:
-            raise BadInput(message, hint="leave --logs out")
-
 
 @dataclass(frozen=True)
 class Replays:

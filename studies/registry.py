@@ -34,6 +34,28 @@ PARTS: Mapping[str, Mapping[str, Study]] = {
 """Studies whose parts are run one at a time."""
 
 
+REPLAYS = 10
+"""How often each case is replayed if the order does not say."""
+
+GRID_OPTIONS = frozenset({"--replays"})
+OPTIONS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(STUDIES, frozenset({"--logs", "--replays"})),
+    "price-capacity": frozenset({"--logs", "--prices", "--replays"}),
+    "profit-cooling": frozenset({"--logs", "--search-time"}),
+    "energy-carbon": frozenset({"--replays"}),
+    "day-ahead": frozenset({"--prices", "--replays"}),
+}
+"""The inputs that each study has, by their options."""
+
+WITHOUT: Mapping[str, str] = {
+    "--logs": "replays no folder of logs",
+    "--prices": "has prices of its own",
+    "--replays": "replays each case once",
+    "--search-time": "has no search",
+}
+"""Why the others do not have an input."""
+
+
 def study_named(name: str, part: str | None = None) -> Study:
     """Return the study of that name, or its part.
 

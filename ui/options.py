@@ -79,6 +79,11 @@ class CommandSettings:
         """The settings file, None if there is none."""
         return self.find_file(self.config, os.environ)
 
+    @property
+    def given(self) -> frozenset[str]:
+        """The settings whose options are given."""
+        return frozenset(name for name, value in self.options.items() if value is not None)
+
     def values(self) -> dict[str, SettingValue]:
         """Return a value for each setting; raise BadInput for --prices and a rule."""
         given = self.options.get("prices.tariff")

@@ -46,7 +46,6 @@ LOG_NOTE = (
 def nordugrid(order: StudyOrder, progress: Progress) -> Report:
     """Return the report, of results that `order.out` has or that are computed now."""
     need_or_tools()
-    order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
     zones, folder = places(order.prices, order.out), Path(order.prices or "").resolve()
     out = folder_for(order.out).resolve()
     forecast_note = make_forecasts(zones, DAYS, order.executor)

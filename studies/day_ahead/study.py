@@ -76,7 +76,6 @@ TABLES: tuple[Callable[[DayAheadResults], report.StudyTable], ...] = (
 def day_ahead(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
     need_or_tools()
-    order.refuse_logs("day-ahead replays no logs: its jobs are drawn")
     report.require_matplotlib()
     sites = tuple(row.name for row in site_rows(order.prices))
     folder, out = Path(order.prices or "").resolve(), report.folder_for(order.out).resolve()

@@ -292,7 +292,6 @@ BENCH_NOTE = (
 
 def federation(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
-    order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
     report.require_matplotlib()
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment) for experiment in planned(replays)}

@@ -362,7 +362,6 @@ CLUSTER_NOTE = (
 
 def single_site(order: StudyOrder, progress: Progress) -> report.Report:
     """Return the report, of results that `order.out` has or that are computed now."""
-    order.refuse_logs("energy-carbon replays no logs: its workloads are drawn")
     report.require_matplotlib()
     replays = Replays(order.replays, order.seed)
     keys = {experiment: result_key(RUN, experiment, NODE_CLASSES) for experiment in planned(replays)}

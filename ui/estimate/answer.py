@@ -50,13 +50,14 @@ from ui.estimate.text import (
 from ui.options import ESTIMATE_DAYS
 from ui.replay.comparison import basis_json, machine_text, one_user_remark, prices_text, remarks, unlike_remark
 from ui.replay.likeness import difference_lines, likeness_json
+from ui.replay.unused import ReplayBasis, refuse_unused
 from ui.report.page import bullets, definitions, paragraph, section, still_page, table
 from ui.terminal import plain_console, repeat_progress, say_written, task_progress
 
 
 @dataclass(frozen=True)
 class EstimateRequest:
-    """What is asked for besides the settings."""
+    """What is asked for besides the settings, and which of these are given as options."""
 
     log: str | None
     days: int | None
@@ -65,6 +66,7 @@ class EstimateRequest:
     as_json: bool
     report: Path | None = None
     write_cluster: Path | None = None
+    given: frozenset[str] = frozenset()
     on: str | None = None
 
 
@@ -117,6 +119,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     if _reads_site_cluster(request, settings, policies):
         accounting = with_site_cluster(accounting, settings)
     settings = with_nodes(settings, accounting)
+    refuse_unused(request.given, ReplayBasis(settings, accounting, is_repeated=True, is_estimate=True))
     console = plain_console()
     is_watched = console.is_terminal and not request.as_json and request.replays is None
     with executor_on(request.on, HERE) as executor:

@@ -67,6 +67,7 @@ def estimate(
         as_json=as_json,
         report=report,
         write_cluster=write_cluster,
+        given=chosen.given,
         on=on,
     )
     answer(chosen.read(), request)

@@ -104,15 +104,15 @@ def _cap(cap: PowerCap, clock: LocalClock) -> tuple[str, str]:
     return "cap", printable(f"{power_text(cap.cap_w)} from {begin} to {end}: {cap.reason} ({cap.source})")
 
 
-def plan_json(plan: DayPlan, zone: tzinfo) -> dict[str, Any]:
-    """Return the plan as JSON data; times are Unix seconds, and also local times in the zone."""
+def plan_json(plan: DayPlan, zone: tzinfo, day: str | None) -> dict[str, Any]:
+    """Return the plan as JSON data; times are Unix seconds, and also local times in the zone. `day` as `jobs_of`."""
     profile = plan.power_profile
     return {
         "at_s": plan.at_s,
         "until_s": plan.until_s,
         "currency": plan.currency,
         "cost": profile.cost(),
-        "jobs": [_job(job, zone) for job in plan.jobs],
+        "jobs": [_job(job, zone) for job in (jobs_of(plan, zone, day) if day else plan.jobs)],
         "running": [asdict(load) for load in plan.loads],
         "left_out": dict(plan.left_out),
         "caps": [asdict(cap) for cap in plan.caps],
@@ -320,7 +320,7 @@ def answer(settings: Settings, request: PlanRequest) -> None:
         with replacing(request.report) as file:
             file.write(page)
     if request.as_json:
-        typer.echo(json.dumps(plan_json(plan, zone) | {"troubles": problems} | _done(applied), indent=2))
+        typer.echo(json.dumps(plan_json(plan, zone, request.day) | {"troubles": problems} | _done(applied), indent=2))
     else:
         print_plan(plan, zone, day=request.day, problems=problems)
         if applied:

@@ -32,7 +32,8 @@ def plan(
     """Plan the start of each pending job by price; --apply does it. Cooling and power caps count, too."""
     if day is not None and day not in DAYS:
         raise BadInput(f"--day {day}: is neither today nor tomorrow", hint=did_you_mean(day, DAYS))
-    is_as_set = all(value is None for value in chosen.options.values())
+    if "agent.mode" in chosen.given and not apply:
+        raise BadInput("--mode changes nothing: a plan that is shown changes no job", hint="add --apply")
     from ui.plan.answer import PlanRequest, answer
 
-    answer(chosen.read(), PlanRequest(day, report, apply, as_json, is_as_set))
+    answer(chosen.read(), PlanRequest(day, report, apply, as_json, is_as_set=not chosen.given))

@@ -79,6 +79,7 @@ def simulate(
         report=report,
         as_json=as_json,
         settings_file=chosen.file,
+        given=chosen.given,
         on=on,
     )
     answer(log, chosen.read(), request)
@@ -117,7 +118,9 @@ def study(
     out: Annotated[
         Path | None, typer.Option(help="Folder for tables, figures and finished tasks [default: the study's name].")
     ] = None,
-    replays: Annotated[int, typer.Option(min=1, help="Replays of each case, each with its own random numbers.")] = 10,
+    replays: Annotated[
+        int | None, typer.Option(min=1, help="Replays of each case, each with its own random numbers. [default: 10]")
+    ] = None,
     search_time: Annotated[
         str | None,
         typer.Option(
@@ -137,7 +140,7 @@ def study(
     from offpeak.executor import executor_on, local_processes
     from offpeak.model.units import parse_duration_s
     from studies.harness import StudyOrder
-    from studies.registry import study_named
+    from studies.registry import GRID_OPTIONS, OPTIONS, REPLAYS, WITHOUT, study_named
     from studies.report import write_report
     from ui.replay.tables import print_report
     from ui.report.page import write_study_page
@@ -145,14 +148,16 @@ def study(
 
     if on and processes:
         raise BadInput("--processes is of this machine, --on of others", hint="leave one out; --on slurm:8 is 8 jobs")
-    if search_time and name != "profit-cooling":
-        raise BadInput(f"--search-time is for profit-cooling, and {name} has no search", hint="leave it out")
     search_s = parse_duration_s(search_time) if search_time else None
     is_grid = name.endswith(".toml")
-    chosen = _grid_study(Path(name), part, logs, prices) if is_grid else study_named(name, part)
+    given = {"--logs": logs, "--prices": prices, "--replays": replays, "--search-time": search_time}
+    chosen = _grid_study(Path(name), part) if is_grid else study_named(name, part)
+    for option, value in given.items():
+        if value is not None and option not in (GRID_OPTIONS if is_grid else OPTIONS[name]):
+            raise BadInput(f"{option} changes nothing: {name} {WITHOUT[option]}", hint=f"leave {option} out")
     with executor_on(on, local_processes(processes)) as executor, task_progress(REPLAYING) as progress:
         folder = out or Path(Path(name).stem if is_grid else name, part or "")
-        order = StudyOrder(logs, folder, replays, seed, executor, prices, search_s)
+        order = StudyOrder(logs, folder, REPLAYS if replays is None else replays, seed, executor, prices, search_s)
         report = chosen(order, progress)
     write_report(report, order.out)
     write_study_page(report, order.out / "study.html")
@@ -161,12 +166,12 @@ def study(
     typer.echo(f"written to {order.out}: {', '.join(written)}")
 
 
-def _grid_study(path: Path, *elsewhere: object) -> "Study":
+def _grid_study(path: Path, part: str | None) -> "Study":
     from studies.grid import SweepGrid, read_grid, sweep
     from ui.estimate.accounting_source import log_on_cluster
 
-    if any(elsewhere):
-        raise BadInput(f"{path}: names its own log and prices", hint="leave --logs, --prices and --part out")
+    if part is not None:
+        raise BadInput(f"{path}: a grid has no parts", hint="leave --part out")
     axes, settings = read_grid(path)
     accounting = log_on_cluster(axes.log, settings, lenient=False)
     return partial(sweep, SweepGrid(path.stem, axes, settings, accounting.trace, accounting.cluster))

@@ -32,6 +32,7 @@ from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, r
 from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import Accounting, log_on_cluster
 from ui.replay.comparison import comparison_json, headline, print_comparison
+from ui.replay.unused import ReplayBasis, refuse_unused
 from ui.report.tables import ReportOrigin
 from ui.report.write import write_report
 from ui.terminal import repeat_progress, replay_progress, say_written
@@ -39,7 +40,7 @@ from ui.terminal import repeat_progress, replay_progress, say_written
 
 @dataclass(frozen=True)
 class SimulateRequest:
-    """What is asked for besides the settings."""
+    """What is asked for besides the settings, and which of these are given as options."""
 
     start: str | None
     lenient: bool
@@ -49,6 +50,7 @@ class SimulateRequest:
     report: Path | None
     as_json: bool
     settings_file: Path | None
+    given: frozenset[str] = frozenset()
     on: str | None = None
 
 
@@ -71,11 +73,14 @@ class LogReplay:
 
 def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     """Replay the log under the policies of the settings, write schedules and report, and print table or JSON."""
+    if request.on is not None and request.replays is None:
+        raise BadInput("--on changes nothing: one replay runs on this machine", hint="add --replays 20")
     parse_policies(settings)
     _check_paths(settings, request)
     if settings.plan.devices:
         read_devices(settings.plan.devices)
     accounting = log_on_cluster(source, settings, lenient=request.lenient)
+    refuse_unused(request.given, ReplayBasis(settings, accounting, is_repeated=request.replays is not None))
     replayed = replay_log(accounting, settings, start=request.start, replays=request.replays, on=request.on)
     trace, prepared, comparison, spreads = replayed.trace, replayed.prepared, replayed.comparison, replayed.spreads
     written: list[Path] = []

@@ -103,5 +103,3 @@ def test_without_the_folder_the_error_names_it(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="day-ahead needs the prices of 2014") as caught:
         day_ahead(StudyOrder(None, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)
     assert "--prices" in caught.value.hint
-    with pytest.raises(BadInput, match="day-ahead replays no logs"):
-        day_ahead(StudyOrder(tmp_path, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from drawings import drawn_groups, drawn_marks
 
-from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
 from studies.energy_carbon.federation import FederationResult, SelectionCase
 from studies.energy_carbon.federation_study import RUN, federation, planned
@@ -45,8 +44,3 @@ def test_the_tables_are_whole(tmp_path: Path) -> None:
     last_band = max(at for at, part in enumerate(drawn) if BAND in part.attrib.get("style", ""))
     first_mark = min(at for at, part in enumerate(drawn) if part.attrib.get("id") == "panel-1-energy")
     assert last_band < first_mark
-
-
-def test_logs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="energy-carbon replays no logs"):
-        federation(StudyOrder(tmp_path, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)

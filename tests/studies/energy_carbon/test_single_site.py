@@ -91,8 +91,3 @@ def test_a_result_that_was_tampered_with_is_named(folder: Path) -> None:
     (folder / JOURNAL).write_text(json.dumps(entry) + "\n")
     with pytest.raises(BadInput, match=f"{JOURNAL}: the result of key {entry['key']}: is no result of a study"):
         report_of(folder)
-
-
-def test_logs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="energy-carbon replays no logs"):
-        single_site(StudyOrder(tmp_path, tmp_path, 1, 1, LocalProcesses(1)), lambda _done, _total: None)
