@@ -26,7 +26,7 @@ from ui.options import CommandSettings
 from ui.replay.command import SIMULATED
 from ui.replay.comparison import basis_lines, policies_json, policy_table
 from ui.replay.simulate_answer import LogReplay, prepare_log, replay_log
-from ui.replay.unused import ReplayBasis, refuse_unused
+from ui.replay.unused import refuse_unused
 from ui.report.figure import layout
 from ui.report.subject import subject_of
 from ui.report.write import figures_of
@@ -111,7 +111,7 @@ def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> Log
     """
     chosen = _with(log.chosen, "replay", options)
     settings = chosen.read()
-    refuse_unused(chosen.given, ReplayBasis(settings, log.accounting, is_repeated=replays is not None))
+    refuse_unused(chosen.given, settings, log.accounting, is_repeated=replays is not None)
     return replay_log(log.accounting, settings, start=log.start, replays=replays)
 
 

@@ -97,7 +97,8 @@ class PowerSettings:
     )
     idle_w: float | None = row(
         NODE_POWER,
-        f"Power of a node that is on and has no job; when not set: {ASSUMED_IDLE_W:g} W, in replays that of a named node class.",
+        f"Power of a node that is on and has no job; when not set: {ASSUMED_IDLE_W:g} W, in replays that of a named"
+        " node class.",
         example="75W",
         unit="per node",
         flag="--idle-power",

@@ -93,7 +93,7 @@ def test_what_a_grid_needs_is_named(grid: Path, capsys: pytest.CaptureFixture[st
         (("[2023]", "[2022]"), (), "2022_eur_per_mwh.csv.gz: no such file"),
         (("small.swf", "absent.swf"), (), "absent.swf"),
         (("server", "servers"), (), "servers"),
-        (("server", "server"), ("--prices", "p.csv"), "names its own log and prices"),
+        (("server", "server"), ("--prices", "p.csv"), "has prices of its own"),
     ]:
         grid.write_text(text.replace(*change))
         assert sweep(grid, "--out", str(grid.parent / "out"), *options) == 2

@@ -50,7 +50,7 @@ from ui.estimate.text import (
 from ui.options import ESTIMATE_DAYS
 from ui.replay.comparison import basis_json, machine_text, one_user_remark, prices_text, remarks, unlike_remark
 from ui.replay.likeness import difference_lines, likeness_json
-from ui.replay.unused import ReplayBasis, refuse_unused
+from ui.replay.unused import refuse_unused
 from ui.report.page import bullets, definitions, paragraph, section, still_page, table
 from ui.terminal import plain_console, repeat_progress, say_written, task_progress
 
@@ -119,7 +119,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     if _reads_site_cluster(request, settings, policies):
         accounting = with_site_cluster(accounting, settings)
     settings = with_nodes(settings, accounting)
-    refuse_unused(request.given, ReplayBasis(settings, accounting, is_repeated=True, is_estimate=True))
+    refuse_unused(request.given, settings, accounting, is_repeated=True, is_estimate=True)
     console = plain_console()
     is_watched = console.is_terminal and not request.as_json and request.replays is None
     with executor_on(request.on, HERE) as executor:

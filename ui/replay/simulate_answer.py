@@ -32,7 +32,7 @@ from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, r
 from sim_backend.replay.policy import Policy, parse_policy
 from ui.estimate.accounting_source import Accounting, log_on_cluster
 from ui.replay.comparison import comparison_json, headline, print_comparison
-from ui.replay.unused import ReplayBasis, refuse_unused
+from ui.replay.unused import refuse_unused
 from ui.report.tables import ReportOrigin
 from ui.report.write import write_report
 from ui.terminal import repeat_progress, replay_progress, say_written
@@ -80,7 +80,7 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     if settings.plan.devices:
         read_devices(settings.plan.devices)
     accounting = log_on_cluster(source, settings, lenient=request.lenient)
-    refuse_unused(request.given, ReplayBasis(settings, accounting, is_repeated=request.replays is not None))
+    refuse_unused(request.given, settings, accounting, is_repeated=request.replays is not None)
     replayed = replay_log(accounting, settings, start=request.start, replays=request.replays, on=request.on)
     trace, prepared, comparison, spreads = replayed.trace, replayed.prepared, replayed.comparison, replayed.spreads
     written: list[Path] = []

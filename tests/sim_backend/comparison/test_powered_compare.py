@@ -91,7 +91,7 @@ def test_nodes_go_on_sleeping_until_the_slower_of_two_is_done() -> None:
     first, other = compare(case, (sleeping, slow)).outcomes
     longer_s = other.until_s - first.until_s
     assert longer_s > 3600
-    asleep_w, idle_w = 15, 200
+    asleep_w, idle_w = 75 * 15 / 200, 75
     added_kwh = other.baseline.energy_kwh - first.energy_kwh
     at_least, at_most = (watts * 64 * longer_s / 3.6e6 for watts in (asleep_w, idle_w))
     assert at_least <= added_kwh < at_least + 0.05 * at_most

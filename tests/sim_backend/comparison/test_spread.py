@@ -37,8 +37,9 @@ BASELINE = PolicyOutcome(
 def outcomes(waits: list[float], other_waits: list[float]) -> list[tuple[PolicyOutcome, PolicyOutcome]]:
     """Each replay's outcomes under two policies that differ in their mean wait alone."""
     return [
-        (replace(BASELINE, mean_wait_s=wait), replace(BASELINE, policy="greedy", mean_wait_s=other))
+        (first, replace(BASELINE, policy="greedy", mean_wait_s=other, baseline=first))
         for wait, other in zip(waits, other_waits, strict=True)
+        for first in (replace(BASELINE, mean_wait_s=wait),)
     ]
 
 
@@ -142,8 +143,8 @@ def test_figures_without_a_value_have_no_interval() -> None:
 
 
 def test_figures_of_nodes_that_sleep_have_their_interval() -> None:
-    replays = [(BASELINE, replace(BASELINE, policy="asleep", idle_saved_pct=saved)) for saved in (80.0, 82.0)]
-    asleep = [(replace(first, idle_saved_pct=0.0), second) for first, second in replays]
-    _, spread = spreads_of(asleep)
+    first = replace(BASELINE, idle_saved_pct=0.0)
+    asleep = replace(BASELINE, policy="asleep", baseline=first)
+    _, spread = spreads_of([(first, replace(asleep, idle_saved_pct=saved)) for saved in (80.0, 82.0)])
     assert spread.figures["idle_saved_pct"].mean == 81
     assert not spread.is_noise("idle_saved_pct")

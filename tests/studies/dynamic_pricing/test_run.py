@@ -61,7 +61,7 @@ def test_the_energy_is_that_of_the_drawn_powers(log: StudyLog) -> None:
 
 
 def test_a_policy_and_the_baseline_are_billed_over_one_period(log: StudyLog) -> None:
-    result = result_of(log, PricingSetup())
+    result = result_of(log, PricingSetup(policies=TO_THE_LETTER))
     idle_s, before_s = (
         [each.as_run.on_peak_idle_s + each.as_run.off_peak_idle_s for each in results]
         for results in (result.policies, result.baselines)

@@ -181,7 +181,7 @@ def test_the_order_by_co2_emits_less_than_the_order_by_price(offpeak: Offpeak, t
         for hour in range(24)
     )
     (tmp_path / "c_g_per_kwh.csv").write_text("utc,direct\n" + rows, encoding="utf-8")
-    options = ("--carbon", "c_g_per_kwh.csv", "--policy", "greedy", "--time-zone", "UTC", "--json")
+    options = ("--carbon", "c_g_per_kwh.csv", "--policy", "greedy", "--json")
     by_price, by_co2 = (
         answer(offpeak("simulate", SAMPLE_LOG, *options, "--decide-by", by))["policies"][0] for by in ("price", "co2")
     )

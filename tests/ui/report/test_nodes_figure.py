@@ -32,8 +32,8 @@ def test_areas_are_the_node_seconds_in_each_state(
     figure = nodes_figure(sleeping, BusiestWindow(comparison.begin_s, comparison.until_s))
     traces = drawn(figure)
     assert ("means of each" in figure.caption) == (most_steps == 40)
-    period_s = comparison.until_s - comparison.begin_s
     for policy in sleeping.policies:
+        period_s = policy.outcome.until_s - comparison.begin_s
         seconds = node_seconds(traces, policy.number)
         assert sum(seconds.values()) == pytest.approx(32 * period_s, rel=1e-4)
         schedule = policy.run.schedule
