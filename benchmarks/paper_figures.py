@@ -162,7 +162,7 @@ def two_prices(folder: Path, out: Path, minutes: int) -> str:
     seen = tuple(two_priced(market, site.site.zone) for market, site in zip(markets, grid.sites, strict=True))
     decider = broker.Decider(
         grid_policy("two-price"),
-        GridRules(weights=Weights(25.0, 75.0), passes=1),
+        GridRules(weights=Weights(25.0, 75.0), together=False),
         broker.LearnedWaits(SimilarJobs),
         Markets(seen),
     )

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.display import utc_text
-from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.step_series import Series
@@ -44,19 +43,14 @@ class GridRules:
     """How policies are set.
 
     `goal` is what the energy- and CO2-aware policies minimise for jobs without a goal; the policy with a queue limit
-    skips sites with more than `queue_limit` waiting jobs (the paper does not state its limit). `passes` is how many
-    answers the flow policies compare, see plugin.federation.metaschedule; with 1, as in the paper, the jobs of a cycle
-    ignore each other.
+    skips sites with more than `queue_limit` waiting jobs (the paper does not state its limit). The flow policies place
+    the jobs of a cycle `together`, with their waits behind each other, or, as in the paper, each as if it were alone.
     """
 
     weights: Weights = PAPER_WEIGHTS
     goal: Goal = Goal.CO2
     queue_limit: int = 10
-    passes: int = 3
-
-    def __post_init__(self) -> None:
-        if self.passes < 1:
-            raise BadInput(f"{self.passes} passes solve nothing", hint="give 1, as in the paper, or more")
+    together: bool = True
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,13 @@ the same cycle. A flow cannot bound sums of core-hours, so jobs beyond the alloc
 the flow is solved again.
 
 Each job sends one unit of flow over one of its arcs to a site; each site passes on as many as it takes in a cycle
-(figure 1). The costs are time, money (equations (4) to (6)), CO2 and energy, normalised and weighted.
+(figure 1). The costs are time, money (equations (4) to (6)), CO2 and energy, normalised and weighted. The least and the
+most of equation (4) include the longest waits behind each other, or these waits would outweigh all other terms.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,11 +24,12 @@ from numpy.typing import NDArray
 from offpeak.errors import OffpeakError
 from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import Series, merge, split
 from offpeak.model.weighing import WHOLE_PERCENT, Weights
 from offpeak.prices.peak import ClockHours
 from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, Predictions
+from plugin.federation.exchange import PlacementCosts, PlacementLimits, exchange_places
 from plugin.federation.jobs import Goal
 from plugin.federation.placement_costs import CostModel
 
@@ -54,16 +57,16 @@ def cost_terms(predicted: Predictions) -> Sequence[Float64]:
     return predicted.response_s, predicted.cost, predicted.co2_g, predicted.energy_j
 
 
-def scale_of(predicted: Predictions, allowed: NDArray[np.bool_]) -> CostScale:
-    """Return the scale of a cycle's first predictions, over the allowed arcs, of which there is at least one."""
-    among = [term[allowed] for term in cost_terms(predicted)]
+def scale_of(allowed: NDArray[np.bool_], *predictions: Predictions) -> CostScale:
+    """Return the scale over the allowed arcs, of which there is at least one, of all these predictions of a cycle."""
+    among = [np.stack(terms)[:, allowed] for terms in zip(*map(cost_terms, predictions), strict=True)]
     return CostScale(tuple(float(each.min()) for each in among), tuple(float(np.ptp(each)) for each in among))
 
 
 def weights_of(cycle: GridCycle) -> Float64:
     """Return each job's weights in per cent, float64[n, 4]: all on its owner's goal, the rules' where there is none."""
     usual: Weights = cycle.rules.weights
-    weights = np.tile((usual.time, usual.cost, usual.co2, usual.energy), (len(cycle.jobs), 1))
+    weights = np.tile(np.array((usual.time, usual.cost, usual.co2, usual.energy), np.float64), (len(cycle.jobs), 1))
     for goal in (Goal.TIME, Goal.COST, Goal.CO2, Goal.ENERGY):
         weights[cycle.jobs.goal == goal] = np.eye(weights.shape[1])[goal] * WHOLE_PERCENT
     return weights
@@ -73,12 +76,6 @@ def flow_cost(predicted: Predictions, weights: Float64, scale: CostScale) -> Flo
     """Return the cost of each job at each site, float64[n, m]: from 0 to 100 on the scale that it was made with."""
     each = [weights[:, [number]] * scale.of(term, number) for number, term in enumerate(cost_terms(predicted))]
     return np.asarray(sum(each))
-
-
-def cost_per_second(weights: Float64, scale: CostScale) -> Float64:
-    """Return what each second of a job's response time costs, float64[n]."""
-    extent_s = scale.extent[Goal.TIME]
-    return np.asarray(weights[:, Goal.TIME] / extent_s if extent_s else np.zeros(len(weights)))
 
 
 def integer_costs(cost: Float64, allowed: NDArray[np.bool_]) -> Int64:
@@ -191,65 +188,80 @@ def _jobs_beyond_allocation(cycle: GridCycle, predicted: Predictions, site: Int6
     return np.array(beyond, np.int64)
 
 
-def extra_wait_s(cycle: GridCycle, predicted: Predictions, share: Float64) -> Float64:
+def extra_wait_s(cycle: GridCycle, predicted: Predictions, placed: NDArray[np.bool_]) -> Float64:
     """Return each job's extra wait at each site [s], float64[n, m].
 
-    `share` float64[n, m] is the share of each job at each site, 0 to 1. Jobs count in their order, so the first waits
-    for none. A job does not wait while the queue is empty and the idle units suffice for it and the jobs before it;
-    else it waits for their work, spread over the whole site.
+    `placed` bool[n, m] states which jobs are there. Jobs count in their order, so the first waits for none. A job does
+    not wait while the queue is empty and the idle units suffice for it and the jobs before it; else it waits for their
+    work, spread over the whole site.
     """
-    states, grid = cycle.states, cycle.grid
-    before = _sums_before(predicted.units * share)
-    work_unit_s = _sums_before(predicted.units * predicted.runtime_s * share)
-    at_once = (states.queued == 0) & (before + predicted.units <= states.idle_units)
-    return np.where(at_once, 0.0, work_unit_s / grid.units)
+    before = _sums_before(predicted.units * placed)
+    work_unit_s = _sums_before(predicted.units * predicted.runtime_s * placed)
+    at_once = before + predicted.units <= _free_units(cycle)
+    return np.where(at_once, 0.0, work_unit_s / cycle.grid.units)
 
 
-def _sums_before(column: Float64) -> Float64:
+def longest_extra_wait_s(cycle: GridCycle, predicted: Predictions) -> Float64:
+    """Return each job's longest possible extra wait at each site [s], float64[n, m].
+
+    It waits behind the largest of the jobs before it that can go there, as many as the site takes in a cycle.
+    """
+    work_unit_s = np.where(predicted.compatible, predicted.units * predicted.runtime_s, 0.0)
+    ahead_unit_s = np.zeros(work_unit_s.shape)
+    for site, most in enumerate(cycle.grid.max_per_cycle.tolist()):
+        largest: list[float] = []
+        total = 0.0
+        for job, work in enumerate(work_unit_s[:, site].tolist()):
+            ahead_unit_s[job, site] = total
+            total += work
+            heappush(largest, work)
+            if len(largest) >= most:
+                total -= heappop(largest)
+    at_once = _sums_before(predicted.units * predicted.compatible) + predicted.units <= _free_units(cycle)
+    return np.where(at_once, 0.0, ahead_unit_s / cycle.grid.units)
+
+
+def _free_units(cycle: GridCycle) -> Int64:
+    """Return the units of each site where jobs start at once, -1 behind a queue; int64[m]."""
+    return np.where(cycle.states.queued == 0, cycle.states.idle_units, -1)
+
+
+def _sums_before(column: Float64 | Int64) -> Float64:
     return np.asarray(np.cumsum(column, axis=0) - column)
 
 
-def place_in_turn(cycle: GridCycle, predicted: Predictions, cost: Float64, per_second: Float64) -> Int64:
-    """Return the site of each job, NO_SITE where all are full; int64[n].
-
-    `cost` float64[n, m] is that of a job alone, inf for forbidden sites, `per_second` float64[n] that of waiting.
-    """
-    units, work_unit_s = predicted.units, predicted.units * predicted.runtime_s
-    taken, ahead_unit_s = np.zeros(len(cycle.grid), np.int64), np.zeros(len(cycle.grid))
-    places = cycle.grid.max_per_cycle.copy()
-    idle_units = np.where(cycle.states.queued == 0, cycle.states.idle_units, -1)
-    site = np.full(len(cost), NO_SITE, np.int64)
-    for job in range(len(cost)):
-        behind_s = np.where(taken + units[job] <= idle_units, 0.0, ahead_unit_s / cycle.grid.units)
-        place = _least_site(np.where(places > 0, cost[job] + per_second[job] * behind_s, np.inf))
-        if place == NO_SITE:
-            continue
-        site[job] = place
-        places[place] -= 1
-        taken[place] += units[job, place]
-        ahead_unit_s[place] += work_unit_s[job, place]
-    return site
-
-
-def _least_site(score: Float64) -> int:
-    place = int(np.argmin(score))
-    return place if np.isfinite(score[place]) else NO_SITE
-
-
 def mcmf(cycle: GridCycle) -> GridDecision:
-    """All jobs at once, at the least weighted sum of response time, electricity cost, CO2 and energy."""
+    """All jobs at once, at the least weighted sum of response time, electricity cost, CO2 and energy.
+
+    The flow places each job as if it were alone. Jobs that are placed together are then exchanged, see
+    plugin.federation.exchange: their terms are scaled up to the longest waits behind each other.
+    """
     model = CostModel(cycle)
     alone = model.predict(cycle.wait_s)
     if not alone.compatible.any():
         no_sites = np.full(len(cycle.jobs), NO_SITE, np.int64)
         return _make_decision(cycle, no_sites, alone, np.full(alone.delay_s.shape, np.inf))
-    return min(_Passes(cycle, model, alone), key=lambda decision: _worth(cycle, decision))
+    # A single job has no job before it.
+    together = cycle.rules.together and len(cycle.jobs) > 1
+    longest = model.predict(cycle.wait_s + longest_extra_wait_s(cycle, alone)) if together else alone
+    weights, scale = weights_of(cycle), scale_of(alone.compatible, alone, longest)
+    allowed, most = sites_in_time(cycle, alone), cycle.grid.max_per_cycle
+    arc_cost = _break_ties(integer_costs(flow_cost(alone, weights, scale), allowed), cycle)
+    site = solve_within_allocations(cycle, alone, allowed, lambda left: cheapest_flow(arc_cost, left, most))
+    predicted = alone
+    if together:
+        costs = _exchange_costs(cycle, model, alone, weights, scale)
+        site = exchange_places(site, costs, _exchange_limits(cycle, alone, site))
+        predicted = model.predict(cycle.wait_s + extra_wait_s(cycle, alone, _is_at(site, cycle)))
+    possible = sites_in_time(cycle, predicted) | _is_at(site, cycle)
+    score = np.where(possible, flow_cost(predicted, weights, scale), np.inf)
+    return _make_decision(cycle, site, predicted, score)
 
 
 def inst(cycle: GridCycle) -> GridDecision:
     """As mcmf, as if no job ever waited: prices are those of the next hours (section 5)."""
     no_waits = np.where(np.isfinite(cycle.wait_s), 0.0, np.nan)
-    return mcmf(replace(cycle, wait_s=no_waits, rules=replace(cycle.rules, passes=1)))
+    return mcmf(replace(cycle, wait_s=no_waits, rules=replace(cycle.rules, together=False)))
 
 
 def two_price(cycle: GridCycle) -> GridDecision:
@@ -257,60 +269,51 @@ def two_price(cycle: GridCycle) -> GridDecision:
     return mcmf(replace(cycle, states=replace(cycle.states, price=two_price_curves(cycle))))
 
 
-class _Passes:
-    """The answers for one cycle, as many as its rules say, each with the waits that the jobs of the last answer cause
-    each other.
+def _exchange_costs(
+    cycle: GridCycle, model: CostModel, alone: Predictions, weights: Float64, scale: CostScale
+) -> PlacementCosts:
+    """Return `flow_cost` by the time at which jobs start."""
+    least, extent = np.array(scale.least), np.array(scale.extent)
+    per_unit = np.divide(weights, extent, out=np.zeros_like(weights), where=extent > 0)
+    constant = -(per_unit @ least)[:, None] + per_unit[:, [Goal.TIME]] * alone.runtime_s
+    curves = (*model.price, *model.carbon)
+    ends = np.cumsum([len(curve.edge_s) for curve in curves])
+    first = np.append(0, ends)
+    sites = len(cycle.grid)
+    return PlacementCosts(
+        now_s=cycle.now_s,
+        units=alone.units,
+        runtime_s=alone.runtime_s,
+        wait_s=np.where(alone.compatible, cycle.wait_s, 0.0),
+        data_s=model.data_s,
+        constant=constant + per_unit[:, [Goal.ENERGY]] * alone.energy_j,
+        per_second=per_unit[:, Goal.TIME].copy(),
+        per_price=per_unit[:, [Goal.COST]] * model.watts / J_PER_MWH,
+        per_carbon=per_unit[:, [Goal.CO2]] * model.watts / J_PER_KWH,
+        latest_end_s=cycle.jobs.latest_end_s,
+        free_units=_free_units(cycle),
+        site_units=cycle.grid.units,
+        first=np.stack([first[: sites + 1], first[sites:]]),
+        edge_s=np.concatenate([curve.edge_s for curve in curves]),
+        total=np.concatenate([curve.total for curve in curves]),
+    )
 
-    The first is the paper's: every job as if it were alone. The second places one job after the other, and each further
-    one is a flow over the waits behind the mean of those since: the last one alone would send all jobs to and fro.
-    """
 
-    def __init__(self, cycle: GridCycle, model: CostModel, alone: Predictions) -> None:
-        self._cycle, self._model, self._alone = cycle, model, alone
-        self._weights, self._scale = weights_of(cycle), scale_of(alone, alone.compatible)
+def _exchange_limits(cycle: GridCycle, alone: Predictions, site: Int64) -> PlacementLimits:
+    """Return the limits of the sites, less what the placement takes of them."""
+    project = cycle.jobs.project
+    core_s = alone.units * cycle.grid.cores_per_unit * alone.runtime_s
+    placed = np.flatnonzero(site != NO_SITE)
+    at = site[placed]
+    left_core_s = cycle.states.left_core_s.copy()
+    np.subtract.at(left_core_s, (project[placed], at), core_s[placed, at])
+    places = np.minimum(cycle.grid.max_per_cycle, len(site)) - np.bincount(at, minlength=len(cycle.grid))
+    return PlacementLimits(alone.compatible, places, left_core_s, core_s, project)
 
-    def __iter__(self) -> Iterator[GridDecision]:
-        # A single job has no job before it.
-        passes = self._cycle.rules.passes if len(self._cycle.jobs) > 1 else 1
-        allowed = sites_in_time(self._cycle, self._alone)
-        site = self._flow(self._alone, allowed)
-        yield self._own(site, allowed) if passes > 1 else self._decided(site, allowed, self._alone)
-        if passes > 1:
-            site = self._in_turn(allowed)
-            yield self._own(site, allowed)
-            yield from self._behind_each_other(_shares(site, allowed.shape), passes - 2)
 
-    def _behind_each_other(self, share: Float64, passes: int) -> Iterator[GridDecision]:
-        for number in range(2, passes + 2):
-            predicted = self._behind(share)
-            allowed = sites_in_time(self._cycle, predicted)
-            site = self._flow(predicted, allowed)
-            share = share + (_shares(site, share.shape) - share) / number
-            yield self._own(site, allowed)
-
-    def _flow(self, predicted: Predictions, allowed: NDArray[np.bool_]) -> Int64:
-        cost = integer_costs(flow_cost(predicted, self._weights, self._scale), allowed)
-        cost, most = _break_ties(cost, self._cycle), self._cycle.grid.max_per_cycle
-        return solve_within_allocations(self._cycle, self._alone, allowed, lambda left: cheapest_flow(cost, left, most))
-
-    def _in_turn(self, allowed: NDArray[np.bool_]) -> Int64:
-        cost = flow_cost(self._alone, self._weights, self._scale)
-        second = cost_per_second(self._weights, self._scale)
-
-        def place(left: NDArray[np.bool_]) -> Int64:
-            return place_in_turn(self._cycle, self._alone, np.where(left, cost, np.inf), second)
-
-        return solve_within_allocations(self._cycle, self._alone, allowed, place)
-
-    def _behind(self, share: Float64) -> Predictions:
-        return self._model.predict(self._cycle.wait_s + extra_wait_s(self._cycle, self._alone, share))
-
-    def _own(self, site: Int64, allowed: NDArray[np.bool_]) -> GridDecision:
-        return self._decided(site, allowed, self._behind(_shares(site, allowed.shape)))
-
-    def _decided(self, site: Int64, allowed: NDArray[np.bool_], predicted: Predictions) -> GridDecision:
-        score = np.where(allowed, flow_cost(predicted, self._weights, self._scale), np.inf)
-        return _make_decision(self._cycle, site, predicted, score)
+def _is_at(site: Int64, cycle: GridCycle) -> NDArray[np.bool_]:
+    """Return which site each job has, bool[n, m]."""
+    return np.asarray(site[:, None] == np.arange(len(cycle.grid)))
 
 
 def _make_decision(cycle: GridCycle, site: Int64, predicted: Predictions, score: Float64) -> GridDecision:
@@ -321,27 +324,11 @@ def _make_decision(cycle: GridCycle, site: Int64, predicted: Predictions, score:
     return GridDecision(site, why, score, predicted, cycle.turn)
 
 
-def _worth(cycle: GridCycle, decision: GridDecision) -> tuple[int, int, float]:
-    """Return what the best answer has least of: jobs without a site, jobs too late, and cost."""
-    placed = np.flatnonzero(decision.site != NO_SITE)
-    chosen = (placed, decision.site[placed])
-    end_s = cycle.now_s + decision.predicted.response_s[chosen]
-    late = np.count_nonzero(end_s > cycle.jobs.latest_end_s[placed])
-    return -len(placed), int(late), float(decision.score[chosen].sum())
-
-
 def sites_in_time(cycle: GridCycle, predicted: Predictions) -> NDArray[np.bool_]:
     """Return where jobs may go, bool[n, m]: of the compatible sites those in time, all where none is."""
     by_then = cycle.now_s + predicted.response_s <= cycle.jobs.latest_end_s[:, None]
     in_time = predicted.compatible & by_then
     return np.asarray(np.where(in_time.any(axis=1, keepdims=True), in_time, predicted.compatible))
-
-
-def _shares(site: Int64, shape: tuple[int, ...]) -> Float64:
-    share = np.zeros(shape)
-    placed = np.flatnonzero(site != NO_SITE)
-    share[placed, site[placed]] = 1.0
-    return share
 
 
 def _break_ties(cost: Int64, cycle: GridCycle) -> Int64:

@@ -114,24 +114,24 @@ class CostModel:
         self._now_s, self._pue = cycle.now_s, cycle.pue
         self._units = count_units(cycle.jobs, cycle.grid)
         self._runtime_s = runtime_s(cycle.jobs, cycle.grid)
-        self._data_s = transfer_s(cycle.jobs, cycle.grid)
-        self._watts = self._units * cycle.grid.unit_w * self._pue * cycle.jobs.power_factor[:, None]
+        self.data_s = transfer_s(cycle.jobs, cycle.grid)
+        self.watts = self._units * cycle.grid.unit_w * self._pue * cycle.jobs.power_factor[:, None]
         self._compatible = check_fit(cycle, self._units, self._runtime_s).compatible
-        self._price = _integrate_all(cycle.states.price)
-        self._carbon = _integrate_all(cycle.states.carbon)
+        self.price = _integrate_all(cycle.states.price)
+        self.carbon = _integrate_all(cycle.states.carbon)
 
     def predict(self, wait_s: Float64) -> Predictions:
         """Return the predictions for these waits [s], float64[n, m]."""
-        delay_s = np.maximum(np.where(np.isfinite(wait_s), wait_s, 0.0), self._data_s)
+        delay_s = np.maximum(np.where(np.isfinite(wait_s), wait_s, 0.0), self.data_s)
         from_s = self._now_s + delay_s
         until_s = from_s + self._runtime_s
         return Predictions(
             units=self._units,
             delay_s=delay_s,
             runtime_s=self._runtime_s,
-            energy_j=self._watts * self._runtime_s,
-            cost=self._watts * _integrals_between(self._price, from_s, until_s) / J_PER_MWH,
-            co2_g=self._watts * _integrals_between(self._carbon, from_s, until_s) / J_PER_KWH,
+            energy_j=self.watts * self._runtime_s,
+            cost=self.watts * _integrals_between(self.price, from_s, until_s) / J_PER_MWH,
+            co2_g=self.watts * _integrals_between(self.carbon, from_s, until_s) / J_PER_KWH,
             compatible=self._compatible,
         )
 

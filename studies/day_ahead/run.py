@@ -162,7 +162,7 @@ class StrategyCase:
 
     `wrong_h`: up to this is added to predicted waits. `most`: MaxQ, the jobs that a system takes in a cycle, None for
     any number. `brokered_pct`: f_g, the share of jobs that go to the broker. `most_data_mb`: the most data of a job.
-    `passes`: with more than one the broker considers the jobs of a cycle together. `period_s`: the time from cycle to
+    `together`: the broker considers the jobs of a cycle together. `period_s`: the time from cycle to
     cycle; the paper has "every few minutes" (section 5.9).
     """
 
@@ -172,7 +172,7 @@ class StrategyCase:
     most: int | None = 2
     brokered_pct: int = 100
     most_data_mb: float = 0.0
-    passes: int = 1
+    together: bool = False
     period_s: int = 300
 
 
@@ -326,7 +326,7 @@ def _waits(case: StrategyCase, experiment: DayAheadExperiment) -> broker.WaitEst
 
 
 def _chosen(grid: SimulatedGrid, case: StrategyCase, waits: broker.WaitEstimator, markets: Markets) -> GridSchedule:
-    rules = GridRules(weights=Weights(case.time_pct, 100 - case.time_pct), passes=case.passes)
+    rules = GridRules(weights=Weights(case.time_pct, 100 - case.time_pct), together=case.together)
     return broker.run_grid(
         grid, broker.Decider(grid_policy(case.strategy), rules, waits, markets), period_s=case.period_s
     )

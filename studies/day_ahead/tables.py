@@ -34,7 +34,7 @@ WEIGHTS_PCT = (0.0, 10.0, 25.0, 50.0, 100.0)
 WRONG_H = (0.0, 1.0, 3.0, 6.0, 12.0, 24.0)
 MOST = (1, 2, None)
 BROKERED_PCT = (25, 50, 100)
-INFORMED = StrategyCase("mcmf", most=None, passes=3)
+INFORMED = StrategyCase("mcmf", most=None, together=True)
 """Ours: any number of jobs per cycle, and the broker considers the jobs of a cycle together."""
 ANY_NUMBER = StrategyCase("inst", most=None)
 CYCLES_MIN = (1, 2, 5, 10, 15, 20, 25, 30)

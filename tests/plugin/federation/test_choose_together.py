@@ -19,7 +19,7 @@ from plugin.federation.sites import Grid, Link, Reach, Site
 from tests.peers.one_choice import choose
 
 NOW_S = 1_795_215_600
-ALONE = GridRules(passes=1)
+ALONE = GridRules(together=False)
 
 
 def site(name: str, *, price: int = 80, most: int | None = None) -> Site:
@@ -77,6 +77,16 @@ def test_jobs_beyond_the_capacity_of_all_sites_wait_and_impossible_ones_do_not()
     assert [choice.site is not None for choice in found].count(True) == 2
     assert [choice.may_wait for choice in found if choice.site is None] == [True, False]
     assert found[3].reason.startswith("no site can run it: a: 99 cores requested, 32 are the most; b: 99 cores")
+
+
+def test_competing_jobs_keep_the_weights() -> None:
+    grid = Grid((site("cheap", price=50), site("mid", price=90), site("soon", price=140)))
+    found = together([PlacementRequest(16, 1800, BY_WEIGHTS)] * 6, grid, [26.0, 13.0, 0.0]).choices
+    # All wait at the cheap site: the last for 2.5 h of work, 25 against 75.
+    assert [choice.site for choice in found] == ["cheap"] * 6
+    assert found[-1].chosen is not None
+    assert found[-1].second is not None
+    assert [found[-1].chosen.score, found[-1].second.score] == [pytest.approx(25.0), pytest.approx(33.4, abs=0.1)]
 
 
 @pytest.mark.parametrize(("weights", "where"), [("time=100", "soon"), ("cost=100", "cheap")])
