@@ -9,7 +9,7 @@ Each job is predicted at its submission; its wait becomes known at its start, it
 are predicted at each midnight, for all steps of the day that starts, from the days that have ended.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from typing import Generic, Literal, NamedTuple, Protocol, Self, TypeVar
@@ -73,11 +73,16 @@ class ExamStep(NamedTuple):
     end: int
 
 
-def take_exam(predictor: Predictor[QuestionRows, OutcomeRows], exam: Exam[QuestionRows, OutcomeRows]) -> Prediction:
+def take_exam(
+    predictor: Predictor[QuestionRows, OutcomeRows],
+    exam: Exam[QuestionRows, OutcomeRows],
+    progress: Callable[[float], None] = lambda _: None,
+) -> Prediction:
     """Return the prediction for each question, from the outcomes that were known at its time.
 
     The outcomes of a second precede its questions; those after the last question are learned, too. Questions without an
-    outcome in between are asked in one call, at the second of the first one.
+    outcome in between are asked in one call, at the second of the first one. `progress` is called with the share of the
+    questions that are answered.
     """
     mean = np.empty(len(exam.questions))
     quantiles = np.empty((len(exam.questions), len(LEVELS)))
@@ -90,6 +95,7 @@ def take_exam(predictor: Predictor[QuestionRows, OutcomeRows], exam: Exam[Questi
         answer = predictor.predict(exam.questions.take(rows), int(exam.question_s[first]))
         mean[first:end], quantiles[first:end] = answer.mean, answer.quantiles
         basis += answer.basis
+        progress(end / len(exam.questions))
     return Prediction(mean, quantiles, tuple(basis))
 
 

@@ -212,13 +212,23 @@ def expected_run_s(log: LogFile, schedule: GrowthSchedule = SCHEDULE) -> Int64:
     return np.rint(answer.point).astype(np.int64)
 
 
+SECONDS_A_JOB, SLOW_SECONDS_A_JOB = 0.0002, {"boosted": 0.0008} | dict.fromkeys(PLANNERS, 0.003)
+"""The processor time that a job takes, roughly: the time left follows from it."""
+
+
 @dataclass(frozen=True)
 class LogTask:
-    """One predictor, by its name, of a quantity on a log."""
+    """One predictor, by its name, of a quantity on a log of so many jobs."""
 
     path: Path
     quantity: str
     predictor: str
+    jobs: int = 0
+
+    @property
+    def expected_s(self) -> float:
+        """The processor time that the task takes, roughly."""
+        return SLOW_SECONDS_A_JOB.get(self.predictor, SECONDS_A_JOB) * self.jobs
 
 
 @dataclass(frozen=True)
@@ -235,21 +245,30 @@ class LogResult:
     cpu_s: float
     notes: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        """The first figure of the result, in words."""
+        task = self.task
+        return f"{self.log}, {task.quantity}, {task.predictor}: MAE {self.score.mae:,.0f} {KINDS[task.quantity].unit}"
+
 
 def log_tasks(path: Path) -> tuple[LogTask, ...]:
     """Return the tasks of a log; power only if the log has readings. Raises BadTrace if the log cannot be used."""
-    has_readings = bool(np.isfinite(readings_w(read_log_file(path).jobs)).any())
+    jobs = read_log_file(path).jobs
+    has_readings = bool(np.isfinite(readings_w(jobs)).any())
     quantities = (RUN_TIME, POWER, WAIT) if has_readings else (RUN_TIME, WAIT)
-    return tuple(LogTask(path, quantity, name) for quantity in quantities for name in fresh_predictors(quantity))
+    return tuple(
+        LogTask(path, quantity, name, len(jobs)) for quantity in quantities for name in fresh_predictors(quantity)
+    )
 
 
-def run_log_task(task: LogTask) -> LogResult:
+def run_log_task(task: LogTask, progress: Callable[[float], None] = lambda _: None) -> LogResult:
     """Return the score of a predictor; the same task gives the same score, in any process."""
     log = read_log_file(task.path)
     predictor = fresh_predictors(task.quantity)[task.predictor]
     exam = log_exam(task.path, task.quantity, task.predictor)
     begin_s = time.process_time()
-    answer = scores.take_exam(predictor, exam)
+    answer = scores.take_exam(predictor, exam, progress)
     cpu_s = time.process_time() - begin_s
     return LogResult(task, log.name, scores.compute_score(exam.actual, answer), cpu_s, log.notes)
 

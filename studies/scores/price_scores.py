@@ -4,7 +4,7 @@ Price files are dated ones, ones with published forecasts, or ones with prices a
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, tzinfo
 from math import isnan, nan
@@ -22,7 +22,7 @@ from offpeak.prices.layout import PriceFileLayout, unit_of
 from predictors.feeds.markets import MARKETS, Market
 from predictors.port import Prediction, certain
 from predictors.prices.history import PriceHistory, PriceSteps, price_history
-from predictors.prices.models import LAST_WEEK, MEMBERS, SINGLE, Member
+from predictors.prices.models import LAST_WEEK, MEMBERS, SARIMA, SARIMA_LONG, SINGLE, Member
 from predictors.prices.predictor import PricePredictor
 from predictors.scores import PriceExam, Score, compute_score, price_exam, take_exam
 from studies.report import StudyTable, TableCell
@@ -170,6 +170,8 @@ OURS: Mapping[str, tuple[Member, ...]] = {predictor.name: (predictor,) for predi
 """The predictors that every file is scored with, by the names in the tables."""
 ENSEMBLE_WITH_INPUTS = f"{ENSEMBLE} with inputs"
 ALL = "all"
+SECONDS_A_DAY, SLOW_SECONDS_A_DAY = 0.03, {SARIMA.name: 0.5, SARIMA_LONG.name: 1.0}
+"""The processor time that a scored day takes, roughly: the time left follows from it."""
 # Of two years and more the last year at least is scored, and two years at most are only learned; of less the first week
 # is.
 LONG_DAYS, SCORED_OF_LONG, LEARNED_OF_LONG, LEARNED_OF_SHORT = 728, 364, 728, 7
@@ -184,6 +186,12 @@ class PriceTask:
     file: PriceFile
     predictor: str
     refused: str = ""
+
+    @property
+    def expected_s(self) -> float:
+        """The processor time that the task takes, roughly."""
+        scored_days = len(self.file.history) * self.file.history.step_s / DAY_S - learned_days(self.file)
+        return SLOW_SECONDS_A_DAY.get(self.predictor, SECONDS_A_DAY) * max(0.0, scored_days)
 
 
 @dataclass(frozen=True)
@@ -205,6 +213,12 @@ class PriceResult:
     cpu_s: float | None = None
     refused: str = ""
 
+    @property
+    def text(self) -> str:
+        """The first figure of the result, in words."""
+        error = self.refused if self.score is None else f"MAE {self.score.mae:.2f}"
+        return f"{self.file}, {self.predictor}: {error}"
+
 
 def price_tasks(path: Path, start: str | None = None) -> tuple[PriceTask, ...]:
     """Return the tasks of a price file; `start` and errors are as in `read_price_file`."""
@@ -225,7 +239,7 @@ def _refused(file: PriceFile) -> str:
     return ""
 
 
-def run_price_task(task: PriceTask) -> PriceResult:
+def run_price_task(task: PriceTask, progress: Callable[[float], None] = lambda _: None) -> PriceResult:
     """Return the score of the task's predictor, or the reason why it has none, such as a missing package."""
     file = task.file
     result = PriceResult(file.name, file.unit, file.clock, learned_days(file), task.predictor, refused=task.refused)
@@ -234,7 +248,7 @@ def run_price_task(task: PriceTask) -> PriceResult:
     exam = _exam(file, DAYS_AHEAD.get(task.predictor, 1))
     began_s = process_time()
     try:
-        given = _given(task, exam)
+        given = _given(task, exam, progress)
     except BadInput as problem:
         return replace(result, refused=f"{problem}; {problem.hint}")
     cpu_s = None if task.predictor in dict(file.published) else process_time() - began_s
@@ -252,17 +266,17 @@ def _worst_month(exam: PriceExam, given: Prediction) -> float:
     return float(np.min(held[enough] / total[enough])) if enough.any() else nan
 
 
-def _given(task: PriceTask, exam: PriceExam) -> Prediction:
+def _given(task: PriceTask, exam: PriceExam, progress: Callable[[float], None]) -> Prediction:
     if task.predictor in OURS:
-        return _answers(task.file, exam, OURS[task.predictor])
+        return take_exam(_predictor(task.file, OURS[task.predictor]), exam, progress)
     if task.predictor == ENSEMBLE_WITH_INPUTS:
-        return _answers(task.file, exam, MEMBERS, task.file.inputs)
+        return take_exam(_predictor(task.file, MEMBERS, task.file.inputs), exam, progress)
     published = dict(task.file.published)[task.predictor]
     return certain(published[len(published) - len(exam.questions) :], task.predictor)
 
 
 def _score(file: PriceFile, exam: PriceExam, given: Prediction) -> Score:
-    naive = certain(_answers(file, exam, (LAST_WEEK,)).mean, LAST_WEEK.name)
+    naive = certain(take_exam(_predictor(file, (LAST_WEEK,)), exam).mean, LAST_WEEK.name)
     # What was published may have gaps of its own.
     return compute_score(np.where(np.isnan(given.mean), np.nan, exam.actual), given, naive=naive)
 
@@ -277,13 +291,13 @@ def _exam(file: PriceFile, days_ahead: int = 1) -> PriceExam:
     return price_exam(file.history, file.zone, after_days=learned_days(file), days_ahead=days_ahead)
 
 
-def _answers(
-    file: PriceFile, exam: PriceExam, members: tuple[Member, ...], inputs: Sequence[tuple[str, PriceHistory]] = ()
-) -> Prediction:
+def _predictor(
+    file: PriceFile, members: tuple[Member, ...], inputs: Sequence[tuple[str, PriceHistory]] = ()
+) -> PricePredictor:
     names = [name for name, _ in inputs]
     predictor = _WithInputs(file.zone, holidays=file.holidays, members=members, inputs=names)
     predictor.coming = inputs
-    return take_exam(predictor, exam)
+    return predictor
 
 
 class _WithInputs(PricePredictor):

@@ -1,8 +1,17 @@
 """Scores all predictors on price files and job logs, in several processes, and puts them into tables."""
 
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
+
+from offpeak.display import duration_text
 from offpeak.errors import BadInput
 from offpeak.executor import Executor
 from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
@@ -14,6 +23,11 @@ from studies.scores.price_scores import PriceResult, PriceTask, price_tables, pr
 TITLE = "Predictors side by side, each answer given before its outcome was known"
 PRICE_SUFFIXES = (".csv", ".csv.gz")
 LOG_SUFFIXES = (".swf", ".swf.gz", ".gwf", ".gwf.gz", ".txt", ".txt.gz", ".log", ".log.gz")
+
+TASK_S = 1.0
+"""What each task takes beside its days or jobs."""
+WATCHED_S, SILENT_S = 1.0, 60.0
+"""How often the progress is read, and after how long without a line there is one with the time left."""
 
 Task = PriceTask | LogTask
 Result = PriceResult | LogResult
@@ -27,19 +41,28 @@ class ScoredFiles:
     start: str | None = None
 
 
-def scores(examined: ScoredFiles, executor: Executor, progress: Progress) -> Report:
+def scores(
+    examined: ScoredFiles, executor: Executor, progress: Progress, notify: Callable[[str], None] = lambda _: None
+) -> Report:
     """Return the tables of all files.
 
-    Raises BadInput if a named file cannot be read, or a folder has no readable file.
+    `progress` is called with the expected processor time [s] that is done, and that of all tasks; `notify` with a line
+    for each result as it comes, and with the time left if there is none for a minute. Raises BadInput if a named file
+    cannot be read, or a folder has no readable file.
     """
     tasks, left_out = _planned(examined)
     results: dict[int, Result] = {}
+    with TemporaryDirectory(prefix="offpeak-") as folder:
+        shares = Path(folder) / "shares"
+        lines = _ScoringLines(tasks, shares, notify)
 
-    def done(numbered: tuple[int, Task], result: Result) -> None:
-        results[numbered[0]] = result
-        progress(len(results), len(tasks))
+        def done(numbered: tuple[int, Task], result: Result) -> None:
+            number, _ = numbered
+            results[number] = result
+            lines.add(number, result)
 
-    executor.run(_run, list(enumerate(tasks)), done)
+        with _repeating(lambda: lines.watch(progress)):
+            executor.run(partial(_run, shares), list(enumerate(tasks)), done)
     in_order = [results[number] for number in range(len(tasks))]
     prices = [result for result in in_order if isinstance(result, PriceResult)]
     logs = [result for result in in_order if isinstance(result, LogResult)]
@@ -64,9 +87,63 @@ def _planned(examined: ScoredFiles) -> tuple[list[Task], tuple[str, ...]]:
     return tasks, tuple(left_out)
 
 
-def _run(numbered: tuple[int, Task]) -> Result:
-    task = numbered[1]
-    return run_price_task(task) if isinstance(task, PriceTask) else run_log_task(task)
+class _ScoringLines:
+    """The lines about a run: results, and the time left by the tasks' shares, which their processes write to a file."""
+
+    def __init__(self, tasks: Sequence[Task], file: Path, notify: Callable[[str], None]) -> None:
+        self._expected_s = np.array([task.expected_s for task in tasks]) + TASK_S
+        self._shares = np.memmap(file, np.float64, "w+", shape=len(tasks))
+        self._notify, self._results = notify, 0
+        self._begin_s = self._last_line_s = time.monotonic()
+
+    def add(self, number: int, result: Result) -> None:
+        """Write the line of a result."""
+        self._results += 1
+        self._shares[number] = 1.0
+        self._write(f"{result.text} ({self._state()})")
+
+    def watch(self, progress: Progress) -> None:
+        """Report the progress, and write a line if there has been none for a minute."""
+        progress(round(float(self._shares @ self._expected_s)), round(float(self._expected_s.sum())))
+        if time.monotonic() - self._last_line_s > SILENT_S:
+            self._write(self._state())
+
+    def _state(self) -> str:
+        state = f"{self._results} of {len(self._shares)}"
+        share = float(self._shares @ self._expected_s / self._expected_s.sum())
+        if self._results == len(self._shares) or not share:
+            return state
+        return f"{state}, about {duration_text((time.monotonic() - self._begin_s) * (1 / share - 1))} left"
+
+    def _write(self, line: str) -> None:
+        self._last_line_s = time.monotonic()
+        self._notify(line)
+
+
+@contextmanager
+def _repeating(call: Callable[[], None]) -> Iterator[None]:
+    """Call it each second during the block, in another thread."""
+    ended = threading.Event()
+
+    def repeat() -> None:
+        while not ended.wait(WATCHED_S):
+            call()
+
+    thread = threading.Thread(target=repeat, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _run(file: Path, numbered: tuple[int, Task]) -> Result:
+    """Return the result of the task, and write meanwhile into the file which share of it is done."""
+    number, task = numbered
+    shares = np.memmap(file, np.float64, "r+")
+    progress = partial(shares.__setitem__, number)
+    return run_price_task(task, progress) if isinstance(task, PriceTask) else run_log_task(task, progress)
 
 
 def _files(path: Path) -> list[Path]:

@@ -4,6 +4,7 @@ of each predictor.
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -137,7 +138,8 @@ def score(
     from ui.terminal import task_progress
 
     with task_progress("scoring (the first run compiles the kernels)") as progress:
-        report = scores(ScoredFiles(tuple(paths or ()), start), local_processes(processes), progress)
+        notify = partial(typer.echo, err=True)
+        report = scores(ScoredFiles(tuple(paths or ()), start), local_processes(processes), progress, notify)
     if not as_json:
         print_report(report)
         return

@@ -34,10 +34,13 @@ class Cheat:
 
 @given(populations)
 def test_a_cheat_gets_nothing_but_jobs_that_ended_as_they_came(jobs):
-    given_ = take_exam(Cheat(), run_time_exam(jobs, jobs.logged_start_s))
+    shares = []
+    given_ = take_exam(Cheat(), run_time_exam(jobs, jobs.logged_start_s), shares.append)
     at_once = jobs.logged_start_s + jobs.runtime_s == jobs.submit_s
     assert (given_.mean[~at_once] == 0).all()
     assert len(given_) == len(jobs)
+    assert shares == sorted(set(shares))
+    assert shares[-1:] == [1.0] * (len(jobs) > 0)
 
 
 @given(populations)

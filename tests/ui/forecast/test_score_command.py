@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,8 @@ def test_one_process_or_two_give_the_same(offpeak, folder, document) -> None:
 
 
 def test_the_tables_are_printed(offpeak, folder) -> None:
-    lines = offpeak("forecast", "score", folder / "logs", "--processes", "1").stdout.splitlines()
+    done = offpeak("forecast", "score", folder / "logs", "--processes", "1")
+    lines = done.stdout.splitlines()
     assert lines[0] == "Predictors side by side, each answer given before its outcome was known"
     assert [line.split()[1] for line in lines if line.startswith("sacct  ")][:4] == [
         "estimate",
@@ -62,6 +64,10 @@ def test_the_tables_are_printed(offpeak, folder) -> None:
         "similar",
         "boosted",
     ]
+    results = done.stderr.splitlines()
+    assert re.fullmatch(r"sacct, run time, estimate: MAE [\d,]+ s \(1 of 12, about .* left\)", results[0])
+    assert re.fullmatch(r"sacct, wait, arbiter: MAE [\d,]+ s \(12 of 12\)", results[-1])
+    assert len(results) == 12
 
 
 @pytest.mark.parametrize(
