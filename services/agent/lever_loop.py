@@ -21,7 +21,7 @@ from power.live.engine_process import call_apart
 from services.accounts.account_of_savings import ORDER
 from services.accounts.ended_jobs import AWAY_S
 from services.accounts.lever_site import LeverSection, jobs_not_ended, make_lever_site
-from services.agent.accounting_loops import SAVINGS_EVERY_S, JobAccounts, find_midnights
+from services.agent.accounting_loops import SAVINGS_CYCLES, SAVINGS_EVERY_S, JobAccounts, find_midnights
 from services.agent.loop import Loop
 from services.agent.observer import Observer
 
@@ -64,8 +64,10 @@ class LeverLoop(Loop):
 
     @property
     def period_s(self) -> float:
-        """A quarter of an hour, longer where replays take long."""
-        return max(SAVINGS_EVERY_S, LEVER_PACE * self._took_s)
+        """A quarter of an hour, less with short cycles or before the first view, longer where replays take long."""
+        cycles_s = SAVINGS_CYCLES * self.section().settings.agent.cycle_s
+        pace_s = MINUTE_S if self._watched is None else min(SAVINGS_EVERY_S, cycles_s)
+        return max(pace_s, LEVER_PACE * self._took_s)
 
     async def round(self) -> None:
         """Book the savings of today up to now, and those of yesterday again. Raises BadLedger, SimulationFailed."""

@@ -164,4 +164,6 @@ def test_an_old_view_books_nothing(tmp_path: Path) -> None:
         loop = LeverLoop(lambda: section, observer, cast("JobAccounts", None), ledger, partial(float, now_s))
         asyncio.run(loop.round())
         assert (ledger.remembered(WATCH_NAME) is not None) is seen
+        # The first view is soon followed by another.
+        assert loop.period_s == (PERIOD_S if seen else 60)
     assert ledger.close() == 0

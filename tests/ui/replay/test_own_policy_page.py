@@ -2,12 +2,12 @@
 
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-from installed_policy import install_policy
 
 from offpeak.settings.agent import WINDOW_POLICIES
 from ui.command import run
@@ -27,14 +27,19 @@ node_types = ["thin", "fat"]
 
 @pytest.fixture
 def shortest(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Install the package of the page, and return the name of its policy."""
+    """Let pip install the package of the page, and return the name of its policy."""
     blocks = BLOCK.findall((repository / "docs" / "how-to" / "own-policy.md").read_text())
-    code = next(text for language, text in blocks if language == "python")
-    entries = tomllib.loads(next(text for language, text in blocks if language == "toml"))
-    ((name, place),) = entries["project"]["entry-points"][WINDOW_POLICIES].items()
-    install_policy(tmp_path, place.partition(":")[0], f"{name} = {place}", code)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, place.partition(":")[0], raising=False)
+    code, project = (next(text for language, text in blocks if language == wanted) for wanted in ("python", "toml"))
+    ((name, place),) = tomllib.loads(project)["project"]["entry-points"][WINDOW_POLICIES].items()
+    module = place.partition(":")[0]
+    (tmp_path / module).mkdir()
+    (tmp_path / module / f"{module}.py").write_text(code)
+    (tmp_path / module / "pyproject.toml").write_text(project)
+    # The packages of the tests have setuptools, and need no index.
+    options = ("--quiet", "--no-index", "--no-build-isolation", "--target", tmp_path / "site")
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, tmp_path / module], check=True)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.delitem(sys.modules, module, raising=False)
     return str(name)
 
 
