@@ -19,8 +19,8 @@ LEAST_GAIN = 0.01
 """The step of the flow's rounded costs: for a smaller gain no job moves."""
 LATE_COST = 1e6
 """More than all jobs of a cycle cost together: a job too late outweighs them."""
-MOST_COSTS = 20_000_000
-"""How many costs of single jobs a search computes at most, in about two seconds: some hundred jobs need fewer."""
+MOST_COSTS = 10_000_000
+"""How many costs of single jobs a search computes at most, in about a second: two hundred jobs need fewer."""
 
 
 class PlacementCosts(NamedTuple):
