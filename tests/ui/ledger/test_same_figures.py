@@ -25,7 +25,8 @@ from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import CHARGED, price_of_next_mwh
 from offpeak.prices.tariff_file import read_source, site_tariff
 from offpeak.settings.ledger import LedgerSettings
-from services.accounts.evidence import examine_bundle, make_bundle
+from services.accounts.evidence import make_bundle
+from services.accounts.examination import examine_bundle
 from services.accounts.month_account import make_month_account
 from services.page import metrics
 from services.page.metrics import BookedCounters
@@ -174,7 +175,7 @@ def other_figures(url: str, tariff: Path) -> Iterator[tuple[str, str, float | st
     span = TimeRange(*(datetime(2026, month, 1, tzinfo=BERLIN).timestamp() for month in (10, 11)))
     with open_ledger(url) as connection:
         bundle = tariff.with_name("bundle.zip")
-        bundle.write_bytes(make_bundle(connection, span, BERLIN, {}, tariff=read_source(str(tariff))))
+        bundle.write_bytes(make_bundle(connection, span, BERLIN, tariff=read_source(str(tariff))))
         verified = examine_bundle(bundle)
         assert (verified.changes, verified.different) == ([], [])
         for place, figures in (("bundle", verified.printed), ("verify", verified.computed)):
