@@ -44,8 +44,8 @@ class Trials:
         self.stranded: list[str] = []
         self.untold: list[str] = []
 
-    def run(self, step: str, fault: str) -> None:
-        """Try once. A step that does not come within a minute, as the scheduler needs none, counts nowhere."""
+    def run(self, step: str, fault: str) -> str:
+        """Try once, and say how it went. A step that does not come within a minute counts nowhere."""
         stage, jobs = self.stage, []
         if STEPS[step]:
             stage.wait(lambda: all(map(stage.admin.sleeps, stage.nodes)), what="all nodes to sleep", seconds=GIVE_UP_S)
@@ -55,12 +55,14 @@ class Trials:
         until_s = time.monotonic() + TOLD_S
         while count_orders(stage.folder, step) == before:
             if time.monotonic() > until_s:
-                return
+                return f"no {step} came"
             time.sleep(0.01)
         self._fail(fault)
         if not STEPS[step]:
             jobs = stage.jobs.submit(nodes=len(stage.nodes), seconds=1)
-        self.waits_s[f"{fault} at {step}"].append(self._wait_for(jobs))
+        wait_s = self._wait_for(jobs)
+        self.waits_s[f"{fault} at {step}"].append(wait_s)
+        return f"{fault} at {step}: the job had run after {wait_s:.1f} s"
 
     def _fail(self, fault: str) -> None:
         time.sleep(self.chance.uniform(0.0, 0.5))
@@ -110,8 +112,7 @@ def figures(kind: str, count: int, seed: int) -> Iterator[Measured]:
         trials.chance.shuffle(tried)
         with agent(stage, write_site(stage)):
             for number, (step, fault) in enumerate(tried, 1):
-                trials.run(step, fault)
-                print(f"{number} of {len(tried)}: {fault} at {step}", file=sys.stderr, flush=True)
+                print(f"{number} of {len(tried)}: {trials.run(step, fault)}", file=sys.stderr, flush=True)
         lost, violations = stage.jobs.lost(), stage.log.violations
     for entry in (*trials.stranded, *trials.untold, *violations, *(f"lost: job {job}" for job in lost)):
         print(entry, file=sys.stderr)

@@ -57,6 +57,8 @@ registers although it counts as powered down, and nobody could tell any more who
 CAME_UP_LATE = "it came up too late for the scheduler, and works now"
 NOT_UP = "it did not come up in time: look at its console; offpeak tries again as soon as it is up"
 NO_RESPONSE = "it did not come up in time: look at its console, and switch it off if it is up, as it must boot again"
+HANDED_OVER = (NOT_UP, NO_RESPONSE)
+"""Why a node is left to the admin."""
 
 
 @dataclass(frozen=True, slots=True)

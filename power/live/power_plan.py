@@ -4,12 +4,14 @@ The decision runs in this order: observe all nodes, plan each pool (targets, the
 then what a cap on power changes), choose the next step of each node.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from offpeak.display import duration_text
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
+from offpeak.machines.node_sets import fold
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
@@ -28,6 +30,7 @@ from power.live.cluster_snapshot import (
 )
 from power.live.node_steps import (
     GOING_OFF,
+    HANDED_OVER,
     NodeStep,
     ObservedNode,
     choose_next_step,
@@ -124,11 +127,13 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         if known[name].rest_until_s <= snapshot.now_s
     }
     desired_states: dict[str, DesiredState | None] = {}
-    changes, decisions = [], []
+    changes, decisions, handed_over = [], [], defaultdict[str, list[str]](list)
     for name, node in nodes.items():
         if name not in site.opted_in:
             continue
         step = _choose_step(node, known[name], snapshot, to_wake=name in wake, withdrawn=withdrawn.get(name, ""))
+        if step.why in HANDED_OVER:
+            handed_over[step.why].append(name)
         why = _find_reason(step, known[name], wake.get(name))
         desired = _find_desired_state(node, step, why, snapshot)
         before = None if node.record is None else node.record.desired
@@ -169,6 +174,7 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         overdue=overdue,
         problems=(
             *problems,
+            *_describe_handed_over(handed_over),
             *_describe_overdue(overdue),
             *_list_untaken(known, memory.trial, snapshot),
         ),
@@ -280,6 +286,11 @@ def _find_overdue(nodes: Mapping[str, ObservedNode], snapshot: ClusterSnapshot) 
     sent = {name: sleep_order_of(node.record) for name, node in nodes.items() if node.record and node.may_still_go_down}
     ages_s = {name: snapshot.now.monotonic_s - order.at_s for name, order in sent.items() if order is not None}
     return {name: age_s for name, age_s in ages_s.items() if age_s > OVERDUE_S}
+
+
+def _describe_handed_over(handed_over: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    parts = [(why.partition(": "), fold(names)) for why, names in handed_over.items()]
+    return [(f"{nodes}: {what}", hint) for (what, _, hint), nodes in parts]
 
 
 def _describe_overdue(overdue: Mapping[str, float]) -> list[tuple[str, str]]:

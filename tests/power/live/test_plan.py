@@ -446,6 +446,9 @@ def test_one_that_did_not_come_up_is_reported_once_and_resumed_when_it_is_well()
     site = site_of(1)
     first = planned(cluster_snapshot([node], records=off_records("n01")), site)
     assert "offpeak tries again as soon as it is up" in first.decisions[0].reason
+    assert first.problems == (
+        ("n01: it did not come up in time", "look at its console; offpeak tries again as soon as it is up"),
+    )
     second = planned(cluster_snapshot([node], records=off_records("n01")), site, first.memory)
     assert second.decisions == ()
     third = planned(cluster_snapshot([node]), site, second.memory)
