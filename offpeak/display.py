@@ -39,15 +39,15 @@ def money_text(amount: float | None, currency: str) -> str:
 
 
 def range_text(low: float | None, high: float | None) -> str:
-    """Return "1.20 to 1.50", "" if a bound is not known."""
-    return "" if low is None or high is None else f"{amount_text(low)} to {amount_text(high)}"
+    """Return "1.20 to 1.50", "" if a bound is not known or both look the same."""
+    texts = [amount_text(bound) for bound in (low, high) if bound is not None]
+    return " to ".join(texts) if len(set(texts)) == 2 else ""
 
 
 def idle_hours_text(allocated_s: float, idle_s: float, busy_s: float) -> str:
     """Return the GPU-hours that were idle for certain, and how many more may have been: "1.50", "1.50 to 2.00"."""
     least, most = idle_s / HOUR_S, (allocated_s - busy_s) / HOUR_S
-    is_range = f"{least:.2f}" != f"{most:.2f}"
-    return NOT_KNOWN if not idle_s + busy_s else range_text(least, most) if is_range else amount_text(least)
+    return NOT_KNOWN if not idle_s + busy_s else range_text(least, most) or amount_text(least)
 
 
 def energy_text(energy_kwh: float | None, decimals: int = 2) -> str:

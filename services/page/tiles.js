@@ -88,7 +88,8 @@ export function showSaved(accounts) {
     ? account.carbon_g === null ? ["not known"] : [figure(account.carbon_g / 1000), "kg CO2"]
     : account.cost === null ? [figure(account.energy_j / J_PER_KWH), "kWh"] : [money(account.cost), account.currency];
   value.replaceChildren(amount[0], ...(amount[1] ? [element("small", {}, ` ${amount[1]}`)] : []), ...(account.known ? [" ", element("span", { className: "tag" }, account.known)] : []));
-  const range = account.low === null || account.high === null || account.low === undefined ? "" : `${money(account.low)} to ${money(account.high)} ${account.currency} in 19 of 20 cases`;
+  const isRange = (account.low ?? null) !== null && account.high !== null && money(account.low) !== money(account.high);
+  const range = isRange ? `${money(account.low)} to ${money(account.high)} ${account.currency} in 19 of 20 cases` : "";
   const isKnown = account.energy_j !== null && account.cost !== null && !byCarbon;
   say(at("saved-share"), isKnown && account.share !== null ? `${number(100 * account.share, 1)} % of the bill` : "");
   say(at("saved-year"), isKnown && account.cost_per_year !== null ? `${number(account.cost_per_year)} ${account.currency} a year at this rate` : "");

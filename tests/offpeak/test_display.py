@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from offpeak.display import duration_text, iso_text, minute_text, second_text, utc_text
+from offpeak.display import duration_text, iso_text, minute_text, range_text, second_text, utc_text
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,8 @@ def test_times_are_local_or_utc() -> None:
     assert second_text(1_600_000_000, berlin) == "2020-09-13 14:26:40"
     assert iso_text(1_600_000_000.4, berlin) == "2020-09-13T14:26:40+02:00"
     assert utc_text(1_600_000_000.4) == "2020-09-13T12:26:40Z"
+
+
+@pytest.mark.parametrize(("high", "text"), [(0.93, "0.92 to 0.93"), (0.924, ""), (None, "")])
+def test_a_range_has_two_ends(high: float | None, text: str) -> None:
+    assert range_text(0.92, high) == text
