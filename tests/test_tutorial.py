@@ -13,7 +13,7 @@ from shown_output import pattern
 from zygote import Zygote
 
 STEP = re.compile(r"^```sh\n(.*?)^```$(?:\n+^```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-LONGEST_S = 300.0
+LONGEST_S = 900.0
 MARK = "=== end of a step ==="
 
 
