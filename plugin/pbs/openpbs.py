@@ -302,9 +302,9 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
     # The server opens a node whose daemon registers, also one that was ordered down and has not gone: our mark stays.
     is_reopened = mark is not None and mark.kind is scheduler.MarkKind.CLOSED
     ours = mark is not None and (SLEEP in states or is_reopened) and OFFLINE not in states
-    # After its restart the server shows a node as unknown until its daemon registers, which it cannot while it sleeps.
-    sleeps = derived.power is PowerState.OFF and DOWN in states
-    is_known = states <= KNOWN | ({UNKNOWN} if sleeps else set())
+    # After its restart the server shows a node as unknown until its daemon registers, which it cannot before it is up.
+    is_not_up = derived.power in (PowerState.OFF, PowerState.POWERING_ON) and DOWN in states
+    is_known = states <= KNOWN | ({UNKNOWN} if is_not_up else set())
     return Node(
         name=name,
         native_state=native_state,

@@ -189,8 +189,10 @@ def test_our_marks() -> None:
     # After a restart of the server it stays so until its daemon registers: it must be planned for jobs all the same.
     forgotten = node("state-unknown,down,sleep", "asleep.400")
     assert (forgotten.use, forgotten.power, forgotten.closed) == (NodeUse.FREE, PowerState.OFF, False)
-    unclear = [node("state-unknown,down,sleep", mark).use for mark in ("", "closed.400", "wakes.900")]
-    assert [*unclear, node("state-unknown,sleep", "asleep.400").use] == [NodeUse.UNKNOWN] * 4
+    coming = node("state-unknown,down,sleep", "wakes.900")
+    assert (coming.use, coming.power) == (NodeUse.FREE, PowerState.POWERING_ON)
+    unclear = [node("state-unknown,down,sleep", mark).use for mark in ("", "closed.400")]
+    assert [*unclear, node("state-unknown,sleep", "asleep.400").use] == [NodeUse.UNKNOWN] * 3
     theirs = node("down,offline,sleep", "asleep.400", "broken fan")
     assert (theirs.closed, theirs.closed_by_us, theirs.power) == (True, False, PowerState.ON)
     assert node("sleep", "", "set by hand").closed_by_us is False
