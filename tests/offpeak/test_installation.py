@@ -13,7 +13,7 @@ import pytest
 
 from offpeak.installation import DISTRIBUTION, install_hint, installed_version
 
-FOREIGN = re.compile(r"\boffpeak(-hpc)?\[\w|pip3? install[^\n`]*[\s'\"]offpeak\b")
+FOREIGN = re.compile(r"\boffpeak(-hpc)?\[\w|pip3? install[^\n`]*[ '\"]offpeak\b")
 """Commands that name offpeak on the package index, where the name belongs to another project."""
 
 METADATA = """\
