@@ -35,8 +35,8 @@ REST := $(PYTEST) -m 'not quick and not nightly' --most-memory 1200
 # the machine for themselves: eight at a time wait for real servers most of the time, and what they wait for is timed.
 SCENES := --numprocesses 8 --budget 14000 tests/e2e tests/deploy
 BELOW := --numprocesses 6 --budget 13000 tests/offpeak tests/plugin tests/power tests/predictors
-ABOVE := --numprocesses 8 --budget 15000 tests/services tests/sim_backend tests/ui
-OTHERS := --numprocesses 4 --budget 4500 tests/benchmarks tests/studies tests/peers tests/test_*.py
+ABOVE := --numprocesses 8 --budget 18000 tests/services tests/sim_backend tests/ui
+OTHERS := --numprocesses 4 --budget 5500 tests/benchmarks tests/studies tests/peers tests/test_*.py
 
 .PHONY: install dev demo demo-slurm test test-rest nightly peers check bench bench-long soak reference docs package lock package-trial container-trial clean
 
