@@ -386,8 +386,8 @@ class NodeMemory:
 
         A slurmctld that was killed has lost what happened within its last seconds.
         """
-        is_on = record is not None and record.observed.state is NodeState.ON
-        return is_on and self.was_idle and node.power is not PowerState.ON
+        is_forgotten = self.was_idle and node.power is not PowerState.ON
+        return is_forgotten and record is not None and record.observed.state is NodeState.ON
 
 
 def shift_node_memory(memory: NodeMemory, by_s: int) -> NodeMemory:
