@@ -104,10 +104,10 @@ class SimNode:
     `alive`: the daemon of the node answers, since or until `changed_s`. `shut` are the reasons why the node gets no new
     job. `shown_up`: the daemon does not answer, but the server still shows the node as up. `forgotten`: it has not
     answered since the server was started. `dead`: the node has lost its power and the server has not noticed; a job
-    that starts there is lost. `power` is the power state in the eyes of the scheduler. `note` and `mark` are texts of admins and of offpeak. `power_order` is the last power order to the
-    daemon, "" for none. A node with `partitions` runs only their jobs; a node without any runs the jobs of the queues
-    that have no nodes of their own. `used` are the shares of jobs, `speed` is below 1 while a limited power slows them
-    down.
+    that starts there is lost. `power` is the power state in the eyes of the scheduler. `note` and `mark` are texts of
+    admins and of offpeak. `power_order` is the last power order to the daemon, "" for none. A node with `partitions`
+    runs only their jobs; a node without any runs the jobs of the queues that have no nodes of their own. `used` are the
+    shares of jobs, `speed` is below 1 while a limited power slows them down.
     """
 
     name: str
