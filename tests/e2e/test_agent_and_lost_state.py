@@ -55,17 +55,22 @@ def test_a_node_that_slurmctld_has_forgotten_to_be_up_boots_again(cluster: Power
     """slurmctld counts a node as resumed only when it has booted since it was asked for."""
     with agent(cluster, write_site(cluster, FLAT), by=zygote.start):
         wait_for_sleep(cluster, "node1")
+        # A slurmctld that stops saves all, while it runs it leaves a node that is powered down unsaved for minutes.
+        cluster.stop_server()
         state = cluster.folder / "state" / "node_state"
-        cluster.wait(lambda: time.time() - state.stat().st_mtime > SAVED_S, what="the state to be saved")
         asleep = state.read_bytes()
+        cluster.start_server()
         (job,) = cluster.jobs.submit(on="node1", seconds=1)
         completes(cluster, job)
         cluster.wait(lambda: cluster.state("node1") == "IDLE", what="an idle node")
-        begin_s = time.time()
+        # The agent must have seen that, too; for 30 s the node stays awake.
+        begin_s = for_a_while()
         cluster.kill9_server()
         for file in (state, state.with_suffix(".old")):
             file.write_bytes(asleep)
         cluster.start_server()
+        # A job that Slurm starts there first keeps its power on, and waits for ResumeTimeout.
+        cluster.wait(lambda: orders(cluster, "node1", begin_s) == ["soft_off"], what="the node to go off")
         (job,) = cluster.jobs.submit(on="node1", seconds=1)
         completes(cluster, job)
         assert orders(cluster, "node1", begin_s) == ["soft_off", "on"]
