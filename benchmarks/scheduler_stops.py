@@ -29,7 +29,7 @@ STEPS = {"close": False, "soft_off": False, "power_down": False, "on": True, "po
 """The orders as the ledger calls them, and whether a job has to come for the step to be taken."""
 FAULTS = ("kill", "stop", "reconfigure")
 PLAN = PoweredPlan(nodes=4, slurmd_timeout_s=10, notice_s=2.0)
-LONGEST_ABSENCE_S, TOLD_S = 5.0, 60.0
+LONGEST_ABSENCE_S, TOLD_S, COMES_S = 5.0, 60.0, 120.0
 STARTS_S = PLAN.boot_s + PLAN.slurmd_timeout_s + 5.0
 """A boot, the time in which slurmctld notices that a node is off, and the interval between two of its cycles."""
 GIVE_UP_S = 600.0
@@ -43,18 +43,24 @@ class Trials:
         self.waits_s: dict[str, list[float]] = defaultdict(list)
         self.stranded: list[str] = []
         self.untold: list[str] = []
+        self.absent: set[str] = set()
 
     def run(self, step: str, fault: str) -> str:
-        """Try once, and say how it went. A step that does not come within a minute counts nowhere."""
+        """Try once, and say how it went. A step that does not come in time counts nowhere, and is not tried again."""
+        if step in self.absent:
+            return f"{step} does not come"
         stage, jobs = self.stage, []
-        if STEPS[step]:
-            stage.wait(lambda: all(map(stage.admin.sleeps, stage.nodes)), what="all nodes to sleep", seconds=GIVE_UP_S)
+        stage.wait(lambda: all(map(stage.admin.sleeps, stage.nodes)), what="all nodes to sleep", seconds=GIVE_UP_S)
+        if not STEPS[step]:
+            self._wait_for(stage.jobs.submit(nodes=len(stage.nodes), seconds=1))
         before = count_orders(stage.folder, step)
         if STEPS[step]:
             jobs = stage.jobs.submit(nodes=len(stage.nodes), seconds=1)
-        until_s = time.monotonic() + TOLD_S
+        until_s = time.monotonic() + COMES_S
         while count_orders(stage.folder, step) == before:
             if time.monotonic() > until_s:
+                self.absent.add(step)
+                self._wait_for(jobs)
                 return f"no {step} came"
             time.sleep(0.01)
         self._fail(fault)
@@ -110,7 +116,8 @@ def figures(kind: str, count: int, seed: int) -> Iterator[Measured]:
         trials = Trials(stage, random.Random(seed))
         tried = [(step, fault) for step in STEPS for fault in (FAULTS if kind == "slurm" else FAULTS[:2])] * count
         trials.chance.shuffle(tried)
-        with agent(stage, write_site(stage)):
+        with agent(stage, write_site(stage)) as running:
+            stage.wait(lambda: "started in mode" in running.log.read_text(), what="the agent")
             for number, (step, fault) in enumerate(tried, 1):
                 print(f"{number} of {len(tried)}: {trials.run(step, fault)}", file=sys.stderr, flush=True)
         lost, violations = stage.jobs.lost(), stage.log.violations
