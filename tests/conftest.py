@@ -55,10 +55,20 @@ def is_quick(config: pytest.Config) -> bool:
     return config.option.markexpr == "quick"
 
 
+LONG_SCENES = {
+    "test_agent_on_pbs",
+    "test_agent_on_two_head_nodes",
+    "test_agent_in_disasters",
+    "test_agent_obeys_cap",
+    "test_agent_orders_queue",
+}
+"""They wait for 7 to 10 minutes each: begun last, they would wait alone."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin the files of scenes, which mostly wait, before those that keep a processor busy."""
-    items.sort(key=lambda item: (item.path.parent.name != "e2e", item.path))
+    items.sort(key=lambda item: (item.path.stem not in LONG_SCENES, item.path.parent.name != "e2e", item.path))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
