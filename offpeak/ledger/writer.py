@@ -279,7 +279,7 @@ class Writer:
                     self._changed.wait(self._pause_s())
                 call = self._calls.popleft() if self._calls else None
                 taken = None if call or not self._is_time() else self._backlog.take(AT_ONCE)
-                last = self._ending and not call and (not taken or self._failure is not None)
+                last = self._ending and not call and not taken
                 failure = self._failure if time.monotonic() < self._retry_at_s else None
                 self._busy_since_s = time.monotonic() if (call and not failure) or taken else None
             if call and failure:
@@ -288,7 +288,7 @@ class Writer:
                 self._note(call.run(self._store))
             elif taken:
                 self._write(*taken)
-            if last:
+            if last or (self._ending and taken and self._failure):
                 break
         self._store.close()
 

@@ -248,12 +248,25 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
+class WakesElsewhere:
+    """Another program wakes the node for the scheduler, because the agent cannot promise to."""
+
+
+@dataclass(frozen=True, slots=True)
 class TimePassed:
     """Time has passed without another event."""
 
 
 Event = (
-    NodeObservation | SchedulerReport | DesiredStateChange | OrderAnswer | HoldChange | Release | Opened | TimePassed
+    NodeObservation
+    | SchedulerReport
+    | DesiredStateChange
+    | OrderAnswer
+    | HoldChange
+    | Release
+    | Opened
+    | WakesElsewhere
+    | TimePassed
 )
 
 

@@ -36,6 +36,7 @@ from power.lifecycle.node_record import (
     SchedulerReport,
     SentOrder,
     TimePassed,
+    WakesElsewhere,
     is_goal,
     sleep_order_of,
 )
@@ -420,6 +421,9 @@ def apply_event(record: NodeRecord, event: Event, now: Instant, context: NodeCon
             return _release(record)
         case Opened():
             return record if sleep_order_of(record) is None else replace(record, sent=None)
+        case WakesElsewhere():
+            # An order that may still have its effect stays known.
+            return record if record.sent is not None else record_sending(record, NodeOrder.ON, SCHEDULER, now)
 
 
 def _set_desired_state(record: NodeRecord, desired: DesiredState | None) -> NodeRecord:

@@ -381,6 +381,10 @@ class NodeMemory:
         """Whether the scheduler takes no part in its sleep: it would never be woken for a job."""
         return self.untaken_s > 0 and now_s - self.untaken_s > UNTAKEN_S
 
+    def has_slept_since_up(self, since_unix_s: float) -> bool:
+        """Whether it came up after that time, and has then fallen asleep by an order of the agent."""
+        return bool(self.slept_s) and since_unix_s < self.woken_s <= self.slept_s[-1]
+
     def must_boot_again(self, node: Node, record: NodeRecord | None) -> bool:
         """Whether the scheduler has forgotten that the node has come up: it accepts it only after another boot.
 

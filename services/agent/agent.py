@@ -22,7 +22,14 @@ from power.door.cap_orders import CapOrderer, CapOrders, CapRecords
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
 from power.interlocks.preconditions import HELD, StateReading
-from power.lifecycle.node_record import DesiredState, DesiredStateChange, HoldChange, Instant, Release
+from power.lifecycle.node_record import (
+    DesiredState,
+    DesiredStateChange,
+    HoldChange,
+    Instant,
+    Release,
+    WakesElsewhere,
+)
 from power.meters.plausibility import DrawBound, find_draw_bound
 from power.meters.port import Meter
 from power.meters.registry import site_meters
@@ -276,6 +283,8 @@ class SiteAgent:
         reply = None
         if request.what == "resume":
             reply = make_wake_reply(request.nodes, self._wake_context(), request.requested_s_ago)
+            for node in reply.refused.keys() & self.power.records.nodes.keys():
+                self.power.receive(node, WakesElsewhere())
         self.look_soon()
         return reply
 
@@ -504,6 +513,7 @@ class SiteAgent:
             records=self.power.records.nodes,
             nodes={node.name: node for node in view.nodes} if view else {},
             view_age_s=time.monotonic() - self.observer.begun_s,
+            memories=self.power.memories,
             context_of=self.power.context_of,
             predict_refusal=orders.nodes.door.predict_refusal if orders else lambda _: None,
         )

@@ -32,7 +32,14 @@ from power.lifecycle.node_context import NodeContext, make_retry_policy
 from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, Opened, is_goal, make_state_row
 from power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
 from power.lifecycle.transitions import apply_event
-from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite, SleepTrial, shift_node_memory
+from power.live.cluster_snapshot import (
+    ClusterSnapshot,
+    NodeMemory,
+    PowerMemory,
+    PowerSite,
+    SleepTrial,
+    shift_node_memory,
+)
 from power.live.offer import PoolOffer
 from power.live.pool_state import find_undecided_jobs, without_jobs
 from power.live.power_cap import PowerBudget
@@ -144,6 +151,11 @@ class PowerController:
     def known(self) -> RuleInputs:
         """What the rules of the doors look up."""
         return RuleInputs(self._state_of, lambda node: self._holds.get(node))
+
+    @property
+    def memories(self) -> Mapping[str, NodeMemory]:
+        """What earlier rounds learned about nodes, by name."""
+        return self._memory.nodes
 
     @property
     def now(self) -> Instant:

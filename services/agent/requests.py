@@ -29,6 +29,7 @@ from power.lifecycle.decisions import describe_fault, find_due_order, make_effec
 from power.lifecycle.node_context import NodeContext
 from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord
 from power.lifecycle.transitions import apply_event
+from power.live.cluster_snapshot import NodeMemory
 from services.accounts.job_bills import BillQuery
 from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, JobStatus, StatusReply, status_json
 from services.unix_socket import Peer
@@ -378,7 +379,8 @@ class WakeContext:
     """The state of the site when the scheduler requests nodes.
 
     `problem` is why no wake can be promised, "" if nothing is wrong. `nodes` are the scheduler's by its latest view,
-    which was requested `view_age_s` ago. `context_of` gives the context of a node, and `foresee` is that of the door.
+    which was requested `view_age_s` ago. `memories` are what earlier rounds learned about nodes, by name. `context_of`
+    gives the context of a node, and `foresee` is that of the door.
     """
 
     problem: str
@@ -387,6 +389,7 @@ class WakeContext:
     records: Mapping[str, NodeRecord]
     nodes: Mapping[str, Node]
     view_age_s: float
+    memories: Mapping[str, NodeMemory]
     context_of: Callable[[str], NodeContext]
     predict_refusal: Callable[[Effect], Refusal | None]
 
@@ -395,7 +398,7 @@ def make_wake_reply(names: Iterable[str], wake_context: WakeContext, requested_s
     """Return the wakes that are promised.
 
     `requested_s_ago` is the age of the first request for the nodes, if this is a repetition: a node that the scheduler
-    has not been awaiting since then is left unchanged.
+    has not been awaiting since then is left unchanged, and so is one that came up and was put to sleep again.
     """
     accepted: list[str] = []
     left, waiting, refused = dict[str, str](), dict[str, str](), dict[str, str]()
@@ -418,9 +421,14 @@ def _reason_to_leave(name: str, wake_context: WakeContext, requested_s_ago: floa
     record, node = wake_context.records.get(name), wake_context.nodes.get(name)
     if record is not None and record.hold is not None and record.hold.lasts(wake_context.now.unix_s):
         return f"held by {record.hold.owner}: {record.hold.reason}"
-    if requested_s_ago is None or wake_context.view_age_s >= requested_s_ago:
+    if requested_s_ago is None or (node is not None and node.is_awaited):
         return ""
-    if node is None or node.use is NodeUse.UNKNOWN or node.is_awaited:
+    memory = wake_context.memories.get(name)
+    if memory is not None and memory.has_slept_since_up(wake_context.now.unix_s - requested_s_ago):
+        return "it came up, and offpeak has put it to sleep again"
+    if wake_context.view_age_s >= requested_s_ago:
+        return ""
+    if node is None or node.use is NodeUse.UNKNOWN:
         return ""
     return "the scheduler does not wait for it any more"
 

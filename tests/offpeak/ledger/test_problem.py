@@ -84,6 +84,16 @@ def test_a_locked_file_keeps_rows_waiting_and_refuses_intents(small: Ledger) -> 
     assert count(small.settings.url, tables.intents) == 0
 
 
+def test_a_ledger_that_is_closed_when_it_works_again_writes_all_that_waits(small: Ledger) -> None:
+    with closing(sqlite3.connect(file_of(small), isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        small.write_readings(sweep(1))
+        small.write_decisions([decision(1)])
+        wait_for_problem(small, "database is locked")
+        other.execute("ROLLBACK")
+    assert small.close() == 0
+
+
 def test_many_intents_in_a_row_wait_for_one_vain_attempt(small: Ledger, mocker: MockerFixture) -> None:
     attempts = mocker.spy(LedgerStore, "transaction")
     with closing(sqlite3.connect(file_of(small), isolation_level=None)) as other:

@@ -31,6 +31,7 @@ from offpeak.settings.table import Settings
 from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import SchedulerView
 from power.lifecycle.decisions import NodeRecords
+from power.lifecycle.node_record import NodeRecord
 from services.agent import site_context
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
@@ -395,6 +396,30 @@ def test_node_no_longer_awaited_is_not_woken_later(site: SleepingSite, set_by_s:
     gone, wanted = asyncio.run(rounds())
     assert gone == WakeReply(("n1",), left={"n1": "the scheduler does not wait for it any more"})
     assert wanted == WakeReply(("n1",))
+
+
+@pytest.mark.parametrize(("requested_s_ago", "is_left"), [(90.0, True), (50.0, False)])
+def test_a_request_that_was_met_wakes_no_node_that_sleeps_again(
+    site: SleepingSite, requested_s_ago: float, is_left: bool
+) -> None:
+    """slurmctld has begun anew, and shows no node: only the agent knows that the node came up and fell asleep again."""
+
+    async def rounds() -> tuple[WakeReply | None, NodeRecord]:
+        agent = site.agent()
+        await agent.power_loop.round()
+        now_s, memory = int(agent.power.now.unix_s), agent.power._memory
+        came_up = replace(memory.nodes["n1"], woken_s=now_s - 60, slept_s=(now_s - 30,))
+        agent.power._memory = replace(memory, nodes={**memory.nodes, "n1": came_up})
+        use_is_unknown(agent)
+        reply = agent.receive(NodeRequest("resume", ("n1",), "", requested_s_ago))
+        await agent.site.close()
+        return reply, agent.power.records.nodes["n1"]
+
+    reply, record = asyncio.run(rounds())
+    assert reply is not None
+    assert (list(reply.left), list(reply.refused)) == ((["n1"], []) if is_left else ([], ["n1"]))
+    # The program wakes a node that is refused: then it does not change by itself.
+    assert (record.sent and (record.sent.order, record.sent.by)) == (None if is_left else (NodeOrder.ON, SCHEDULER))
 
 
 def test_a_watchdog_learns_which_nodes_the_agent_wakes(site: SleepingSite, monkeypatch: pytest.MonkeyPatch) -> None:
