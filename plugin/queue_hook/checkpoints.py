@@ -14,7 +14,7 @@ from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.constants import HOUR_S, J_PER_MWH
 from offpeak.model.flexibility import Checkpoint, Flexibility, Tier
 from plugin.queue_hook.facts import CAP_AHEAD_S, QueueFacts, QueueRules, StartConstraint
-from plugin.queue_hook.positions import BEGIN, BY_CAP, NO_MARKS, marks_by_job
+from plugin.queue_hook.positions import BEGIN, BY_CAP, EXPECTED_SAVING, NO_MARKS, marks_by_job
 from plugin.queue_hook.start_times import BeginTimePlanner, StartCost, latest_start_s, saves_enough, shift_mark
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.port import RequeuePermit
@@ -139,7 +139,7 @@ def _choose_by_price(job: Job, checkpoint: Checkpoint, planner: BeginTimePlanner
     inputs: Inputs = (("begin_s", float(best.at_s)), ("run_s", float(left_s)))
     node_power_w = facts.node_power_w.get(job.job_id)
     if node_power_w is not None:
-        inputs += (("saved", (now.per_watt - total.per_watt) * node_power_w * job.nodes / J_PER_MWH),)
+        inputs += ((EXPECTED_SAVING, (now.per_watt - total.per_watt) * node_power_w * job.nodes / J_PER_MWH),)
     return CheckpointChoice(job, checkpoint, best.at_s, why, inputs)
 
 

@@ -25,6 +25,8 @@ BEFORE, BY_ADMIN = " before", " by hand"
 BY_CAP = f"{BEGIN} by cap"
 """The mark of a begin time that a cap on power imposes: `to` is the end of the cap, 0 once the time is another one.
 `was` is not 0 if an event has stopped the running job: it goes on whatever later hours cost."""
+EXPECTED_SAVING = "expected_saving"
+"""The input of a decision that moves a job: the money saved if it runs as expected then, compared with now."""
 LEAST_PRIORITY = 1
 """Slurm shows no priority below this for a job that may start; lower ones look the same."""
 

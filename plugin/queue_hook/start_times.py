@@ -25,7 +25,7 @@ from plugin.queue_hook.facts import (
     WaitAllowance,
     local_time,
 )
-from plugin.queue_hook.positions import BEGIN, BY_ADMIN, BY_CAP, NO_MARKS, SHIFT, JobMarks, MarksByJob
+from plugin.queue_hook.positions import BEGIN, BY_ADMIN, BY_CAP, EXPECTED_SAVING, NO_MARKS, SHIFT, JobMarks, MarksByJob
 from plugin.scheduler.job import Job
 
 
@@ -275,7 +275,8 @@ class BeginTimePlanner:
         )
         node_power_w = facts.node_power_w.get(job.job_id)
         if node_power_w is not None:
-            inputs += (("saved", (now.per_watt - best.per_watt) * node_power_w * job.nodes * job.tasks / J_PER_MWH),)
+            expected = (now.per_watt - best.per_watt) * node_power_w * job.nodes * job.tasks / J_PER_MWH
+            inputs += ((EXPECTED_SAVING, expected),)
         known = tuple(each for each in inputs if each[1] == each[1])
         return BeginChoice(best.at_s, "delayed", reason, known, hints.tier(job.submit_s))
 

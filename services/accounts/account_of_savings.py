@@ -5,10 +5,14 @@ day; terminal, status page, reports, metrics and `offpeak status` show this acco
 jobs under the baseline of the lever, less their cost as it was. The baseline of sleeping is "all nodes on", that of the
 order of the queue is the site's own order, also with all nodes on: so no joule counts twice. The account of shadow
 mode holds what would have been saved. `DemandSaving` is what of a demand charge was saved.
+
+`DelaySaving` is what delays that owners allow have saved, as the bills of these jobs have it. It is shown beside the
+sum and not added to it: a bill has all the energy of the nodes of a job, and the nodes that rest in the hour that a job
+left are already in the saving of sleeping. Replays of the order know no begin times.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from math import hypot
 from typing import TYPE_CHECKING, Any
@@ -70,13 +74,22 @@ class LeverSaving:
 
 
 @dataclass(frozen=True)
+class DelaySaving:
+    """What delays saved by the bills of the `jobs` that ended: the sum of those known, None if none is."""
+
+    jobs: int = 0
+    saved: float | None = None
+    currency: str = ""
+
+
+@dataclass(frozen=True)
 class SavingsAccount:
     """What was saved in a time: by lever, and in all, in one currency; None is unknown.
 
     The money is that of the levers and days that have a price. `bill` is the cost of the metered nodes, from the first
     to the last of the days, None unless meters cover nine tenths of that time. `is_shadow`: shadow mode would have
     saved it. Of the `unknown` levers no row has a figure. `length_s` is the time of the days,
-    `priced_s` that of days with a price.
+    `priced_s` that of days with a price. No sum has the `delays`.
     """
 
     levers: tuple[LeverSaving, ...] = ()
@@ -92,6 +105,7 @@ class SavingsAccount:
     is_shadow: bool = False
     length_s: float = 0.0
     priced_s: float = 0.0
+    delays: DelaySaving = DelaySaving()
 
     @property
     def cost_per_year(self) -> float | None:
@@ -150,18 +164,30 @@ def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = F
     """Return the account of days that begin in a time, today's to the end. Raises BadInput for two currencies."""
     # The status of the agent is of this account, and commands that print it start without SQLAlchemy.
     from offpeak.ledger.records import savings_in
+    from services.accounts.credits import credits_by_account
 
     rows = [row for row in savings_in(connection, span) if bool(row["is_shadow"]) == is_shadow]
     rows = [row for row in rows if row["lever"] != DEMAND]
+    # Shadow mode delays no job.
+    delays = DelaySaving() if is_shadow else sum_delays(credits_by_account(connection, span))
     priced = [row for row in rows if _cost_of(row) is not None]
     if not priced:
-        return sum_account(rows, None, is_shadow=is_shadow)
+        return replace(sum_account(rows, None, is_shadow=is_shadow), delays=delays)
     last_s = max(row["until_unix_s"] for row in priced)
     # The bill of a running day ends where its saving ends, so that the share is the same until the next booking.
     as_of = [row["as_of_unix_s"] for row in priced if row["until_unix_s"] == last_s and row["as_of_unix_s"] is not None]
     until_s = min(span.until_unix_s, last_s, *([max(as_of)] if as_of else []))
     bill = _bill(connection, TimeRange(priced[0]["from_unix_s"], until_s))
-    return sum_account(rows, bill, is_shadow=is_shadow)
+    return replace(sum_account(rows, bill, is_shadow=is_shadow), delays=delays)
+
+
+def sum_delays(groups: Sequence[Mapping[str, Any]]) -> DelaySaving:
+    """Return the sum of the rows of `offpeak ledger credits`; no money in two currencies."""
+    jobs, known = sum(row["jobs"] for row in groups), [row for row in groups if row["saved"] is not None]
+    currencies = {row["currency"] for row in known}
+    if len(currencies) != 1:
+        return DelaySaving(jobs)
+    return DelaySaving(jobs, sum(row["saved"] for row in known), currencies.pop())
 
 
 def daily_accounts(
@@ -342,7 +368,7 @@ def saving_text(account: SavingsAccount) -> str:
     energy = energy_text(account.energy_j / J_PER_KWH)
     if account.cost is None:
         unknown = (f"without {name}, which is not known" for name in account.unknown)
-        return f"{energy}{_in_parentheses(account.known, 'the price is not known', *unknown)}"
+        return f"{energy}{_in_parentheses(account.known, 'the price is not known', *unknown, delays_text(account))}"
     share = "" if account.share is None else f", {percent_text(100 * account.share, 1)} of the bill"
     ranged = range_text(account.low, account.high)
     money = money_text(account.cost, account.currency)
@@ -357,7 +383,21 @@ def _missing(account: SavingsAccount) -> list[str]:
         *(f"without {counted(lever.unpriced_days, 'day')} of {lever.name}" for lever in some if lever.cost is not None),
         *(f"without {lever.name}, whose price is not known" for lever in some if lever.cost is None),
         *(f"without {name}, which is not known" for name in account.unknown),
+        *filter(None, [delays_text(account)]),
     ]
+
+
+def delays_text(account: SavingsAccount) -> str:
+    """Return what delays saved by the bills of their jobs, and that no sum has it; "" without a delay."""
+    delays = account.delays
+    if not delays.jobs:
+        return ""
+    jobs = counted(delays.jobs, "delayed job")
+    if delays.saved is None:
+        return f"not added: what {jobs} saved, which is not known"
+    return (
+        f"not added: {money_text(delays.saved, delays.currency)} by the bills of {jobs}, partly that of nodes at rest"
+    )
 
 
 def shadow_text(account: SavingsAccount) -> str:

@@ -5,7 +5,7 @@ difference is each job's own part of what waiting saved; savings of sleeping nod
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from sqlalchemy import Connection, or_, select
@@ -13,21 +13,25 @@ from sqlalchemy import Connection, or_, select
 from offpeak.errors import BadInput
 from offpeak.ledger.database import query_ledger
 from offpeak.ledger.prices import MeanPrice, mean_prices, slot_intensities
+from offpeak.ledger.records import decisions_of
 from offpeak.ledger.tables import credits, job_gpus, jobs
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.time_range import TimeRange
+from plugin.queue_hook.positions import EXPECTED_SAVING
 from services.accounts.job_use import PRICED
 
 MOST_JOBS = 1000
 """A reply has the latest so many jobs."""
+MOST_DECISIONS = 100
 
 
 @dataclass(frozen=True)
 class JobBill:
     """The bill of an ended job; `at_submission_cost`, CO2 and the submission are None where they are not known.
 
-    Then follows what its `tier` has moved from its start at `baseline_unix_s`, "" and None if it moved nothing. The
-    last fields are the GPU-seconds of its allocation, those that were idle and those that were busy for certain, and
+    Then follows what its `tier` has moved from its start at `baseline_unix_s`, "" and None if it moved nothing:
+    `expected_saving` is what the last decision before its start expected, `tier_saved` what came of it. The other
+    fields are the GPU-seconds of its allocation, those that were idle and those that were busy for certain, and
     the energy and cost of the idle ones; None if it had no GPU, or if that is not known.
     """
 
@@ -57,6 +61,7 @@ class JobBill:
     carbon_g: float | None = None
     carbon_why: str = ""
     """Why its CO2 is not known."""
+    expected_saving: float | None = None
 
     @property
     def saved(self) -> float | None:
@@ -108,7 +113,17 @@ def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:
         _run(row): _difference(row.energy_j, before, during[_run(row)])
         for row, before in zip(timed, _mean_prices(connection, spans), strict=True)
     }
-    return tuple(_bill(row, changes.get(_run(row)), during.get(_run(row))) for row in rows)
+    bills = (_bill(row, changes.get(_run(row)), during.get(_run(row))) for row in rows)
+    return tuple(
+        replace(bill, expected_saving=_expected_saving(connection, bill)) if bill.tier else bill for bill in bills
+    )
+
+
+def _expected_saving(connection: Connection, bill: JobBill) -> float | None:
+    """Return what the last decision before the start of the job expected; None for a task, whose array was decided."""
+    decided = decisions_of(connection, f"job {bill.job}", most=MOST_DECISIONS)
+    inputs = [dict(each["inputs"]) for each in decided if each["at_unix_s"] <= bill.started_unix_s]
+    return next((each[EXPECTED_SAVING] for each in inputs if EXPECTED_SAVING in each), None)
 
 
 def _run(row: Any) -> tuple[str, float]:

@@ -21,7 +21,7 @@ from offpeak.text import printable
 from plugin.federation.site_report import Curve, SiteReport, make_curve
 from plugin.queue_hook.checkpoints import CHECKPOINT_STEPS
 from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.positions import QueuePosition, marks_by_job, queue_positions
+from plugin.queue_hook.positions import EXPECTED_SAVING, QueuePosition, marks_by_job, queue_positions
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse, SchedulerState
 from power.lifecycle.node_record import Instant, NodeRecord, make_state_row
@@ -115,7 +115,7 @@ def _job_status(
         why=_explain_wait(job, decision if waits or stops else None, offers if waits else (), flexibility.errors),
         would_start_unix_s=planned_s,
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
-        expected_saving=_number(inputs.get("saved")),
+        expected_saving=_number(inputs.get(EXPECTED_SAVING)),
         currency=facts.prices.currency if facts.prices else "",
         opted_out=flexibility.now,
         tier="" if flexibility.is_rigid else flexibility.text(job.submit_s),

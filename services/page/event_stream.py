@@ -24,7 +24,7 @@ from offpeak.ledger.records import Record, latest_actions, latest_decisions, sta
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
-from services.accounts.account_of_savings import SavingsAccount, account_of, daily_accounts
+from services.accounts.account_of_savings import SavingsAccount, account_of, daily_accounts, delays_text
 from services.accounts.ended_jobs import JobSpan, find_node_runs
 from services.agent.status import StatusSnapshot, fetch_snapshot, snapshot_json
 
@@ -92,6 +92,7 @@ def savings_json(account: SavingsAccount) -> dict[str, Any]:
     """Return the account for the page: its sum, its share, and how it is known."""
     levers = [{**asdict(lever), "name": lever.name, "known": lever.known} for lever in account.levers]
     properties = {"share": account.share, "known": account.known, "cost_per_year": account.cost_per_year}
+    properties |= {"delays_text": delays_text(account)}
     return {**asdict(account), "levers": levers, **properties}
 
 

@@ -94,6 +94,7 @@ export function showSaved(accounts) {
   say(at("saved-share"), isKnown && account.share !== null ? `${number(100 * account.share, 1)} % of the bill` : "");
   say(at("saved-year"), isKnown && account.cost_per_year !== null ? `${number(account.cost_per_year)} ${account.currency} a year at this rate` : "");
   const missing = (account.unknown ?? []).map((name) => `without ${name}, which is not known`);
+  if (account.delays_text) missing.push(account.delays_text);
   if (isKnown && account.share === null) missing.push("the bill is not known: meters or prices miss much of this time");
   if (isKnown && account.cost_per_year === null) missing.push("a rate for a year needs a whole day");
   const why = account.energy_j === null ? accounts.trouble || NOTHING : [byCarbon ? (account.carbon_g === null ? "the CO2 of the electricity is not known" : "") : account.cost === null ? "no price is known" : range, energy, isShadow ? "shadow mode: nothing was done" : "", ...missing].filter(Boolean).join(" · ");

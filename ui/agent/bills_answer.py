@@ -36,7 +36,7 @@ COLUMNS = (
     *("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost", "CO2 kg"),
     "less than at submission",
 )
-TIER_COLUMNS, GPU_COLUMNS = ("tier", "tier saved", "credit"), ("GPU h", "idle GPU h", "cost of idle GPUs")
+TIER_COLUMNS, GPU_COLUMNS = ("tier", "expected", "tier saved", "credit"), ("GPU h", "idle GPU h", "cost of idle GPUs")
 """Shown if the tier of one of the jobs moved it, or if one had a GPU."""
 
 
@@ -137,8 +137,10 @@ def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
     later = clock_text(bill.started_unix_s - bill.baseline_unix_s)
     moved = f"{bill.tier} moved {energy_text(bill.shifted_j / J_PER_KWH)} by {later}"
     saved = f"{money_text(bill.tier_saved, bill.currency)} less than at {minute_text(bill.baseline_unix_s, zone)}"
+    if bill.expected_saving is not None:
+        saved += f", {money_text(bill.expected_saving, bill.currency)} expected"
     credit = "" if bill.credit is None else f"; {money_text(bill.credit, bill.currency)} credited to {bill.account}"
-    return (printable(f"tier       {moved}: {saved}{credit}"),)
+    return (f"tier       {printable(f'{moved}: {saved}{credit}')}",)
 
 
 def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
@@ -162,10 +164,10 @@ def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
     return text_table((*COLUMNS, *more), rows, texts=range(5))
 
 
-def _tier_cells(bill: JobBill) -> tuple[str, str, str]:
-    """Return the tier that moved a job, what that saved, and the credit; "" for what there is not."""
-    credit = "" if bill.credit is None else amount_text(bill.credit)
-    return bill.tier, amount_text(bill.tier_saved) if bill.tier else "", credit
+def _tier_cells(bill: JobBill) -> tuple[str, str, str, str]:
+    """Return the tier that moved a job, the saving expected and real, and the credit; "" for what there is not."""
+    expected, credit = ("" if each is None else amount_text(each) for each in (bill.expected_saving, bill.credit))
+    return bill.tier, expected, amount_text(bill.tier_saved) if bill.tier else "", credit
 
 
 def sum_text(bills: Sequence[JobBill]) -> str:

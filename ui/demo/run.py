@@ -34,6 +34,7 @@ from offpeak.process import locked_file
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
+from plugin.queue_hook.positions import EXPECTED_SAVING
 from plugin.queue_hook.queue_plan import BACK, FORWARD
 from services.agent.agent import SiteAgent
 from services.agent.loop import ProblemLog
@@ -150,10 +151,8 @@ class Story:
         elif decided == WAKE:
             self._line(at_s, f"awake:  {fold(subjects)}, for jobs")
         elif decided == DELAYED:
-            saved = sum(dict(each["inputs"]).get("saved", 0.0) for each in records)
-            self._line(
-                at_s, f"{' and '.join(subjects)} wait, as their owners allow, saves {money_text(saved, 'EUR')}", why
-            )
+            expected = money_text(sum(dict(each["inputs"]).get(EXPECTED_SAVING, 0.0) for each in records), "EUR")
+            self._line(at_s, f"{' and '.join(subjects)} wait, as their owners allow: {expected} expected", why)
 
     def _line(self, at_s: float, text: str, why: str = "") -> None:
         self.say(f"{self._clock(at_s)}  {shorten(text, WIDTH - 7, placeholder=' ...')}")

@@ -184,13 +184,16 @@ def _saving(record: Record, zone: tzinfo) -> tuple[str, ...]:
 
 def account_lines(account: SavingsAccount, shadow: SavingsAccount) -> list[str]:
     """Return the sums of the savings of a time: what was saved, and what shadow mode would have saved."""
-    saved = [f"saved: {saving_text(account)}"] if account.levers or not shadow.levers else []
+    has_saved = account.levers or account.delays.jobs or not shadow.levers
+    saved = [f"saved: {saving_text(account)}"] if has_saved else []
     return [*saved, *([f"in shadow mode: {shadow_text(shadow)}"] if shadow.levers else [])]
 
 
 def _credit(record: Record, _: tzinfo) -> tuple[str, ...]:
     jobs, shifted = f"{record['jobs']:,}", _kwh(record["shifted_j"])
     saved, credit = (money_text(record[name], record["currency"]) for name in ("saved", "credit"))
+    if record["credit"] is None and record["saved"] is not None:
+        credit = ""  # The site pays none.
     return record["account"], record["tier"], jobs, shifted, saved, credit
 
 
@@ -198,7 +201,7 @@ KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Record, tzinfo], tuple[str,
     "decisions": (("time", "node", "decided", "why", "numbers"), _decision),
     "actions": (("time", "node", "order", "by", "result", "rule", "said", "why"), _action),
     "states": (("since", "node", "observed", "desired", "by", "why"), _state),
-    "credits": (("account", "tier", "jobs", "shifted kWh", "saved", "credit"), _credit),
+    "credits": (("account", "tier", "jobs", "shifted kWh", "tier saved", "credit"), _credit),
     "savings": (
         ("from", "until", "lever", "against", "energy kWh", "saved kWh", "saved", "19 of 20", "basis"),
         _saving,

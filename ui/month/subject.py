@@ -28,6 +28,7 @@ from services.accounts.account_of_savings import (
     SLEEP,
     DemandSaving,
     LeverSaving,
+    delays_text,
     saving_text,
     shadow_text,
 )
@@ -245,7 +246,9 @@ def answer_text(subject: MonthSubject) -> str:
     saved, shadow = subject.account.saved, subject.account.shadow
     if shadow.levers and not saved.levers:
         return f"Shadow mode {shadow_text(shadow)}."
-    return f"Saved {saving_text(saved)}." if saved.levers else "No saving is booked."
+    if saved.levers:
+        return f"Saved {saving_text(saved)}."
+    return "; ".join(filter(None, ("No saving is booked", delays_text(saved)))) + "."
 
 
 def used_cells(subject: MonthSubject) -> list[tuple[str, ...]]:
@@ -347,6 +350,12 @@ BY_ORDER = (
     "difference of the two; its range holds 19 of 20 replays, and the error of the replay of what was."
 )
 
+DELAYS = (
+    "Delays that owners allow are in no sum: each is the energy of a job that ended, at the mean price from the start "
+    "that it would have had, minus that from its start. It has the idle energy of its nodes, too, which is in nodes "
+    "at rest for the hours that the job left; replays of the order know no delays. `offpeak jobs` has each job."
+)
+
 
 def method(subject: MonthSubject) -> list[str]:
     """Return the sentences."""
@@ -356,6 +365,7 @@ def method(subject: MonthSubject) -> list[str]:
     lines += _left_out(subject.account.accounts)
     levers = {lever.lever for saved in (subject.account.saved, subject.account.shadow) for lever in saved.levers}
     lines += [*([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
+    lines += [DELAYS] if subject.account.saved.delays.jobs else []
     lines += [PEAKS] if subject.account.demand else []
     lines += [GPUS] if subject.account.gpus else []
     return [

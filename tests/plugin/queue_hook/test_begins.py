@@ -43,7 +43,7 @@ def test_a_consenting_job_waits_for_the_cheapest_hours():
         " kept back until Sun 05:00 at the latest"
     )
     # 90 EUR/MWh less for 10 nodes of 400 W through two hours.
-    assert dict(decision.inputs)["saved"] == pytest.approx(90 * 0.004 * 2)
+    assert dict(decision.inputs)["expected_saving"] == pytest.approx(90 * 0.004 * 2)
     assert plan.tell == {
         "1": "not before 2026-11-22 02:00, when electricity is cheaper; kept back until 2026-11-22 05:00 at the latest"
     }

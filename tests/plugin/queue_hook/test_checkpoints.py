@@ -52,7 +52,7 @@ def test_a_job_in_expensive_hours_is_stopped_until_the_cheap_ones() -> None:
     assert choice.begin_s == NOW_S + 10 * HOUR_S
     assert choice.why.startswith("its last 4.0 h cost 200.00 EUR/MWh now, and with a checkpoint 60.42 EUR/MWh from ")
     # 4 h at 200 against 10 min at 200 and 4 h 10 min at 50, of 400 W.
-    assert dict(choice.inputs)["saved"] == pytest.approx(0.4e-3 * (4 * 200 - (200 + 25 * 50) / 6))
+    assert dict(choice.inputs)["expected_saving"] == pytest.approx(0.4e-3 * (4 * 200 - (200 + 25 * 50) / 6))
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def test_the_saving_of_a_delayed_array_is_that_of_all_its_tasks() -> None:
         for job in (asks(1, Chunk(1, 64)), an_array(1, tasks=8))
     )
     assert (single.decided, array.decided) == ("delayed", "delayed")
-    assert dict(array.inputs)["saved"] == pytest.approx(8 * float(dict(single.inputs)["saved"]))
+    assert dict(array.inputs)["expected_saving"] == pytest.approx(8 * float(dict(single.inputs)["expected_saving"]))
 
 
 def test_jobs_of_equal_priority_do_not_pass_one_outside_their_window() -> None:

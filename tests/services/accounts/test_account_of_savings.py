@@ -1,5 +1,6 @@
 """The account of savings: one sum for every reader, unknown stays unknown, and a later row of a day replaces it."""
 
+from dataclasses import replace
 from math import hypot
 
 import pytest
@@ -8,15 +9,18 @@ from hypothesis import strategies as st
 
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price, SavingRecord
+from offpeak.ledger.rows import JobCredit, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
 from offpeak.model.time_range import TimeRange
 from services.accounts.account_of_savings import (
     NO_SAVINGS,
     NOTHING,
+    DelaySaving,
     account_of,
+    delays_text,
     saving_text,
     shadow_text,
     sum_account,
+    sum_delays,
 )
 
 DAY_S = 86_400.0
@@ -64,6 +68,26 @@ def test_shadow_is_another_account() -> None:
     shadow = sum_account(rows, 10.0, is_shadow=True)
     assert (shadow.cost, shadow.share) == (2.0, 0.2), "the bill of shadow mode is that of the baseline"
     assert shadow_text(shadow).startswith("would have saved 2.00 EUR")
+
+
+def test_what_delays_saved_is_shown_and_in_no_sum(ledger: Ledger) -> None:
+    run, moved = (100.0, 3700.0), (50.0, KWH, "T1")
+    ledger.write_jobs([JobUse(job, *run, "ann", "", "", "n1", KWH, 0.1, "EUR") for job in ("1", "2", "3")])
+    ledger.write_credits([JobCredit(job, *run, *moved, saved, "EUR", None) for job, saved in (("1", 0.1), ("2", None))])
+    ledger.write_savings([SavingRecord(0.0, DAY_S, "all nodes on", 5 * KWH, 1.5, 3 * KWH, 1.0, "EUR", "")])
+    assert ledger.settle()
+    with open_ledger(ledger.settings.url) as connection:
+        account = account_of(connection, TimeRange(0.0, DAY_S))
+        shadow = account_of(connection, TimeRange(0.0, DAY_S), is_shadow=True)
+        other_day = account_of(connection, TimeRange(DAY_S, 2 * DAY_S))
+    assert (account.cost, account.delays) == (0.5, DelaySaving(2, 0.1, "EUR"))
+    not_added = "not added: 0.10 EUR by the bills of 2 delayed jobs, partly that of nodes at rest"
+    assert saving_text(account) == f"0.50 EUR; 2.00 kWh ({not_added})"
+    assert (delays_text(shadow), delays_text(other_day)) == ("", "")
+    assert saving_text(replace(NO_SAVINGS, delays=account.delays)) == f"{NOTHING}, {not_added}"
+    in_two = [{"jobs": 1, "saved": 1.0, "currency": currency} for currency in ("EUR", "CHF")]
+    text = delays_text(replace(NO_SAVINGS, delays=sum_delays(in_two)))
+    assert text == "not added: what 2 delayed jobs saved, which is not known"
 
 
 @pytest.mark.parametrize("unknown", ["cost", "baseline_cost"])

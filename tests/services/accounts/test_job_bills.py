@@ -7,7 +7,7 @@ import pytest
 
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
-from offpeak.ledger.rows import JobGpus, JobUse, Price
+from offpeak.ledger.rows import DecisionRecord, JobCredit, JobGpus, JobUse, Price
 from offpeak.model.time_range import TimeRange
 from power.meters.port import MeterResult, Reading
 from services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
@@ -129,6 +129,21 @@ def test_bills_travel_as_json(ledger: Ledger) -> None:
     assert parse_bills(bills_json(found)) == found
     with pytest.raises(ValueError, match="no bills"):
         parse_bills([{"job": "1"}])
+
+
+def test_a_delayed_job_has_what_was_expected_and_what_came_of_it(ledger: Ledger) -> None:
+    delays = [(10.0, {"expected_saving": 0.5}), (11.0, {"expected_saving": 0.4}), (12.0, {"begin_s": 1.0})]
+    later = (13.5, {"expected_saving": 0.3})
+    ledger.write_decisions(
+        [DecisionRecord(h * HOUR_S, "job 1", "delayed", "", tuple(x.items())) for h, x in (*delays, later)]
+    )
+    run = (13 * HOUR_S, 14 * HOUR_S)
+    ledger.write_credits([JobCredit(job, *run, 10 * HOUR_S, 3.6e6, "T1", 0.2, "EUR", None) for job in ("1", "2")])
+    found = bills(ledger, use("1", 10, 13), use("2", 10, 13), use("3", 10, 13))
+    both = {job: (bill.expected_saving, bill.tier_saved) for job, bill in found.items()}
+    assert both == {"1": (0.4, 0.2), "2": (None, 0.2), "3": (None, None)}
+    (line,) = [line for line in bill_lines(found["1"], UTC) if line.startswith("tier")]
+    assert line == "tier       T1 moved 1.00 kWh by 3:00:00: 0.20 EUR less than at 1970-01-01 10:00, 0.40 EUR expected"
 
 
 def test_a_gpu_may_draw_nothing_for_days_and_much_more_at_once() -> None:

@@ -340,11 +340,12 @@ def test_jobs_that_ended_with_their_sum(offpeak: Offpeak, agent: AgentSocket) ->
 
 def test_the_jobs_of_a_month_and_what_their_tiers_saved(offpeak: Offpeak, agent: AgentSocket) -> None:
     delayed = replace(ENDED, tier="T1", baseline_unix_s=START_S, shifted_j=3.6e6, tier_saved=0.2, credit=0.05)
-    agent.bills = [delayed, replace(delayed, job="1699", tier_saved=None, credit=None)]
+    delayed = replace(delayed, expected_saving=0.31)
+    agent.bills = [delayed, replace(delayed, job="1699", tier_saved=None, credit=None, expected_saving=None)]
     done = offpeak("jobs", "--month", "2025-10")
     header, first, second, _, total, why = done.stdout.splitlines()
-    assert header.endswith("tier  tier saved  credit")
-    assert first.split()[-3:] == ["T1", "0.20", "0.05"]
+    assert header.endswith("tier  expected  tier saved  credit")
+    assert first.split()[-4:] == ["T1", "0.31", "0.20", "0.05"]
     assert second.split()[-3:] == ["T1", "not", "known"]
     assert total.endswith("; the tiers of 2 jobs saved 0.20 EUR, 0.05 EUR credited")
     assert why.startswith("- saving by the tier of 1 job not known: no energy, no price")

@@ -126,9 +126,11 @@ def test_the_users_guide_shows_a_month_of_jobs(repository: Path) -> None:
         *(3.28 * 3.6e6, 0.26, "EUR", 0.38, "measured"),
         *("T1", AT_S + hour_s, 3.28 * 3.6e6, 0.12, 0.03),
         carbon_g=918.0,
+        expected_saving=0.21,
     )
     plain = replace(run, job="1790", nodes="n7", started_unix_s=AT_S + 600, ended_unix_s=AT_S + hour_s, energy_j=7.6e5)
-    plain = replace(plain, cost=0.02, at_submission_cost=0.02, tier="", tier_saved=None, credit=None, carbon_g=None)
+    plain = replace(plain, cost=0.02, at_submission_cost=0.02, tier="", carbon_g=None)
+    plain = replace(plain, tier_saved=None, credit=None, expected_saving=None)
     bills = (run, replace(plain, carbon_why="the ledger has a carbon intensity for less than 90 % of the time"))
     shown = [*table_lines(bills_table(bills, berlin)), "", sum_text(bills), *unknown_lines(bills)]
     page = (repository / "docs" / "how-to" / "for-users.md").read_text()
