@@ -34,8 +34,13 @@ def amount_text(amount: float | None) -> str:
 
 
 def money_text(amount: float | None, currency: str) -> str:
-    """Return "1,234.50 EUR"; `currency` may be the unit of a price; "not known" for None."""
-    return NOT_KNOWN if amount is None else f"{amount_text(amount)} {currency}"
+    """Return "1,234.50 EUR", "0.0018 EUR"; `currency` may be the unit of a price; "not known" for None."""
+    return NOT_KNOWN if amount is None else f"{amount:z,.{_decimals(amount)}f} {currency}"
+
+
+def _decimals(amount: float) -> int:
+    """Return 2, or 4 if an amount that is not zero would look like it."""
+    return 4 if 0.00005 <= abs(amount) < 0.005 else 2
 
 
 def range_text(low: float | None, high: float | None) -> str:
@@ -50,9 +55,11 @@ def idle_hours_text(allocated_s: float, idle_s: float, busy_s: float) -> str:
     return NOT_KNOWN if not idle_s + busy_s else range_text(least, most) or amount_text(least)
 
 
-def energy_text(energy_kwh: float | None, decimals: int = 2) -> str:
-    """Return "1,234.50 kWh"; "not known" for None."""
-    return NOT_KNOWN if energy_kwh is None else f"{energy_kwh:z,.{decimals}f} kWh"
+def energy_text(energy_kwh: float | None, decimals: int | None = None) -> str:
+    """Return "1,234.50 kWh", "0.0018 kWh"; "not known" for None."""
+    if energy_kwh is None:
+        return NOT_KNOWN
+    return f"{energy_kwh:z,.{_decimals(energy_kwh) if decimals is None else decimals}f} kWh"
 
 
 def co2_text(co2_kg: float) -> str:

@@ -215,8 +215,8 @@ def _cost(uses: Iterable[RestUse], energies_j: Iterable[float]) -> float | None:
 
 
 def _measured_s(uses: Iterable[RestUse]) -> float:
-    """Return the seconds of the rests whose own energy and whose idle power are measured."""
-    return sum(use.rest.length_s for use in uses if use.measured and use.idle_error_j is not None)
+    """Return the seconds of the rests that are measured: half of them by their own energy, half by the idle power."""
+    return sum(use.rest.length_s * (use.measured + (use.idle_error_j is not None)) / 2 for use in uses)
 
 
 def _carbon_g(uses: Iterable[RestUse]) -> float | None:

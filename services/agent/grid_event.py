@@ -233,7 +233,7 @@ class GridEventLoop(Loop):
             done.add(cap.node)
         self.capped_w = {**self.capped_w, **{node: self._capped_w[node] for node in done}}
         if done:
-            reason = f"on {fold(done)}, {power_text(done_w)} less; {power_text(missing_w)} were missing"
+            reason = f"on {fold(done)}, {power_text(done_w)} less, {power_text(missing_w)} needed"
             self._record(self.clock(), CAPS, reason)
         again_s = self.clock() + AGAIN_S
         self._left |= {node: (again_s, why) for node, why in problems.items()}

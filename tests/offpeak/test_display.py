@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from offpeak.display import duration_text, iso_text, minute_text, range_text, second_text, utc_text
+from offpeak.display import duration_text, iso_text, minute_text, money_text, range_text, second_text, utc_text
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,10 @@ def test_times_are_local_or_utc() -> None:
 @pytest.mark.parametrize(("high", "text"), [(0.93, "0.92 to 0.93"), (0.924, ""), (None, "")])
 def test_a_range_has_two_ends(high: float | None, text: str) -> None:
     assert range_text(0.92, high) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [(0.005, "0.01 EUR"), (0.0018, "0.0018 EUR"), (-0.0018, "-0.0018 EUR"), (1e-5, "0.00 EUR")]
+)
+def test_a_small_amount_does_not_look_like_nothing(amount: float, text: str) -> None:
+    assert money_text(amount, "EUR") == text

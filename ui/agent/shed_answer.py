@@ -24,7 +24,7 @@ from ui.terminal import print_table, text_table
 
 PATIENCE_S = 30.0
 SHOWN_EVENTS = 5
-COLUMNS = ("from", "until", "at most", "before", "mean", "below after", "held", "reason")
+COLUMNS = ("from", "until", "at most", "before", "mean", "below after", "held from then", "reason")
 
 
 def shed_load(settings: Settings, target: str, duration: str, begin: str | None, reason: str) -> None:

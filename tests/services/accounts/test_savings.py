@@ -131,6 +131,8 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     assert saving.baseline_energy_j == pytest.approx(2 * SERVER.idle_w * 4120)
     assert saving.baseline_cost == pytest.approx(saving.baseline_energy_j * 100 / J_PER_MWH)
     assert (saving.baseline, saving.from_unix_s, saving.currency) == (BASELINE, 0.0, "EUR")
+    # Of the two rests one is measured, and of neither the idle power.
+    assert saving.measured_share == 0.25
     ledger.write_savings([saving])
     ledger.write_savings([saving])
     assert ledger.settle()
