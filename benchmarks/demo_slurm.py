@@ -242,7 +242,11 @@ def _sum_up(cluster: PoweredCluster, console: Console, seconds: float) -> None:
     """Print the energy that the outlets delivered, the jobs, and the agent's status and ledger."""
     console.print(f"\n{energy_drawn(cluster, seconds)}")
     started, lost = len(cluster.jobs.started()), len(cluster.log.violations)
-    console.print(f"{started} jobs were started, {lost} times power was taken from a job.\n")
+    console.print(f"{started} jobs were started, {lost} times power was taken from a job.")
+    console.print(
+        "The account below has the rests of nodes up to the last full minute, so its saving is small. What the order"
+    )
+    console.print("of the queue saved comes by replays, and is booked after some minutes.\n")
     used = ("ledger", "energy", "--by", "user", "--starttime", "now-5minutes")
     others = {arguments: _answer(cluster, arguments) for arguments in (("shed",), used)}
     for arguments, answer in (answers_of_one_moment(cluster) | others).items():

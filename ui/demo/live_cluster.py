@@ -208,4 +208,5 @@ def summary(with_: DemoOutcome, without: DemoOutcome, saved: SavingsAccount, *, 
     why += f"\na real second, which a BMC may take to answer, is {factor / 60:.0f} minutes of this day"
     used = f"used: {energy_text(with_.energy_j / J_PER_KWH)} for {money_text(with_.cost, 'EUR')}"
     carbon = "" if saved.carbon_g is None else f"\nsaved CO2: {saved.carbon_g / 1000:,.1f} kg"
-    return f"{table}\n{why}\n\n{used}\nsaved: {saving_text(saved)}{carbon}"
+    levers = "".join(f"\n- by {lever.name}: {money_text(lever.cost, saved.currency)}" for lever in saved.levers)
+    return f"{table}\n{why}\n\n{used}\nsaved: {saving_text(saved)}{levers}{carbon}"

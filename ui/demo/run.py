@@ -86,6 +86,8 @@ def _run_alone(plan: DemoPlan, jobs: tuple[DemoJob, ...], say: Say, *, stays: bo
         asyncio.run(Demo(plan, settings, jobs, say, stays=stays).run())
 
 
+WATCH_S = 600.0
+"""How often it is noted that the agent sees all jobs; gaps of twice that would leave the order out of the account."""
 SCENE_S, TALLY_S = 1200.0, 2 * HOUR_S
 """How often the story goes on, and how often it counts what was saved, in the time of the demo."""
 WIDTH = 78
@@ -104,6 +106,7 @@ class Story:
     _tally_s: float = BEGIN_S
     _peak: Peak | None = None
     _known: set[tuple[float, str, str]] = field(default_factory=set)
+    _lines: list[tuple[float, str]] = field(default_factory=list)
 
     def tell(self, now_s: float) -> None:
         """Print what happened since the last call, if that is long enough ago."""
@@ -132,15 +135,19 @@ class Story:
             if saved := self.agent.savings.today.cost:
                 text += f"; saved so far: {money_text(saved, 'EUR')}"
             self._line(now_s, text)
+        for _, line in sorted(self._lines, key=lambda each: each[0]):
+            self.say(line)
+        self._lines.clear()
 
     def _tell_price(self, now_s: int) -> None:
         curve = self.agent.prices.curve and self.agent.prices.curve.decisions
         if curve is None or (peak := curve.peak_at(now_s)) == self._peak:
             return
         self._peak, until = peak, self._clock(curve.peak_until_s(now_s))
+        since_s = max(BEGIN_S, int(curve.series.start_s[curve.at(now_s)]))
         price = money_text(float(curve.series.value[curve.at(now_s)]), curve.series.unit)
         what, which = ("high", "frugal") if peak == Peak.ON_PEAK else ("low", "hungry")
-        self._line(now_s, f"prices are {what} until {until} ({price}): {which} jobs go first")
+        self._line(since_s, f"prices are {what} until {until} ({price}): {which} jobs go first")
 
     def _tell_step(self, decided: str, records: Sequence[Record]) -> None:
         """Print what was decided for the nodes or jobs of these records, if it is part of the story."""
@@ -155,9 +162,10 @@ class Story:
             self._line(at_s, f"{' and '.join(subjects)} wait, as their owners allow: {expected} expected", why)
 
     def _line(self, at_s: float, text: str, why: str = "") -> None:
-        self.say(f"{self._clock(at_s)}  {shorten(text, WIDTH - 7, placeholder=' ...')}")
+        lines = [f"{self._clock(at_s)}  {shorten(text, WIDTH - 7, placeholder=' ...')}"]
         if why:
-            self.say(f"       {shorten(why, WIDTH - 7, placeholder=' ...')}")
+            lines.append(f"       {shorten(why, WIDTH - 7, placeholder=' ...')}")
+        self._lines.append((at_s, "\n".join(lines)))
 
     def _clock(self, at_s: float) -> str:
         return f"{datetime.fromtimestamp(at_s, machine_zone()):%H:%M}"
@@ -172,6 +180,7 @@ class Demo:
     jobs: tuple[DemoJob, ...]
     say: Say
     stays: bool
+    _watched_s: float = 0.0
 
     async def run(self) -> None:
         """Play the day."""
@@ -202,6 +211,7 @@ class Demo:
         until_s, story = BEGIN_S + self.plan.length_s, Story(self.plan, live, agent, self.say)
         while clock.unix_s() < until_s and not ending.done():
             live.follow()
+            await self._watch(agent)
             story.tell(clock.unix_s())
             await asyncio.sleep(LOOK_S)
         at_s = min(clock.unix_s(), until_s)
@@ -214,6 +224,13 @@ class Demo:
         else:
             await self._conclude(live, agent, at_s, ending)
         service.end()
+
+    async def _watch(self, agent: SiteAgent) -> None:
+        """Note that the agent sees all jobs: the loop that books the order pauses by real time, here for ten hours."""
+        view = agent.observer.latest
+        if view is not None and view.at_s >= self._watched_s + WATCH_S:
+            self._watched_s = view.at_s
+            await agent.levers.watch(float(view.at_s))
 
     async def _conclude(self, live: LiveCluster, agent: SiteAgent, at_s: float, ending: "asyncio.Task[None]") -> None:
         """Print the day's outcome, write its report, and wait for a signal where the demo stays."""
