@@ -1,4 +1,4 @@
-"""Every figure of energy is the same wherever it is shown: ledger, report, bill, sheet, bundle, page, metrics."""
+"""Every figure of energy and saving is the same wherever it is shown: ledger, jobs, report, bill, bundle, page, ..."""
 
 import csv
 import json
@@ -6,6 +6,7 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,17 +19,19 @@ from sqlalchemy import insert
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy, node_means, quarter_load, spans_energy
-from offpeak.ledger.rows import Price
+from offpeak.ledger.rows import JobCredit, JobUse, Price, SavingRecord
 from offpeak.ledger.tables import quarters, series
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
-from offpeak.model.time_range import TimeRange
+from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.prices.tariff import CHARGED, price_of_next_mwh
 from offpeak.prices.tariff_file import read_source, site_tariff
 from offpeak.settings.ledger import LedgerSettings
+from services.accounts.account_of_savings import ORDER, SLEEP, account_of
 from services.accounts.evidence import make_bundle
 from services.accounts.examination import examine_bundle
 from services.accounts.month_account import make_month_account
 from services.page import metrics
+from services.page.event_stream import savings_json
 from services.page.metrics import BookedCounters
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
@@ -36,6 +39,7 @@ Figures = dict[str, dict[str, float | str]]
 """By name of the figure, and in there by place."""
 BERLIN = ZoneInfo("Europe/Berlin")
 QUARTER_S = 900
+USERS, ACCOUNTS = ("ann", "bob"), ("physics", "chemistry", "")
 ROUNDED = "all cost, position by position"
 BEGIN_S, UNTIL_S = (int(datetime(2026, 10, day, tzinfo=BERLIN).timestamp()) for day in (2, 31))
 END_S = UNTIL_S + DAY_S
@@ -81,6 +85,7 @@ def url(tmp_path: Path) -> str:
     )
     prices = zip(start_s.tolist(), charged.tolist(), strict=True)
     ledger.write_prices([Price(at, at + 900, each, "EUR", f"published{CHARGED}", at % 7e2) for at, each in prices])
+    write_jobs(ledger)
     assert ledger.close() == 0
     engine = writing_engine(url)
     with engine.begin() as connection:
@@ -103,6 +108,30 @@ def url(tmp_path: Path) -> str:
             connection.execute(insert(quarters), rows)
     engine.dispose()
     return url
+
+
+def write_jobs(ledger: Ledger) -> None:
+    """Write a job a day, every other of which an owner let wait, and what sleep and order saved on each day."""
+    uses, moved, saved = list[JobUse](), list[JobCredit](), list[SavingRecord]()
+    for number, day_s in enumerate(day_edges(TimeRange(BEGIN_S, END_S), BERLIN)[:-1]):
+        start_s, kwh, cost = day_s + 12.0 * HOUR_S, 0.5 + number / 7, 0.05 + number / 300
+        run = (start_s, start_s + 1.5 * HOUR_S)
+        of_job = (*run, USERS[number % 2], ACCOUNTS[number % 3], "batch", "n1", kwh * J_PER_KWH, cost, "EUR")
+        uses.append(JobUse(str(number), *of_job, submitted_unix_s=day_s, basis="measured", carbon_g=300 * kwh))
+        if number % 2:
+            # What one of them saved is not known.
+            tier_saved = None if number == 5 else cost / 3
+            moved.append(JobCredit(str(number), *run, day_s, kwh * J_PER_KWH, "T1", tier_saved, "EUR", cost / 6))
+        after_j, money = kwh * J_PER_KWH, (3 * cost, cost)
+        for lever, saved_j, share in ((SLEEP, 2e7 / (number + 1), 1.0), (ORDER, 0.0, 0.0)):
+            row = SavingRecord(
+                day_s, day_s + DAY_S, lever, after_j + saved_j, money[0], after_j, money[1], "EUR", "", lever
+            )
+            bounds = {"low_cost": cost, "high_cost": 3 * cost, "saved_carbon_g": 7.0, "measured_share": share}
+            saved.append(replace(row, **bounds))
+    ledger.write_jobs(uses)
+    ledger.write_credits(moved)
+    ledger.write_savings(saved)
 
 
 def covered(number: int, at_s: int) -> float:
@@ -165,6 +194,55 @@ def report_figures(offpeak: Offpeak, url: str, folder: Path) -> Iterator[tuple[s
             yield "all energy_j", f"year, {row['name']}", float(row["value"]) * J_PER_KWH
 
 
+def account_figures(offpeak: Offpeak, url: str, folder: Path) -> Iterator[tuple[str, str, float | str]]:
+    """Yield the figures of jobs, of what delays saved, and of the account of savings."""
+    command = ("--ledger", url)
+    bills = json.loads(offpeak("jobs", "--month", "2026-10", *command, "--json").stdout)
+    assert len(bills) == 30
+    by_account = json.loads(offpeak("ledger", "cost", "--by", "account", *MONTH, *command, "--json").stdout)
+    text = offpeak("report", "--month", "2026-10", *command, "--csv", "out.csv").stdout
+    (total,) = (row for row in table(folder) if row["kind"] == "jobs")
+    for name, column, unit in (
+        ("energy_j", "energy_kwh", J_PER_KWH),
+        ("cost", "cost", 1),
+        ("carbon_g", "co2_kg", 1000),
+    ):
+        yield f"jobs {name}", "jobs", sum(bill[name] for bill in bills)
+        yield f"jobs {name}", "ledger", sum(row[name] for row in by_account)
+        yield f"jobs {name}", "report", float(total[column]) * unit
+    shown = offpeak("jobs", "--month", "2026-10", *command).stdout
+    (used,) = re.findall(r"^30 jobs: ([\d.]+) kWh, ([\d.]+ EUR), ([\d.]+) kg CO2", shown, re.MULTILINE)
+    (of_report,) = re.findall(r"^all accounts +30 +([\d.]+) .*% +([\d.]+ EUR) +([\d.]+)$", text, re.MULTILINE)
+    yield from (("jobs shown", "jobs", " ".join(used)), ("jobs shown", "report", " ".join(of_report)))
+    credits = json.loads(offpeak("ledger", "credits", *MONTH, *command, "--json").stdout)
+    yield "delays cost", "jobs", sum(bill["tier_saved"] or 0.0 for bill in bills)
+    yield "delays cost", "credits", sum(row["saved"] for row in credits)
+    yield "credits", "jobs", sum(bill["credit"] or 0.0 for bill in bills)
+    yield "credits", "ledger", sum(row["credit"] for row in credits)
+    rows = json.loads(offpeak("ledger", "savings", *MONTH, *command, "--json").stdout)
+    saved = [row for row in table(folder) if row["kind"] == "saved"]
+    assert len(saved) == 2
+    yield "saved cost", "ledger", sum(row["baseline_cost"] - row["cost"] for row in rows)
+    yield "saved cost", "report", sum(float(row["cost"]) for row in saved)
+    yield "saved energy_j", "ledger", sum(row["baseline_energy_j"] - row["energy_j"] for row in rows)
+    yield "saved energy_j", "report", sum(float(row["energy_kwh"]) for row in saved) * J_PER_KWH
+    (phrase,) = re.findall(r"^saved: (.+)$", offpeak("ledger", "savings", *MONTH, *command).stdout, re.MULTILINE)
+    (of_month,) = re.findall(r"^Saved (.+)\.$", text, re.MULTILINE)
+    yield from (("account shown", "ledger", phrase), ("account shown", "report", of_month))
+    (of_tiers,) = re.findall(r"; the tiers of 15 jobs saved ([\d.]+ EUR)", shown)
+    (not_added,) = re.findall(r"not added: ([\d.]+ EUR) by the bills of 15 delayed jobs", phrase)
+    yield from (("delays shown", "jobs", of_tiers), ("delays shown", "account", not_added))
+    with open_ledger(url) as connection:
+        page = savings_json(account_of(connection, october()))
+    yield from (("saved cost", "page", page["cost"]), ("saved energy_j", "page", page["energy_j"]))
+    yield from (("delays cost", "page", page["delays"]["saved"]), ("account share", "page", page["share"]))
+    yield "account share", "bill", page["cost"] / (page["cost"] + page["bill"])
+
+
+def october() -> TimeRange:
+    return TimeRange(*(datetime(2026, month, 1, tzinfo=BERLIN).timestamp() for month in (10, 11)))
+
+
 def table(folder: Path) -> list[dict[str, str]]:
     with (folder / "out.csv").open() as file:
         return list(csv.DictReader(file))
@@ -172,7 +250,7 @@ def table(folder: Path) -> list[dict[str, str]]:
 
 def other_figures(url: str, tariff: Path) -> Iterator[tuple[str, str, float | str]]:
     """Yield the figures of bundles, of the days of the report's page, of the live page, of jobs and of metrics."""
-    span = TimeRange(*(datetime(2026, month, 1, tzinfo=BERLIN).timestamp() for month in (10, 11)))
+    span = october()
     with open_ledger(url) as connection:
         bundle = tariff.with_name("bundle.zip")
         bundle.write_bytes(make_bundle(connection, span, BERLIN, tariff=read_source(str(tariff))))
@@ -182,6 +260,8 @@ def other_figures(url: str, tariff: Path) -> Iterator[tuple[str, str, float | st
             for node in ("n1", "n2"):
                 yield f"{node} energy_j", place, (figures[f"node {node}"]["energy_kwh"] or 0.0) * J_PER_KWH
                 yield f"{node} cost", place, figures[f"node {node}"]["cost"] or 0.0
+            yield "saved cost", place, figures["saving in all"]["cost"] or 0.0
+            yield "saved energy_j", place, (figures["saving in all"]["energy_kwh"] or 0.0) * J_PER_KWH
             yield "peak kW", place, figures["demand 2026-10"]["peak_kw"] or 0.0
             yield "demand with tax", place, figures["demand 2026-10"]["cost"] or 0.0
         for day in make_month_account(connection, span, BERLIN).days:
@@ -214,7 +294,8 @@ def test_every_figure_is_the_same_everywhere(
     monkeypatch.setattr(metrics, "COUNTER_PAUSES", 0)
     found: Figures = defaultdict(dict)
     tariff = tmp_path / "tariff.toml"
-    for places in (ledger_figures(offpeak, url), report_figures(offpeak, url, tmp_path), other_figures(url, tariff)):
+    of_ledger, of_report = ledger_figures(offpeak, url), report_figures(offpeak, url, tmp_path)
+    for places in (of_ledger, of_report, account_figures(offpeak, url, tmp_path), other_figures(url, tariff)):
         for name, place, value in places:
             found[name][place] = value
     assert len(found) > 100
