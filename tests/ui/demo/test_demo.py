@@ -21,6 +21,7 @@ from page_site import ENVIRONMENT, OFFPEAK
 from zygote import Zygote
 
 from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
+from offpeak.display import money_text
 from offpeak.errors import BadInput
 from offpeak.ledger.database import PATIENCE_S, open_ledger
 from offpeak.ledger.records import actions_in
@@ -88,6 +89,9 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     steps = re.findall(r"^(\d\d:\d\d)  (.+)$", text, re.MULTILINE)
     assert any(line.startswith("prices are high until ") for _, line in steps), text
     assert all(len(f"{at}  {line}") <= WIDTH for at, line in steps)
+    with closing(sqlite3.connect(tmp_path / "demo" / "ledger.sqlite")) as connection:
+        ((watched,),) = connection.execute("SELECT text FROM memory WHERE name = 'watched times'").fetchall()
+    assert sum(each["until_unix_s"] - each["from_unix_s"] for each in json.loads(watched)) > 3600
     with open_ledger(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
         done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
     assert {"close"} <= {each["order"] for each in done if each["result"] == "done"}
@@ -114,6 +118,17 @@ def says_the_same_everywhere(text: str, offpeak: Offpeak, place: str, report: Pa
     day, month = (json.loads(data)[name][0] for name in ("day", "month"))
     assert {f"{each['cost']:.2f}" for each in (day, month)} == {money}
     assert day["share"] == month["share"]
+    rows = json.loads(offpeak("ledger", "savings", "--since", "2026-11-09", "--json").stdout)
+    of_status = json.loads(offpeak("status", "--json").stdout)["saved_today"]
+    costs = [row["baseline_cost"] - row["cost"] for row in rows]
+    assert [each["cost"] for each in (of_status, day, month)] == [pytest.approx(sum(costs), abs=1e-9)] * 3
+    by_lever = re.findall(r"^- by .+: (.+)$", text.replace("\r", ""), re.MULTILINE)
+    assert sorted(by_lever) == sorted(money_text(cost, "EUR") for cost in costs)
+    bills = json.loads(offpeak("jobs", "--since", "2026-11-09", "--json").stdout)
+    by_user = json.loads(offpeak("ledger", "cost", "--by", "user", "--since", "2026-11-09", "--json").stdout)
+    assert bills
+    for name in ("energy_j", "cost", "carbon_g"):
+        assert sum(bill[name] for bill in bills) == pytest.approx(sum(row[name] for row in by_user))
     assert re.search(rf'offpeak_saved_today_cost{{currency="EUR"}} {money[:-1]}', metrics_of(place))
 
 
