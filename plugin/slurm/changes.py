@@ -237,8 +237,10 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
 
 
 def _is_forgotten(node: Node) -> bool:
-    """Whether slurmctld has started without its state, and the node has not registered since."""
-    return node.native_state in ("UNKNOWN", "UNKNOWN+NOT_RESPONDING")
+    """Whether slurmctld has begun anew, and the node, which we may have closed, has no job and has not registered."""
+    flags = set(node.native_state.split("+"))
+    expected = {"UNKNOWN", "NOT_RESPONDING", *(("DRAIN",) if node.closed_by_us else ())}
+    return "UNKNOWN" in flags and flags <= expected and not node.cpus_used
 
 
 def _must_go_down_first(node: Node) -> bool:

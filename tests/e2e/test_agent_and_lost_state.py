@@ -76,6 +76,23 @@ def test_a_node_that_slurmctld_has_forgotten_to_be_up_boots_again(cluster: Power
         assert orders(cluster, "node1", begin_s) == ["soft_off", "on"]
 
 
+def test_a_node_that_goes_off_while_slurmctld_is_away_is_woken_for_a_job(
+    cluster: PoweredCluster, zygote: Zygote
+) -> None:
+    """slurmctld, which begins anew with a node that is drained and silent, waits for it until SlurmdTimeout."""
+    node = cluster.nodes["node1"]
+    node.shutdown_s = 10.0
+    begin_s = time.time()
+    with agent(cluster, write_site(cluster, FLAT), by=zygote.start):
+        cluster.wait(lambda: "soft_off" in orders(cluster, "node1", begin_s), what="a node that goes down")
+        cluster.stop_server()
+        cluster.wait(lambda: node.state is NodeState.OFF, what="a node that is off")
+        node.shutdown_s = cluster.plan.shutdown_s
+        cluster.start_server()
+        (job,) = cluster.jobs.submit(on="node1", seconds=1)
+        cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job to run", seconds=120.0)
+
+
 def break_power_saving(cluster: PoweredCluster, *, broken: bool) -> None:
     """Restart slurmctld with a ResumeProgram that it cannot run, so that it powers no node, or with one that it can."""
     log, complaint = cluster.folder / "slurmctld.log", "power_save module disabled"
