@@ -26,6 +26,7 @@ from sim_backend.comparison.compare import Comparison, compare, demand_of, meter
 from sim_backend.comparison.likeness import Likeness, likeness_of
 from sim_backend.comparison.outcome import Demand, PolicyOutcome, charges_of
 from sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
+from sim_backend.comparison.weeks import LEAST_WEEKS
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import Schedule
 from sim_backend.traces.filters import known_period_s, last_days, priced
@@ -131,8 +132,10 @@ QUICK_JOBS, QUICK_REPLAYS = 100_000, 10
 class CapabilitySaving:
     """What one capability would have saved: share of the bill [%], and money over a year like the log's period.
 
-    Low to high holds 19 of 20 replays and, where the draw of jobs is assumed, jobs that all draw the same: then no
-    order is cheaper than another. `is_noise`: the policy may as well have cost more. `boot_delay_s` is the mean time
+    Low to high holds 19 of 20 further periods as long as the replays, a year at most, if load and prices are like those
+    of the weeks of the log; `weeks` are those that the range rests on, of fewer than LEAST_WEEKS there is none and all
+    three are equal. Where the draw of jobs is assumed, the range also holds jobs that all draw the same: then no order
+    is cheaper than another. `is_noise`: the policy may as well cost more. `boot_delay_s` is the mean time
     for which a job that needed sleeping nodes waited for them; it and the cycles are None if no node sleeps. Energy is
     saved over a year, `peak_kw` is the fall of the highest quarter-hour, None if not known. Of jobs that may be kept
     back, the wait is theirs. `longer_run` is the share by which runs become longer, 0 unless nodes are capped.
@@ -151,6 +154,12 @@ class CapabilitySaving:
     peak_kw: float | None = None
     peak_is_noise: bool = False
     longer_run: float = 0.0
+    weeks: int = 0
+
+    @property
+    def has_range(self) -> bool:
+        """Whether the replays have weeks enough for a range."""
+        return self.weeks >= LEAST_WEEKS
 
     @property
     def pays(self) -> bool:
@@ -297,21 +306,21 @@ def saving_of(
     `period_s` is the length of the replays if they are of a part of the log.
     """
     money = "bill_saving_pct" if "bill_saving_pct" in spread.figures else "saving_pct"
-    replayed, differences, part = spread.figures[money], spread.differences, 1.0
+    middle, half = spread.figures[money].middle, spread.further.share_half_pct
+    differences, part = spread.differences, 1.0
     if used.demand and "peak_kw" not in spread.figures and used.cost.middle:
         # No quarter-hour of these days counts for a demand charge: what they save is a part of the energy's cost.
         part = abs((used.cost.middle - used.demand.cost) / used.cost.middle)
-    share = Bounds(*(part * each for each in (replayed.low, replayed.middle, replayed.high)))
-    if is_assumed:
-        share = replace(share, low=min(share.low, 0.0))
+    share = Bounds(part * (middle - half), part * middle, part * (middle + half))
+    is_noise = share.low <= 0 <= share.high if spread.further.is_known else spread.is_noise(money)
     wait, wait_is_noise = differences["mean_wait_s"], spread.is_noise("mean_wait_s")
     if "held_wait_s" in spread.figures:
         wait = spread.figures["held_wait_s"]
         wait_is_noise = wait.has_either_sign
     years = (period_s or used.until_s - used.begin_s) / YEAR_S
-    a_year = _a_year(share, used)
-    if spread.alignments > 1:
-        a_year = _drawn_a_year(spread, used, years, is_assumed=is_assumed)
+    a_year = _a_year(share, spread, used, years)
+    if is_assumed and spread.further.is_known:
+        share, a_year = (replace(each, low=min(each.low, 0.0)) for each in (share, a_year))
     return CapabilitySaving(
         capability=capability,
         policy=spread.policy,
@@ -319,12 +328,13 @@ def saving_of(
         a_year=a_year,
         wait_change_s=wait.middle,
         wait_is_noise=wait_is_noise,
-        is_noise=spread.is_noise(money),
+        is_noise=is_noise,
         boot_delay_s=_boot_delay_s(spread),
         cycles_per_node_day=cycles.mean if (cycles := spread.figures.get("cycles_per_node_day")) else None,
         energy_kwh=-differences["energy_kwh"].middle / years,
         peak_kw=-differences["peak_kw"].middle if "peak_kw" in differences else None,
         peak_is_noise="peak_kw" in differences and spread.is_noise("peak_kw"),
+        weeks=spread.further.weeks,
     )
 
 
@@ -336,28 +346,26 @@ def _boot_delay_s(spread: ReplicationSpread) -> float | None:
     return spread.figures["mean_sleep_delay_s"].mean / share if share else 0.0
 
 
-def _a_year(share: Bounds, used: LoggedUse) -> Bounds:
-    """Return these shares of what a year costs: the extremes of the range are those of both together.
+def _a_year(share: Bounds, spread: ReplicationSpread, used: LoggedUse, years: float) -> Bounds:
+    """Return the money a year: that share of what the log cost a year or, where the week of the prices is drawn and the
+    bill is another one in each replay, the median of the replays.
 
-    Shares count from the size of the bill, also of one that is paid to the cluster, as negative prices make it.
+    Its range has the sign of that of the share. An assumed draw widens it as it widens the logged bill. Shares count
+    from the size of the bill, also of one that is paid to the cluster, as negative prices make it.
     """
-    years = (used.until_s - used.begin_s) / YEAR_S
-    costs = (abs(used.cost.low), abs(used.cost.high))
-    low = min(share.low * cost for cost in costs)
-    high = max(share.high * cost for cost in costs)
-    return Bounds(low / 100 / years, share.middle * abs(used.cost.middle) / 100 / years, high / 100 / years)
-
-
-def _drawn_a_year(spread: ReplicationSpread, used: LoggedUse, years: float, *, is_assumed: bool) -> Bounds:
-    """Return the money a year where the week of the prices is drawn: the bill is another one in each replay.
-
-    An assumed draw widens it as it widens the logged bill.
-    """
-    cost, middle = spread.differences.get("bill", spread.differences["cost"]), abs(used.cost.middle)
-    ratios = [abs(bill) / middle for bill in (used.cost.low, used.cost.high)] if middle else [1.0]
-    low = min(-cost.high * ratio for ratio in ratios)
-    high = max(-cost.low * ratio for ratio in ratios)
-    return Bounds((min(low, 0.0) if is_assumed else low) / years, -cost.middle / years, high / years)
+    bill, further = abs(used.cost.middle), spread.further
+    middle = share.middle * bill / 100 / ((used.until_s - used.begin_s) / YEAR_S)
+    if spread.alignments > 1:
+        middle = -spread.differences.get("bill", spread.differences["cost"]).middle / years
+    if not further.is_known:
+        return Bounds(middle, middle, middle)
+    if share.low * share.high > 0 and further.saved_factor is not None:
+        ends = (middle / further.saved_factor, middle * further.saved_factor)
+    else:
+        ends = (middle - further.saved_half / years, middle + further.saved_half / years)
+    ratios = [abs(each) / bill for each in (used.cost.low, used.cost.high)] if bill else [1.0]
+    money = [end * ratio for end in ends for ratio in ratios]
+    return Bounds(min(money), middle, max(money))
 
 
 RARELY_WAITING = 0.25

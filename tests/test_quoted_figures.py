@@ -3,7 +3,7 @@
 import numpy as np
 import study_tables
 
-from benchmarks import coverage, ordering_bound, place_bound, savings
+from benchmarks import coverage, next_half, ordering_bound, place_bound, savings
 
 Rows = list[dict[str, str]]
 
@@ -155,6 +155,19 @@ def test_savings_of_the_readme() -> None:
     assert readme.index("idle nodes sleep") < readme.index("greedy order")
     lines = (study_tables.DOCS / "benchmarks.md").read_text(encoding="utf-8").splitlines()
     assert {*savings.table(found), *coverage.table(coverage.recorded())} <= set(lines)
+
+
+def test_the_next_half() -> None:
+    promises = next_half.recorded()
+    lines = (study_tables.DOCS / "benchmarks.md").read_text(encoding="utf-8").splitlines()
+    assert set(next_half.table(promises)) <= set(lines)
+    ranged = [each for each in promises if each.weeks >= next_half.LEAST_WEEKS]
+    (short,) = (each for each in promises if each not in ranged and each.policy == "timeout:10min")
+    small = [each.achieved for each in ranged if each.policy.startswith("T1")]
+    text = page("benchmarks.md")
+    assert f"All together {sum(each.is_kept for each in ranged)} of {len(ranged)} lie in their range" in text
+    assert f"saved {short.promised:.2f} % in the first half and {short.achieved:.2f} % in the second" in text
+    assert f"it saves {min(small):.2f} to {max(small):.2f} % in the second halves" in text
 
 
 def test_ordering() -> None:

@@ -60,7 +60,7 @@ ON = Annotated[
         show_default=False,
     ),
 ]
-ESTIMATE_DAYS = 30
+ESTIMATE_DAYS = 91
 """The days of a live cluster's accounting that an estimate reads."""
 FEWEST_REPLAYS = 10
 """Fewer replays give no meaningful range."""

@@ -70,8 +70,14 @@ def take_last_days(case: ReplayCase, days: int) -> tuple[ReplayCase, int]:
 
 def days_of_jobs(submit_s: Int64, most: int) -> int:
     """Return how many last days, of at most DAYS and at least one, have at most so many jobs."""
-    within_s = int(submit_s[-1] - submit_s[-most]) if len(submit_s) > most else DAYS * DAY_S
-    return min(DAYS, max(within_s // DAY_S, 1))
+    within_s = int(submit_s[-1] - submit_s[-min(len(submit_s), most)])
+    days = within_s // DAY_S if len(submit_s) > most else -(-within_s // DAY_S)
+    return min(DAYS, max(days, 1))
+
+
+def limit_replays(replays: int) -> int:
+    """Return how often a LIMITING policy is replayed where others are so often."""
+    return min(max(replays // 2, 1), LIMIT_REPLAYS)
 
 
 def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCase, str]:
@@ -114,8 +120,14 @@ def all_policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: Se
 LEVERS = (("sleep", "timeout:10min"), ("sleep", "break-even"), ("sleep", "forecast:1h"), ("caps", "profile:1h:3"))
 """The capacity policies of each lever."""
 
-DAYS, REPLAYS = 30, 10
+LIMITING = tuple(policy for name, policy in LEVERS if name == "caps")
+"""Those that decide how many nodes jobs get, by a slow what-if each hour."""
+
+DAYS, REPLAYS = 182, 10
 """The most replayed days of the log, and how often."""
+
+LIMIT_DAYS, LIMIT_REPLAYS = 91, 4
+"""The same of the LIMITING policies."""
 
 MOST_JOBS, MOST_WIDE_JOBS = 50_000, 10_000
 """So many jobs are replayed at most, and if too many requests differ: fewer days of a log, and at least one."""
@@ -145,13 +157,14 @@ def why_no_shaving(case: ReplayCase) -> str:
 @dataclass(frozen=True)
 class Lever:
     """What one policy of a lever would have saved by so many replays, None if not measured: `note` says why not, or
-    what was assumed.
+    what was assumed. The replays are of the last `days` of the log, None: of all of it.
     """
 
     name: str
     saving: CapabilitySaving | None
     note: str = ""
     replays: int = 0
+    days: int | None = None
 
 
 @dataclass(frozen=True)
@@ -185,23 +198,23 @@ class LeverMeasurement:
     def __post_init__(self) -> None:
         prepared, agent = self.estimate.prepared, self.settings.agent
         self.days, self._most = days_of_jobs(prepared.case.jobs.submit_s, MOST_JOBS), MOST_JOBS
-        case, self._first = take_last_days(prepared.case, self.days)
+        case, _ = take_last_days(prepared.case, self.days)
         requests = len(np.unique(case.jobs.request)) if case.is_mixed else 0  # type: ignore[arg-type]
         self.is_wide, self._rounding = requests > MOST_REQUESTS, ""
         if self.is_wide:
             self.days, self._most = days_of_jobs(prepared.case.jobs.submit_s, MOST_WIDE_JOBS), MOST_WIDE_JOBS
-            case, self._first = take_last_days(prepared.case, self.days)
+            case, _ = take_last_days(prepared.case, self.days)
             requests = len(np.unique(case.jobs.request))  # type: ignore[arg-type]
         if self.is_wide and case.cluster is not None and len(case.jobs) <= self._most:
             jobs, rounded, classes = round_memory(case.jobs, case.requests, case.cluster)
             case = replace(case, jobs=jobs, requests=rounded, classes=classes)
             self._rounding = f"; memory rounded, so {len(rounded):,} requests differ, not {requests:,}"
         tariff = case.prices.tariff
-        self._says_no_peak = bool(self._first and tariff and any(each.is_yearly for each in tariff.demand))
-        if self._says_no_peak:
-            self._rounding += "; these days do not have the highest quarter-hour of a year: no saving of its charge"
+        self._is_yearly = bool(tariff and any(each.is_yearly for each in tariff.demand))
         self._awake = case
         self._case, self._note = add_sleeping_nodes(case, prepared.units_per_node)
+        self._limit_days = min(self.days, LIMIT_DAYS)
+        self._limited, _ = take_last_days(self._case, self._limit_days)
         capacity = self.settings.capacity
         self._capacity = replace(capacity, cycles_per_day=capacity.cycles_per_day or agent.cycles_per_day)
 
@@ -272,24 +285,29 @@ class LeverMeasurement:
             saving = self._saving(name, policy, replays)
         except BadInput as problem:
             return Lever(name, None, f"{problem}; {problem.hint}")
-        return Lever(name, saving, f"{self._note}{self._rounding}", replays)
+        case, days = self._case, self.days
+        if policy in LIMITING:
+            case, days, replays = self._limited, self._limit_days, limit_replays(replays)
+        return Lever(name, saving, f"{self._note}{self._rounding}{self._peak_note(case)}", replays, days)
 
     def _saving(self, name: str, capacity: str, replays: int, ordering: Policy | None = None) -> CapabilitySaving:
         """Return the saving of a capacity policy, with the order of `ordering` in place of the baseline's."""
-        baseline, settings = self.policies[0], self._capacity
+        baseline, settings, case = self.policies[0], self._capacity, self._case
+        if capacity in LIMITING:
+            case, replays = self._limited, limit_replays(replays)
 
         def policies_at(case: ReplayCase) -> tuple[Policy, ...]:
             return baseline, with_capacity(ordering or baseline, capacity, case, settings)
 
-        spread = self._spreads(self._case, policies_at, replays)[0]
+        spread = self._spreads(case, policies_at, replays)[0]
         text = capacity if ordering is None else spread.policy
-        return replace(self._saving_of(spread, name), policy=text)
+        return replace(self._saving_of(spread, name, case), policy=text)
 
     def _spreads(self, case: ReplayCase, policies_at: PoliciesAt, replays: int) -> tuple[ReplicationSpread, ...]:
         """Return the spreads of all policies but the baseline."""
         policies = policies_at(case)
         done = self._outcomes.setdefault(policies[-1].name, [])
-        power, first = self.estimate.prepared.power, len(self.estimate.prepared.case.jobs) - len(case.jobs)
+        power, first = self.estimate.prepared.power, self._jobs_before(case)
         done += replay_each(
             case,
             policies,
@@ -299,13 +317,21 @@ class LeverMeasurement:
             policies_at=policies_at,
             executor=self.executor,
         )
-        return spreads_of(done, case.prices.laid.weeks)[1:]
+        outcomes = without_demand(done) if first and self._is_yearly else done
+        return spreads_of(outcomes, case.prices.laid.weeks)[1:]
 
-    def _saving_of(self, spread: ReplicationSpread, lever: str) -> CapabilitySaving:
-        submit_s, used = self._awake.jobs.submit_s, self.estimate.used
+    def _jobs_before(self, case: ReplayCase) -> int:
+        return len(self.estimate.prepared.case.jobs) - len(case.jobs)
+
+    def _peak_note(self, case: ReplayCase) -> str:
+        """Return that the peak of a year is not known, "" if it is or does not matter."""
+        if not (self._jobs_before(case) and self._is_yearly):
+            return ""
+        return "; these days do not have the highest quarter-hour of a year: no saving of its charge"
+
+    def _saving_of(self, spread: ReplicationSpread, lever: str, case: ReplayCase) -> CapabilitySaving:
+        submit_s, used = case.jobs.submit_s, self.estimate.used
         period_s = min(max(int(submit_s[-1] - submit_s[0]), DAY_S), used.until_s - used.begin_s)
-        if self._says_no_peak:
-            spread = without_demand(spread)
         return saving_of(spread, used, lever, period_s=period_s)
 
     def _peak_lever(self, replays: int, *, is_quick: bool) -> Lever:
@@ -352,9 +378,9 @@ class LeverMeasurement:
         if len(policies) == 1:
             return [Lever("tiers", None, "no job of the log has a QOS or partition that [flexibility] lets wait")]
         origin = "by QOS and partition as [flexibility] says" if declared else "drawn anew in each replay"
-        note = f"jobs that wait for cheaper hours, {origin}; the wait is theirs{self._rounding}"
+        note = f"jobs that wait for cheaper hours, {origin}; the wait is theirs{self._rounding}{self._peak_note(case)}"
         spreads = self._spreads(case, lambda _: tuple(policies), replays)
-        return [Lever("tiers", self._saving_of(spread, "tiers"), note, replays) for spread in spreads]
+        return [Lever("tiers", self._saving_of(spread, "tiers", case), note, replays, self.days) for spread in spreads]
 
 
 def device_lever(estimate: SavingsEstimate) -> Lever:

@@ -34,6 +34,7 @@ from offpeak.model.step_series import Series
 from sim_backend.case.electricity import Cooling
 from sim_backend.case.replay_case import ReplayMachine
 from sim_backend.comparison.pools import stopped_runs
+from sim_backend.comparison.weeks import ReplayedWeeks
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.bounds import captured_share
 from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
@@ -76,7 +77,8 @@ class PolicyOutcome:
     Cooling comes on top of energy, cost and CO2, None if no machine room is known; `pue` is the energy of both over
     that of the computers, `cooled_saving_pct` what is saved of the cost of both.
 
-    `partition_wait_s` is the mean wait of the jobs of each partition, by name, if the log has several.
+    `partition_wait_s` is the mean wait of the jobs of each partition, by name, if the log has several. `weeks` has the
+    costs by week of a replay that is one of many, else None.
 
     Where the tariff has demand charges, `peak_kw` is the highest quarter-hour that counts, machine and cooling, None if
     none counts; `bill` is the cost with these charges, and `bill_saving_pct` is saved of it. `held_wait_s` is how much
@@ -127,6 +129,7 @@ class PolicyOutcome:
     partition_wait_s: Mapping[str, float] = field(default_factory=dict)
     until_s: int = 0
     baseline: "PolicyOutcome | None" = None
+    weeks: ReplayedWeeks | None = field(default=None, compare=False)
 
     @property
     def saved(self) -> float:

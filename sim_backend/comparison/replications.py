@@ -16,8 +16,16 @@ from offpeak.executor import HERE, Executor, check_interrupt
 from offpeak.model.arrays import Float64
 from offpeak.prices.alignment import AlignmentWeeks
 from sim_backend.case.replay_case import ReplayCase
-from sim_backend.comparison.compare import compare
+from sim_backend.comparison.compare import Comparison, compare, curve_of_run, meters_of
 from sim_backend.comparison.outcome import PolicyOutcome
+from sim_backend.comparison.weeks import (
+    NOTHING_KNOWN,
+    STUDENT_95,
+    FurtherPeriod,
+    ReplayedWeeks,
+    costs_of_weeks,
+    further_period,
+)
 from sim_backend.replay.policy import Policy
 
 SLEEP_FIGURES = (
@@ -77,7 +85,8 @@ class ReplicationSpread:
 
     `alignments` is on how many weeks of the prices the replays laid the log: 1 unless the week is drawn.
     `partition_wait_s` is the mean wait in each partition, `partition_wait_change_s` how much longer it is than under
-    the baseline; {} for a log of one partition.
+    the baseline; {} for a log of one partition. `further` says how far the saving of a further period may be from that
+    of the replays.
     """
 
     policy: str
@@ -87,17 +96,16 @@ class ReplicationSpread:
     alignments: int = 1
     partition_wait_s: Mapping[str, ReplicationInterval] = field(default_factory=dict)
     partition_wait_change_s: Mapping[str, ReplicationInterval] = field(default_factory=dict)
+    further: FurtherPeriod = NOTHING_KNOWN
 
     def is_noise(self, figure: str) -> bool:
         """Tell whether the difference to the baseline has either sign within the interval: chance alone could do it."""
         return self.differences[figure].has_either_sign
 
 
-def without_demand(spread: ReplicationSpread) -> ReplicationSpread:
-    """Return the spread without the figures of demand charges: savings are those of energy."""
-    kept = [name for name in spread.figures if name not in ("peak_kw", "bill", "bill_saving_pct")]
-    figures, differences = ({name: each[name] for name in kept} for each in (spread.figures, spread.differences))
-    return replace(spread, figures=figures, differences=differences)
+def without_demand(outcomes: Sequence[Sequence[PolicyOutcome]]) -> list[list[PolicyOutcome]]:
+    """Return the outcomes without the figures of demand charges: savings are those of energy."""
+    return [[replace(each, peak_kw=None, bill=None, bill_saving_pct=None) for each in replay] for replay in outcomes]
 
 
 def spreads_of(
@@ -132,7 +140,26 @@ def _spread(outcomes: Sequence[PolicyOutcome], alignments: int) -> ReplicationSp
         alignments=alignments,
         partition_wait_s={name: _within_bounds("wait_s", interval(wait_s)) for name, wait_s in waits_s.items()},
         partition_wait_change_s={name: interval(wait_s - first_s[name]) for name, wait_s in waits_s.items()},
+        further=_further(outcomes, own, {name: first[name] - own[name] for name in names}),
     )
+
+
+def _further(
+    outcomes: Sequence[PolicyOutcome], own: Mapping[str, Float64], saved: Mapping[str, Float64]
+) -> FurtherPeriod:
+    """Return how far a further period may be from the outcomes; demand charges count as the same in each week."""
+    weeks = [each.weeks for each in outcomes if each.weeks is not None]
+    if "bill" not in own:
+        return further_period(weeks, own["saving_pct"], saved["cost"])
+    charges = own["bill"] - own["cost"]
+    before = charges + saved["bill"] - saved["cost"]
+    weeks = [
+        ReplayedWeeks(
+            *(part + charge / max(len(part), 1) for part, charge in ((each.cost, now), (each.baseline, then)))
+        )
+        for each, now, then in zip(weeks, charges, before, strict=True)
+    ]
+    return further_period(weeks, own["bill_saving_pct"], saved["bill"])
 
 
 def _within_bounds(name: str, interval: ReplicationInterval) -> ReplicationInterval:
@@ -152,9 +179,6 @@ def interval_of(values: Float64) -> ReplicationInterval:
 
 FEW_REPLAYS = 10
 """The percentiles of fewer values lie too near together."""
-
-STUDENT_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-"""Two-sided 95 % quantiles of Student's t by degrees of freedom from 1 on; the last is used beyond."""
 
 RANKED = 39
 """So many values have a least and a largest one that hold 19 of 20 further values, however they are distributed."""
@@ -236,7 +260,8 @@ def replay_each(
     def run(number: int) -> tuple[PolicyOutcome, ...]:
         at = case.aligned(weeks.draw(number, seed)) if weeks else case
         chosen = policies_at(at) if weeks and policies_at else policies
-        return compare(shifted(at, np.random.default_rng([seed, number]), draw_power), chosen, check_interrupt).outcomes
+        moved = shifted(at, np.random.default_rng([seed, number]), draw_power)
+        return _with_weeks(compare(moved, chosen, check_interrupt))
 
     def done(number: int, outcome: tuple[PolicyOutcome, ...]) -> None:
         outcomes[number] = outcome
@@ -244,6 +269,21 @@ def replay_each(
 
     executor.run(run, numbers, done)
     return [outcomes[number] for number in numbers]
+
+
+def _with_weeks(comparison: Comparison) -> tuple[PolicyOutcome, ...]:
+    """Return the outcomes of a comparison with their costs by week."""
+    case = comparison.case
+
+    costs = {}
+    for run in {id(run): run for run in (*comparison.runs, *comparison.baselines)}.values():
+        curve = curve_of_run(case, run.usage, run.sleep) if run.sleep else None
+        submit_s, price = run.schedule.by_run(case.jobs.submit_s), meters_of(case, run.usage.until_s).price
+        costs[id(run)] = costs_of_weeks(run.usage, submit_s, price, curve)
+    return tuple(
+        replace(outcome, weeks=ReplayedWeeks(costs[id(run)], costs[id(baseline)]))
+        for outcome, run, baseline in zip(comparison.outcomes, comparison.runs, comparison.baselines, strict=True)
+    )
 
 
 def shifted(case: ReplayCase, rng: Generator, draw_power: DrawPower | None = None) -> ReplayCase:

@@ -42,6 +42,7 @@ from ui.estimate.text import (
     lever_cells,
     lever_headers,
     lever_lines,
+    no_range_lines,
     sureness,
     unmeasured_lines,
     use_lines,
@@ -160,7 +161,7 @@ def _measured(
     replays: LeverMeasurement, number: int, progress: Callable[[int], None] = lambda _: None, *, is_quick: bool = False
 ) -> LeversAnswer:
     levers = replays.measure(number, progress, is_quick=is_quick)
-    return LeversAnswer(replays.estimate, levers, replays.recommend(levers, number), replays.settings, replays.days)
+    return LeversAnswer(replays.estimate, levers, replays.recommend(levers, number), replays.settings)
 
 
 REFINING = "refining: "
@@ -246,7 +247,7 @@ def estimate_page(answer: LeversAnswer) -> str:
         section(
             "All levers, in order of money",
             table(caption, headers, rows),
-            *map(paragraph, unmeasured_lines(answer.levers)),
+            *map(paragraph, (*no_range_lines(answer), *unmeasured_lines(answer.levers))),
         ),
         *([recommended] if settings else []),
         section("How sure is this?", bullets(sureness(estimate))),
@@ -261,6 +262,6 @@ def _hero(answer: LeversAnswer) -> str:
     if best is None or not fragment(answer):
         return ""
     money = best.saving.a_year
-    low, high = (f"{value:,.0f}" for value in (money.low, money.high))
     text = f"{money.middle:,.0f} {answer.estimate.used.currency} a year"
-    return f'<p class="hero">{escape(text)} <small>19 of 20 replays: {low} to {high}</small></p>'
+    held = f" <small>19 of 20 years like these weeks: {money.low:,.0f} to {money.high:,.0f}</small>"
+    return f'<p class="hero">{escape(text)}{held if best.saving.has_range else ""}</p>'

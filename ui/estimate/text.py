@@ -13,7 +13,8 @@ from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
 from offpeak.settings.file import toml
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from power.capacity.levers import DAYS, HARDLY_LONGER_S, Lever, Recommendation
+from power.capacity.levers import HARDLY_LONGER_S, Lever, Recommendation
+from sim_backend.comparison.weeks import LEAST_WEEKS
 from sim_backend.estimate import (
     HARDLY_PCT,
     Bounds,
@@ -38,7 +39,6 @@ class LeversAnswer:
     levers: tuple[Lever, ...]
     recommended: Recommendation | None
     settings: Settings
-    days: int = DAYS
 
     @property
     def savings(self) -> list[CapabilitySaving]:
@@ -171,16 +171,29 @@ def lever_cells(saving: CapabilitySaving, used: LoggedUse) -> tuple[str, ...]:
 
 
 def folded_lines(answer: LeversAnswer) -> list[str]:
-    """Return a line on the policies whose saving may be chance, and one on why some levers were not measured."""
+    """Return a line on the policies whose saving may be chance, one on those without a range, and one on why some
+    levers were not measured.
+    """
     noise: dict[str, list[str]] = {}
     for saving in answer.savings:
         if saving.is_noise:
-            noise.setdefault(saving.capability, []).append(saving.policy)
+            noise.setdefault(saving.capability, []).append(f"{saving.policy} {share_text(saving)}")
     policies = [f"{name} ({', '.join(each)})" for name, each in noise.items()]
     return [
-        *([f"{NOISE}, no more than chance: {', '.join(policies)}"] if noise else []),
+        *([f"{NOISE}, not significant for these nodes and jobs: {', '.join(policies)}"] if noise else []),
+        *no_range_lines(answer),
         *unmeasured_lines(answer.levers),
     ]
+
+
+def no_range_lines(answer: LeversAnswer) -> list[str]:
+    """Return a line on the savings whose replays have too few weeks for a range."""
+    short = [lever for lever in answer.levers if lever.saving and lever.replays and not lever.saving.has_range]
+    if not short:
+        return []
+    names = ", ".join(dict.fromkeys(lever.name for lever in short))
+    weeks = counted(max(lever.saving.weeks for lever in short if lever.saving), "whole week")
+    return [f"too short for a range of {names}: {weeks} of jobs, {LEAST_WEEKS} are needed"]
 
 
 def unmeasured_lines(levers: Sequence[Lever]) -> list[str]:
@@ -208,22 +221,24 @@ def lever_lines(answer: LeversAnswer) -> list[str]:
     notes: dict[str, dict[str, None]] = {}
     for lever in shown.values():
         notes.setdefault(lever.note, {})[lever.name] = None
-    replays = {f"{lever.name} {lever.replays}": None for lever, _ in measured if lever.replays}
+    replays: dict[str, None] = {}
+    for lever, _ in measured:
+        of_days = f" of the last {counted(lever.days, 'day')}" if lever.days else ""
+        if lever.replays:
+            replays[f"{lever.name} {lever.replays}{of_days}"] = None
     return [
         *(["; ".join((*about, "cycles: of a node and day"))] if about else []),
         *([KILOWATTS] if shown and answer.estimate.used.demand else []),
-        *(
-            [f"replays: {', '.join(replays)}; sleep, caps and tiers of the last {counted(answer.days, 'day')}"]
-            if replays
-            else []
-        ),
+        *([f"replays: {', '.join(replays)}"] if replays else []),
         *(f"{', '.join(names)}: {note}" for note, names in notes.items() if note),
     ]
 
 
 def share_text(saving: CapabilitySaving) -> str:
-    """Return the share of the bill with its range."""
+    """Return the share of the bill with its range, if it has one."""
     share = saving.share_pct
+    if share.low == share.high:
+        return f"{share.middle:z.2f} %"
     return f"{share.middle:z.2f} ({share.low:z.2f} to {share.high:z.2f}) %"
 
 
@@ -299,6 +314,12 @@ def fragment(answer: LeversAnswer) -> str:
 BY_SUBMISSION = "jobs wait in the order of submission, for equal nodes: --cluster FILE adds partitions and priorities"
 
 
+RANGES = (
+    "brackets hold 19 of 20 further periods as long as the replayed one, a year at most, if load and prices vary like"
+    " those of these weeks; seasons, users and machines that these weeks do not have are not in them"
+)
+
+
 def sureness(estimate: SavingsEstimate) -> list[str]:
     """Return in sentences how near the replay is to the log, and how much of the figures is chance or assumed."""
     first = estimate.spreads[0]
@@ -316,13 +337,14 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
         "the ranges of energy and money are those of 100 and of 300 W per busy node, which is assumed; if all jobs draw"
         " the same, no order of the queue saves anything"
     )
-    held = "replays" if first.alignments == 1 else "further alignments, whose bills differ from the one paid above"
+    held = "" if first.alignments == 1 else ", whose bills differ from the one paid above"
     return [
         *(far or (near,)),
         *one_user_remark(estimate.trace),
         *((power,) if estimate.prepared.power.assumed else ()),
-        f"shares and waits are {quoted_text(first)} with submissions up to a minute later; brackets hold 19 of 20"
-        f" {held}; {NOISE}: chance alone can make the difference",
+        f"shares and waits are {quoted_text(first)} with submissions up to a minute later{held}",
+        *([RANGES] if any(saving.has_range for saving in estimate.savings) else []),
+        f"{NOISE}: a range with zero in it, or a difference that chance alone can make",
     ]
 
 

@@ -314,6 +314,7 @@ def policies_json(comparison: Comparison) -> list[dict[str, Any]]:
     policies = [asdict(outcome) for outcome in comparison.outcomes]
     for policy in policies:
         policy["baseline_cost"] = policy.pop("baseline")["cost"]
+        del policy["weeks"]
     for policy, bill in zip(policies, comparison.device_bills, strict=False):
         policy["devices"] = asdict(bill)
     if comparison.case.pools is not None:

@@ -96,7 +96,9 @@ def test_it_asks_for_prices_and_refines_what_it_shows(environment: dict[str, str
     check_screen(shown.last_screen(), 80)
     assert "210 EUR/MWh from 06:00 to 22:00" in " ".join(shown.last_screen().split())
     assert "No prices are given" not in shown.last_screen()
-    assert re.search(r"replays: order 20, sleep 20, caps 20, tiers 20", " ".join(shown.last_screen().split()))
+    assert re.search(
+        r"replays: order 20, sleep 20 of the last \d+ days, caps 4 of", " ".join(shown.last_screen().split())
+    )
 
 
 def test_a_bad_tariff_is_one_line_with_a_hint(environment: dict[str, str], tmp_path: Path) -> None:
