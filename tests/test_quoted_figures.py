@@ -3,7 +3,7 @@
 import numpy as np
 import study_tables
 
-from benchmarks import coverage, next_half, ordering_bound, place_bound, savings
+from benchmarks import coverage, next_half, order_by_class, ordering_bound, place_bound, savings
 
 Rows = list[dict[str, str]]
 
@@ -155,6 +155,16 @@ def test_savings_of_the_readme() -> None:
     assert readme.index("idle nodes sleep") < readme.index("greedy order")
     lines = (study_tables.DOCS / "benchmarks.md").read_text(encoding="utf-8").splitlines()
     assert {*savings.table(found), *coverage.table(coverage.recorded())} <= set(lines)
+
+
+def test_orders_by_node_class() -> None:
+    found = order_by_class.recorded()
+    lines = (study_tables.DOCS / "benchmarks.md").read_text(encoding="utf-8").splitlines()
+    assert set(order_by_class.table(found)) <= set(lines)
+    greedy = {name: savings.over(saved) for (name, order), saved in found.items() if order == "greedy"}
+    saves = span([each.median for each in greedy.values()], 2)
+    assert f"greedy saves {saves} %, and not significantly on `server`, the default" in page("../README.md")
+    assert [name for name, each in greedy.items() if each.low <= 0] == ["server"]
 
 
 def test_the_next_half() -> None:
