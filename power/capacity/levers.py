@@ -75,11 +75,6 @@ def days_of_jobs(submit_s: Int64, most: int) -> int:
     return min(DAYS, max(days, 1))
 
 
-def limit_replays(replays: int) -> int:
-    """Return how often a LIMITING policy is replayed where others are so often."""
-    return min(max(replays // 2, 1), LIMIT_REPLAYS)
-
-
 def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCase, str]:
     """Return the case with nodes that can sleep, described; an assumed class is scaled to the case's idle power."""
     if case.nodes is not None:
@@ -223,12 +218,15 @@ class LeverMeasurement:
     ) -> tuple[Lever, ...]:
         """Return each lever's policies as rows by so many replays; `progress` gets the number done.
 
-        `is_quick`: a lever that needs replays of the whole log is left for later.
+        `is_quick`: levers with slow replays, caps and peak shaving, are left for later.
         """
         orders = zip(self.estimate.savings, self.estimate.spreads[1:], strict=True)
         rows = [Lever("order", saving, replays=each.replays) for saving, each in orders]
         for number, (name, policy) in enumerate(LEVERS):
-            rows.append(self._capacity_lever(name, policy, replays))
+            if is_quick and policy in LIMITING:
+                rows.append(Lever(name, None, "replayed next, with a what-if each hour"))
+            else:
+                rows.append(self._capacity_lever(name, policy, replays))
             progress(number + 1)
         rows += [self._peak_lever(replays, is_quick=is_quick), *self._tier_levers(replays)]
         rows += [cap_lever(self.estimate, self.settings), device_lever(self.estimate)]
@@ -287,14 +285,14 @@ class LeverMeasurement:
             return Lever(name, None, f"{problem}; {problem.hint}")
         case, days = self._case, self.days
         if policy in LIMITING:
-            case, days, replays = self._limited, self._limit_days, limit_replays(replays)
+            case, days, replays = self._limited, self._limit_days, min(replays, LIMIT_REPLAYS)
         return Lever(name, saving, f"{self._note}{self._rounding}{self._peak_note(case)}", replays, days)
 
     def _saving(self, name: str, capacity: str, replays: int, ordering: Policy | None = None) -> CapabilitySaving:
         """Return the saving of a capacity policy, with the order of `ordering` in place of the baseline's."""
         baseline, settings, case = self.policies[0], self._capacity, self._case
         if capacity in LIMITING:
-            case, replays = self._limited, limit_replays(replays)
+            case, replays = self._limited, min(replays, LIMIT_REPLAYS)
 
         def policies_at(case: ReplayCase) -> tuple[Policy, ...]:
             return baseline, with_capacity(ordering or baseline, capacity, case, settings)
