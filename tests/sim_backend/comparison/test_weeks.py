@@ -8,6 +8,7 @@ import pytest
 
 from offpeak.model.constants import DAY_S, J_PER_MWH, WEEK_S
 from offpeak.model.step_integrals import StepIntegral, Usage, charge, integrate_steps
+from sim_backend.comparison.replications import alignment_interval_of
 from sim_backend.comparison.weeks import ReplayedWeeks, costs_of_weeks, further_period
 from sim_backend.nodes.power_curve import power_curve
 
@@ -73,6 +74,14 @@ def test_19_of_20_further_periods_lie_in_the_range(weeks: int, persistence: floa
         further = further_period([known], share, share * weeks)
         held += abs(saved[weeks:].mean() - share[0]) <= further.share_half_pct
     assert 0.9 <= held / 400 <= 0.99
+
+
+def test_replays_of_equal_weeks_give_the_range_of_one_more_replay() -> None:
+    equal = ReplayedWeeks(np.full(8, 9.0), np.full(8, 10.0))
+    share = np.array([9.0, 10.0, 10.5, 12.0])
+    one_more = alignment_interval_of(share)
+    found = further_period([equal] * 4, share, share)
+    assert found.share_half_pct == pytest.approx(one_more.high - one_more.mean)
 
 
 def test_five_weeks_say_nothing() -> None:
