@@ -356,6 +356,7 @@ class LeverMeasurement:
             return Lever(name, None, f"{problem}; {problem.hint}")
         saving = replace(saving_of(spread, self.estimate.used, name), policy=f"peak_target {target_w / 1000:g}kW")
         note = f"a job waits for it up to {plan.peak_wait_s / HOUR_S:g} h (peak_wait); of the whole log, all nodes on"
+        note += "; its range does not hold other peaks than those of the log"
         return Lever(name, saving, note, replays)
 
     def _tier_levers(self, replays: int) -> list[Lever]:

@@ -26,6 +26,9 @@ from sim_backend.nodes.power_curve import PowerCurve, power_curve
 LEAST_WEEKS = 6
 """Fewer weeks have less than three blocks."""
 
+MOST_LOG_HALF = 10.0
+"""A range by larger factors, as a logarithm, is none."""
+
 YEAR_WEEKS = 52
 """A further period is as long as the known weeks, and a year at most."""
 
@@ -110,9 +113,11 @@ def further_period(replays: Sequence[ReplayedWeeks], share_pct: Float64, saved: 
     bill, total = float(paid.sum()), float(kept.sum())
     of_share = _variance_of_sum(kept - total / bill * paid) / bill**2 if bill else 0.0
     of_money = _variance_of_sum(kept - kept.mean()) / total**2 if total else 0.0
-    factor = None
+    log_half, factor = np.inf, None
     if (saved > 0).all() or (saved < 0).all():
-        factor = float(np.exp(_half_width(of_money, weeks, np.log(np.abs(saved)))))
+        log_half = _half_width(of_money, weeks, np.log(np.abs(saved)))
+    if log_half < MOST_LOG_HALF:
+        factor = float(np.exp(log_half))
     half = _half_width(of_money * float(saved.mean()) ** 2, weeks, saved)
     return FurtherPeriod(weeks, _half_width(100**2 * of_share, weeks, share_pct), half, factor)
 
