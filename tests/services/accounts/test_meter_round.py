@@ -60,6 +60,18 @@ def clock() -> Instant:
     return Instant(time.monotonic(), time.time())
 
 
+def test_a_higher_draw_that_lasts_leaves_no_gap_while_it_was_doubtful() -> None:
+    after, rows = Metering(), []
+    for second in range(0, 1800, 60):
+        power_w = 20.0 if second < 300 else 400.0
+        made = after_round(after, [drawing(at(second).unix_s, power_w)], pace=Pace(60, 5), now=at(second))
+        after, rows = made.after, [*rows, *made.rows]
+    booked = sorted((row.from_unix_s, row.until_unix_s, row.power_w) for row in rows if row.power_w is not None)
+    assert booked == [
+        (at(second).unix_s, at(second + 60).unix_s, 20.0 if second < 300 else 400.0) for second in range(0, 1740, 60)
+    ]
+
+
 def test_without_meters_a_round_is_nothing() -> None:
     nothing = asyncio.run(read_all_meters((), Metering(), pace=PACE, clock=clock))
     assert (nothing.rows, nothing.lines) == ((), ())
