@@ -337,14 +337,14 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
         "the ranges of energy and money are those of 100 and of 300 W per busy node, which is assumed; if all jobs draw"
         " the same, no order of the queue saves anything"
     )
+    noise = f"{NOISE}: a range with zero in it, or a difference that chance alone can make"
     held = "" if first.alignments == 1 else ", whose bills differ from the one paid above"
     return [
         *(far or (near,)),
         *one_user_remark(estimate.trace),
         *((power,) if estimate.prepared.power.assumed else ()),
         f"shares and waits are {quoted_text(first)} with submissions up to a minute later{held}",
-        *([RANGES] if any(saving.has_range for saving in estimate.savings) else []),
-        f"{NOISE}: a range with zero in it, or a difference that chance alone can make",
+        *([RANGES, noise] if any(saving.has_range for saving in estimate.savings) else []),
     ]
 
 

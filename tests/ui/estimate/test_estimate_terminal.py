@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import sys
 import termios
@@ -19,7 +20,8 @@ from ui.estimate.answer import REFINING
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROWS = 35
-PATIENCE_S = 300
+PATIENCE_S, SILENT_S = 300, 10
+CTRL_C = "\x03"
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 SAMPLE = (SAMPLE_SACCT, "--time-zone", "Europe/Berlin", "--days", "3")
 ASKED = "Enter assumes that one"
@@ -30,7 +32,7 @@ class Terminal:
     """A terminal with the command in it."""
 
     def __init__(self, pid: int, master: int) -> None:
-        self.pid, self.master, self._bytes = pid, master, b""
+        self.pid, self.master, self._bytes, self._again = pid, master, b"", ""
 
     @property
     def printed(self) -> str:
@@ -42,6 +44,9 @@ class Terminal:
         limit_s = time.monotonic() + PATIENCE_S
         while not is_there(self.printed):
             assert time.monotonic() < limit_s, self.printed
+            if not select.select([self.master], [], [], SILENT_S)[0]:
+                self.type(self._again)
+                continue
             try:
                 self._bytes += os.read(self.master, 65536)
             except OSError:  # Linux ends a terminal so
@@ -51,6 +56,11 @@ class Terminal:
     def type(self, keys: str) -> None:
         """Press the keys."""
         os.write(self.master, keys.encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C; once more if nothing follows: Python misses one between its prompt and its reading."""
+        self._again = CTRL_C
+        self.type(CTRL_C)
 
     def exit_code(self) -> int:
         """Return the exit status of the command, once it has ended."""
@@ -114,7 +124,7 @@ def test_a_bad_tariff_is_one_line_with_a_hint(environment: dict[str, str], tmp_p
 def test_ctrl_c_at_the_question_asks_nothing_more(environment: dict[str, str], tmp_path: Path) -> None:
     with terminal(tmp_path, environment, *SAMPLE) as shown:
         shown.read_until(lambda text: ASKED in text)
-        shown.type("\x03")
+        shown.interrupt()
         assert shown.exit_code() == 130
     assert LAST_SECTION not in shown.printed
 
@@ -125,7 +135,7 @@ def test_ctrl_c_keeps_the_last_answer_whole(environment: dict[str, str], tmp_pat
     with terminal(tmp_path, environment, *log, "--report", "page.html", columns=columns) as shown:
         first = shown.read_until(lambda text: f"{REFINING}10 replays" in text and "EUR a year" in text)
         assert LAST_SECTION not in first  # a screen has 35 rows, and what pays comes first
-        shown.type("\x03")
+        shown.interrupt()
         assert shown.exit_code() == 0
     check_screen(shown.last_screen(), columns)
     assert "Traceback" not in shown.printed
