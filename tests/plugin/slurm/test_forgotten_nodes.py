@@ -6,9 +6,7 @@ from offpeak.model.orders import NodeChange
 from plugin.slurm.changes import _change_refusal
 from plugin.slurm.nodes import nodes_of_text
 
-SILENT = (
-    "NodeName=n1 CPUAlloc={cpus} CPUTot=4 RealMemory=1000 State={state} Partitions=batch Reason={reason} [root@now]\n"
-)
+SILENT = "NodeName=n1 CPUAlloc={cpus} CPUTot=4 State={state} Partitions=batch Reason={reason} [root@now]\n"
 
 
 @pytest.mark.parametrize(
