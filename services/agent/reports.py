@@ -35,7 +35,8 @@ from services.agent.site_context import PartitionModes
 from services.agent.status import NO_SCHEDULER, JobStatus, NodeCounts, NodeStatus, StatusReply, StatusSnapshot
 from services.agent.wait_forecast import partition_terms
 
-LONGEST_WHY = 2000
+LONGEST_WHY, LONGEST_PART = 2000, 400
+"""Letters of a text of reasons, and of each of them: what one user writes must not push the others out."""
 SHOWN = frozenset({JobState.PENDING, JobState.HELD, JobState.STARTS, JobState.RUNNING, JobState.SUSPENDED})
 
 
@@ -131,7 +132,8 @@ def _explain_wait(job: Job, decision: DecisionRecord | None, offers: Sequence[Po
         for offer in offers
         if offer.offered < offer.usable and not offer.partitions.isdisjoint(job.partitions)
     ]
-    return printable("; ".join(filter(None, (ours, *errors, *limits, scheduler))), enough=LONGEST_WHY)
+    parts = (printable(part, enough=LONGEST_PART) for part in (ours, *errors, *limits, scheduler) if part)
+    return printable("; ".join(parts), enough=LONGEST_WHY)
 
 
 def _number(value: float | str | None) -> float | None:

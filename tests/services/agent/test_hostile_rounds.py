@@ -528,6 +528,13 @@ def test_no_job_costs_a_round(
     check_round(site, alone, data.draw(HOSTILE_JOBS[scheduler][0]), caps)
 
 
+def test_a_resource_with_a_very_long_name_hides_no_error_of_a_hint(site: HostileSite) -> None:
+    jobs = slurm_jobs({"tres-per-node": f"{'9' * 5000}:1", "Comment": "offpeak:dealy=1h"})
+    (eve,) = (job for job in jobs if job.user == EVE)
+    (error,) = parse_user_hints(eve.comment, BERLIN).errors
+    assert error in site.round(jobs).why[HOSTILE]
+
+
 @pytest.mark.nightly
 @settings(max_examples=3334)
 @given(st.data(), CAPS)
