@@ -239,6 +239,70 @@ def test_bad_input_is_one_line(programs: SlurmPrograms, arguments: list[str]) ->
     assert [line.partition(",")[0] for line in programs.lines()] == ["takes one hostlist such as node[1-3]"]
 
 
+SITES_OWN = """#!/bin/sh
+echo "$0 $*: $(cat "$SLURM_RESUME_FILE" 2>/dev/null)" >>"{said}"
+exit 7
+"""
+
+
+def hand_on(programs: SlurmPrograms, *, kinds: tuple[str, ...] = ("resume", "suspend", "resume_fail")) -> Path:
+    """Give cloud[1-20] to programs of the site, and return what these have said."""
+    said, lines = programs.folder / "said", ["[next_program]", "nodes = cloud[1-20]"]
+    for kind in kinds:
+        program = programs.folder / kind
+        program.write_text(SITES_OWN.format(said=said))
+        program.chmod(0o755)
+        lines.append(f"{kind} = {program}")
+    programs.next_program.write_text("\n".join(lines))
+    return said
+
+
+JOBS = {"all_nodes_resume": "cloud[7-8],n[1-3]", "jobs": [{"job_id": 1, "nodes_resume": "n[1-2]"}]}
+MIXED = {"job_id": 2, "nodes_alloc": "cloud[6-8],n[2-3]", "nodes_resume": "cloud[7-8],n[2-3]"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_sites_own_nodes_are_handed_to_its_own_program(programs: SlurmPrograms, name: str) -> None:
+    said, file, what = hand_on(programs), programs.folder / "jobs.json", name.removeprefix("offpeak-").replace("-", "_")
+    file.write_text(json.dumps(JOBS | {"jobs": [*JOBS["jobs"], MIXED]}))
+    with agent_socket(programs.socket) as agent:
+        done = programs.run(name, "cloud[7-8],n[1-3]", SLURM_RESUME_FILE=str(file))
+        assert done.returncode == 7
+        assert programs.run(name, "cloud9").returncode == 7
+        assert programs.run(name, "n4").returncode == 0
+    assert [(each.what, each.nodes) for each in agent.requests] == [(what, ("n1", "n2", "n3")), (what, ("n4",))]
+    first, second = said.read_text().splitlines()
+    command, _, given = first.partition(": ")
+    assert command == f"{programs.folder / what} cloud7,cloud8"
+    theirs = MIXED | {"nodes_resume": "cloud7,cloud8"}
+    assert json.loads(given) == {"all_nodes_resume": "cloud7,cloud8", "jobs": [theirs]}
+    assert second == f"{programs.folder / what} cloud9: "
+
+
+@pytest.mark.parametrize("fault", ["writable", "damaged", "another section", "no nodes"])
+def test_a_file_that_is_not_to_be_trusted_hands_no_node_on(programs: SlurmPrograms, fault: str) -> None:
+    said = hand_on(programs)
+    texts = {"damaged": "nodes", "another section": "[other]\nnodes = cloud1", "no nodes": "[next_program]"}
+    if fault == "writable":
+        programs.next_program.chmod(0o666)
+    else:
+        programs.next_program.write_text(texts[fault])
+    with agent_socket(programs.socket) as agent:
+        assert programs.run("offpeak-resume", "cloud1").returncode == 0
+    assert [each.nodes for each in agent.requests] == [("cloud1",)]
+    assert "no node is handed on" in programs.lines()[0]
+    assert not said.exists()
+
+
+def test_what_the_site_has_no_program_for_is_said(programs: SlurmPrograms) -> None:
+    hand_on(programs, kinds=("resume",))
+    (programs.folder / "resume").chmod(0o644)
+    assert programs.run("offpeak-suspend", "cloud1").returncode == 0
+    assert programs.run("offpeak-resume", "cloud1").returncode == 1
+    assert programs.lines()[0] == f"cloud1: {programs.next_program} names no program for them"
+    assert programs.lines()[2] == f"cloud1: {programs.folder / 'resume'}: Permission denied"
+
+
 @pytest.mark.parametrize("text", [None, "", "[]", "{]", '{"n1": 7}', '{"n1": {"way": "magic"}}'])
 def test_a_list_that_is_not_there_or_damaged(programs: SlurmPrograms, text: str | None) -> None:
     if text is not None:

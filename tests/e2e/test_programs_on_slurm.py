@@ -16,18 +16,28 @@ from slurm_fixtures import PACKAGES, PROGRAMS
 from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
 
 from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
-from benchmarks.local_slurm.processes import reserved_ports, wait_until
-from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
+from benchmarks.local_slurm.processes import listens, reserved_ports, running, wait_until
+from benchmarks.local_slurm.servers import HOST, SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from offpeak.machines.inventory import Inventory
 from power.wake_list import make_wake_list, write_wake_list
+
+CLOUD = """
+NodeName=cloud1 State=CLOUD NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=1000
+PartitionName=batch Nodes=node[1-2] Default=YES State=UP
+PartitionName=cloud Nodes=cloud1 State=UP SuspendTime=2 SuspendTimeout=1 ResumeTimeout=300
+"""
+SITES_OWN = """#!/bin/sh
+echo "$(basename "$0") $* $(cat "$SLURM_RESUME_FILE" 2>/dev/null)" >>"{said}"
+"""
 
 
 @dataclass(frozen=True)
 class Site:
-    """A cluster of two nodes, and the programs that its slurm.conf names."""
+    """A cluster of two nodes and one of a cloud, and the programs that its slurm.conf names."""
 
     cluster: SlurmCluster
     programs: SlurmPrograms
+    cloud_port: int
 
     def reported(self, node: str, state: str) -> None:
         """Ask Slurm for that state of the node."""
@@ -51,15 +61,16 @@ def site() -> Iterator[Site]:
     with tempfile.TemporaryDirectory(prefix="offpeak-slurm-", ignore_cleanup_errors=True) as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
-        port, *node_ports = stack.enter_context(reserved_ports(3))
+        port, cloud_port, *node_ports = stack.enter_context(reserved_ports(4))
         programs = slurm_programs(folder)
-        cluster = SlurmCluster(folder, stack.enter_context(munge(folder)), port, tuple(node_ports), conf_for(programs))
+        conf = conf_for(programs) + CLOUD.format(host=HOST, port=cloud_port)
+        cluster = SlurmCluster(folder, stack.enter_context(munge(folder)), port, tuple(node_ports), conf)
         cluster.write_conf()
         stack.enter_context(slurmctld(cluster))
         for number in (1, 2):
             stack.enter_context(slurmd(cluster, number))
         wait_for_nodes(cluster)
-        yield Site(cluster, programs)
+        yield Site(cluster, programs, cloud_port)
 
 
 def conf_for(programs: SlurmPrograms) -> str:
@@ -96,3 +107,28 @@ def test_wake_of_slurm_reaches_the_agent_or_else_the_bmc(
     wait_until(lambda: "was ordered to switch it on" in programs.lines()[-1], what="the log", log=programs.log)
     assert other.lines("orders") == []
     site.cluster.run("scancel", job)
+
+
+def test_slurm_bursts_into_a_cloud_by_the_sites_own_programs(site: Site) -> None:
+    programs, said = site.programs, site.programs.folder / "said"
+    for name in ("resume", "suspend"):
+        script = programs.folder / name
+        script.write_text(SITES_OWN.format(said=said))
+        script.chmod(0o755)
+    own = "".join(f"{name} = {programs.folder / name}\n" for name in ("resume", "suspend"))
+    programs.next_program.write_text(f"[next_program]\nnodes = cloud1\n{own}")
+
+    def count(name: str) -> int:
+        return said.read_text().count(f"{name} cloud1 ") if said.exists() else 0
+
+    run, conf = site.cluster.run, site.cluster.conf
+    with agent_socket(programs.socket) as agent:
+        job = run("sbatch", "--parsable", "--partition=cloud", "--wrap=true", "--output=/dev/null").strip()
+        wait_until(lambda: count("resume") == 1, what="the site's program", log=programs.log)
+        assert [str(each["job_id"]) for each in json.loads(said.read_text().split(maxsplit=2)[2])["jobs"]] == [job]
+        command = ("slurmd", "-D", "-b", "-f", conf, "-N", "cloud1")
+        log, port = programs.folder / "cloud1.log", site.cloud_port
+        with running(*command, environment={"SLURM_CONF": str(conf)}, log=log, ready=lambda: listens(port)):
+            wait_until(lambda: "COMPLETED" in run("scontrol", "show", "job", job), what="the job", log=programs.log)
+            wait_until(lambda: count("suspend") == 1, what="Slurm to give the node back", log=programs.log)
+    assert agent.requests == []

@@ -30,10 +30,15 @@ class SlurmPrograms:
         return self.folder / "offpeak.log"
 
     @property
+    def next_program(self) -> Path:
+        """What names the site's own programs; not there at first."""
+        return self.folder / "next_program.conf"
+
+    @property
     def environment(self) -> dict[str, str]:
         """What tells the programs of these."""
-        names = ("OFFPEAK_SOCKET", "OFFPEAK_STATE_FOLDER", "OFFPEAK_SLURM_LOG")
-        return dict(zip(names, map(str, (self.socket, self.state, self.log)), strict=True))
+        names = ("OFFPEAK_SOCKET", "OFFPEAK_STATE_FOLDER", "OFFPEAK_SLURM_LOG", "OFFPEAK_NEXT_PROGRAM")
+        return dict(zip(names, map(str, (self.socket, self.state, self.log, self.next_program)), strict=True))
 
     def lines(self) -> list[str]:
         """Return what was logged, without time and process."""
