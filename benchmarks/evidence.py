@@ -18,14 +18,13 @@ from types import MappingProxyType
 from sqlalchemy import insert
 
 from benchmarks.bars import Measured
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import add_partitions, open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse, NodeStateRecord, Price, SavingRecord
 from offpeak.ledger.seals import KEY_NAME, make_next_seal, read_seals
 from offpeak.ledger.tables import decisions, jobs, prices, quarters, savings, series, states
-from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import zone_text
+from offpeak.model.constants import DAY_S, QUARTER_S
+from offpeak.model.zones import zone_text
 from offpeak.settings.ledger import LedgerSettings
 
 NODES, JOBS = 1000, 300_000

@@ -13,14 +13,13 @@ from benchmarks.bars import Measured
 from benchmarks.local_slurm.postgres import new_postgres
 from benchmarks.peers import peer
 from offpeak.door.effect import Mode
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import add_partitions, open_ledger, writing_engine
 from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.rows import JobUse, MeterReading, Price
 from offpeak.ledger.tables import minutes, quarters, series
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.ledger import LedgerSettings
 

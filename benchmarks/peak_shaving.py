@@ -13,7 +13,8 @@ from datetime import UTC
 import numpy as np
 
 from benchmarks.logs import trace_file
-from offpeak.prices.bill import QUARTER_S, demand_cost
+from offpeak.model.constants import QUARTER_S
+from offpeak.prices.bill import demand_cost
 from offpeak.prices.tariff_file import parse_tariff_file
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
-from offpeak.model.local_time import parse_zone
+from offpeak.model.zones import parse_zone
 from predictors.prices.history import PriceSteps, price_history
 from predictors.prices.predictor import PricePredictor
 history = price_history(read_series(Path(sys.argv[1]), PriceFileLayout()))

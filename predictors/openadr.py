@@ -25,9 +25,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from offpeak.display import utc_text
-from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, MINUTE_S, WEEK_S
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, MINUTE_S, QUARTER_S, WEEK_S
 from offpeak.model.facility import PowerCap
-from offpeak.prices.bill import QUARTER_S
 from offpeak.settings.plan import PlanSettings
 from offpeak.text import counted, printable
 from predictors.demand_response import MOST, CapEvent, OrderedEvents

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from offpeak.display import utc_minute_text
 from offpeak.errors import BadInput, BadPrices, CannotWrite
 from offpeak.model.arrays import Float64
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.step_series import Series, split, value_at
 from offpeak.model.weighing import CO2_UNIT, Weighing
@@ -27,7 +27,7 @@ from predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tarif
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownSeries, Window
 from predictors.port import ModelOrigin, Prediction, certain, load_model, save_model
-from predictors.prices.history import QUARTER_S, QUARTERS, STEPS_S, PriceHistory, PriceSteps, price_at, price_history
+from predictors.prices.history import QUARTERS, STEPS_S, PriceHistory, PriceSteps, price_at, price_history
 from predictors.prices.lear import INPUT_DAYS
 from predictors.prices.outlook import price_fallback
 from predictors.prices.predictor import KEPT_S, PricePredictor

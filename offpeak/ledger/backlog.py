@@ -26,7 +26,7 @@ from offpeak.ledger.database import add_partitions
 from offpeak.ledger.energy_use import WAYS
 from offpeak.ledger.rows import MemoryRecord, MeterReading
 from offpeak.ledger.tables import minutes, quarters, readings, series
-from offpeak.model.constants import MINUTE_S
+from offpeak.model.constants import MINUTE_S, QUARTER_S
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,6 @@ class Backlog:
             if dropped:
                 self.dropped[kind] += dropped
                 over -= dropped
-
-
-QUARTER_S = 900
 
 
 @dataclass(frozen=True)

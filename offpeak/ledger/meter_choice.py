@@ -29,10 +29,9 @@ from sqlalchemy import (
     select,
 )
 
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.energy_use import GPU, GPU_BUSY, GPU_IDLE, WAYS
 from offpeak.ledger.tables import quarters, series
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
 
 AS_GOOD_S = 9.0

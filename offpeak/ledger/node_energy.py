@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlalchemy import ColumnElement, Connection, Select, Table, case, func, select, tuple_
 
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.energy_use import EnergySums, EnergyUse, UsePeriod, energy_use, periods
 from offpeak.ledger.meter_choice import ChosenRows, MeterChoice, choose_meters, temporary_table
 from offpeak.ledger.prices import PriceReader, nan_to_none, slot_prices
 from offpeak.ledger.tables import minutes, quarters, readings
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import J_PER_KWH, J_PER_MWH, MINUTE_S
+from offpeak.model.constants import J_PER_KWH, J_PER_MWH, MINUTE_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
 
 

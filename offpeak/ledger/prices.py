@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Row, case, select
 
 from offpeak.errors import BadInput
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.tables import prices
 from offpeak.model.arrays import Float64
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.step_series import IntegralCurve, Series, merge, running_integral
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS, CHARGED, TARIFF_BASIS

@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, and_, delete, exists, func, or_, select, text, true, tuple_
 from sqlalchemy.dialects import sqlite
 
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import list_partitions
 from offpeak.ledger.tables import (
     credits,
@@ -32,7 +31,7 @@ from offpeak.ledger.tables import (
     states,
     submissions,
 )
-from offpeak.model.constants import DAY_S, MINUTE_S
+from offpeak.model.constants import DAY_S, MINUTE_S, QUARTER_S
 from offpeak.settings.ledger import LedgerSettings
 
 SLICE_ROWS = 15_000

@@ -9,8 +9,9 @@ import numpy as np
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, WEEK_S
-from offpeak.model.local_time import date_text, local_days, offset_at, to_unix_s, weekday
+from offpeak.model.local_time import local_days, to_unix_s, weekday
 from offpeak.model.step_series import IntegralCurve, Series, running_integral, split
+from offpeak.model.zones import date_text, offset_at
 
 REPEATED_WEEKS = 52
 YEAR_D = 365.2425

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.local_time import to_unix_s
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.rates import RateSchedule, TariffCalendar
 from offpeak.prices.tariff import DemandCharge, Tariff
 
-QUARTER_S = 900
 QUARTER_H = 0.25
 
 

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from offpeak.errors import BadPrices
 from offpeak.files import read_bytes
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import offset_at, to_local_s, to_unix_s
+from offpeak.model.local_time import to_local_s, to_unix_s
 from offpeak.model.step_series import Series, series_of_rows, usual_lengths
 from offpeak.model.units import highest_value, plausible_range
+from offpeak.model.zones import offset_at
 from offpeak.prices.layout import PriceFileLayout, unit_of
 from offpeak.text import counted, did_you_mean
 

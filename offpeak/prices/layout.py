@@ -6,8 +6,8 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from offpeak.errors import BadPrices
-from offpeak.model.local_time import parse_zone
 from offpeak.model.units import parse_duration_s, parse_series_unit
+from offpeak.model.zones import parse_zone
 from offpeak.text import parse_pairs
 
 KEYS = ("time", "value", "unit", "zone", "start", "step")

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.model.step_series import Series, merge, split
 from offpeak.model.units import parse_price
+from offpeak.model.zones import parse_zone, zone_text
 from offpeak.prices import rates
 from offpeak.prices.peak import ClockHours, PeakRule
 from offpeak.text import parse_pairs

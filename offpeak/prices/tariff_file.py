@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.files import read_bytes
-from offpeak.model.local_time import parse_zone
 from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_demand_price, parse_price
+from offpeak.model.zones import parse_zone
 from offpeak.prices import ASSUMED_TARIFF
 from offpeak.prices.rates import (
     ELSE,

@@ -20,9 +20,9 @@ from offpeak.files import read_bytes
 from offpeak.machines.credentials import secret_path
 from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, read_by, read_shape
 from offpeak.model.facility import Facility, facility_named
-from offpeak.model.local_time import parse_zone
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes, read_node_class
+from offpeak.model.zones import parse_zone
 from offpeak.prices.tariff import Tariff, parse_tariff
 from offpeak.settings.kinds import BANDWIDTH, CARBON, LATENCY
 from offpeak.text import did_you_mean

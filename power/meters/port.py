@@ -6,7 +6,7 @@ A silent meter delays no other meter.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from offpeak.errors import NoAnswer, OffpeakError
 
@@ -72,3 +72,12 @@ async def _read_meter(meter: Meter, timeout_s: float) -> MeterResult:
         )
     except OffpeakError as problem:
         return MeterResult(meter.name, meter.way, error=problem)
+
+
+class RemoteWriteCounts(NamedTuple):
+    """Samples since the start: sent, waiting, dropped because the store was away too long, refused by the store."""
+
+    waiting: int
+    sent: int = 0
+    dropped: int = 0
+    refused: int = 0

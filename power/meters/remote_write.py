@@ -12,7 +12,6 @@ import struct
 from collections import Counter, deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import requests
@@ -21,6 +20,7 @@ from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.rows import MeterReading
 from offpeak.machines.credentials import read_secret
 from offpeak.web_session import WebSession, read_body
+from power.meters.port import RemoteWriteCounts
 
 METRIC = "offpeak_meter_power_watts"
 STALE = struct.pack("<Q", 0x7FF0000000000002)
@@ -35,15 +35,6 @@ HEADERS = {
     "Content-Type": "application/x-protobuf",
     "X-Prometheus-Remote-Write-Version": "0.1.0",
 }
-
-
-class RemoteWriteCounts(NamedTuple):
-    """Samples since the start: sent, waiting, dropped because the store was away too long, refused by the store."""
-
-    waiting: int
-    sent: int = 0
-    dropped: int = 0
-    refused: int = 0
 
 
 class RemoteWriter:

@@ -24,8 +24,9 @@ from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import offset_at, to_local_s
+from offpeak.model.local_time import to_local_s
 from offpeak.model.step_series import Series, merge, split
+from offpeak.model.zones import offset_at
 from predictors.feeds.port import (
     INCOMPLETE,
     FeedCondition,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from offpeak.errors import BadSetting
-from offpeak.model.local_time import machine_zone, parse_zone
+from offpeak.model.zones import machine_zone, parse_zone
 from offpeak.text import did_you_mean
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from offpeak.errors import BadSetting
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import parse_zone
+from offpeak.model.zones import parse_zone
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings

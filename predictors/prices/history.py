@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.local_time import to_local_s, weekday
 from offpeak.model.step_series import Series, split, value_at
 from offpeak.prices.peak import ClockHours
 
-QUARTER_S = 900
 STEPS_S = (900, 1800, 3600)
 # Beyond it a number is a mistake in any currency.
 HIGHEST = 1e9

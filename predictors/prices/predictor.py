@@ -16,12 +16,11 @@ import numpy as np
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.local_time import to_local_s
 from predictors.choice import NAIVE, PredictorChoice
 from predictors.port import ModelOrigin, Prediction, State, check_state, join_states, scalar_array, state_part
 from predictors.prices.history import (
-    QUARTER_S,
     QUARTERS,
     Past,
     PriceHistory,

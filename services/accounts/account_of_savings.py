@@ -18,7 +18,7 @@ from math import hypot
 from typing import TYPE_CHECKING, Any
 
 from offpeak.display import energy_text, minute_text, money_text, percent_text, range_text
-from offpeak.model.constants import DAY_S, J_PER_KWH, YEAR_S
+from offpeak.model.constants import DAY_S, J_PER_KWH, QUARTER_S, YEAR_S
 from offpeak.model.time_range import TimeRange
 from offpeak.text import counted
 
@@ -305,7 +305,6 @@ def _bill(connection: "Connection", span: TimeRange) -> float | None:
     """
     from sqlalchemy import func, select
 
-    from offpeak.ledger.backlog import QUARTER_S
     from offpeak.ledger.node_energy import node_energy
     from offpeak.ledger.records import last_written_unix_s
     from offpeak.ledger.tables import quarters, states

@@ -25,8 +25,8 @@ from offpeak.ledger import seals
 from offpeak.ledger.marks import read_memory
 from offpeak.ledger.prices import LONGEST_PRICE_S
 from offpeak.model.constants import J_PER_KWH
-from offpeak.model.local_time import zone_text
 from offpeak.model.time_range import TimeRange, day_edges
+from offpeak.model.zones import zone_text
 from offpeak.prices.tariff_file import TariffSource, parse_source
 from services.accounts.month_account import make_month_account
 from services.accounts.power_bill import read_demand

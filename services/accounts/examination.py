@@ -30,14 +30,13 @@ from offpeak.display import minute_text, percent_text
 from offpeak.errors import BadInput
 from offpeak.files import reading
 from offpeak.ledger import seals
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.prices import LONGEST_PRICE_S, slot_prices
 from offpeak.ledger.seals import LedgerSeal
 from offpeak.ledger.tables import metadata, quarters
 from offpeak.model.arrays import Float64
-from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import parse_zone
+from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
+from offpeak.model.zones import parse_zone
 from offpeak.prices.tariff_file import TariffSource, parse_source
 from offpeak.text import counted
 from services.accounts.evidence import (

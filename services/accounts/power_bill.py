@@ -10,15 +10,14 @@ from sqlalchemy import Connection
 
 from offpeak.display import energy_text, minute_text, percent_text
 from offpeak.errors import BadInput
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.node_energy import QuarterLoad, quarter_load
 from offpeak.ledger.prices import slot_prices
 from offpeak.ledger.records import Record, savings_in
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S, J_PER_KWH
-from offpeak.model.local_time import zone_text
+from offpeak.model.constants import DAY_S, J_PER_KWH, QUARTER_S
 from offpeak.model.step_series import Series
 from offpeak.model.time_range import TimeRange
+from offpeak.model.zones import zone_text
 from offpeak.prices.bill import Bill, DemandPeak, demand_peaks, demand_periods, make_bill
 from offpeak.prices.tariff import DemandCharge, Tariff, price_of_market, price_of_next_mwh
 from offpeak.text import counted

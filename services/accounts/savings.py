@@ -17,7 +17,6 @@ import numpy as np
 from sqlalchemy import Connection
 
 from offpeak.door.effect import SCHEDULER
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.node_energy import node_means, quarter_load, spans_energy
@@ -25,7 +24,7 @@ from offpeak.ledger.prices import MeanPrice, mean_prices
 from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord, SavingRecord
 from offpeak.machines.inventory import Enclosure
-from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, J_PER_MWH
+from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, J_PER_MWH, QUARTER_S
 from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState

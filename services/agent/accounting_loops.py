@@ -31,9 +31,9 @@ from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
 from offpeak.machines.inventory import Enclosure, Inventory
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
-from offpeak.model.local_time import zone_text
 from offpeak.model.node_class import NodeClass
 from offpeak.model.time_range import TimeRange
+from offpeak.model.zones import zone_text
 from offpeak.prices.tariff import Tariff
 from offpeak.prices.tariff_file import read_source, site_tariff
 from offpeak.settings.replay import PowerSettings

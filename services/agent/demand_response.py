@@ -26,11 +26,11 @@ from offpeak.ledger.database import open_ledger, query_ledger
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.node_energy import node_energy, quarter_load, spans_energy
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series
 from offpeak.model.time_range import TimeRange
-from offpeak.prices.bill import QUARTER_S, demand_peaks
+from offpeak.prices.bill import demand_peaks
 from offpeak.prices.tariff import DemandCharge, Tariff
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.plan import PlanSettings

@@ -14,10 +14,9 @@ from datetime import tzinfo
 import numpy as np
 
 from offpeak.errors import SchedulerError
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Price
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_PRICE, Weighing
 from offpeak.prices.peak import Peak, PeakRule

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from offpeak.door.journal import LeaseState
 from offpeak.errors import BadInput, OffpeakError
-from power.meters.remote_write import RemoteWriteCounts
+from power.meters.port import RemoteWriteCounts
 from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, SavingsAccount
 
 if TYPE_CHECKING:

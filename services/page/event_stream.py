@@ -17,11 +17,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from offpeak.errors import BadInput, BadLedger, OffpeakError
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.node_energy import NodeMean, node_means
 from offpeak.ledger.records import Record, latest_actions, latest_decisions, states_in
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
 from services.accounts.account_of_savings import SavingsAccount, account_of, daily_accounts, delays_text

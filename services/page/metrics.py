@@ -17,13 +17,12 @@ from prometheus_client.registry import Collector
 from sqlalchemy import Connection
 
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import EnergySums, UsePeriod, energy_use
 from offpeak.ledger.node_energy import sum_energy
 from offpeak.ledger.prices import slot_intensities
 from offpeak.ledger.records import ActionCounts
-from offpeak.model.constants import DAY_S
+from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
 from services.accounts.account_of_savings import SavingsAccount, daily_accounts

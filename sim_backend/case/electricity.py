@@ -13,11 +13,11 @@ from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, J_PER_MWH, WEEK_S
 from offpeak.model.facility import Facility, cooling_w, facility_named
-from offpeak.model.local_time import date_text
 from offpeak.model.step_integrals import StepIntegral, integrals
 from offpeak.model.step_series import Series, fill_gaps
 from offpeak.model.units import parse_carbon_g_per_kwh
 from offpeak.model.weighing import BY_PRICE, Weighing, parse_weighing
+from offpeak.model.zones import date_text
 from offpeak.prices.alignment import AlignmentWeeks, LogSpan, align_log, extend, extension_note, instant_of, parse_start
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_file_and_layout, parse_layout

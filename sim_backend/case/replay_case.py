@@ -13,12 +13,12 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.job_power import JobPower, MeasuredPower, UniformPower, job_power_of
 from offpeak.model.jobs import NUMBERS_ONLY, Jobs, LogNames, RejectedJobs, Trace
 from offpeak.model.limits import PriorityOrder
-from offpeak.model.local_time import parse_zone
 from offpeak.model.node_class import NodeClass, scale_node_class
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.request import Request
 from offpeak.model.weighing import check_carbon
+from offpeak.model.zones import parse_zone
 from offpeak.prices.alignment import LogSpan, align_log
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings

@@ -8,7 +8,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames
-from offpeak.model.local_time import date_text, local_days, to_local_s, to_unix_s, weekday
+from offpeak.model.local_time import local_days, to_local_s, to_unix_s, weekday
 from offpeak.model.step_integrals import (
     StepIntegral,
     Usage,
@@ -17,6 +17,7 @@ from offpeak.model.step_integrals import (
     integrate_constant,
     integrate_series,
 )
+from offpeak.model.zones import date_text
 from sim_backend.case.electricity import LaidSeries
 from sim_backend.case.replay_case import ReplayCase
 from sim_backend.comparison.compare import Comparison, draw_of, draw_of_pool, usage_of

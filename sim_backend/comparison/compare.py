@@ -9,14 +9,14 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import HOUR_S, WEEK_S
+from offpeak.model.constants import HOUR_S, QUARTER_S, WEEK_S
 from offpeak.model.facility import cooling_w
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.model.step_series import integral_between
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.alignment import REPEATED_WEEKS
-from offpeak.prices.bill import QUARTER_S, demand_peaks
+from offpeak.prices.bill import demand_peaks
 from offpeak.text import counted
 from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from plugin.queue_hook.facts import PriceIntegral

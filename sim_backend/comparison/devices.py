@@ -12,13 +12,13 @@ from itertools import pairwise
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.site_devices import NO_BATTERY, SiteDevices
 from offpeak.model.step_series import Series, integral_between, value_at
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.alignment import extend
-from offpeak.prices.bill import QUARTER_S, demand_periods
+from offpeak.prices.bill import demand_periods
 from offpeak.prices.tariff import Tariff
 from plugin.planner.dispatch import Dispatch, DispatchProblem, cost_of, hold, operate, solve_dispatch
 from sim_backend.comparison.compare import Comparison, SiteLoad, site_load

@@ -12,8 +12,8 @@ nodes from the moment they get them, of idle units, and of nodes asleep; powers 
 from typing import NamedTuple
 
 from offpeak.compiled import in_place, index, part
+from offpeak.model.constants import QUARTER_S
 from offpeak.model.node_states import ACTIVE
-from offpeak.prices.bill import QUARTER_S
 from plugin.capacity.peak_shaving import NO_CAP, NO_SHAVING, PeakRules, soft_cap
 from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
 from plugin.window_policy import ARRIVAL, EXTERNAL

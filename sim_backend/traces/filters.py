@@ -16,8 +16,8 @@ from offpeak.model.cluster import Cluster
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs, LogNames, RejectedJobs, Trace, make_jobs
 from offpeak.model.limits import SitePriority
-from offpeak.model.local_time import date_text, parse_zone
 from offpeak.model.step_series import Series
+from offpeak.model.zones import date_text, parse_zone
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.replay import PriceSettings

@@ -16,8 +16,8 @@ from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
-from offpeak.model.local_time import zone_text
 from offpeak.model.request import Chunk, Request
+from offpeak.model.zones import zone_text
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, rejected_jobs, request_classes, trace_of
 from sim_backend.traces.swf import lines as swf_lines
 from sim_backend.traces.swf import read as swf

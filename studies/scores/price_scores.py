@@ -16,7 +16,7 @@ import numpy as np
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import parse_zone, zone_text
+from offpeak.model.zones import parse_zone, zone_text
 from offpeak.prices.file import CsvTable, first_numeric, read_series, read_table
 from offpeak.prices.layout import PriceFileLayout, unit_of
 from predictors.feeds.markets import MARKETS, Market

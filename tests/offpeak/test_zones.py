@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import (
-    local_days,
-    local_edges_s,
-    machine_zone,
-    parse_zone,
-    to_local_s,
-    to_unix_s,
-    weekday,
-    zone_text,
-)
+from offpeak.model.local_time import local_days, local_edges_s, to_local_s, to_unix_s, weekday
+from offpeak.model.zones import machine_zone, parse_zone, zone_text
 
 pytestmark = pytest.mark.quick
 

@@ -15,7 +15,7 @@ from rich.table import Table
 from offpeak.display import NOT_KNOWN, clock_text, figure, iso_text, minute_text, money_text, power_text
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.constants import MINUTE_S
-from offpeak.model.local_time import machine_zone
+from offpeak.model.zones import machine_zone
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
 from services.accounts.account_of_savings import saving_text, shadow_text
@@ -28,7 +28,7 @@ from services.agent.status import (
     fetch_status,
     status_json,
 )
-from ui.ledger.text import rows_json, with_times
+from ui.records import rows_json, with_times
 from ui.terminal import print_table, text_table
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0

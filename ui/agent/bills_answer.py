@@ -29,7 +29,7 @@ from offpeak.text import counted, printable
 from predictors.feeds.markets import site_zone
 from services.accounts.job_bills import MOST_JOBS, BillQuery, JobBill, read_job_bills
 from services.agent.status import AgentSilent, fetch_bills
-from ui.ledger.text import print_nothing, rows_json, with_times
+from ui.records import print_nothing, rows_json, with_times
 from ui.terminal import print_table, text_table
 
 COLUMNS = (

@@ -18,12 +18,11 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.marks import read_trial
 from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s
 from offpeak.machines.node_sets import expand
-from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_range
+from offpeak.model.zones import machine_zone
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import counted, printable
-from services.accounts.trials import find_blocks, trial_results
-from ui.ledger.text import print_nothing, rows_json, with_times
+from ui.records import print_nothing, rows_json, with_times
 from ui.terminal import print_table, text_table
 
 OTHER_SUBJECTS = ("job ", "queue")
@@ -88,6 +87,9 @@ def _action_row(record: HistoryRow) -> dict[str, Any]:
 
 def print_trial(settings: LedgerSettings, *, as_json: bool) -> None:
     """Print the trial that was drawn last, what is on now, and the results. Raises BadInput if there is none."""
+    # They compute with numpy, which `offpeak history` does without.
+    from services.accounts.trials import find_blocks, trial_results
+
     zone, now_s = machine_zone(), time.time()
     with open_ledger(settings.url) as connection:
         blocks, results = read_trial(connection), trial_results(connection)

@@ -12,9 +12,9 @@ import typer
 from offpeak.display import duration_text, percent_text, power_text, second_text
 from offpeak.door.effect import Mode
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import parse_coming_time
 from offpeak.model.units import parse_duration_s, parse_power_w
+from offpeak.model.zones import machine_zone
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from services.agent.grid_event import Delivery, deliveries

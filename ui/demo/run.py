@@ -26,9 +26,9 @@ from offpeak.log_lines import begin_log
 from offpeak.machines.node_sets import fold
 from offpeak.model.clock import FastClock
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import machine_zone
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.time_range import TimeRange
+from offpeak.model.zones import machine_zone
 from offpeak.prices.peak import Peak
 from offpeak.process import locked_file
 from offpeak.settings.ledger import LedgerSettings

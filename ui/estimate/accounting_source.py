@@ -10,7 +10,7 @@ from offpeak.model.cluster import UNKNOWN, Cluster
 from offpeak.model.cluster_file import read_cluster
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames, Trace
 from offpeak.model.limits import Qos
-from offpeak.model.local_time import machine_zone, parse_zone, zone_text
+from offpeak.model.zones import machine_zone, parse_zone, zone_text
 from offpeak.settings.replay import LogSettings, MachineSettings
 from offpeak.settings.table import Settings
 from plugin.pbs.accounting import ACCOUNTING, accounting_text, openpbs_accounting_folder

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, percent_text, unit_of
 from offpeak.model.constants import DAY_S, YEAR_S
-from offpeak.model.local_time import date_text, zone_text
+from offpeak.model.zones import date_text, zone_text
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
 from offpeak.settings.file import toml
 from offpeak.settings.table import Settings

@@ -17,9 +17,10 @@ from offpeak.display import figure
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
-from offpeak.model.local_time import date_text, to_local_s, zone_text
+from offpeak.model.local_time import to_local_s
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.time_range import parse_time
+from offpeak.model.zones import date_text, zone_text
 from offpeak.prices.tariff import Tariff, charge_market
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings

@@ -11,8 +11,8 @@ from rich.table import Table
 from offpeak.display import figure
 from offpeak.errors import BadPrices
 from offpeak.model.constants import HOUR_S
-from offpeak.model.local_time import date_text, zone_text
 from offpeak.model.time_range import parse_time
+from offpeak.model.zones import date_text, zone_text
 from offpeak.prices.tariff import NO_PRICES, Tariff
 from offpeak.settings.replay import FeedSettings
 from offpeak.settings.table import Settings

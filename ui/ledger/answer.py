@@ -20,8 +20,8 @@ from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s, savings_in, states_in
 from offpeak.ledger.tables import minutes, quarters, series
 from offpeak.machines.node_sets import expand
-from offpeak.model.local_time import machine_zone
 from offpeak.model.time_range import TimeRange, day_edges, parse_range
+from offpeak.model.zones import machine_zone
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
@@ -32,6 +32,7 @@ from services.accounts.credits import credits_by_account
 from services.accounts.power_bill import read_demand
 from studies.report import folder_for
 from ui.ledger import text
+from ui.records import print_nothing, rows_csv, rows_json, with_times
 from ui.terminal import print_table
 
 Times = tuple[str | None, str | None]
@@ -56,14 +57,14 @@ def print_records(kind: str, nodes: str | None, times: Times, settings: Settings
             found = QUESTIONS[kind](connection, span, expand(nodes) if nodes else ())
         latest_unix_s = None if found else last_written_unix_s(connection)
     if form != "text":
-        _write(form, [text.with_times(record, zone) for record in found])
+        _write(form, [with_times(record, zone) for record in found])
     elif found:
         print_table(text.records_table(kind, found, zone))
         for line in sums:
             typer.echo(f"\n{line}")
         _print_notes(text.assumed_prices(share, zone))
     else:
-        text.print_nothing(span, zone, latest_unix_s)
+        print_nothing(span, zone, latest_unix_s)
 
 
 def print_used(kind: str, by: str, times: Times, settings: Settings, form: str) -> None:
@@ -83,7 +84,7 @@ def print_used(kind: str, by: str, times: Times, settings: Settings, form: str) 
         print_table(text.used_table(kind, groups, found))
         _print_notes(text.assumed_prices(share, zone))
     else:
-        text.print_nothing(span, zone, latest_unix_s)
+        print_nothing(span, zone, latest_unix_s)
 
 
 def _span(times: Times, zone: tzinfo) -> TimeRange:
@@ -96,7 +97,7 @@ def _print_notes(lines: tuple[str, ...]) -> None:
 
 
 def _write(form: str, rows: list[dict[str, object]]) -> None:
-    sys.stdout.write(text.rows_json(rows) if form == "json" else text.rows_csv(rows))
+    sys.stdout.write(rows_json(rows) if form == "json" else rows_csv(rows))
 
 
 def prune_ledger(settings: LedgerSettings) -> None:

@@ -11,11 +11,11 @@ from rich.table import Table
 
 from offpeak.display import amount_text, minute_text
 from offpeak.files import check_writable, replacing
-from offpeak.ledger.backlog import QUARTER_S
 from offpeak.ledger.database import ledger_address, open_ledger
 from offpeak.ledger.marks import read_memory
 from offpeak.ledger.prune import RETENTION_RULES, keep_s
 from offpeak.ledger.seals import KEY_NAME, SEALED_TABLES, broken_links, read_rows, read_seals
+from offpeak.model.constants import QUARTER_S
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import read_source
 from offpeak.settings.table import Settings

@@ -18,7 +18,6 @@ from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
 from predictors.feeds.markets import site_zone
 from services.accounts.month_account import DayCost, make_month_account
-from ui.ledger.text import print_nothing, rows_csv
 from ui.month.subject import (
     CHANCE,
     GPU_COLUMNS,
@@ -35,6 +34,7 @@ from ui.month.subject import (
     saved_cells,
     used_cells,
 )
+from ui.records import print_nothing, rows_csv
 from ui.replay.tables import NOISE
 from ui.report.figure import Key
 from ui.report.page import HtmlCell, legend, page_head, paragraph, section, still_page, table

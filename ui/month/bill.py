@@ -15,8 +15,8 @@ from offpeak.settings.table import Settings
 from offpeak.text import printable
 from predictors.feeds.markets import site_zone
 from services.accounts.power_bill import make_metered_bill
-from ui.ledger.text import rows_csv
 from ui.month.subject import MonthRequest, period_of
+from ui.records import rows_csv
 from ui.report.page import bullets, page_head, section, still_page, table
 from ui.terminal import print_table, text_table, write_files
 

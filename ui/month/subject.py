@@ -15,8 +15,8 @@ from offpeak.ledger.energy_use import EnergyUse
 from offpeak.ledger.job_costs import AccountUse, GpuUse, known_sum, sum_uses
 from offpeak.ledger.seals import LedgerSeal
 from offpeak.model.constants import HOUR_S, J_PER_KWH
-from offpeak.model.local_time import date_text, zone_text
 from offpeak.model.time_range import TimeRange, parse_range
+from offpeak.model.zones import date_text, zone_text
 from offpeak.prices.tariff import Tariff
 from offpeak.text import counted
 from power.meters.gpu import IDLE_BELOW_PERCENT

@@ -14,7 +14,7 @@ from offpeak.errors import BadInput
 from offpeak.installation import missing_extra
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import UsePeriod
-from offpeak.model.local_time import date_text, zone_text
+from offpeak.model.zones import date_text, zone_text
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
 from predictors.feeds.markets import site_zone
@@ -28,8 +28,8 @@ from services.accounts.data_centre_year import (
     make_sheet,
     read_year_use,
 )
-from ui.ledger.text import rows_csv
 from ui.month.subject import MonthRequest
+from ui.records import rows_csv
 from ui.report.page import HtmlCell, page_head, section, still_page, table
 from ui.terminal import print_table, text_table, write_files
 

@@ -22,10 +22,10 @@ from offpeak.ledger.ledger import Ledger, open_ledger_to_write
 from offpeak.machines.inventory import SLEEP_METHODS, Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
-from offpeak.model.local_time import machine_zone
 from offpeak.model.orders import NodeOrder
 from offpeak.model.time_range import parse_coming_time
 from offpeak.model.units import parse_duration_s, parse_power_w
+from offpeak.model.zones import machine_zone
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from plugin.scheduler.registry import scheduler_of

@@ -18,7 +18,8 @@ from offpeak.files import check_writable, replacing
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
-from offpeak.model.local_time import machine_zone, to_local_s
+from offpeak.model.local_time import to_local_s
+from offpeak.model.zones import machine_zone
 from offpeak.process import AlreadyRunning
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable

@@ -212,7 +212,7 @@ def _midnight_s(start: str, time_zone: str) -> int:
     """Return the first second of the date in the zone [Unix s]."""
     from zoneinfo import ZoneInfo
 
-    from offpeak.model.local_time import parse_zone
+    from offpeak.model.zones import parse_zone
 
     zone = parse_zone(time_zone)
     if time_zone != "UTC" and not isinstance(zone, ZoneInfo):

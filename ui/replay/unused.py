@@ -7,8 +7,8 @@ from collections.abc import Collection
 
 from offpeak.errors import BadInput
 from offpeak.model.job_power import PowerClasses, UniformPower, default_power_model, parse_power_model
-from offpeak.model.local_time import parse_zone, zone_text
 from offpeak.model.node_class_file import node_class_named
+from offpeak.model.zones import parse_zone, zone_text
 from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.table import BY_NAME, Settings
 from plugin.window_policy import ARRIVAL

@@ -12,7 +12,7 @@ import numpy as np
 from offpeak.display import minute_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
-from offpeak.model.local_time import date_text, offset_at
+from offpeak.model.zones import date_text, offset_at
 from sim_backend.case.replay_case import PoweredPools, PreparedCase
 from sim_backend.comparison.compare import Comparison, curve_of_run
 from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, SleepOutcome

@@ -11,8 +11,8 @@ from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
-from offpeak.model.local_time import zone_text
 from offpeak.model.request import Request
+from offpeak.model.zones import zone_text
 from plugin.pbs import openpbs, torque
 from sim_backend.traces.pbs.log import OVER, QUEUED, RERUN, STARTED, PbsLog, read_log
 from sim_backend.traces.records import CodedNames, ColumnStore, Records, rejected_jobs, request_classes, trace_of

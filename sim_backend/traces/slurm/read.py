@@ -17,8 +17,8 @@ from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
-from offpeak.model.local_time import zone_text
 from offpeak.model.request import Request
+from offpeak.model.zones import zone_text
 from plugin.slurm.requests import forget_parsed
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, note_on, request_classes, trace_of
 from sim_backend.traces.slurm import fields as job_fields

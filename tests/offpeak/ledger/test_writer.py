@@ -18,10 +18,11 @@ from sqlalchemy import Connection, insert
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.errors import CannotWrite
 from offpeak.ledger import tables, writer
-from offpeak.ledger.backlog import QUARTER_S, RowKind
+from offpeak.ledger.backlog import RowKind
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.ledger.writer import LedgerStore, Writer
+from offpeak.model.constants import QUARTER_S
 
 pytestmark = pytest.mark.quick
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.model.local_time import parse_zone
 from offpeak.model.step_series import Series
+from offpeak.model.zones import parse_zone
 from offpeak.prices.tariff import charge_market, tariff_series
 from offpeak.prices.tariff_file import parse_tariff_file, site_tariff
 

@@ -23,7 +23,8 @@ from offpeak.errors import BadInput, CannotWrite
 from offpeak.ledger.rows import MeterReading
 from offpeak.settings.ledger import _store_url
 from power.meters import remote_write
-from power.meters.remote_write import RemoteWriteCounts, RemoteWriter
+from power.meters.port import RemoteWriteCounts
+from power.meters.remote_write import RemoteWriter
 
 
 def reading(at_unix_s: float, power_w: float | None, node: str = "n1", length_s: float = 10.0) -> MeterReading:

@@ -3,7 +3,7 @@
 import pytest
 
 from offpeak.errors import BadSetting
-from offpeak.model.local_time import parse_zone
+from offpeak.model.zones import parse_zone
 from predictors.feeds.markets import BY_ZONE, MARKETS, find_market
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from offpeak.model.local_time import parse_zone
+from offpeak.model.zones import parse_zone
 from predictors.prices.history import Past, PriceHistory, fill_days, split_days
 
 MONDAY_S = 1_609_714_800  # 2021-01-04 00:00 in Brussels

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import parse_zone, to_local_s
+from offpeak.model.local_time import to_local_s
+from offpeak.model.zones import parse_zone
 from predictors.prices.history import PriceHistory, PriceSteps
 from predictors.prices.models import BLEND, LAST_WEEK
 from predictors.prices.predictor import PricePredictor

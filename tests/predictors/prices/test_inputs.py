@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import parse_zone
+from offpeak.model.zones import parse_zone
 from predictors.prices.history import Past, PriceHistory, PriceSteps
 from predictors.prices.lear import Lear
 from predictors.prices.models import BLEND, WITH_INPUTS, Member

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import parse_zone
+from offpeak.model.zones import parse_zone
 from predictors.prices.history import SUNDAY, PriceHistory, day_kinds, fill_days, split_days
 
 pytestmark = pytest.mark.quick

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import parse_zone
+from offpeak.model.zones import parse_zone
 from predictors.prices.history import PriceHistory, PriceSteps
 from predictors.prices.models import BLEND, LAST_WEEK, WEEK_MEAN, YESTERDAY
 from predictors.prices.predictor import PUBLISHED, PricePredictor

@@ -10,7 +10,7 @@ from laws import LAWS, Subject
 
 from offpeak.errors import BadPrices
 from offpeak.model.constants import DAY_S
-from offpeak.model.local_time import parse_zone
+from offpeak.model.zones import parse_zone
 from predictors.prices.history import PriceHistory
 from predictors.prices.models import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
 from predictors.prices.predictor import PricePredictor

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ui.ledger.text import LedgerRow, rows_csv, rows_json
+from ui.records import RecordRow, rows_csv, rows_json
 
 pytestmark = pytest.mark.quick
 
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.quick
         [{"a": 1}, {"a": [1, {"b": []}], "c": {"d": "x\ny"}}, {}],
     ],
 )
-def test_rows_are_printed_as_json_does_with_indent(rows: list[LedgerRow]) -> None:
+def test_rows_are_printed_as_json_does_with_indent(rows: list[RecordRow]) -> None:
     assert rows_json(rows) == json.dumps(rows, indent=2) + "\n"
 
 
 def test_no_cell_of_a_csv_is_a_formula() -> None:
     texts = ["=cmd()", "+1", "-1", "@x", "\tx", "a=b", ""]
-    rows: list[LedgerRow] = [{"name": text, "watts": -1.5} for text in texts]
+    rows: list[RecordRow] = [{"name": text, "watts": -1.5} for text in texts]
     read = list(csv.DictReader(io.StringIO(rows_csv(rows))))
     assert [row["name"] for row in read] == ["'=cmd()", "'+1", "'-1", "'@x", "'\tx", "a=b", ""]
     assert {row["watts"] for row in read} == {"-1.5"}

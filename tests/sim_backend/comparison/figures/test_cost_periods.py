@@ -13,7 +13,7 @@ from sleeping_comparisons import sleeping_comparisons
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
-from offpeak.model.local_time import date_text
+from offpeak.model.zones import date_text
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from sim_backend.case.electricity import prices_of
