@@ -176,12 +176,30 @@ def holders(jobs: Iterable[PbsJob]) -> dict[str, list[str]]:
 
 
 def with_holders(nodes: Iterable[Node], jobs: Iterable[PbsJob]) -> tuple[Node, ...]:
-    """Return the nodes; a node of a suspended job counts as used."""
-    suspended = holders(pbs_job for pbs_job in jobs if pbs_job.job.state is JobState.SUSPENDED)
+    """Return the nodes; one that a job holds counts as used.
+
+    A node's record shows no suspended job, and no job that has started since the record was read.
+    """
+    held_by: dict[str, list[Job]] = {}
+    for job, *_ in jobs:
+        for host in job.hosts.split(",") if job.state in HOLDING and job.hosts else ():
+            held_by.setdefault(host, []).append(job)
     return tuple(
-        node._replace(use=NodeUse.USED) if node.name in suspended and node.use is NodeUse.FREE else node
+        node._replace(use=NodeUse.USED, cpus_used=max(node.cpus_used, _count_cpus(held_by[node.name], node)))
+        if node.use is NodeUse.FREE and node.name in held_by
+        else node
         for node in nodes
     )
+
+
+def _count_cpus(jobs: Iterable[Job], node: Node) -> int:
+    """Return the processors of a node that jobs have there in equal shares, apart from suspended jobs."""
+    cpus = [
+        node.cpus if job.whole_nodes else -(-job.cpus // (job.hosts.count(",") + 1))
+        for job in jobs
+        if job.state is not JobState.SUSPENDED
+    ]
+    return min(sum(cpus), node.cpus)
 
 
 NO_COMMENT = "nothing more to say"

@@ -184,7 +184,9 @@ class PbsScheduler(ABC):
     def view(self) -> SchedulerView:
         """Return all jobs and nodes, and the ended jobs that the server keeps."""
         at_s, server = int(self.clock()), self._read_server()
-        jobs, answer = self._jobs(server), self._pbsnodes()
+        # The jobs are read last: a job that starts meanwhile has nodes, and is not one for which nodes are woken.
+        answer = self._pbsnodes()
+        jobs = self._jobs(server)
         nodes = self._parse_nodes(answer, pbs.execution_queues(server.queues), at_s)
         found = self._with_reservations(nodes, answer, at_s)
         nodes = pbs_jobs.with_holders(found.nodes, jobs)

@@ -1,5 +1,6 @@
 """The last question before an order is about one node: a long queue must not delay its answer."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from plugin.pbs.jobs import PbsUser, holders
 from plugin.pbs.openpbs import OpenPbsScheduler, placed_jobs_of_text
 from plugin.pbs.torque import TorqueScheduler
 from plugin.scheduler.job import JobState
+from plugin.scheduler.node import NodeUse
 from plugin.scheduler.port import Scheduler, in_use
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
@@ -144,6 +146,22 @@ def test_several_nodes_share_the_jobs_and_one_record(site: Site) -> None:
 def test_a_node_that_does_not_exist_is_an_error(site: Site) -> None:
     with pytest.raises(CannotAskPbs, match="no-such-node"):
         site.in_use("no-such-node")
+
+
+def test_a_job_that_starts_between_two_questions_wakes_no_node(site: Site) -> None:
+    qmgr, asked = ("qmgr", "-c"), site.running.programs / "asked"
+    site.scheduler.change_nodes(("node2",), NodeChange.CLOSE, reason="offpeak: a test")
+    site.scheduler.change_nodes(("node2",), NodeChange.POWER_DOWN, reason="offpeak: a test")
+    site.running.do(lambda pbs: pbs.cluster.goes_down("node2", time.time()))
+    site.running.run(*qmgr, "set server scheduling = false")
+    job = site.submit("-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
+    start = f"[ ! -e {asked} ] || {site.running.programs}/qmgr -c 'set server scheduling = true'; touch {asked}"
+    site.wrap("pbsnodes", start)
+    site.wrap("qstat", f'case "$*" in *-t*) {start};; esac')
+    view = site.scheduler.view()
+    assert [each.state for each in view.jobs if each.job_id == job] == [JobState.RUNNING]
+    used = {node.name: (node.use, node.cpus_used) for node in view.nodes}
+    assert used == {"node1": (NodeUse.USED, 8), "node2": (NodeUse.FREE, 0)}
 
 
 def test_lines_in_an_environment_hide_no_job() -> None:
