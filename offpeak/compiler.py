@@ -1,5 +1,8 @@
 """What numba compiles kernels with: machine code of one file after another, and named tuples by reference.
 
+A member of a tuple that is None is known at compilation: code behind `if state.member is not None` is left out then. So
+one source serves the cases that have nodes that sleep and, faster, those that have none.
+
 `offpeak.compiled` loads it at the first call of a kernel.
 
 numba's own tuples take each of their arrays as seven arguments. A kernel over a state of a hundred arrays would get a
@@ -17,19 +20,24 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numba
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core import ir as numba_ir
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.datamodel import models, register_default
 from numba.core.imputils import lower_getattr_generic
+from numba.core.ir_utils import get_definition, guard
 from numba.core.pythonapi import NativeValue, unbox
 from numba.core.registry import cpu_target
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.typing.typeof import typeof_impl
+from numba.core.untyped_passes import RewriteSemanticConstants
 from numba.extending import intrinsic
 from numba.np.arrayobj import get_itemsize, populate_array
 
@@ -41,10 +49,10 @@ _DECORATING = threading.Lock()
 def make_dispatcher(function: Callable[..., Any], folder: Path | None, *, has_code: bool, **options: Any) -> Any:
     """Return what compiles a function, and keeps its machine code in the folder; without code, others only merge it."""
     if folder is None:
-        dispatcher = numba.njit(nogil=True, **options)(function)
+        dispatcher = numba.njit(nogil=True, pipeline_class=_Compiler, **options)(function)
     else:
         with _kept_in(folder):
-            dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
+            dispatcher = numba.njit(cache=True, nogil=True, pipeline_class=_Compiler, **options)(function)
     compile_, lock = dispatcher.compile, folder / f"{function.__qualname__}.lock" if folder else None
 
     def compile_or_load(signature: Any) -> Any:
@@ -100,6 +108,54 @@ class ContentLocator:
     def get_disambiguator(self) -> str:
         """Return the line of the function, which tells apart functions of one name."""
         return str(self._line)
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _AbsentMembers(FunctionPass):
+    """Replaces each member of an argument that is None by the constant, so that numba drops the branches without it."""
+
+    _name = "absent_members"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Do so in one function."""
+        found = False
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(numba_ir.Assign):
+                value = statement.value
+                if _type_of(state, value) == types.none and isinstance(value, numba_ir.Expr):
+                    statement.value = numba_ir.Const(None, statement.loc)
+                    definitions = state.func_ir._definitions[statement.target.name]
+                    definitions[definitions.index(value)] = statement.value
+                    found = True
+        return found
+
+
+def _type_of(state: Any, value: Any) -> types.Type | None:
+    """Return the type of an argument of the function or of a member of one, None for any other value."""
+    if isinstance(value, numba_ir.Arg):
+        return cast("types.Type", state.args[value.index])
+    if not isinstance(value, numba_ir.Expr) or value.op != "getattr":
+        return None
+    owner = _type_of(state, guard(get_definition, state.func_ir, value.value))
+    if isinstance(owner, Reference):
+        return cast("types.Type | None", owner.members.get(value.attr, (None, 0))[0])
+    if isinstance(owner, types.BaseNamedTuple) and value.attr in owner.fields:
+        return cast("types.Type", owner.types[owner.fields.index(value.attr)])
+    return None
+
+
+class _Compiler(CompilerBase):
+    """numba's compiler with that pass before it drops branches whose condition is constant."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return numba's passes and ours."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_AbsentMembers, RewriteSemanticConstants)
+        passes.finalize()
+        return [passes]
 
 
 class _Library(JITCodeLibrary):
@@ -212,7 +268,7 @@ WORD_BYTES = 8
 class Reference(types.Type):
     """The type of a named tuple that lies in memory; of its members, named tuples lie there with it.
 
-    A member is an array, of which data, shape and strides are kept, or a number.
+    A member is an array, of which data, shape and strides are kept, a number, or None, of which nothing is.
     """
 
     def __init__(self, tuple_type: types.BaseNamedTuple) -> None:
@@ -238,6 +294,8 @@ def _typeof(value: Any, context: Any) -> types.Type:
 def _words(member: types.Type) -> int:
     if isinstance(member, types.Array):
         return int(1 + 2 * member.ndim)
+    if member == types.none:
+        return 0
     return member.words if isinstance(member, Reference) else 1
 
 
@@ -283,6 +341,8 @@ def _keep(
         if isinstance(member, Reference):
             arrays += _keep(member, item, c, at, is_error)
             continue
+        if member == types.none:
+            continue
         native = c.unbox(member, item)
         with c.builder.if_then(native.is_error, likely=False):
             c.builder.store(cgutils.true_bit, is_error)
@@ -309,6 +369,8 @@ def _getattr(context: Any, builder: Any, reference: Reference, address: ir.Value
     at = builder.gep(address, [WORD(first * WORD_BYTES)])
     if isinstance(member, Reference):
         return at
+    if member == types.none:
+        return context.get_dummy_value()
     if not isinstance(member, types.Array):
         kept = _load(builder, at, 0, context.get_data_type(member))
         return context.data_model_manager[member].from_data(builder, kept)

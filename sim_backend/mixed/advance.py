@@ -4,6 +4,10 @@ Competition groups share no pool, so each has its own queue, window and reservat
 partition tier, priority and submission. It ends at the first blocked job (FCFS) or goes on beside reservations. Passes
 in which no waiting class of requests can fit are left out.
 
+The order within a second: transitions of nodes end, jobs end, jobs are submitted, external decisions are requested,
+nodes beyond their pool's target leave, jobs start, and finally due nodes fall asleep and needed nodes are woken.
+Without nodes that sleep (`state.sleeping` is None) all that concerns them is left out at compilation.
+
 With Slurm's timing most passes are like those of its main scheduler: they go in order, and a blocked job closes its
 partition and those on the same nodes. Full passes, which reserve and backfill, take place at multiples of
 `bf_interval_s`.
@@ -15,6 +19,17 @@ from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
 from sim_backend.engine.window import order_window
 from sim_backend.mixed import queue
 from sim_backend.mixed.limits import is_limited
+from sim_backend.mixed.node_events import (
+    a_log_is_full,
+    follow_schedules,
+    is_over,
+    keep_nodes,
+    leave_beyond_target,
+    next_pool_event_s,
+    offer_all,
+    take_decisions,
+    take_node_events,
+)
 from sim_backend.mixed.preemption import lacks_room, look_again
 from sim_backend.mixed.reservations import (
     drop_reservations,
@@ -27,7 +42,9 @@ from sim_backend.mixed.reservations import (
 from sim_backend.mixed.running import end_first, forget_refusals
 from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
-PAUSED, FINISHED, DECIDE, FULL = range(4)
+PAUSED, FINISHED, DECIDE, FULL, CAPACITY, LOG_FULL = range(6)
+EVENTS, TARGETS, PASSES = range(3)
+"""What the loop does next in this second: `stage`."""
 IN_ORDER, EASY_LIKE = 0, 1
 
 
@@ -338,25 +355,50 @@ def advance(
 ) -> int:
     """Handle all events up to and including second `until_s`.
 
-    Returns PAUSED when later events are left, FINISHED when none are, DECIDE when an external policy must write
-    `state.window.order` for the group scalars.deciding before the next call, FULL when the next call needs the state
-    `with_room` for the runs that other jobs stop.
+    Returns PAUSED when later events are left; FINISHED when none are, or no job is left and the nodes need not go on
+    (`rest_until_s`); DECIDE when an external policy must write `state.window.order` for the group scalars.deciding
+    before the next call; FULL when the next call needs the state `with_room` for the runs that other jobs stop;
+    CAPACITY when an external policy must write the targets of the pools that are due (`next_decision_s` was moved on);
+    and LOG_FULL when the logs must be emptied before the next call.
     """
     now = state.scalars[0]
-    now.next_group = len(state.groups) if now.deciding == NOT_YET else now.next_group
     while True:
+        if now.stage == EVENTS:
+            if state.sleeping is not None and a_log_is_full(state.sleeping):
+                return LOG_FULL
+            at_s = next_event_s(state, peaks, rules)
+            if state.sleeping is not None:
+                at_s = min(at_s, next_pool_event_s(state.sleeping))
+                if is_over(state) and at_s > state.sleeping.power.scalars[0].rest_until_s:
+                    return FINISHED
+            if at_s == NEVER:
+                return FINISHED
+            if at_s > until_s:
+                return PAUSED
+            now.now_s = max(now.now_s, at_s)
+            if state.sleeping is not None:
+                take_node_events(state.sleeping, now.now_s)
+            changed = take_events(tables, workload, state, peaks, rules)
+            if state.sleeping is not None:
+                changed |= follow_schedules(state, state.sleeping)
+                changed |= offer_all(tables, workload, state, state.sleeping)
+            if changed:
+                want_passes(state, rules)
+            if lacks_room(state):
+                return FULL
+            if state.sleeping is not None and take_decisions(state.sleeping, now.now_s):
+                now.stage = TARGETS
+                return CAPACITY
+        if now.stage != PASSES:
+            if state.sleeping is not None:
+                leave_beyond_target(tables, state, state.sleeping)
+                if offer_all(tables, workload, state, state.sleeping):
+                    want_passes(state, rules)
+            now.stage = PASSES
+            if not open_passes(state, rules):
+                now.next_group = len(state.groups)
         if run_passes(tables, workload, state, peaks, rules):
             return DECIDE
-        at_s = next_event_s(state, peaks, rules)
-        if at_s == NEVER:
-            return FINISHED
-        if at_s > until_s:
-            return PAUSED
-        now.now_s = max(now.now_s, at_s)
-        if take_events(tables, workload, state, peaks, rules):
+        now.stage = EVENTS
+        if state.sleeping is not None and keep_nodes(tables, workload, state, state.sleeping, rules):
             want_passes(state, rules)
-        if lacks_room(state):
-            now.next_group = len(state.groups)
-            return FULL
-        if not open_passes(state, rules):
-            now.next_group = len(state.groups)

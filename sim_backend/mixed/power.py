@@ -43,7 +43,7 @@ class PoolPolicies(NamedTuple):
 
 
 class SleepingPools(NamedTuple):
-    """What the kernels move of nodes that sleep; without pools where no node does.
+    """What the kernels move of nodes that sleep.
 
     The nodes of pool p are [node_first[p], node_first[p + 1]) in the columns of `power` and `nodes`, the words of its
     bitmaps begin at `word_first[p]`, its log at `entry_first[p]`, and `group[p]` is its competition group. `machine`
@@ -69,7 +69,6 @@ class SleepingPools(NamedTuple):
     units_of_node: Int64
     offered: Int64
     seen: Int64
-    stage: Int64
 
 
 @part
@@ -205,11 +204,6 @@ class PoolNodes(NamedTuple):
     group: int
 
 
-def no_sleeping_pools() -> SleepingPools:
-    """Return what the kernels get where no node sleeps."""
-    return sleeping_pools((), (), (), jobs=0, cells=0, begin_s=0)
-
-
 def sleeping_pools(
     pools: Sequence[PoolNodes],
     capacity: Sequence[CapacityPolicy],
@@ -227,8 +221,6 @@ def sleeping_pools(
     unused = equal_nodes_state(Workload(*(none,) * 5, np.empty(0), none), no_rules, machine_size=1)
     machine = np.repeat(unused.scalars, len(sizes))
     machine["free"] = sizes
-    # The one node of the first row gives the types if there are no pools.
-    free: list[tuple[NDArray[Any], ...]] = [all_free(1), *(all_free(pool.nodes) for pool in pools)]
     return SleepingPools(
         policies=_policies(capacity, classes),
         node_first=_first(sizes),
@@ -238,14 +230,13 @@ def sleeping_pools(
         is_counted=np.array([pool.is_counted for pool in pools], dtype=np.int64),
         unused=unused,
         machine=machine,
-        nodes=Nodes(*(_joined(rows[1:], rows[0]) for rows in zip(*free, strict=True))),
+        nodes=Nodes(*map(np.concatenate, zip(*(all_free(pool.nodes) for pool in pools), strict=True))),
         power=_power(sizes, capacity, jobs=jobs, begin_s=begin_s),
         units=np.empty(0, dtype=np.int64),
         jobs=np.zeros(cells, dtype=np.int64),
         units_of_node=np.full(cells, NOT_YET, dtype=np.int64),
         offered=np.ones(cells, dtype=np.int64),
         seen=np.zeros(len(pools), dtype=np.int64),
-        stage=np.zeros(1, dtype=np.int64),
     )
 
 
@@ -253,25 +244,19 @@ def _first(lengths: Int64) -> Int64:
     return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
-def _joined(columns: Sequence[NDArray[Any]], like: NDArray[Any]) -> NDArray[Any]:
-    """Return the columns of the pools behind each other; `like` gives the type if there are none."""
-    return np.concatenate([like[:0], *columns])
-
-
 def _policies(capacity: Sequence[CapacityPolicy], classes: Sequence[NodeClass]) -> PoolPolicies:
     transition_s = np.zeros((2, len(classes), len(DEPTHS)), dtype=np.int64)
     for pool, node_class in enumerate(classes):
         for depth in node_class.depths:
             transition_s[:, pool, depth.depth] = depth.enter.duration_s, depth.leave.duration_s
-    none = np.empty(0, dtype=np.int64)
     schedules = [each.schedule for each in capacity]
     return PoolPolicies(
         rules=np.array([each.rules for each in capacity], dtype=np.int64).reshape(-1, len(CapacityRules._fields)),
         row_first=_first(np.array([len(each.at_s) for each in schedules], dtype=np.int64)),
-        at_s=_joined([each.at_s for each in schedules], none),
-        target=_joined([each.target for each in schedules], none),
-        reserve=_joined([each.reserve for each in schedules], none),
-        after_s=_joined([each.after_s for each in schedules], np.empty((0, len(DEPTHS)), dtype=np.int64)),
+        at_s=np.concatenate([each.at_s for each in schedules]),
+        target=np.concatenate([each.target for each in schedules]),
+        reserve=np.concatenate([each.reserve for each in schedules]),
+        after_s=np.concatenate([each.after_s for each in schedules]),
         enter_s=transition_s[0],
         leave_s=transition_s[1],
         failure=np.zeros(len(DEPTHS)),
@@ -283,20 +268,14 @@ def _power(sizes: Int64, capacity: Sequence[CapacityPolicy], *, jobs: int, begin
         all_active(each.rules, machine_size=size, units_per_node=1, slots=0, jobs=0, begin_s=begin_s)
         for size, each in zip(sizes.tolist(), capacity, strict=True)
     ]
-    # One node by rules of zeros gives the types if there are no pools.
-    no_rules = CapacityRules(*(False,) * len(CapacityRules._fields))
-    like = all_active(no_rules, machine_size=1, units_per_node=1, slots=0, jobs=0, begin_s=0)
-    tables = [
-        _joined([each.table[column] for each in made], like.table[column]) for column in range(len(NodeTable._fields))
-    ]
     entries = int(np.maximum(LEAST_ENTRIES, 4 * MOST_ENTRIES_PER_NODE * sizes).sum())
     by_node = ("called_s", "ready_s", "fails", "deeper", "draws", "spare", "away", "moving")
-    columns = {name: _joined([getattr(each, name) for each in made], getattr(like, name)) for name in by_node}
-    return like._replace(
+    columns = {name: np.concatenate([getattr(each, name) for each in made]) for name in by_node}
+    return made[0]._replace(
         **columns,
-        scalars=_joined([each.scalars for each in made], like.scalars),
-        table=NodeTable(*tables),
-        nodes_in=np.array([each.nodes_in for each in made], dtype=np.int64).reshape(-1, len(like.nodes_in)),
+        scalars=np.concatenate([each.scalars for each in made]),
+        table=NodeTable(*map(np.concatenate, zip(*(each.table for each in made), strict=True))),
+        nodes_in=np.array([each.nodes_in for each in made]),
         wanted_s=np.full(jobs, NOT_YET, dtype=np.int64),
         needs=_needs(sizes, any(each.rules.worth_s for each in capacity)),
         log=TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8)),

@@ -22,13 +22,7 @@ from sim_backend.mixed.power import (
     rules_of_pool,
     schedule_of_pool,
 )
-from sim_backend.mixed.state import SLOTS, MixedState, Tables
-
-
-@part
-def nodes_sleep(state: MixedState) -> bool:
-    """Tell whether nodes may sleep in this replay."""
-    return len(state.sleeping.group) > 0
+from sim_backend.mixed.state import SLOTS, MixedState, Picks, Tables
 
 
 @part
@@ -52,9 +46,8 @@ def hold_shared_node(pools: SleepingPools, machine: State, power: Power, pool: i
 
 
 @apart
-def hold_nodes(tables: Tables, state: MixedState, slot: int) -> int:
+def hold_nodes(tables: Tables, state: MixedState, pools: SleepingPools, slot: int) -> int:
     """Give the job of `slot` the nodes of its pieces, and return when the last of them is up."""
-    pools = state.sleeping
     now_s = int(state.scalars[0].now_s)
     job = index(state.slots.job[index(slot)])
     if pools.power.wanted_s[job] == NOT_YET:
@@ -81,9 +74,8 @@ def hold_nodes(tables: Tables, state: MixedState, slot: int) -> int:
 
 
 @apart
-def release_nodes(tables: Tables, state: MixedState, slot: int) -> None:
+def release_nodes(tables: Tables, state: MixedState, pools: SleepingPools, slot: int) -> None:
     """Take the nodes of its pieces from the job of `slot`."""
-    pools = state.sleeping
     piece = state.slots.pieces[index(slot)]
     while piece != NO_PIECE:
         at = index(piece)
@@ -101,10 +93,9 @@ def release_nodes(tables: Tables, state: MixedState, slot: int) -> None:
 
 
 @part
-def turn_of(tables: Tables, state: MixedState, cell: int) -> int:
+def turn_of(tables: Tables, pools: SleepingPools, cell: int) -> int:
     """Return the rank of a shared node among those without jobs: 0 if awake, 1 if rising, more if asleep."""
     pool = int(tables.cell_pool[index(cell)])
-    pools = state.sleeping
     held = pools.power.table.state[index(pools.node_first[pool] + cell - tables.cell_first[pool])]
     if held == ACTIVE or held % 3 == 1:
         return 0 if held == ACTIVE else 1
@@ -121,22 +112,21 @@ def is_whole(matrix: Int64, tables: Tables, cell: int) -> bool:
 
 
 @apart
-def prefer_awake(matrix: Int64, tables: Tables, state: MixedState, found: int) -> None:
+def prefer_awake(matrix: Int64, tables: Tables, picks: Picks, pools: SleepingPools, found: int) -> None:
     """Replace the picks of shared nodes that are not awake by free nodes of their pool that are, or will be sooner."""
-    picks = state.picks
     for pick in range(found):
         cell = int(picks.cell[index(pick)])
         pool = int(tables.cell_pool[index(cell)])
-        if state.sleeping.is_counted[pool] or state.sleeping.jobs[index(cell)] > 0:
+        if pools.is_counted[pool] or pools.jobs[index(cell)] > 0:
             continue
         best = cell
-        turn = turn_of(tables, state, cell)
+        turn = turn_of(tables, pools, cell)
         for other in range(tables.cell_first[pool], tables.cell_first[pool + 1]):
             if turn == 0:
                 break
-            if turn_of(tables, state, other) < turn and is_whole(matrix, tables, other):
+            if turn_of(tables, pools, other) < turn and is_whole(matrix, tables, other):
                 best = other
-                turn = turn_of(tables, state, other)
+                turn = turn_of(tables, pools, other)
         if best != cell:
             option = int(picks.option[index(pick)])
             units = int(picks.units[index(pick)])
@@ -156,9 +146,8 @@ def is_returning(pools: SleepingPools, pool: int, node: int) -> bool:
 
 
 @apart
-def lend_returning(tables: Tables, state: MixedState, group: int) -> None:
+def lend_returning(tables: Tables, state: MixedState, pools: SleepingPools, group: int) -> None:
     """Add to `ahead` the nodes of the group that become available to jobs soon: reservations count on them."""
-    pools = state.sleeping
     for at in range(tables.group_cell_first[index(group)], tables.group_cell_first[index(group + 1)]):
         cell = tables.group_cell[index(at)]
         pool = int(tables.cell_pool[index(cell)])

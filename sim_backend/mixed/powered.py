@@ -13,11 +13,10 @@ from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from plugin.capacity.port import CapacityPolicy
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.state import NEVER, NO_PIECE, NOT_YET, PeakTimes
-from sim_backend.mixed.advance import DECIDE, FULL
-from sim_backend.mixed.advance_powered import CAPACITY, LOG_FULL, advance_powered
+from sim_backend.mixed.advance import CAPACITY, DECIDE, FULL, LOG_FULL, advance
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.power import PoolNodes, sleeping_pools
+from sim_backend.mixed.power import PoolNodes, SleepingPools, sleeping_pools
 from sim_backend.mixed.preemption import with_room
 from sim_backend.mixed.replay import MixedSchedule, as_estimated, decide_window, schedule_of
 from sim_backend.mixed.state import CANCELLED, CORES, SLOTS, MixedRules, MixedState, new_state
@@ -78,6 +77,8 @@ class PoweredMixedReplay:
         self._case, self._policy, self._rules, self._capacity = as_estimated(case, policy), policy, rules, capacity
         self._peaks = NO_PEAKS if rules.policy == ARRIVAL else peaks
         self._state = _powered_state(self._case, rules, capacity, classes)
+        assert self._state.sleeping is not None
+        self._pools = self._state.sleeping
         self._run_times = None
         if predicts_run_times(policy, capacity):
             self._run_times = ReplayedRunTimes(self._case.submitted, self._case.workload.submit_s)
@@ -94,7 +95,7 @@ class PoweredMixedReplay:
 
     def rest(self, until_s: int) -> None:
         """Go on behind the last job, nodes asleep or awake as the policies want."""
-        self._state.sleeping.power.scalars["rest_until_s"] = until_s
+        self._pools.power.scalars["rest_until_s"] = until_s
         self._go_on(NEVER - 1)
 
     @property
@@ -116,7 +117,7 @@ class PoweredMixedReplay:
             NodeLog(pool.nodes, 1, *(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
             for pool, pieces in zip(self._case.cluster.pools, self._book, strict=True)
         )
-        delay_s = np.where(start_s != NOT_YET, start_s - self._state.sleeping.power.wanted_s, 0)
+        delay_s = np.where(start_s != NOT_YET, start_s - self._pools.power.wanted_s, 0)
         schedule = schedule_of(self._case.workload, self._state, self._simulate_s)
         return PoweredMixedSchedule(**vars(schedule), node_logs=tuple(logs), sleep_delay_s=delay_s)
 
@@ -124,7 +125,7 @@ class PoweredMixedReplay:
         begin = time.perf_counter()
         case, state = self._case, self._state
         while True:
-            stop = advance_powered(case.tables, case.workload, self._peaks, self._rules, state, until_s)
+            stop = advance(case.tables, case.workload, self._peaks, self._rules, state, until_s)
             if stop == LOG_FULL:
                 self._empty_logs()
             elif stop == DECIDE:
@@ -138,7 +139,7 @@ class PoweredMixedReplay:
         self._simulate_s += time.perf_counter() - begin
 
     def _empty_logs(self) -> None:
-        pools = self._state.sleeping
+        pools = self._pools
         lengths = pools.power.scalars["log_length"]
         for book, first, length in zip(self._book, pools.entry_first.tolist(), lengths.tolist(), strict=False):
             rows = slice(first, first + length)
@@ -148,7 +149,7 @@ class PoweredMixedReplay:
         pools.seen[:] = 0
 
     def _decide_capacity(self) -> None:
-        now_s, scalars = int(self._state.scalars["now_s"][0]), self._state.sleeping.power.scalars
+        now_s, scalars = int(self._state.scalars["now_s"][0]), self._pools.power.scalars
         for pool, capacity in enumerate(self._capacity):
             if capacity.decide is not None and scalars["next_decision_s"][pool] == now_s + capacity.rules.period_s:
                 targets = capacity.decide(pool_snapshot(self._case, self._state, pool, run_times=self._run_times))
@@ -187,12 +188,13 @@ def pool_snapshot(
     pools as well counts in each of them. Without `run_times` the policy knows what the scheduler expects.
     """
     pools, now_s = state.sleeping, int(state.scalars["now_s"][0])
+    assert pools is not None
     units_per_node = 1 if pools.is_counted[pool] else max(1, case.cluster.pools[pool].node_type.cores)
     nodes = slice(int(pools.node_first[pool]), int(pools.node_first[pool + 1]))
     node_state, ready_s = pools.power.table.state[nodes], pools.power.ready_s[nodes]
     up_units = units_per_node * int((node_state == 0).sum() + (node_state % 3 == 1).sum() - (node_state == 1).sum())
-    slot, running_size = _running(case, state, pool, up_units)
-    queued, queued_size = _queued(case, state, pool, units_per_node)
+    slot, running_size = _running(case, state, pools, pool, up_units)
+    queued, queued_size = _queued(case, state, pools, pool, units_per_node)
     running, submit_s = state.slots.job[slot], case.workload.submit_s
     start_s = state.start_s[running]
     if run_times is None:
@@ -222,9 +224,11 @@ def _run_s(case: MixedCase, state: MixedState) -> Int64:
     return run_s
 
 
-def _running(case: MixedCase, state: MixedState, pool: int, most_units: int) -> tuple[Int64, Int64]:
+def _running(
+    case: MixedCase, state: MixedState, pools: SleepingPools, pool: int, most_units: int
+) -> tuple[Int64, Int64]:
     """Return the slots of the jobs on the pool in the order of their starts, and their sizes."""
-    group = int(state.sleeping.group[pool])
+    group = int(pools.group[pool])
     if group == NOT_YET:
         return NOTHING, NOTHING
     here, slots, left, rows = state.groups[group], state.slots, most_units, []
@@ -233,7 +237,7 @@ def _running(case: MixedCase, state: MixedState, pool: int, most_units: int) -> 
         units, piece = 0, int(slots.pieces[slot])
         while piece != NO_PIECE:
             if case.tables.cell_pool[state.pieces.cell[piece]] == pool:
-                units += int(state.pieces.units[piece]) * _unit(case, state, pool, int(state.pieces.option[piece]))
+                units += int(state.pieces.units[piece]) * _unit(case, pools, pool, int(state.pieces.option[piece]))
             piece = int(state.pieces.following[piece])
         size = min(units, left)
         left -= size
@@ -243,14 +247,16 @@ def _running(case: MixedCase, state: MixedState, pool: int, most_units: int) -> 
     return found, sizes
 
 
-def _unit(case: MixedCase, state: MixedState, pool: int, option: int) -> int:
+def _unit(case: MixedCase, pools: SleepingPools, pool: int, option: int) -> int:
     """Return how many units of the pool one unit of the option takes: nodes, or cores of shared nodes."""
-    return 1 if state.sleeping.is_counted[pool] else max(1, int(case.tables.need[option, CORES]))
+    return 1 if pools.is_counted[pool] else max(1, int(case.tables.need[option, CORES]))
 
 
-def _queued(case: MixedCase, state: MixedState, pool: int, units_per_node: int) -> tuple[Int64, Int64]:
+def _queued(
+    case: MixedCase, state: MixedState, pools: SleepingPools, pool: int, units_per_node: int
+) -> tuple[Int64, Int64]:
     """Return the waiting jobs that could use the pool, in the order of the queue, and their sizes."""
-    group = int(state.sleeping.group[pool])
+    group = int(pools.group[pool])
     if group == NOT_YET:
         return NOTHING, NOTHING
     tables, waiting, here = case.tables, state.waiting, state.groups[group]
@@ -260,7 +266,7 @@ def _queued(case: MixedCase, state: MixedState, pool: int, units_per_node: int) 
         for option in range(first, behind):
             if tables.option_pool[option] == pool:
                 units = -(-int(tables.copies[chunk]) // int(tables.room[option]))
-                size[tables.option_class[option]] += units * _unit(case, state, pool, option)
+                size[tables.option_class[option]] += units * _unit(case, pools, pool, option)
     position = np.arange(here["head"], here["tail"])
     position = position[size[waiting.request_class[position]] > 0]
     return waiting.job[position], np.minimum(size[waiting.request_class[position]], most)

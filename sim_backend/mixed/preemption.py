@@ -12,7 +12,6 @@ from offpeak.model.arrays import Int64
 from sim_backend.engine.running_jobs import drop_first
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_spare, put_back
-from sim_backend.mixed.power_jobs import nodes_sleep
 from sim_backend.mixed.running import NO_PIECE, begin_anew, free_slot
 from sim_backend.mixed.state import (
     CAN_STOP,
@@ -265,7 +264,7 @@ def stop_job(tables: Tables, workload: MixedWorkload, state: MixedState, slot: i
     now.stops += 1
     if mode == REQUEUED:
         state.start_s[index(job)] = NOT_YET
-        if nodes_sleep(state):
+        if state.sleeping is not None:
             state.sleeping.power.wanted_s[index(job)] = NOT_YET
     free_slot(tables, workload, state, slot)
 

@@ -9,7 +9,7 @@ expected counts as ending now.
 from offpeak.compiled import apart, index, part
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_spare, parts_free, parts_in, put_back
-from sim_backend.mixed.power_jobs import lend_returning, nodes_sleep, prefer_awake, take_back_returning
+from sim_backend.mixed.power_jobs import lend_returning, prefer_awake, take_back_returning
 from sim_backend.mixed.preemption import make_room
 from sim_backend.mixed.running import NO_PIECE, give_up, place_of, refuse, run_job
 from sim_backend.mixed.state import (
@@ -152,8 +152,8 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
         else:
             give_up(tables, state, own_class)
         return False
-    if nodes_sleep(state):
-        prefer_awake(state.late if is_late else state.free, tables, state, found)
+    if state.sleeping is not None:
+        prefer_awake(state.late if is_late else state.free, tables, picks, state.sleeping, found)
     for pick in range(found):
         cell = picks.cell[index(pick)]
         if is_late:
@@ -255,8 +255,8 @@ def place_ahead(
     apply_holds(state, group, from_s, reach_s(rules, until_s))
     now.searches += 1
     found = find_place(state.ahead, tables, state.picks, request_class, now.searches)
-    if nodes_sleep(state):
-        prefer_awake(state.ahead, tables, state, found)
+    if state.sleeping is not None:
+        prefer_awake(state.ahead, tables, state.picks, state.sleeping, found)
     put_back(state.ahead, tables, state.picks, found)
     undo_holds(state, group)
     return int(found)
@@ -408,8 +408,8 @@ def find_start(tables: Tables, state: MixedState, rules: MixedRules, position: i
     chunk = tables.chunk_first[index(here_class)]
     copies = tables.copies[index(chunk)]
     is_single = tables.chunk_first[index(here_class + 1)] == chunk + 1
-    if nodes_sleep(state):
-        lend_returning(tables, state, group)
+    if state.sleeping is not None:
+        lend_returning(tables, state, state.sleeping, group)
     room = parts_free(state.ahead, tables, chunk, NEVER) if is_single else 0
     at_s = int(state.scalars[0].now_s)
     window_s = rules.end_window_s
@@ -444,7 +444,7 @@ def find_start(tables: Tables, state: MixedState, rules: MixedRules, position: i
 def end_search(tables: Tables, state: MixedState, group: int, ended: int) -> None:
     """Set `ahead` to what is free now, after the first `ended` expected ends of the group were taken."""
     restore_ahead(state, group, ended)
-    if nodes_sleep(state):
+    if state.sleeping is not None:
         take_back_returning(tables, state, group)
 
 
@@ -471,7 +471,7 @@ def reserve_no_place(state: MixedState, rules: MixedRules, group: int) -> bool:
 
     As with equal nodes, only jobs that end by then may pass it. Return False where nodes do not sleep.
     """
-    if not nodes_sleep(state):
+    if state.sleeping is None:
         return False
     here = state.groups[group]
     start_s = state.scalars[0].now_s

@@ -6,7 +6,7 @@ from sim_backend.engine.running_jobs import drop_first, push
 from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import change_cell, copy_cell, has_room
 from sim_backend.mixed.limits import change_limits
-from sim_backend.mixed.power_jobs import hold_nodes, nodes_sleep, release_nodes
+from sim_backend.mixed.power_jobs import hold_nodes, release_nodes
 from sim_backend.mixed.state import (
     ANY_LENGTH,
     CAN_STOP,
@@ -127,8 +127,8 @@ def run_job(
     slots.started[held] = now.started
     slots.pieces[held] = take_pieces(tables, state, job, found)
     begin_s = int(now.now_s)
-    if nodes_sleep(state):
-        begin_s = hold_nodes(tables, state, slot)
+    if state.sleeping is not None:
+        begin_s = hold_nodes(tables, state, state.sleeping, slot)
         if begin_s > now.now_s and rules.boot_check_s > 0:
             begin_s += -begin_s % rules.boot_check_s
     slots.end_s[held] = begin_s + workload.runtime_s[index(job)] + rules.completing_s
@@ -265,8 +265,8 @@ def free_slot(tables: Tables, workload: MixedWorkload, state: MixedState, slot: 
     held = index(slot)
     group = slots.size[held]
     unlist(state, group, slot)
-    if nodes_sleep(state):
-        release_nodes(tables, state, slot)
+    if state.sleeping is not None:
+        release_nodes(tables, state, state.sleeping, slot)
     piece = slots.pieces[held]
     while piece != NO_PIECE:
         at = index(piece)

@@ -16,7 +16,7 @@ from offpeak.model.arrays import Float64, Int64
 from plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
 from sim_backend.mixed.limits import Limits
-from sim_backend.mixed.power import SleepingPools, no_sleeping_pools
+from sim_backend.mixed.power import SleepingPools
 
 Int32 = NDArray[np.int32]
 
@@ -243,7 +243,7 @@ class MixedState(NamedTuple):
     it in cells that no reservation holds. `ends` is a heap of the slots of running jobs, `expected` has those of each
     group sorted by expected end. `limit_used` is what running jobs take of each limit. The order that a policy has
     written is by record: `place` is the rank of the place that it has. `entry` is where the record is in the window.
-    `sleeping` is the power of the nodes.
+    `sleeping` is the power of the nodes, None where no node sleeps: the kernels are compiled without it then.
     """
 
     scalars: NDArray[np.void]
@@ -267,7 +267,7 @@ class MixedState(NamedTuple):
     placements: Placements
     stops: Stops
     start_s: Int64
-    sleeping: SleepingPools
+    sleeping: SleepingPools | None
 
 
 SCALARS = np.dtype(
@@ -279,6 +279,7 @@ SCALARS = np.dtype(
             "next_submit_s",  # when, NEVER when all have been
             "next_end_s",  # when the next running job gives its nodes back, NEVER when none runs
             "next_peak",  # the next change of the price's state
+            "stage",  # what the loop does next in this second
             "wanted_pass_s",  # when the next pass is due
             "wanted_backfill_s",  # when the next full pass is due, NEVER where each pass is one
             "wanted_order_s",  # when the policy orders the queue next, NEVER where it does so at each pass
@@ -422,7 +423,7 @@ def new_state(
         placements=_placements(tables, of_class),
         stops=_stops(workload),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),
-        sleeping=(sleeping or no_sleeping_pools())._replace(units=column(pieces)),
+        sleeping=sleeping and sleeping._replace(units=column(pieces)),
     )
 
 

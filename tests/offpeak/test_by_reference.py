@@ -69,6 +69,30 @@ def test_other_arrays_in_the_same_class_are_another_type():
     assert narrow.columns.tolist() == (1 + 0.5 * (outer.inner.rows[0] + outer.inner.rows[1])).tolist()
 
 
+class Optional(NamedTuple):
+    number: int
+    inner: Inner | None
+
+
+@in_place
+def scaled(value, optional):
+    if optional.inner is None:
+        return value
+    return value * optional.inner.factor + scaled_again(value, optional)
+
+
+@apart
+def scaled_again(value, optional):
+    inner = optional.inner
+    return value if inner is not None and inner.factor > 0 else 0.0
+
+
+def test_code_for_a_member_that_is_none_is_left_out():
+    for kind in (Optional, by_reference(type("ByReference", (Optional,), {}))):
+        assert scaled(3.0, kind(1, None)) == 3.0
+        assert scaled(3.0, kind(1, Inner(np.ones((1, 1)), 2.0))) == 9.0
+
+
 def test_no_reference_is_kept():
     outer = example()
     arrays = [outer.columns, outer.inner.rows, outer.others]

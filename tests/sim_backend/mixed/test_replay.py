@@ -265,4 +265,4 @@ def test_twenty_thousand_nodes_in_forty_pools_need_little_memory():
 
 
 def _bytes(value) -> int:
-    return value.nbytes if isinstance(value, np.ndarray) else sum(_bytes(each) for each in value)
+    return value.nbytes if isinstance(value, np.ndarray) else sum(map(_bytes, value or ()))

@@ -1,11 +1,9 @@
-"""The event loop of clusters with several pools in which nodes sleep: that of `advance`, and the nodes' own events.
+"""What the nodes of the pools do in a second of `advance`: transitions, decisions, sleep and wake by their policies.
 
-The order within a second is that of the engine for equal nodes: transitions end, jobs end, jobs are submitted, external
-decisions are requested, nodes beyond their pool's target leave, jobs start, and finally due nodes fall asleep and
-needed nodes are woken. Each pool follows its own policy; a reservation keeps nodes of its pools awake or wakes them.
+Each pool follows its own policy; a reservation keeps nodes of its pools awake or wakes them.
 """
 
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity.sleepers import follows_queue, target_for_queue
 from sim_backend.engine.power import log_is_full, refresh_free
@@ -19,8 +17,7 @@ from sim_backend.engine.power_capacity import (
     wake_needed,
 )
 from sim_backend.engine.power_transitions import arrive
-from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
-from sim_backend.mixed import advance
+from sim_backend.engine.state import NEVER, NOT_YET
 from sim_backend.mixed.cells import copy_cell, find_place, put_back
 from sim_backend.mixed.limits import is_limited
 from sim_backend.mixed.power import (
@@ -32,15 +29,10 @@ from sim_backend.mixed.power import (
     schedule_of_pool,
 )
 from sim_backend.mixed.power_jobs import take_back_returning
-from sim_backend.mixed.preemption import lacks_room
 from sim_backend.mixed.queue import forget_blocked, is_hole
 from sim_backend.mixed.reservations import first_reservation
 from sim_backend.mixed.running import hope_again
 from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
-
-CAPACITY, LOG_FULL = 4, 5
-EVENTS, TARGETS, PASSES = range(3)
-"""What the loop does next in this second: `stage`."""
 
 
 @part
@@ -80,9 +72,10 @@ def change_pool_cell(state: MixedState, cell: int, column: int, amount: int) -> 
 
 
 @part
-def offer_shared_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, pool: int) -> None:
+def offer_shared_nodes(
+    tables: Tables, workload: MixedWorkload, state: MixedState, pools: SleepingPools, pool: int
+) -> None:
     """Offer to jobs the shared nodes of the pool that they may get in their present states, and no others."""
-    pools = state.sleeping
     on_demand = pools.policies.rules[pool, 0] != 0
     first = int(tables.cell_first[pool])
     for cell in range(first, tables.cell_first[pool + 1]):
@@ -99,12 +92,11 @@ def offer_shared_nodes(tables: Tables, workload: MixedWorkload, state: MixedStat
 
 
 @part
-def offer_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, pool: int) -> bool:
+def offer_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, pools: SleepingPools, pool: int) -> bool:
     """Bring the pool's cells up to date with the states of its nodes; return whether other nodes are available.
 
     Reservations are made anew then.
     """
-    pools = state.sleeping
     machine = pool_state(pools, pool)
     power = pool_power(pools, pool)
     now = machine.scalars[0]
@@ -119,7 +111,7 @@ def offer_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, pool
             hope_again(tables, workload, state, cell)
     elif pools.power.scalars[pool].log_length != pools.seen[pool]:
         pools.seen[pool] = pools.power.scalars[pool].log_length
-        offer_shared_nodes(tables, workload, state, pool)
+        offer_shared_nodes(tables, workload, state, pools, pool)
     group = int(pools.group[pool])
     if now.ended and group != NOT_YET:
         forget_blocked(state, group)
@@ -127,44 +119,42 @@ def offer_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, pool
 
 
 @part
-def make_due(state: MixedState, pool: int) -> None:
+def make_due(state: MixedState, pools: SleepingPools, pool: int) -> None:
     """Let the next pass look at the jobs that could use the pool."""
-    group = int(state.sleeping.group[pool])
+    group = int(pools.group[pool])
     if group != NOT_YET:
         state.groups[group].is_due = 1
         state.groups[group].is_backfill_due = 1
 
 
 @part
-def offer_all(tables: Tables, workload: MixedWorkload, state: MixedState) -> bool:
+def offer_all(tables: Tables, workload: MixedWorkload, state: MixedState, pools: SleepingPools) -> bool:
     """Bring the cells of all pools up to date, and return whether other nodes are available."""
     any_change = False
-    for pool in range(len(state.sleeping.group)):
-        if offer_nodes(tables, workload, state, pool):
-            make_due(state, pool)
+    for pool in range(len(pools.group)):
+        if offer_nodes(tables, workload, state, pools, pool):
+            make_due(state, pools, pool)
             any_change = True
     return any_change
 
 
 @part
-def take_node_events(state: MixedState) -> None:
+def take_node_events(pools: SleepingPools, now_s: int) -> None:
     """Start and end all due transitions of this second."""
-    pools = state.sleeping
     for pool in range(len(pools.group)):
-        pools.machine[pool].now_s = state.scalars[0].now_s
-        if pools.power.scalars[pool].next_ready_s <= state.scalars[0].now_s:
+        pools.machine[pool].now_s = now_s
+        if pools.power.scalars[pool].next_ready_s <= now_s:
             arrive(pool_state(pools, pool), pool_power(pools, pool), depths_of_pool(pools, pool))
 
 
 @part
-def follow_schedules(state: MixedState) -> bool:
+def follow_schedules(state: MixedState, pools: SleepingPools) -> bool:
     """Move to the current rows of the schedules, and return whether one of them is another one."""
-    pools = state.sleeping
     any_change = False
     for pool in range(len(pools.group)):
         schedule = schedule_of_pool(pools, pool)
         if follow_schedule(pool_power(pools, pool), schedule, state.scalars[0].now_s):
-            make_due(state, pool)
+            make_due(state, pools, pool)
             any_change = True
     return any_change
 
@@ -179,10 +169,8 @@ def nodes_in_use(pools: SleepingPools, pool: int) -> int:
 
 
 @part
-def take_decisions(state: MixedState) -> bool:
+def take_decisions(pools: SleepingPools, now_s: int) -> bool:
     """Let forecasts decide that are due, and return whether an external decision is due."""
-    pools = state.sleeping
-    now_s = state.scalars[0].now_s
     is_external = False
     for pool in range(len(pools.group)):
         nodes = pools.power.scalars[pool]
@@ -213,22 +201,21 @@ def least_units(tables: Tables, request_class: int, pool: int) -> int:
 
 
 @part
-def widest_waiting(tables: Tables, state: MixedState, pool: int) -> int:
+def widest_waiting(tables: Tables, state: MixedState, pools: SleepingPools, pool: int) -> int:
     """Return how many nodes of the pool the widest waiting job would take, all of them at most."""
-    group = int(state.sleeping.group[pool])
+    group = int(pools.group[pool])
     widest = 0
     if group != NOT_YET:
         for at in range(tables.group_class_first[index(group)], tables.group_class_first[index(group + 1)]):
             own_class = tables.group_class[index(at)]
             if state.waiting.of_class[index(own_class)] > 0:
                 widest = max(widest, least_units(tables, own_class, pool))
-    return int(min(widest, state.sleeping.node_first[pool + 1] - state.sleeping.node_first[pool]))
+    return int(min(widest, pools.node_first[pool + 1] - pools.node_first[pool]))
 
 
 @part
-def leave_beyond_target(tables: Tables, state: MixedState) -> None:
+def leave_beyond_target(tables: Tables, state: MixedState, pools: SleepingPools) -> None:
     """Adjust the targets to the queues, and put idle nodes beyond them to sleep before jobs can get them."""
-    pools = state.sleeping
     for pool in range(len(pools.group)):
         rules = rules_of_pool(pools, pool)
         if rules.on_demand:
@@ -236,16 +223,15 @@ def leave_beyond_target(tables: Tables, state: MixedState) -> None:
         power = pool_power(pools, pool)
         nodes = power.scalars[0]
         if follows_queue(rules, nodes.target, power.nodes_in[ACTIVE] - nodes.idle_nodes):
-            widest = widest_waiting(tables, state, pool)
+            widest = widest_waiting(tables, state, pools, pool)
             nodes.target = target_for_queue(rules, nodes.target, widest, len(power.ready_s))
         machine = pool_state(pools, pool)
         shrink_to_target(machine, power, depths_of_pool(pools, pool), rules, schedule_of_pool(pools, pool))
 
 
 @part
-def show_reservation(tables: Tables, state: MixedState, rules: MixedRules, pool: int) -> None:
+def show_reservation(tables: Tables, state: MixedState, pools: SleepingPools, rules: MixedRules, pool: int) -> None:
     """Write the first reservation of the pool's group into the pool's scalars, as its capacity rules read it."""
-    pools = state.sleeping
     now = pools.machine[pool]
     group = int(pools.group[pool])
     now.shadow_s = NOT_YET
@@ -270,9 +256,8 @@ def show_reservation(tables: Tables, state: MixedState, rules: MixedRules, pool:
 
 
 @part
-def would_start(tables: Tables, state: MixedState, group: int, request_class: int) -> bool:
+def would_start(tables: Tables, state: MixedState, pools: SleepingPools, group: int, request_class: int) -> bool:
     """Tell whether a job of the class lacks nothing but nodes that are not available as long as they sleep."""
-    pools = state.sleeping
     now = state.scalars[0]
     lacking = False
     for at in range(tables.group_cell_first[index(group)], tables.group_cell_first[index(group + 1)]):
@@ -299,10 +284,10 @@ def would_start(tables: Tables, state: MixedState, group: int, request_class: in
 
 
 @part
-def note_blocked_since(tables: Tables, workload: MixedWorkload, state: MixedState) -> None:
+def note_blocked_since(tables: Tables, workload: MixedWorkload, state: MixedState, pools: SleepingPools) -> None:
     """Record since when the first waiting job of each group waits only for sleeping nodes."""
     now = state.scalars[0]
-    wanted_s = state.sleeping.power.wanted_s
+    wanted_s = pools.power.wanted_s
     if now.waiting == 0 or now.wanted_pass_s != NEVER or now.wanted_backfill_s != NEVER:
         return
     for group in range(len(state.groups)):
@@ -315,78 +300,31 @@ def note_blocked_since(tables: Tables, workload: MixedWorkload, state: MixedStat
         job = state.waiting.job[index(position)]
         if wanted_s[index(job)] != NOT_YET:
             continue
-        if would_start(tables, state, group, state.waiting.request_class[index(position)]):
+        if would_start(tables, state, pools, group, state.waiting.request_class[index(position)]):
             wanted_s[index(job)] = now.now_s
 
 
 @part
-def keep_nodes(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> bool:
+def keep_nodes(
+    tables: Tables, workload: MixedWorkload, state: MixedState, pools: SleepingPools, rules: MixedRules
+) -> bool:
     """Put to sleep and wake the nodes that are due after the passes; return whether jobs may count on more of them."""
-    pools = state.sleeping
     for pool in range(len(pools.group)):
-        show_reservation(tables, state, rules, pool)
+        show_reservation(tables, state, pools, rules, pool)
         machine = pool_state(pools, pool)
         power = pool_power(pools, pool)
         depths = depths_of_pool(pools, pool)
         own = rules_of_pool(pools, pool)
         sleep_due(machine, power, depths, own, schedule_of_pool(pools, pool))
         wake_needed(machine, power, depths, own)
-    note_blocked_since(tables, workload, state)
+    note_blocked_since(tables, workload, state, pools)
     any_more = False
     for pool in range(len(pools.group)):
         now = pools.machine[pool]
         free = now.free
         expected = free + now.returning
-        offer_nodes(tables, workload, state, pool)
+        offer_nodes(tables, workload, state, pools, pool)
         if now.free > free or now.free + now.returning > expected:
-            make_due(state, pool)
+            make_due(state, pools, pool)
             any_more = True
     return any_more
-
-
-@in_place
-def advance_powered(
-    tables: Tables, workload: MixedWorkload, peaks: PeakTimes, rules: MixedRules, state: MixedState, until_s: int
-) -> int:
-    """Handle all events up to and including second `until_s`.
-
-    Returns PAUSED if later events are left, FINISHED if no job is left and the nodes need not go on (`rest_until_s`),
-    DECIDE if an external policy must write `state.window.order`, FULL if the next call needs the state `with_room`,
-    CAPACITY if one must write the targets of the pools
-    that are due (`next_decision_s` was moved on), and LOG_FULL if the logs must be emptied before the next call.
-    """
-    now = state.scalars[0]
-    pools = state.sleeping
-    while True:
-        if pools.stage[0] == EVENTS:
-            if a_log_is_full(pools):
-                return LOG_FULL
-            at_s = min(advance.next_event_s(state, peaks, rules), next_pool_event_s(pools))
-            if at_s == NEVER or (is_over(state) and at_s > pools.power.scalars[0].rest_until_s):
-                return advance.FINISHED
-            if at_s > until_s:
-                return advance.PAUSED
-            now.now_s = max(now.now_s, at_s)
-            take_node_events(state)
-            changed = advance.take_events(tables, workload, state, peaks, rules)
-            changed |= follow_schedules(state)
-            changed |= offer_all(tables, workload, state)
-            if changed:
-                advance.want_passes(state, rules)
-            if lacks_room(state):
-                return advance.FULL
-            if take_decisions(state):
-                pools.stage[0] = TARGETS
-                return CAPACITY
-        if pools.stage[0] != PASSES:
-            leave_beyond_target(tables, state)
-            if offer_all(tables, workload, state):
-                advance.want_passes(state, rules)
-            pools.stage[0] = PASSES
-            if not advance.open_passes(state, rules):
-                now.next_group = len(state.groups)
-        if advance.run_passes(tables, workload, state, peaks, rules):
-            return advance.DECIDE
-        pools.stage[0] = EVENTS
-        if keep_nodes(tables, workload, state, rules):
-            advance.want_passes(state, rules)
