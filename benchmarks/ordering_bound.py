@@ -579,7 +579,7 @@ def replay_plan(sample: Sample) -> Int64:
     workload, peaks = workload_of(sample.jobs, sample.power_w, policy), peak_times(sample.case.prices)
     order.state = state = new_state(workload, policy.rules, machine_size=sample.nodes)
     for until_s, _ in steps(sample.jobs, workload, policy, state):
-        while advance(workload, peaks, policy.rules, sample.nodes, state, until_s) == DECIDE:
+        while advance(workload, peaks, policy.rules, state, None, until_s) == DECIDE:
             decide_window(workload, peaks, policy, state, sample.jobs.job_id)
     return state.start_s.copy()
 

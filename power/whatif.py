@@ -151,7 +151,7 @@ def all_start_s(workload: Workload, holders: int, units: int, policy: Policy, no
     # All jobs run for their estimates; the engine is faster if it knows that.
     rules = policy.rules._replace(estimates=EXACT_RUNTIME)
     state = resumed_state(workload, rules, machine_size=units, holders=holders, now_s=now_s)
-    advance(workload, NO_PEAKS, rules, units, state, NEVER - 1)
+    advance(workload, NO_PEAKS, rules, state, None, NEVER - 1)
     return state.start_s
 
 

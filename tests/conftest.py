@@ -86,7 +86,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         )
 
 
-ENGINE = REPOSITORY / "sim_backend/engine/advance_powered.py"
+ENGINE = REPOSITORY / "sim_backend/engine/advance.py"
 COMPILING = pytest.StashKey["subprocess.Popen[bytes]"]()
 ESTIMATE = """\
 from ui.command import main

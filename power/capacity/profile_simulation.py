@@ -25,8 +25,8 @@ from offpeak.model.step_integrals import integrals
 from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
 from power.whatif import WhatIfPlan, check_units, make_whatif_plan
-from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
-from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
+from sim_backend.engine.advance import LOG_FULL, advance
+from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, PoweredNodes, TransitionLog, all_active
 from sim_backend.engine.running_jobs import resumed_state
 from sim_backend.engine.state import NEVER, State, Workload
 from sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
@@ -157,11 +157,11 @@ def run_profile(
     # The log is not copied: the run restarts it.
     state, power = State(*_copy_columns(machine.state)), Power(*_copy_columns(machine.power))
     size, schedule = snapshot.usable_units, _make_schedule(snapshot, profile, terms)
-    rules = PoweredRules(terms.rules, terms.capacity, schedule, terms.depths, size)
+    nodes = PoweredNodes(power, terms.capacity, schedule, terms.depths)
     pieces = [_read_first_entries(snapshot, power)]
     stop = LOG_FULL
     while stop == LOG_FULL:
-        stop = advance_powered(machine.workload, NO_PEAKS, rules, state, power, LAST_S - 1)
+        stop = advance(machine.workload, NO_PEAKS, terms.rules, state, nodes, LAST_S - 1)
         pieces.append(_empty_log(power))
     at_s, node, entered = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
     log = NodeLog(size // snapshot.units_per_node, snapshot.units_per_node, at_s, node, entered)

@@ -1,5 +1,10 @@
 """The event loop: ends, submissions and price changes advance the clock; scheduling passes start jobs.
 
+The order within a second: transitions of nodes end, jobs end, jobs are submitted, jobs whose nodes come up may move to
+others, an external decision is requested, nodes beyond the target leave, jobs start, and finally due nodes fall asleep
+and needed nodes are woken. Without nodes that sleep (`nodes` is None) all that concerns them is left out at
+compilation.
+
 There is one pass a second after all events of that second, ends first, because a scheduler acts on a state, not on a
 message. With `pass_per_event` each event has its own pass, as in the simulator pyss: within a second submissions come
 before ends, and a job releases its nodes at its expected end.
@@ -8,12 +13,26 @@ before ends, and a job releases its nodes at its expected end.
 from offpeak.compiled import in_place, part
 from plugin.window_policy import ARRIVAL, EXTERNAL
 from sim_backend.engine.backfill import next_backfilled, next_promised, open_backfill, open_promises
+from sim_backend.engine.peak_shaving import is_held, look_again, meter_draw
+from sim_backend.engine.power import PoweredNodes, log_is_full, refresh_free
+from sim_backend.engine.power_capacity import (
+    expect_needs,
+    follow_schedule,
+    is_to_reserve,
+    keep_nodes,
+    leave_beyond_target,
+    next_power_s,
+    nodes_needed,
+)
+from sim_backend.engine.power_jobs import drop_too_wide, end_powered, rebind, start_powered
+from sim_backend.engine.power_transitions import arrive
 from sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
 from sim_backend.engine.running_jobs import add_free, end_first, expect_end, held_until_s, release, start_job, unlist
 from sim_backend.engine.state import CAN_BE_OUTLIVED, CONSERVATIVE, NEVER, PeakTimes, SchedulingRules, State, Workload
 from sim_backend.engine.window import open_window, order_window
 
-PAUSED, FINISHED, DECIDE = range(3)
+PAUSED, FINISHED, DECIDE, CAPACITY, LOG_FULL = range(5)
+ORDER_REQUESTED, CAPACITY_REQUESTED = 1, 2
 
 
 @part
@@ -71,17 +90,51 @@ def take_event(workload: Workload, state: State, rules: SchedulingRules) -> bool
 
 
 @part
-def take_events(workload: Workload, state: State, rules: SchedulingRules) -> bool:
+def take_events(workload: Workload, state: State, rules: SchedulingRules, nodes: PoweredNodes | None) -> bool:
     """Handle all events of this second, ends first, and return whether there were any."""
     now = state.scalars[0]
     any_event = False
     while now.next_end_s <= now.now_s:
-        end_first(workload, state, rules)
+        if nodes is None:
+            end_first(workload, state, rules)
+        else:
+            end_powered(workload, state, nodes.power, nodes.schedule, rules)
         any_event = True
     while now.next_submit_s <= now.now_s:
         submit_next(workload, state, rules)
         any_event = True
     return any_event
+
+
+@part
+def move_nodes(workload: Workload, state: State, nodes: PoweredNodes) -> bool:
+    """Let jobs move to nodes that are free, follow the schedule, and return whether a pass may start other jobs."""
+    rebind(workload, state, nodes.power, nodes.capacity, nodes.schedule)
+    changed = follow_schedule(nodes.power, nodes.schedule, state.scalars[0].now_s)
+    if nodes.depths.repair_s == NEVER:
+        changed |= drop_too_wide(state, nodes.power)
+    return bool(changed | refresh_free(state, nodes.power, nodes.capacity))
+
+
+@part
+def needs_decision(state: State, nodes: PoweredNodes) -> bool:
+    """Let the forecast decide if it is due, and return whether an external decision is due."""
+    now_s = state.scalars[0].now_s
+    scalars = nodes.power.scalars[0]
+    if scalars.next_decision_s > now_s:
+        return False
+    scalars.next_decision_s = now_s + nodes.capacity.period_s
+    if nodes.capacity.worth_s == 0:
+        return True
+    expect_needs(nodes.power, nodes.capacity, now_s, nodes_needed(state, nodes.power))
+    return False
+
+
+@part
+def is_over(state: State) -> bool:
+    """Tell whether no job runs, waits or will be submitted."""
+    now = state.scalars[0]
+    return bool(now.running == 0 and now.waiting == 0 and now.next_submit_s == NEVER)
 
 
 @part
@@ -122,60 +175,109 @@ def next_to_start(state: State, rules: SchedulingRules) -> int:
 
 
 @part
-def run_pass(workload: Workload, state: State, rules: SchedulingRules, machine_size: int) -> None:
+def is_to_pass(state: State, rules: SchedulingRules, nodes: PoweredNodes | None) -> bool:
+    """Tell whether a pass may change anything."""
+    if not nothing_can_start(state, rules):
+        return True
+    return nodes is not None and is_to_reserve(state, nodes.capacity)
+
+
+@part
+def run_pass(workload: Workload, state: State, rules: SchedulingRules, nodes: PoweredNodes | None) -> None:
     """Start the jobs that the discipline starts now."""
     if rules.discipline == CONSERVATIVE:
-        open_promises(state, machine_size)
+        open_promises(state)
     else:
         open_backfill(state)
+    is_late = False
+    if nodes is not None:
+        nodes.power.scalars[0].held_until_s = NEVER
     position = next_to_start(state, rules)
     while position >= 0:
-        start_job(workload, state, rules, position)
+        if nodes is None:
+            start_job(workload, state, rules, position)
+        elif not is_held(workload, state, nodes.power, nodes.peak, position):
+            is_late |= start_powered(workload, state, nodes.power, nodes.depths, nodes.capacity, position)
         position = next_to_start(state, rules)
     if rules.policy != ARRIVAL:
         note_passed_over(state)
     close_pass(state)
+    if nodes is not None:
+        look_again(state, nodes.power)
+    if is_late:
+        # The reservation was made before the late ends of the jobs beside it were known.
+        state.scalars[0].ended = 1
 
 
 @in_place
 def advance(
-    workload: Workload, peaks: PeakTimes, rules: SchedulingRules, machine_size: int, state: State, until_s: int
+    workload: Workload,
+    peaks: PeakTimes,
+    rules: SchedulingRules,
+    state: State,
+    nodes: PoweredNodes | None,
+    until_s: int,
 ) -> int:
     """Handle all events up to and including second `until_s`.
 
-    Returns PAUSED if later events are left, FINISHED if none are left, DECIDE if an external policy must write
-    `state.window.order` before the next call.
+    Returns PAUSED if later events are left; FINISHED if none are left, or no job is left and the nodes need not go on
+    (`rest_until_s`); DECIDE if an external policy must write `state.window.order` before the next call; CAPACITY if one
+    must write `target` and `reserve` of the nodes' scalars; and LOG_FULL if the nodes' log must be emptied
+    (`log_length` 0) before the next call.
     """
     now = state.scalars[0]
     while True:
         if now.deciding == 0:
+            if nodes is not None and log_is_full(nodes.power):
+                return LOG_FULL
             at_s = next_event_s(state, peaks)
+            if nodes is not None:
+                at_s = min(at_s, next_power_s(nodes.power, nodes.schedule))
+                if is_over(state) and at_s > nodes.power.scalars[0].rest_until_s:
+                    return FINISHED
             if at_s == NEVER:
                 return FINISHED
             if at_s > until_s:
                 return PAUSED
+            if nodes is not None:
+                meter_draw(nodes.power, nodes.peak, at_s)
             now.now_s = max(now.now_s, at_s)
+            if nodes is not None:
+                arrive(state, nodes.power, nodes.depths)
             changed = take_price_changes(state, peaks)
             if rules.pass_per_event:
                 changed |= take_event(workload, state, rules)
             else:
-                changed |= take_events(workload, state, rules)
+                changed |= take_events(workload, state, rules, nodes)
+            if nodes is not None:
+                changed |= move_nodes(workload, state, nodes)
             if changed:
                 want_pass(state, rules)
-            if now.wanted_pass_s > now.now_s:
-                continue
+            if nodes is not None and needs_decision(state, nodes):
+                now.deciding = CAPACITY_REQUESTED
+                return CAPACITY
+        if nodes is not None and now.deciding != ORDER_REQUESTED:
+            now.deciding = 0
+            if leave_beyond_target(state, nodes):
+                want_pass(state, rules)
+        if now.wanted_pass_s <= now.now_s:
+            is_open = now.deciding == ORDER_REQUESTED
+            if not is_open:
+                if rules.estimates >= CAN_BE_OUTLIVED:
+                    correct_predictions(workload, state)
+                if rules.pass_per_event:
+                    release_expected(state)
+                is_open = is_to_pass(state, rules, nodes)
+                if is_open:
+                    open_window(state, 0 if rules.policy == ARRIVAL else rules.window)
+                    if rules.policy == EXTERNAL:
+                        now.deciding = ORDER_REQUESTED
+                        return DECIDE
+                    if rules.policy != ARRIVAL:
+                        order_window(now, state.window, state.queue.passed_over_s, peaks, rules, free=now.free)
+            now.deciding = 0
             now.wanted_pass_s = NEVER
-            if rules.estimates >= CAN_BE_OUTLIVED:
-                correct_predictions(workload, state)
-            if rules.pass_per_event:
-                release_expected(state)
-            if nothing_can_start(state, rules):
-                continue
-            open_window(state, 0 if rules.policy == ARRIVAL else rules.window)
-            if rules.policy == EXTERNAL:
-                now.deciding = 1
-                return DECIDE
-            if rules.policy != ARRIVAL:
-                order_window(now, state.window, state.queue.passed_over_s, peaks, rules, free=now.free)
-        now.deciding = 0
-        run_pass(workload, state, rules, machine_size)
+            if is_open:
+                run_pass(workload, state, rules, nodes)
+        if nodes is not None and keep_nodes(state, nodes):
+            want_pass(state, rules)

@@ -232,13 +232,13 @@ def extend_late(state: State) -> None:
 
 
 @part
-def open_promises(state: State, machine_size: int) -> None:
+def open_promises(state: State) -> None:
     """Begin a pass: start the profile now, and drop promises that cannot be kept."""
     now = state.scalars[0]
     now.cursor = 0
     if now.breakpoints == 0:
         state.profile.at_s[0] = now.now_s
-        state.profile.free[0] = machine_size
+        state.profile.free[0] = now.units
         now.breakpoints = 1
     if a_promise_is_broken(state):
         take_back_promises(state)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from offpeak.bits import bitmap
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, STATES
-from plugin.capacity.rules import CapacityRules, NodeTable
+from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
+from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
 from plugin.capacity.sleepers import NeedRecord, new_record
 from sim_backend.engine.state import NEVER, NOT_YET, Int64, State
 
@@ -59,6 +60,16 @@ class Power(NamedTuple):
     needs: NeedRecord
     peaks_mw: Int64
     log: TransitionLog
+
+
+class PoweredNodes(NamedTuple):
+    """Nodes that sleep: their state, when they sleep, what transitions take, and peak shaving."""
+
+    power: Power
+    capacity: CapacityRules
+    schedule: CapacitySchedule
+    depths: DepthTable
+    peak: PeakRules = NO_SHAVING
 
 
 SCALARS = np.dtype(

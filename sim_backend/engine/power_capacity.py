@@ -8,7 +8,7 @@ from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
 from plugin.capacity import sleepers
 from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
-from sim_backend.engine.power import Power, falling_nodes, free_units, rising_nodes
+from sim_backend.engine.power import Power, PoweredNodes, falling_nodes, free_units, refresh_free, rising_nodes
 from sim_backend.engine.power_transitions import go_deeper, put_to_sleep, wake
 from sim_backend.engine.state import NOT_YET, State
 
@@ -332,3 +332,38 @@ def expect_needs(power: Power, rules: CapacityRules, now_s: int, needed: int) ->
     sleepers.observe_need(power.needs, now_s, needed)
     nodes.keep = sleepers.last_rank(power.needs, 1 / rules.worth_s)
     nodes.reserve = sleepers.last_rank(power.needs, sleepers.WAKE_AHEAD_AT / rules.worth_s)
+
+
+@part
+def next_power_s(power: Power, schedule: CapacitySchedule) -> int:
+    """Return the time of the next event of, or decision on, the nodes."""
+    nodes = power.scalars[0]
+    at_s = min(nodes.next_ready_s, nodes.wake_due_s)
+    return int(min(at_s, nodes.due_s, nodes.next_decision_s, next_row_s(power, schedule)))
+
+
+@part
+def is_to_reserve(state: State, rules: CapacityRules) -> bool:
+    """Tell whether a pass is needed for the reservation alone: nodes may have to stay awake or be woken for it."""
+    return bool(rules.on_demand and rules.ahead_s > 0 and state.scalars[0].waiting > 0)
+
+
+@part
+def leave_beyond_target(state: State, nodes: PoweredNodes) -> bool:
+    """Adjust the target, put idle nodes beyond it to sleep, and return whether other units are available to jobs."""
+    set_target(state, nodes.power, nodes.depths, nodes.capacity)
+    shrink_to_target(state, nodes.power, nodes.depths, nodes.capacity, nodes.schedule)
+    return refresh_free(state, nodes.power, nodes.capacity)
+
+
+@part
+def keep_nodes(state: State, nodes: PoweredNodes) -> bool:
+    """Put to sleep and wake the nodes that are due after a pass; return whether jobs may count on more units."""
+    now = state.scalars[0]
+    free = now.free
+    expected = free + now.returning
+    sleep_due(state, nodes.power, nodes.depths, nodes.capacity, nodes.schedule)
+    wake_needed(state, nodes.power, nodes.depths, nodes.capacity)
+    note_blocked_since(state, nodes.power, nodes.capacity)
+    refresh_free(state, nodes.power, nodes.capacity)
+    return bool(now.free > free or now.free + now.returning > expected)

@@ -231,6 +231,7 @@ SCALARS = np.dtype(
         (name, np.int64)
         for name in (
             "now_s",  # the second whose events are handled
+            "units",  # the units of the machine
             "next_job",  # the next job to be submitted
             "next_submit_s",  # its submission, NEVER after the last one
             "next_end_s",  # when the next running job ends, NEVER when none runs
@@ -249,7 +250,7 @@ SCALARS = np.dtype(
             "considered",  # how many entries of the order this pass may start
             "window",  # the number of jobs in the window of this pass
             "behind_window",  # the position behind the window
-            "deciding",  # 1 while an external policy decides on the order
+            "deciding",  # ORDER_REQUESTED or CAPACITY_REQUESTED while an external policy decides, else 0
             "running",  # jobs that have not ended
             "listed",  # running jobs that hold nodes
             "free",  # units without a job
@@ -300,7 +301,7 @@ def new_state(workload: Workload, rules: SchedulingRules, *, machine_size: int) 
     # With a pass per event, a job that still must end in this second may have released its nodes.
     most_running = jobs if rules.pass_per_event else min(jobs, machine_size)
     scalars = np.zeros(1, dtype=SCALARS)
-    scalars["free"] = machine_size
+    scalars["units"] = scalars["free"] = machine_size
     scalars["smallest"] = NEVER
     scalars["wanted_pass_s"] = NEVER
     scalars["shadow_s"] = NOT_YET

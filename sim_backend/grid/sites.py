@@ -16,13 +16,13 @@ from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.schedule_metrics import response_ratio
 from offpeak.model.step_integrals import StepIntegral, integrals, integrate_constant, integrate_steps, multiply
 from plugin.federation.sites import Site
-from sim_backend.engine.advance import advance
-from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
-from sim_backend.engine.power import Power, all_active
+from sim_backend.engine.advance import LOG_FULL, advance
+from sim_backend.engine.power import PoweredNodes, all_active
 from sim_backend.engine.running_jobs import hold_until, next_event_s
 from sim_backend.engine.state import NEVER, NOT_YET, State, Workload, new_state
 from sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
 from sim_backend.nodes.node_log import NodeLog
+from sim_backend.replay.policy import Policy
 from sim_backend.replay.powered import LogBook, depth_table
 from sim_backend.replay.schedule import NO_PEAKS
 
@@ -75,17 +75,17 @@ class OpenSite:
         if self._nodes is None:
             self._advance_awake(until_s)
         else:
-            self._nodes.advance(self.workload, self.site, self.state, until_s)
+            self._nodes.advance(self.workload, self.site.policy, self.state, until_s)
 
     def _advance_awake(self, until_s: int) -> None:
-        rules, units = self.site.policy.rules, self.site.site.units
+        rules = self.site.policy.rules
         while len(self._late) and (next_s := next_event_s(self.state)) <= until_s:
-            advance(self.workload, NO_PEAKS, rules, units, self.state, next_s)
+            advance(self.workload, NO_PEAKS, rules, self.state, None, next_s)
             waits = self.held_s[self._late] == NOT_YET
             begun, self._late = self._late[~waits], self._late[waits]
             hold_until(self.state, begun, self._data_s[begun])
         if not len(self._late):
-            advance(self.workload, NO_PEAKS, rules, units, self.state, until_s)
+            advance(self.workload, NO_PEAKS, rules, self.state, None, until_s)
 
     @property
     def held_s(self) -> Int64:
@@ -125,13 +125,11 @@ class OpenSite:
 
 
 class _RunningNodes:
-    """The sleeping nodes of a site, and its engine."""
+    """The sleeping nodes of a site."""
 
     def __init__(self, nodes: SleepingNodes, state: State, begin_s: int) -> None:
-        self._nodes = nodes
-        self._depths = depth_table(nodes.machine.node_class, nodes.machine.seed)
-        self._book = LogBook()
-        self._power: Power = all_active(
+        self._machine, self._book = nodes.machine, LogBook()
+        power = all_active(
             nodes.capacity.rules,
             machine_size=nodes.machine.size,
             units_per_node=nodes.machine.units_per_node,
@@ -141,16 +139,16 @@ class _RunningNodes:
             # Without a job the nodes continue, because another job may come.
             rest_until_s=NEVER - 1,
         )
+        depths = depth_table(nodes.machine.node_class, nodes.machine.seed)
+        self._nodes = PoweredNodes(power, nodes.capacity.rules, nodes.capacity.schedule, depths)
 
-    def advance(self, workload: Workload, site: SimulatedSite, state: State, until_s: int) -> None:
-        capacity = self._nodes.capacity
-        rules = PoweredRules(site.policy.rules, capacity.rules, capacity.schedule, self._depths, site.site.units)
-        while advance_powered(workload, NO_PEAKS, rules, state, self._power, until_s) == LOG_FULL:
-            self._book.empty(self._power)
+    def advance(self, workload: Workload, policy: Policy, state: State, until_s: int) -> None:
+        while advance(workload, NO_PEAKS, policy.rules, state, self._nodes, until_s) == LOG_FULL:
+            self._book.empty(self._nodes.power)
 
     def log(self) -> NodeLog:
-        self._book.empty(self._power)
-        return self._book.node_log(self._nodes.machine)
+        self._book.empty(self._nodes.power)
+        return self._book.node_log(self._machine)
 
 
 def _empty(most_jobs: int) -> Workload:

@@ -16,9 +16,8 @@ from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from plugin.capacity.port import CapacityPolicy
 from plugin.capacity.rules import DepthTable
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.advance import DECIDE
-from sim_backend.engine.advance_powered import CAPACITY, LOG_FULL, PoweredRules, advance_powered
-from sim_backend.engine.power import Power, all_active
+from sim_backend.engine.advance import CAPACITY, DECIDE, LOG_FULL, advance
+from sim_backend.engine.power import Power, PoweredNodes, all_active
 from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.replay.policy import Policy
@@ -174,11 +173,9 @@ class PoweredReplay:
     def _go_on(self, until_s: int) -> None:
         begin = time.perf_counter()
         capacity = self._capacity
-        rules = PoweredRules(
-            self._policy.rules, capacity.rules, capacity.schedule, self._depths, self._machine.size, self._shaving
-        )
+        nodes = PoweredNodes(self._power, capacity.rules, capacity.schedule, self._depths, self._shaving)
         while True:
-            stop = advance_powered(self._workload, self._peaks, rules, self._state, self._power, until_s)
+            stop = advance(self._workload, self._peaks, self._policy.rules, self._state, nodes, until_s)
             if stop == LOG_FULL:
                 self._book.empty(self._power)
             elif stop == DECIDE:

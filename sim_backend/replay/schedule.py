@@ -140,7 +140,7 @@ def replay(
     if policy.rules.policy == ARRIVAL:
         peaks = NO_PEAKS
     for until_s, submitted in steps(jobs, workload, policy, state):
-        while advance(workload, peaks, policy.rules, machine_size, state, until_s) == DECIDE:
+        while advance(workload, peaks, policy.rules, state, None, until_s) == DECIDE:
             decide_window(workload, peaks, policy, state, jobs.job_id)
         if progress:
             progress(submitted)

@@ -12,8 +12,8 @@ from plugin.capacity.port import Fleet
 from plugin.capacity.rules import CapacitySchedule
 from power.capacity.price_profile import OfferProfile, PowerTerms, make_power_terms
 from power.capacity.profile_simulation import ProfileSimulation
-from sim_backend.engine.advance_powered import PoweredRules, advance_powered
-from sim_backend.engine.power import all_active
+from sim_backend.engine.advance import advance
+from sim_backend.engine.power import PoweredNodes, all_active
 from sim_backend.engine.state import NEVER, State, new_state
 from sim_backend.replay.powered import depth_table, snapshot_of
 from sim_backend.replay.schedule import NO_PEAKS, workload_of
@@ -68,13 +68,13 @@ def replayed(
         terms.capacity, machine_size=log.machine_size, units_per_node=1, slots=len(state.slots.job), jobs=len(jobs),
         begin_s=begin_s,
     )  # fmt: skip
-    rules = PoweredRules(PLAIN, terms.capacity, schedule, depth_table(QUICK, 1), log.machine_size)
+    nodes = PoweredNodes(power, terms.capacity, schedule, depth_table(QUICK, 1))
 
     def go_on(until_s: int) -> None:
-        advance_powered(workload, NO_PEAKS, rules, state, power, until_s)
+        advance(workload, NO_PEAKS, PLAIN, state, nodes, until_s)
 
     go_on(second)
-    snapshot, waiting = snapshot_of(workload, state, power, rules.depths), queue_of(state)
+    snapshot, waiting = snapshot_of(workload, state, power, nodes.depths), queue_of(state)
     go_on(NEVER - 1)
     return snapshot, waiting, state.start_s
 

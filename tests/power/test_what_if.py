@@ -75,7 +75,7 @@ def test_with_everything_awake_it_goes_on_as_the_replay_does(log, discipline, se
 def plan_from(log, rules, second):
     """Return the what-if from that second of a replay, and which jobs run and wait then."""
     workload, state = engine(log, rules)
-    advance(workload, log.peaks, rules, log.machine_size, state, second)
+    advance(workload, log.peaks, rules, state, None, second)
     now = state.scalars[0]
     slot = state.expected[: now["listed"]]
     slot = slot[np.argsort(state.slots.started[slot])]

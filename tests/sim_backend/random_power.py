@@ -16,8 +16,8 @@ from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from plugin.capacity.port import CapacityPolicy, CapacityTargets
 from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
 from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
-from sim_backend.engine.advance_powered import LOG_FULL, PoweredRules, advance_powered
-from sim_backend.engine.power import Power, all_active
+from sim_backend.engine.advance import LOG_FULL, advance
+from sim_backend.engine.power import Power, PoweredNodes, all_active
 from sim_backend.engine.power import TransitionLog as EngineLog
 from sim_backend.engine.state import CHUNK_NODES, NO_PIECE, Nodes, SchedulingRules, State, new_state
 from sim_backend.replay.powered import PoweredMachine, PoweredSchedule, depth_table, replay_powered
@@ -216,13 +216,13 @@ def stepped(case: PoweredLog, seconds, *, log_entries=None) -> Iterator[tuple[St
     if log_entries:
         power = power._replace(log=EngineLog(*(column[:log_entries] for column in power.log)))
     depths = depth_table(case.machine.node_class, case.machine.seed)
-    rules = PoweredRules(case.rules, case.capacity, case.schedule, depths, size)
+    nodes = PoweredNodes(power, case.capacity, case.schedule, depths)
     peaks = NO_PEAKS if case.rules.policy == ARRIVAL else log.peaks
     for second in seconds:
         entries = []
         stop = LOG_FULL
         while stop == LOG_FULL:
-            stop = advance_powered(workload, peaks, rules, state, power, second)
+            stop = advance(workload, peaks, case.rules, state, nodes, second)
             length = int(power.scalars["log_length"][0])
             entries += zip(*(column[:length].tolist() for column in power.log), strict=True)
             power.scalars["log_length"] = 0

@@ -22,8 +22,8 @@ from power.live.pool_state import find_pools, observe_pool
 from power.live.power_plan import plan_power
 from services.accounts.ended_jobs import EndedJob
 from services.accounts.job_forecasts import RunTimes
-from sim_backend.engine.advance_powered import CAPACITY, PoweredRules, advance_powered
-from sim_backend.engine.power import all_active
+from sim_backend.engine.advance import CAPACITY, advance
+from sim_backend.engine.power import PoweredNodes, all_active
 from sim_backend.engine.state import new_state
 from sim_backend.replay.policy import parse_policy
 from sim_backend.replay.powered import depth_table, snapshot_of
@@ -76,8 +76,8 @@ def advanced(engine, until_s: int) -> None:
     """Let the engine go on up to that second."""
     while True:
         rules, schedule = engine.capacity.rules, engine.capacity.schedule
-        powered = PoweredRules(engine.policy.rules, rules, schedule, engine.depths, NODES)
-        if advance_powered(engine.workload, NO_PEAKS, powered, engine.state, engine.power, until_s) != CAPACITY:
+        nodes = PoweredNodes(engine.power, rules, schedule, engine.depths)
+        if advance(engine.workload, NO_PEAKS, engine.policy.rules, engine.state, nodes, until_s) != CAPACITY:
             return
         targets = engine.capacity.decide(seen(engine))
         engine.power.scalars["target"], engine.power.scalars["reserve"] = targets.awake, targets.reserve

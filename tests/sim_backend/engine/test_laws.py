@@ -66,7 +66,7 @@ def test_running_jobs_hold_the_units_that_they_request_and_the_others_are_free(l
     workload, state = engine(log, rules)
     result = schedule(log, rules)
     for second in seconds_of(log, rules):
-        advance(workload, log.peaks, rules, log.machine_size, state, second)
+        advance(workload, log.peaks, rules, state, None, second)
         held = held_units(state)
         assert held == {job: log.jobs.size[job] for job in held}
         started = (result.start_s >= 0) & (result.start_s <= second)
@@ -78,22 +78,22 @@ def test_running_jobs_hold_the_units_that_they_request_and_the_others_are_free(l
 def test_pausing_changes_nothing(log, rules, pauses):
     workload, state = engine(log, rules)
     for second in sorted(pauses):
-        advance(workload, log.peaks, rules, log.machine_size, state, second)
+        advance(workload, log.peaks, rules, state, None, second)
         assert state.start_s.max() <= max(second, -1)
-    assert advance(workload, log.peaks, rules, log.machine_size, state, NEVER - 1) == FINISHED
+    assert advance(workload, log.peaks, rules, state, None, NEVER - 1) == FINISHED
     assert state.start_s.tolist() == starts(log, rules)
 
 
 @given(logs(), rules(disciplines=DISCIPLINES), st.integers(0, 100))
 def test_a_copy_goes_its_own_way(log, rules, second):
     workload, state = engine(log, rules)
-    advance(workload, log.peaks, rules, log.machine_size, state, second)
+    advance(workload, log.peaks, rules, state, None, second)
     before = [array.tobytes() for array in arrays(state)]
     copy = deepcopy(state)
     assert [array.tobytes() for array in arrays(copy)] == before
-    advance(workload, log.peaks, rules, log.machine_size, copy, NEVER - 1)
+    advance(workload, log.peaks, rules, copy, None, NEVER - 1)
     assert [array.tobytes() for array in arrays(state)] == before
-    advance(workload, log.peaks, rules, log.machine_size, state, NEVER - 1)
+    advance(workload, log.peaks, rules, state, None, NEVER - 1)
     assert state.start_s.tolist() == copy.start_s.tolist() == starts(log, rules)
 
 

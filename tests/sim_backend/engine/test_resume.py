@@ -42,6 +42,6 @@ def test_holders_hold_as_many_nodes_as_they_ask_for_and_share_none(rows, more):
 def test_all_is_free_when_the_holders_have_ended(rows, more):
     machine_size = sum(size for size, _ in rows) + more
     workload, state = resumed(rows, machine_size)
-    assert advance(workload, NO_PEAKS, PLAIN, machine_size, state, NEVER - 1) == FINISHED
+    assert advance(workload, NO_PEAKS, PLAIN, state, None, NEVER - 1) == FINISHED
     now = state.scalars[0]
     assert (now["now_s"], now["free"], now["running"]) == (NOW_S + max(left_s for _, left_s in rows), machine_size, 0)

@@ -105,7 +105,7 @@ def policy_of(name: str, discipline: int = FCFS) -> Policy:
 def order_in_engine(window: Window, policy: Policy) -> list[int]:
     workload = workload_of(window.jobs, window.view.node_power_w, policy)
     state = new_state(workload, policy.rules, machine_size=window.units)
-    while advance(workload, window.peaks, policy.rules, window.units, state, AT_S) == DECIDE:
+    while advance(workload, window.peaks, policy.rules, state, None, AT_S) == DECIDE:
         decide_window(workload, window.peaks, policy, state, window.jobs.job_id)
     return state.window.order[: len(window.rows)].tolist()
 
