@@ -194,7 +194,7 @@ def is_change_done(node: Node, change: NodeChange) -> bool:
         case NodeChange.CLOSE | NodeChange.WITHDRAW:
             return node.closed
         case NodeChange.OPEN:
-            return not node.closed
+            return not node.closed and not (node.is_marked and node.power is PowerState.ON)
         case NodeChange.RESUME:
             return not node.failed
         case NodeChange.POWER_DOWN:

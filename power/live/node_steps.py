@@ -214,6 +214,9 @@ def _choose_for_open(node: Node, record: NodeRecord, *, to_sleep: bool, may_go_d
         # A node that does not respond gets no job before it is powered down.
         change = NodeChange.CLOSE if node.responds or node.failed else NodeChange.POWER_DOWN
         return NodeStep(change=change, why="it is off: the scheduler must know")
+    if state is NodeState.ON and node.is_marked:
+        # A server of PBS that began anew has opened the node when its daemon registered: only our mark is left.
+        return NodeStep(change=NodeChange.OPEN, why="it stays up")
     return NodeStep(why="it stays as it is")
 
 

@@ -348,10 +348,9 @@ class SimulatedCluster:
         node.shut.discard(SLEEP)
 
     def restarts(self) -> None:
-        """The server is started again: of nodes whose daemons do not answer it knows nothing but what it was told."""
+        """The server is started again: of nodes it knows nothing but what it was told, until their daemons register."""
         for node in self.nodes.values():
-            node.forgotten = not node.alive
-            node.shown_up = False
+            node.forgotten, node.alive, node.shown_up = True, False, False
 
     def goes_down(self, name: str, now_s: float) -> None:
         """A node's daemon is gone, and what ran there is lost."""

@@ -37,6 +37,19 @@ def cluster(request: pytest.FixtureRequest, bmc_commands: Path) -> Iterator[Powe
         yield made
 
 
+def test_a_job_starts_on_nodes_that_a_restarted_server_has_opened(cluster: PoweredPbs, zygote: Zygote) -> None:
+    if cluster.server.pbs.kind == TORQUE:
+        pytest.skip("Torque's server keeps a node offline")
+    for node in ALL:
+        closed = f"resources_available.offpeak_node = closed.{int(time.time())}, state += sleep"
+        cluster.server.run("qmgr", "-c", f"set node {node} {closed}")
+    cluster.stop_server()
+    cluster.start_server()
+    (job,) = cluster.jobs.submit(nodes=3)
+    with agent(cluster, write_site(cluster, FLAT), by=zygote.start):
+        cluster.wait(lambda: job in cluster.jobs.started(), what="the job to start")
+
+
 def test_agent_that_sees_only_its_own_jobs_changes_nothing(cluster: PoweredPbs, zygote: Zygote) -> None:
     server = cluster.server
     server.run("qmgr", "-c", "set server query_other_jobs = False")

@@ -24,10 +24,13 @@ from benchmarks.local_slurm.plan import REPOSITORY, PoweredPlan
 from benchmarks.local_slurm.processes import OFFPEAK, wait_until
 from offpeak.compiled import cache_base
 from offpeak.machines.node_sets import expand
+from offpeak.model.orders import NodeState
 from plugin.scheduler.node import SchedulerState
 from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 
 SOCKET, DEBUG = "pbs.sock", "debug"
+REGISTERS_AFTER_S = 5.0
+"""A pbs_mom connects again so long after a restart of its server."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,18 @@ class PoweredPbs:
         self.nodes[node].bmc = self._bmcs.enter_context(restarted(self.nodes[node].bmc))
 
     def start_server(self) -> None:
-        self.server.do(lambda pbs: pbs.cluster.restarts())
+        """Start it again; the daemons of nodes register with it some seconds later."""
+
+        def begin(pbs: Pbs) -> None:
+            pbs.cluster.restarts()
+            self.server.loop.call_later(REGISTERS_AFTER_S, register, pbs)
+
+        def register(pbs: Pbs) -> None:
+            for node in self.nodes.values():
+                if node.state is NodeState.ON and not pbs.cluster.nodes[node.name].dead:
+                    pbs.cluster.comes_up(node.name, time.time())
+
+        self.server.do(begin)
         (self.folder / f"{SOCKET}.aside").rename(self.folder / SOCKET)
 
     def stop_server(self) -> None:

@@ -188,6 +188,9 @@ def test_a_node_that_a_server_of_pbs_has_opened_in_its_shutdown_is_closed_again(
     sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 4000, ON, clear=False)
     opened = {"closed": False, "reason": "offpeak: idle"}
     assert choose_next_step(node_of(**opened), record_of(sent=sent), to_sleep=False, now=NOW).change is NodeChange.CLOSE
+    # Without an order only our mark is left, which would keep the agent from starting a cycle for its jobs.
+    assert choose_next_step(node_of(**opened), record_of(), to_sleep=False, now=NOW).change is NodeChange.OPEN
+    assert choose_next_step(node_of(closed=False), record_of(), to_sleep=False, now=NOW).change is None
     assert choose_next_step(node_of(), record_of(sent=sent), to_sleep=False, now=NOW).change is None
     just_now = replace(sent, at_s=NOW.monotonic_s - 20, at_unix_s=NOW.unix_s - 20)
     assert choose_next_step(node_of(), record_of(sent=just_now), to_sleep=False, now=NOW).change is NodeChange.CLOSE
