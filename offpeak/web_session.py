@@ -16,6 +16,8 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.poolmanager import PoolManager
 
+from offpeak.tcp_delivery import bound_delivery
+
 
 class _Sockets(WeakSet[socket.socket]):
     """The sockets of a session's connections; `broken_off`: none may be used any more."""
@@ -38,7 +40,10 @@ class WebSession(requests.Session):
             self.mount(scheme, _Adapter(self._sockets))
 
     def before_sending(self, guard: Callable[[], None] | None) -> None:
-        """Call the guard directly before each request, over the open connection; if it raises, nothing is sent."""
+        """Call the guard directly before each part of a request, over the open connection; if it raises, none is sent.
+
+        Such a request arrives soon, or not at all.
+        """
         self._sockets.guard = guard
 
     def break_off(self) -> None:
@@ -124,12 +129,13 @@ def _pool(pool: Any, connection: Any, sockets: _Sockets) -> type:
             if isinstance(self.sock, socket.socket):
                 sockets.add(self.sock)
 
-        def request(self, *what: Any, **options: Any) -> None:
+        def send(self, data: Any) -> None:
             if self.sock is None:
                 self.connect()
             if sockets.guard is not None:
+                bound_delivery(self.sock)
                 sockets.guard()
-            super().request(*what, **options)
+            super().send(data)
 
     class Pool(pool):  # type: ignore[misc]
         ConnectionCls = Connection

@@ -31,6 +31,7 @@ from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import DEEP, InventoryNode, SleepMethod
 from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, PowerState
+from offpeak.tcp_delivery import bound_delivery
 from offpeak.text import printable
 from plugin.scheduler.batch import BatchResult
 from power.drivers.logins import Logins
@@ -236,6 +237,7 @@ class NodeSsh:
     async def _answer(self, connection: asyncssh.SSHClientConnection, request: str, guard: Guard) -> str:
         def guarded() -> asyncssh.SSHClientProcess[str]:
             # asyncssh calls it when the node has opened the channel, and sends the command next.
+            bound_delivery(connection.get_extra_info("socket"))
             guard()
             return asyncssh.SSHClientProcess()
 

@@ -1,10 +1,14 @@
-"""An exchange ends in time as a whole, wherever its server drips."""
+"""An exchange ends in time as a whole, wherever its server drips; a command arrives soon, or never."""
 
 import socket
+import subprocess
+import sys
 
+import lost_network
 import pytest
 import requests
 from dripping_server import dripping_server
+from needed_programs import need
 
 from offpeak.errors import OrderTooLate
 from offpeak.web_session import WebSession, read_body
@@ -47,5 +51,14 @@ def test_the_guard_is_called_over_the_open_connection_and_keeps_the_request_back
         with pytest.raises(OrderTooLate):
             session.post(f"http://127.0.0.1:{server.getsockname()[1]}/Reset", json={"ResetType": "ForceOff"})
         session.close()
-        with accepted[0] as connection:
-            assert connection.recv(1000) == b""
+        with accepted[0] as connection, pytest.raises(ConnectionResetError):
+            # Nothing came. So the kernel ends a killed process, too: what it had not delivered is never delivered.
+            connection.recv(1000)
+
+
+def test_the_kernel_does_not_deliver_a_command_after_its_driver_has_given_it_up() -> None:
+    """When the network is back, the node may have a job."""
+    need(["unshare", "ip"], packages="util-linux iproute2")
+    command = ("unshare", "--net", "--map-root-user", sys.executable, lost_network.__file__)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.stdout, done.stderr) == ("[]\n", "")

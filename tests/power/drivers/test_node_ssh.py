@@ -1,8 +1,10 @@
 """The few things that a node may be asked by ssh, and everything else that it must refuse."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from offpeak.errors import (
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
+from offpeak.tcp_delivery import LONGEST_DELIVERY_S
 from power.check.devices import check_node
 from power.drivers.logins import Logins
 from power.drivers.ssh import NodeProbe, NodeSsh, SshDriver, parse_probe
@@ -63,8 +66,11 @@ def on_node(tmp_path: Path, machine: InventoryNode, port: int) -> Callable[..., 
     return run
 
 
-def test_an_order_that_is_refused_after_the_login_reaches_no_node(on_node: Callable[..., Any]) -> None:
+def test_an_order_that_is_refused_after_the_login_reaches_no_node(on_node: Callable[..., Any], port: int) -> None:
+    limits_ms: list[int] = []
+
     def refuse() -> None:
+        limits_ms.extend(delivery_limits_ms(port))
         raise OrderTooLate("the lease is over")
 
     async def confirm() -> Guard:
@@ -77,6 +83,16 @@ def test_an_order_that_is_refused_after_the_login_reaches_no_node(on_node: Calla
         return (node.root / "rtcwake.log").exists()
 
     assert not on_node(act)
+    # Without a limit the kernel would deliver the order minutes after the driver has given it up.
+    assert limits_ms == [round(LONGEST_DELIVERY_S * 1000)]
+
+
+def delivery_limits_ms(port: int) -> Iterator[int]:
+    """Yield how long the kernel repeats what is lost, of each connection of this process to that port."""
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError, IndexError), socket.socket(fileno=os.dup(int(descriptor.name))) as connection:
+            if connection.getpeername()[1] == port:
+                yield connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
 
 
 def test_a_node_says_what_it_is_and_can_do(on_node: Callable[..., Any]) -> None:
