@@ -279,6 +279,17 @@ def test_the_sites_own_nodes_are_handed_to_its_own_program(programs: SlurmProgra
     assert second == f"{programs.folder / what} cloud9: "
 
 
+def test_the_sites_program_gets_the_whole_file_where_no_part_can_be_made(programs: SlurmPrograms) -> None:
+    """A file that is too long to be read, and a disk that is full."""
+    said, file, command = hand_on(programs), programs.folder / "jobs.json", programs.wrapped("offpeak-resume")
+    file.write_text(json.dumps(JOBS | {"features": "f" * 1024**2}))
+    assert programs.run("offpeak-resume", "cloud1", SLURM_RESUME_FILE=str(file)).returncode == 7
+    assert said.read_text().endswith(f"{file.read_text()}\n")
+    file.write_text(json.dumps(JOBS))
+    full, environment = ["prlimit", "--fsize=0", command, "cloud1"], {"SLURM_RESUME_FILE": str(file)}
+    assert subprocess.run(full, env=environment, capture_output=True, timeout=300, check=False).returncode == 7
+
+
 @pytest.mark.parametrize("fault", ["writable", "damaged", "another section", "no nodes"])
 def test_a_file_that_is_not_to_be_trusted_hands_no_node_on(programs: SlurmPrograms, fault: str) -> None:
     said = hand_on(programs)
