@@ -312,14 +312,41 @@ Record = Mapping[str, Any]
 
 def parse_json(text: bytes, *, source: str) -> Record:
     """Return the answer. Raises CannotAskPbs if it is no JSON object."""
+    plain = text.decode(errors="replace")
     try:
-        plain = text.decode(errors="replace")
-        answer = json.loads(plain, strict=False, parse_int=_whole, parse_float=_decimal, parse_constant=str)
-    except (ValueError, RecursionError) as problem:
+        answer = _load(plain)
+    except RecursionError:
+        # OpenPBS prints a user's variable that is JSON as JSON, a thousand lists within each other, too.
+        answer = _load(_without_depths(plain))
+    except ValueError as problem:
         raise CannotAskPbs(f"{source}: its answer is no JSON: {problem}", hint=f"run `{source}` by hand") from None
     if not isinstance(answer, dict):
         raise CannotAskPbs(f"{source}: its answer is no object", hint=f"run `{source}` by hand")
     return answer
+
+
+def _load(plain: str) -> Any:
+    return json.loads(plain, strict=False, parse_int=_whole, parse_float=_decimal, parse_constant=str)
+
+
+MOST_DEPTH = 10
+"""Nothing that PBS itself prints lies so deep."""
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+def _without_depths(plain: str) -> str:
+    """Return the JSON with null for each list and object that lies deeper than MOST_DEPTH."""
+    depth, kept, kept_from = 0, [], 0
+    for match in _BRACKETS.finditer(plain):
+        if match[0] in "[{":
+            depth += 1
+            if depth == MOST_DEPTH:
+                kept += [plain[kept_from : match.start()], "null"]
+        elif match[0] in "]}":
+            if depth == MOST_DEPTH:
+                kept_from = match.end()
+            depth -= 1
+    return "".join((*kept, plain[kept_from:]))
 
 
 def _whole(digits: str) -> int | str:

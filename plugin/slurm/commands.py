@@ -327,7 +327,8 @@ def json_records(answer: bytes, *names: str, source: str) -> list[Record]:
     Raises CannotAskSlurm if it is not JSON, has none of them, or lists an error: Slurm then leaves records out.
     """
     try:
-        document = json.loads(answer)
+        # Slurm prints the bytes of users as they are, also those that are no UTF-8.
+        document = json.loads(answer.decode(errors="replace"))
     except ValueError:
         raise CannotAskSlurm(f"{source}: its answer is no JSON", hint='write read = "text" below [slurm]') from None
     errors = document.get("errors") if isinstance(document, dict) else ["no object"]

@@ -64,7 +64,15 @@ def _node(node: object) -> dict[str, object]:
 
 def _record(source: object, names: dict[str, str]) -> dict[str, object]:
     """Read attributes one by one: to_dict() fails as a whole for a job that was suspended while it started."""
-    return {ours: _plain(getattr(source, theirs)) for ours, theirs in names.items()}
+    return {ours: _plain(_attribute(source, theirs)) for ours, theirs in names.items()}
+
+
+def _attribute(source: object, name: str) -> object:
+    try:
+        return getattr(source, name)
+    except UnicodeDecodeError as problem:
+        # A user may write any bytes.
+        return problem.object.decode(errors="replace")
 
 
 def _plain(value: object) -> object:

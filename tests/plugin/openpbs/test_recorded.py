@@ -153,6 +153,15 @@ def test_bytes_numbers_and_absent_keys(answers: Path) -> None:
         nodes(b"[]")
 
 
+@pytest.mark.parametrize("variable", ["OFFPEAK", "X"])
+def test_a_variable_that_is_json_hides_no_job(variable: str) -> None:
+    """OpenPBS prints `qsub -v 'X=[[1]]'` as lists, up to a thousand within each other."""
+    for depth in range(900, 1001):
+        value = f'{"[" * depth}"]{{"{"]" * depth}'
+        text = f'{{"Jobs": {{"1.h": {{"Variable_List": {{"{variable}": {value}}}}}, "2.h": {{"Job_Name": "b"}}}}}}'
+        assert [job.name for job in jobs(text.encode()).values()] == ["", "b"]
+
+
 def test_queues_and_server(answers: Path) -> None:
     queues = parse_attributes((answers / "A_qstat_Q.txt").read_bytes())
     assert execution_queues(queues) == ("workq", "short")

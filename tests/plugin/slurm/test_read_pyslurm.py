@@ -16,10 +16,14 @@ from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
 from plugin.slurm.pyslurm_child import JOB, NODE
 from plugin.slurm.scheduler import SlurmScheduler, TextReader, read_pyslurm, tres_of_text
 
-STAND_IN = """\
+STAND_IN = r"""
 class TrackableResources: pass
 class Told:
     def __init__(self, **fields): vars(self).update(fields)
+    def __getattribute__(self, name):
+        # Cython decodes the bytes of C when they are read.
+        found = object.__getattribute__(self, name)
+        return found.decode() if isinstance(found, bytes) else found
     def to_dict(self): raise TypeError("unsupported operand type(s) for *: 'int' and 'NoneType'")
 ABSENT = dict.fromkeys((
     "array_id", "heterogeneous_id", "account", "comment", "reservation", "qos", "required_nodes", "excluded_nodes",
@@ -41,7 +45,8 @@ JOBS = {
     8: WAITS | dict(state_reason="JobHeldUser", comment="offpeak:delay=2h|x", excluded_nodes="node1", priority=0,
         memory_per_cpu=10, nice=50, num_nodes=2, cpus=2, eligible_time=None),
     9: WAITS | dict(heterogeneous_id=9),
-    12: WAITS | dict(partition="batch,long", nice=-100, comment="flex", constraints=["gpu", "fast"]),
+    12: WAITS | dict(name=b"f\xe4rbung", partition="batch,long", nice=-100, comment="flex",
+        constraints=["gpu", "fast"]),
     13: WAITS | dict(dependencies={"afterok": [53]}),
 }
 class Jobs:
@@ -99,6 +104,7 @@ def test_jobs_and_nodes_are_read() -> None:
     job, held = jobs["12"], jobs["8"]
     assert (job.state, job.priority, job.offset, job.limit_s) == (JobState.PENDING, 1, 100, 86_400)
     assert (job.partitions, job.comment, job.whole_nodes, job.plain) == (("batch", "long"), "flex", False, True)
+    assert job.name == "f\N{REPLACEMENT CHARACTER}rbung"
     assert job.request is not None
     assert job.request.chunks[0].features == (frozenset({"gpu", "fast"}),)
     assert (held.state, held.offset, held.comment) == (JobState.HELD, -50, "offpeak:delay=2h|x")

@@ -167,6 +167,13 @@ def test_an_answer_with_an_error_is_not_trusted(shared: Path) -> None:
         jobs_of_json(recorded.read_bytes(), source="squeue")
 
 
+def test_bytes_that_are_no_text_hide_no_job() -> None:
+    """Slurm prints a name such as $'f\\xe4rbung' in JSON as it is."""
+    text = b'{"jobs": [{"job_id": 1, "name": "f\xe4rbung"}, {"job_id": 2, "name": "b"}]}'
+    found = jobs_of_json(text, source="squeue --json")
+    assert [(job.job_id, job.name) for job in found] == [("1", "f\N{REPLACEMENT CHARACTER}rbung"), ("2", "b")]
+
+
 def test_the_configuration(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The programs of another host are not looked for.
     monkeypatch.setattr(socket, "gethostname", lambda: "elsewhere")
