@@ -1,4 +1,4 @@
-"""Generate the reference pages of commands, settings and families of PDUs: `make reference`.
+"""Generate the reference pages of commands, settings, price files and families of PDUs: `make reference`.
 
 The page of the commands comes from the commands themselves.
 """
@@ -6,6 +6,8 @@ The page of the commands comes from the commands themselves.
 from collections.abc import Iterator
 from pathlib import Path
 
+from offpeak.model.zones import zone_text
+from offpeak.prices.exports import Export, known_exports
 from offpeak.settings.file import example_toml, toml
 from offpeak.settings.kinds import Setting
 from offpeak.settings.table import SECTIONS, SETTINGS
@@ -138,6 +140,53 @@ def _which(source: RowSource, column: ColumnSpec) -> str:
     return ", ".join(terms) or "all"
 
 
+_PRICES_HEAD = """\
+# Price files
+
+A price file is CSV, with commas, semicolons or tabs, or JSON, plain or gzipped. These exports are read as they come,
+without `--price-layout`; the columns are patterns of [`exports.toml`](../../offpeak/prices/exports.toml).
+
+| source | times | prices | unit | clock | places |
+|---|---|---|---|---|---|"""
+_PRICES_FOOT = """
+The unit is that of the file's name (`..._eur_per_mwh.csv`), of the column's name (`Price (EUR/MWh)`), or of the table.
+Where the rows of several places are in one file, say which: `--price-layout area=DK1`.
+
+Of any other file the first column has the times, and the price is the only column that its name shows to be one, or the
+only one with numbers that is no load, no forecast and no part of the date. Where more than one could be meant, none is
+read: the message lists them, and `--price-layout value=NAME` chooses. A column in another currency than the declared
+unit is refused. The output names the column that was read.
+
+| times | |
+|---|---|
+| `2024-10-26T00:00Z`, `2024-10-26 00:00+02:00` | with their offset |
+| `2024-10-26 00:00`, `26.10.2024 00:00`, `10/26/2024 1:00 PM`, `Oct 26, 2024 1:00 AM` | on the clock of `zone=` |
+| `26/10/2025 02:00 (CEST) - 26/10/2025 02:15 (CEST)` | the first time, with the name of its clock |
+| `1729893600`, `1729893600000` | Unix seconds or milliseconds |
+
+Rows may rise or fall in time. Without the name of a clock the order of the rows tells which hour of a repeated hour
+they are. `n/e`, `N/A`, `-` and nothing are missing values. Units are a currency for a kWh or MWh (`EUR/MWh`,
+`USD/kWh`), or a hundredth of it: `ct/kWh` of the euro, `p/kWh` of the pound, `öre/kWh` of the Swedish krona, and
+`ctUSD/kWh`, `ctDKK/kWh` of any other. Carbon intensities are in `g/kWh`, `kg/MWh`, `t/MWh` or `lb/MWh`.
+"""
+
+
+def price_files_page() -> str:
+    """Return the reference page of price files, as Markdown."""
+    return "\n".join([_PRICES_HEAD, *map(_export_row, known_exports()), _PRICES_FOOT])
+
+
+def _export_row(export: Export) -> str:
+    times = ", ".join(_code(each) for each in (*export.time, export.date, export.hour) if each)
+    unit = export.unit.replace("{currency}", "its currency")
+    zone = zone_text(export.zone) if export.zone else ""
+    return f"| {export.source} | {times} | {_code(export.value)} | {unit} | {zone} | {_code(export.area)} |"
+
+
+def _code(pattern: str) -> str:
+    return f"`{pattern.replace('|', chr(92) + '|')}`" if pattern else ""
+
+
 def pages() -> dict[str, str]:
     """Return the generated pages of docs/reference by file name."""
     return {
@@ -145,6 +194,7 @@ def pages() -> dict[str, str]:
         "settings.md": settings_page(),
         "commands.md": commands_page(),
         "pdu-families.md": pdu_families_page(),
+        "price-files.md": price_files_page(),
     }
 
 

@@ -32,7 +32,7 @@ def printable(text: str, *, enough: int = ENOUGH) -> str:
     return line if line.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
-LISTED = 12
+LISTED, LONGEST_LIST = 12, 600
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -42,8 +42,13 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     if near:
         return f"did you mean {by_folded[near[0]]}?"
-    listed = names if len(names) <= LISTED else [*names[:LISTED], f"... ({len(names)} in all)"]
-    return "known: " + ", ".join(listed)
+    return f"known: {listed(names)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the names with commas, the first of many."""
+    shown = names if len(names) <= LISTED else [*names[:LISTED], f"... ({len(names)} in all)"]
+    return printable(", ".join(shown), enough=LONGEST_LIST)
 
 
 def parse_pairs(text: str, *, known: Sequence[str], error: type[BadInput]) -> dict[str, str]:

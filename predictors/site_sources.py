@@ -63,7 +63,7 @@ def build_price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed:
         check_market(tariff, has_prices=names != (TARIFF,))
     if tariff and feed.quantity.unit != f"{tariff.currency}/MWh":
         hint = f'write currency = "{tariff.currency}" below [feeds], or the tariff in the currency of the feed'
-        raise BadSetting(f"{tariff.text}: is in {tariff.currency}, and the feed in {feeds.currency}", hint=hint)
+        raise BadSetting(f"{tariff.text}: is in {tariff.currency}, and the feed in {feed.quantity.unit}", hint=hint)
     return feed
 
 

@@ -15,11 +15,16 @@ LATENCY_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 # Links are sold in bits, and data counted in bytes.
 BANDWIDTH_MB_PER_S = {"Mbit/s": 1 / 8, "Gbit/s": 125.0, "MB/s": 1.0, "GB/s": 1000.0}
 DATA_MB = {"MB": 1.0, "GB": 1e3, "TB": 1e6, "PB": 1e9}
-CARBON_G_PER_KWH = {"g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3}
+KG_PER_LB = 0.45359237
+CARBON_G_PER_KWH = {
+    "g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3, "t/MWh": 1e3, "lb/MWh": KG_PER_LB, "lb/kWh": 1e3 * KG_PER_LB,
+}  # fmt: skip
 ENERGY_KWH = {"kWh": 1.0, "MWh": 1e3}
 PER_MWH = {"MWh": 1.0, "kWh": 1e3}
-EURO_CENTS = "ct/kWh"
-"""As tariffs in the euro area are written; other currencies have other names for their hundredth part."""
+HUNDREDTHS = {"ct": "EUR", "cent": "EUR", "p": "GBP", "pence": "GBP", "öre": "SEK"}
+"""Hundredth parts of a currency that need not be named: cents of the euro, pence, and Swedish öre."""
+UNCLEAR_HUNDREDTHS = ("c", "¢", "cents", "øre", "ore", "oere")
+"""Hundredth parts of more than one currency, such as the dollars, and the Danish and the Norwegian krone."""
 
 HIGHEST_POWER_W = 100e9
 HIGHEST_NODE_W = 1e6
@@ -33,7 +38,7 @@ COMMON_PRICE_UNITS = tuple(f"{currency}/{per}" for currency in ("EUR", "USD", "G
 
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
 _DEMAND_UNIT = re.compile(r"([A-Za-z]{3})/([kM]W)")
-_PRICE_UNIT = re.compile(rf"([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
+_PRICE_UNIT = re.compile(rf"(ct)?([A-Za-z]{{3}})/({'|'.join(PER_MWH)})")
 
 
 def parse_power_w(text: str) -> float:
@@ -133,15 +138,20 @@ def parse_series_unit(unit: str) -> tuple[str, float]:
 
 
 def parse_price_unit(unit: str) -> tuple[str, float]:
-    """Return "eur/kWh" as ("EUR/MWh", 1000.0), "ct/kWh" as euro cents. Raises BadInput for other units."""
-    if unit == EURO_CENTS:
-        return "EUR/MWh", 10.0
+    """Return "eur/kWh" as ("EUR/MWh", 1000.0), "ct/kWh" as euro cents, "ctUSD/kWh" as cents of the dollar.
+
+    Raises BadInput for other units.
+    """
+    name, _, per = unit.partition("/")
+    if name in HUNDREDTHS and per in PER_MWH:
+        return f"{HUNDREDTHS[name]}/MWh", PER_MWH[per] / 100
     match = _PRICE_UNIT.fullmatch(unit)
     if match is None:
-        raise BadInput(
-            f"unknown unit {unit!r}", hint=did_you_mean(unit, (*COMMON_PRICE_UNITS, EURO_CENTS, *CARBON_G_PER_KWH))
-        )
-    return f"{match[1].upper()}/MWh", PER_MWH[match[2]]
+        hint = did_you_mean(unit, (*COMMON_PRICE_UNITS, "ct/kWh", "p/kWh", *CARBON_G_PER_KWH))
+        if name.lower() in UNCLEAR_HUNDREDTHS:
+            hint = "a hundredth of which currency? write ct before its code: ctUSD/kWh, ctDKK/kWh"
+        raise BadInput(f"unknown unit {unit!r}", hint=hint)
+    return f"{match[2].upper()}/MWh", PER_MWH[match[3]] / (100 if match[1] else 1)
 
 
 def _amount(text: str, factors: Mapping[str, float], *, example: str) -> float:

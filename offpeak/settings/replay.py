@@ -237,10 +237,11 @@ class FeedSettings:
         "Bidding zone, such as DE-LU, or American market and place, such as CAISO/TH_NP15_GEN-APND.",
         example="DE-LU",
     )
-    currency: str = row(
+    currency: str | None = row(
         TEXT,
-        "Currency of the prices; a response in another currency is refused.",
-        default="EUR",
+        "Currency of the prices; a response in another currency is refused. Without it that of the file or the tariff "
+        "that is declared, or else EUR.",
+        example="USD",
         flag="--feed-currency",
     )
     place: str | None = row(

@@ -3,12 +3,13 @@
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
 
-from offpeak.errors import BadSetting
+from offpeak.errors import BadInput, BadSetting
 from offpeak.model.constants import DAY_S
 from offpeak.model.zones import parse_zone
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
@@ -60,6 +61,11 @@ class SourceSettings:
         """Whose midnight begins a day: the market's, UTC without one."""
         return parse_zone(self.market.clock) if self.feeds.zone else UTC
 
+    @property
+    def currency(self) -> str:
+        """What prices are in."""
+        return self.feeds.currency or USUAL_CURRENCY
+
     def key(self, variable: str) -> KeyLocation:
         """Where the key of that name is kept."""
         return KeyLocation(variable, self.feeds.key_file)
@@ -105,13 +111,15 @@ def _degrees(text: str) -> tuple[float, float]:
     return float(match[1]), float(match[2])
 
 
+USUAL_CURRENCY = "EUR"
+
 SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
     "prices": {
         "file": _file,
         "tariff": lambda site: TariffSource(site_tariff(site.tariff, site.clock)),
         "energy-charts": lambda site: EnergyCharts(site.market.zone, timeout_s=site.feeds.timeout_s),
-        "nord-pool": lambda site: NordPool(site.market.nord_pool, site.feeds.currency, timeout_s=site.feeds.timeout_s),
-        "entso-e": lambda site: _entso_e(site, "entso-e", day_ahead_prices(site.feeds.currency)),
+        "nord-pool": lambda site: NordPool(site.market.nord_pool, site.currency, timeout_s=site.feeds.timeout_s),
+        "entso-e": lambda site: _entso_e(site, "entso-e", day_ahead_prices(site.currency)),
         "us-markets": lambda site: UsMarket(site.market.zone, site.market.place),
     },
     "carbon": {
@@ -131,7 +139,22 @@ SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
 def price_feed(feeds: FeedSettings, prices: PriceSettings) -> Feed | None:
     """Return the feed of known prices, None if the settings name no source. Raises BadSetting for what cannot be."""
     site = SourceSettings(feeds, prices.file, parse_layout(prices.layout or ""), prices.tariff)
-    return _feed("prices", feeds.prices, site, price_quantity(feeds.currency))
+    currency = feeds.currency or _declared_currency(site)
+    site = replace(site, feeds=replace(feeds, currency=currency))
+    return _feed("prices", feeds.prices, site, price_quantity(currency))
+
+
+def _declared_currency(site: SourceSettings) -> str:
+    """Return the currency of the first declared source, of the file if it can be read, USUAL_CURRENCY without one."""
+    for name in site.feeds.prices or ():
+        if name == "tariff" and site.tariff:
+            return site_tariff(site.tariff, site.clock).currency
+        if name == "file" and site.file:
+            from offpeak.prices.file import read_series
+
+            with suppress(BadInput):
+                return read_series(site.file, site.layout or PriceFileLayout()).currency
+    return USUAL_CURRENCY
 
 
 def carbon_feed(feeds: FeedSettings, carbon: CarbonSettings) -> Feed | None:

@@ -17,8 +17,9 @@ from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.zones import parse_zone, zone_text
-from offpeak.prices.file import CsvTable, first_numeric, read_series, read_table
+from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout, unit_of
+from offpeak.prices.table import Table, first_numeric, read_table
 from predictors.feeds.markets import MARKETS, Market
 from predictors.port import Prediction, certain
 from predictors.prices.history import PriceHistory, PriceSteps, price_history
@@ -69,7 +70,7 @@ def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
     return _undated(path, start) if len(table.columns) == 1 else _dated(path, table)
 
 
-def _with_published(path: Path, table: CsvTable) -> PriceFile:
+def _with_published(path: Path, table: Table) -> PriceFile:
     market = market_in(path.name)
     inputs = _inputs(table)
     price = first_numeric(table, besides=(LOCAL_TIME, *inputs))
@@ -90,7 +91,7 @@ def _with_published(path: Path, table: CsvTable) -> PriceFile:
     )
 
 
-def _inputs(table: CsvTable) -> tuple[str, ...]:
+def _inputs(table: Table) -> tuple[str, ...]:
     return tuple(name for name in table.columns if name.startswith(INPUT))
 
 
@@ -113,7 +114,7 @@ def _undated(path: Path, start: str | None) -> PriceFile:
     return PriceFile(name=str(path), unit=unit, history=history, published=(), zone=UTC, holidays=holidays, clock=clock)
 
 
-def _dated(path: Path, table: CsvTable) -> PriceFile:
+def _dated(path: Path, table: Table) -> PriceFile:
     market = market_in(path.name)
     zone = parse_zone(market.clock) if market else UTC
     inputs, time = _inputs(table), next(iter(table.columns))

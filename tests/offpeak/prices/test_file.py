@@ -50,7 +50,7 @@ def test_the_plain_file(read):
     assert series.start_s.tolist() == [1577836800, 1577840400]
     assert series.end_s == 1577844000
     assert series.value.tolist() == [41.88, -3.5]
-    assert (series.unit, series.source) == ("EUR/MWh", "p_eur_per_mwh.csv")
+    assert (series.unit, series.source) == ("EUR/MWh", "p_eur_per_mwh.csv, column price")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput, BadPrices
+from offpeak.model.units import parse_series_unit
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout, unit_of
 
 pytestmark = pytest.mark.quick
@@ -68,3 +69,28 @@ def test_without_a_unit():
     with pytest.raises(BadPrices, match=r"prices\.csv: the unit is not known") as problem:
         unit_of(PriceFileLayout(), "prices.csv")
     assert "unit=EUR/MWh" in problem.value.hint
+
+
+@pytest.mark.parametrize(
+    ("unit", "series"),
+    [
+        ("p/kWh", ("GBP/MWh", 10.0)),
+        ("ct/kWh", ("EUR/MWh", 10.0)),
+        ("öre/kWh", ("SEK/MWh", 10.0)),
+        ("ctUSD/kWh", ("USD/MWh", 10.0)),
+        ("ctdkk/MWh", ("DKK/MWh", 0.01)),
+        ("lb/MWh", ("g/kWh", 0.45359237)),
+        ("t/MWh", ("g/kWh", 1000.0)),
+    ],
+)
+def test_hundredths_of_a_currency_and_pounds_are_units(unit, series):
+    name, factor = parse_series_unit(unit)
+    assert name == series[0]
+    assert factor == pytest.approx(series[1])
+
+
+@pytest.mark.parametrize("unit", ["c/kWh", "øre/kWh", "oere/kWh", "¢/kWh"])
+def test_a_hundredth_of_more_than_one_currency_is_asked_for(unit):
+    with pytest.raises(BadInput, match="unknown unit") as problem:
+        parse_series_unit(unit)
+    assert "ctUSD/kWh" in problem.value.hint

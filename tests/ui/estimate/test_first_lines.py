@@ -232,7 +232,9 @@ def test_prices_of_a_file_are_named_with_how_they_were_laid(repository: Path) ->
     samples = repository / "sim_backend" / "sample"
     prices = PriceSettings(file=samples / "sample_prices_eur_per_mwh.csv.gz")
     basis = begun(samples / "sample.swf.gz", Settings(prices=prices)).prepared.basis
-    assert basis.prices == "sample_prices_eur_per_mwh.csv.gz in EUR/MWh; log mapped to its own dates, from 2023-04-03"
+    assert basis.prices.startswith(
+        "sample_prices_eur_per_mwh.csv.gz, column price in EUR/MWh; log mapped to its own dates"
+    )
     assert basis.prices_assumed == ""
 
 

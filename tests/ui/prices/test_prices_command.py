@@ -19,7 +19,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_day_is_a_line(offpeak, file) -> None:
     lines = offpeak("prices", "--prices", file, *SPRING).stdout.splitlines()
-    assert lines[0].startswith("ours_eur_per_mwh.csv: EUR/MWh, published; days of ")
+    assert lines[0].startswith("ours_eur_per_mwh.csv, column price: EUR/MWh, published; days of ")
     assert [line.split()[0] for line in lines[3:5]] == ["2023-03-25", "2023-03-26"]
     assert "·" in lines[3]
     assert lines[3].split()[2:] == ["0.00", "117.39", "230.00"]
