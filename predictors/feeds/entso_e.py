@@ -1,14 +1,17 @@
 """Day-ahead prices and forecasts of load, wind and solar power from the ENTSO-E transparency platform. Needs a key.
 
-entsoe-py, which asks and parses, drops unit, auction and zone of the answer, so the session also parses the text. Needs
-the extra `feeds-entsoe`; pandas, which it brings, is used in this file only.
+entsoe-py, which asks and parses, drops unit, auction and zone of the answer, and mixes the auctions of one day, so the
+session also parses the text, and hands on the first auction (the platform calls it a sequence). It needs the extra
+`feeds-entsoe`; pandas, which that brings, is used in this file only.
 """
 
+import io
 import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,6 +43,11 @@ TAGS = {
 }
 """The tags of an answer that are compared with the question, and what another text is."""
 _TAG = re.compile(rf"<({'|'.join(map(re.escape, TAGS))})[^>]*>([^<]*)<")
+
+_OF_PRICES = "<type>A44</type>"
+_SERIES = re.compile(r"<TimeSeries>.*?</TimeSeries>\s*", re.DOTALL)
+_SEQUENCE = re.compile(r"<classificationSequence_AttributeInstanceComponent\.position>\s*(\d+)\s*<")
+_PERIOD = re.compile(r"<start>([^<]*)</start>\s*<end>([^<]*)</end>\s*</timeInterval>\s*<resolution>([^<]*)<")
 
 
 @dataclass(frozen=True)
@@ -124,6 +132,8 @@ class EntsoE:
         for tag, received in sorted(session.tags):
             if received != (wanted := expected.get(tag, received)):
                 return FeedProblem(TAGS[tag], self.name, f"answers for {received[:20]!r}, asked for {wanted}")
+        if session.mixed:
+            return FeedProblem(FeedCondition.WRONG_AUCTION, self.name, f"has more than one auction: {session.mixed}")
         return None
 
     def _series(self, answer: Any) -> SourceAnswer:
@@ -148,11 +158,15 @@ def sum_series(parts: Sequence[Series]) -> Series:
 
 @dataclass
 class _TagSession(WebSession):
-    """A session with one address that keeps the tags of the answers, each of which takes at most `timeout_s`."""
+    """A session with one address that keeps the tags of the answers, each of which takes at most `timeout_s`.
+
+    Of prices only the first sequence is handed on; `mixed` are series of one time that still differ in their steps.
+    """
 
     address: str
     timeout_s: float
     tags: set[tuple[str, str]] = field(default_factory=set)
+    mixed: str = ""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -164,8 +178,40 @@ class _TagSession(WebSession):
         if response.ok and "<TimeSeries" not in text and "No matching data found" not in text:
             # A parser of entsoe-py would print a line.
             raise NoTimeSeries
+        if _OF_PRICES in text:
+            text = _first_sequence(text)
+            self.mixed = self.mixed or _mixed_steps(text)
+            response = _with_text(response, text)
         self.tags.update(_TAG.findall(text))
         return response
+
+
+def _first_sequence(text: str) -> str:
+    """Return the document without the series of later sequences, or as it is if it has no first one."""
+    sequences = {match[1] for series in _SERIES.findall(text) if (match := _SEQUENCE.search(series))}
+    if "1" not in sequences:
+        return text
+
+    def kept(series: re.Match[str]) -> str:
+        sequence = _SEQUENCE.search(series[0])
+        return series[0] if sequence is None or sequence[1] == "1" else ""
+
+    return _SERIES.sub(kept, text)
+
+
+def _mixed_steps(text: str) -> str:
+    """Return the steps of periods that overlap and have others, such as "PT15M and PT60M", "" for none."""
+    for before, after in pairwise(sorted(_PERIOD.findall(text))):
+        if after[0] < before[1] and after[2] != before[2]:
+            return f"{before[2]} and {after[2]}"
+    return ""
+
+
+def _with_text(response: requests.Response, text: str) -> requests.Response:
+    changed = requests.Response()
+    changed.status_code, changed.url, changed.headers = response.status_code, response.url, response.headers
+    changed.raw, changed.encoding = io.BytesIO(text.encode()), "utf-8"
+    return changed
 
 
 def _keep_keys_out_of_logs() -> None:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -59,6 +60,34 @@ def test_a_good_answer(player, plays, answer, source):
     assert (int(series.start_s[0]), series.end_s, series.unit) == (*WINDOW, "EUR/MWh")
     assert series.value.tolist() == answer("energy_charts")["price"]
     assert player.requests[0][1]["securityToken"] == "the-secret-key"
+
+
+POSITION = "classificationSequence_AttributeInstanceComponent.position"
+SEQUENCE = f"<{POSITION}>{{}}</{POSITION}>"
+
+
+def with_second(first: str, second: Callable[[str], str]) -> str:
+    """The document with each series twice: of that sequence, "" for none, and changed."""
+    numbered = re.sub("<curveType>", f"{SEQUENCE.format(first) if first else ''}<curveType>", XML)
+    return re.sub(
+        "<TimeSeries>.*?</TimeSeries>", lambda series: series[0] + second(series[0]), numbered, flags=re.DOTALL
+    )
+
+
+def dearer(series: str) -> str:
+    return re.sub(r"amount>[-.\d]+<", "amount>999<", series)
+
+
+def test_the_first_of_two_auctions_counts(plays, answer, source):
+    plays(with_second("1", lambda series: dearer(series).replace(SEQUENCE.format("1"), SEQUENCE.format("2"))))
+    assert source.fetch(WINDOW).value.tolist() == answer("energy_charts")["price"]
+
+
+def test_steps_that_differ_at_one_time_are_no_prices(plays, source):
+    plays(with_second("", lambda series: dearer(series).replace("PT60M", "PT15M")))
+    problem = source.fetch(WINDOW)
+    assert problem.condition is FeedCondition.WRONG_AUCTION
+    assert "PT15M and PT60M" in problem.detail
 
 
 @pytest.mark.parametrize(
