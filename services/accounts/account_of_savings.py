@@ -38,8 +38,8 @@ LEVER_NAMES = {SLEEP: "nodes at rest", ORDER: "order of the queue"}
 class LeverSaving:
     """What one lever saved in some days: energy [J], money, and CO2 [g]; None is unknown.
 
-    The money is that of the days whose saving is known and has a price; `unpriced_days` have none. 19 of 20 cases are
-    within `low` and `high`. `measured_share` is that of the rows' time, 0 if all is modelled.
+    The money is that of the days whose saving is known and has a price; `unpriced_days` lack one, or a part of it. 19
+    of 20 cases are within `low` and `high`. `measured_share` is that of the rows' time, 0 if all is modelled.
     `node_hours` are those of rest; the `delayed_jobs` started `delay_s` later on average.
     """
 
@@ -175,9 +175,8 @@ def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = F
         return replace(sum_account(rows, None, is_shadow=is_shadow), delays=delays)
     last_s = max(row["until_unix_s"] for row in priced)
     # The bill of a running day ends where its saving ends, so that the share is the same until the next booking.
-    as_of = [row["as_of_unix_s"] for row in priced if row["until_unix_s"] == last_s and row["as_of_unix_s"] is not None]
-    until_s = min(span.until_unix_s, last_s, *([max(as_of)] if as_of else []))
-    bill = _bill(connection, TimeRange(priced[0]["from_unix_s"], until_s))
+    booked_s = max(row["as_of_unix_s"] or last_s for row in priced if row["until_unix_s"] == last_s)
+    bill = _bill(connection, TimeRange(priced[0]["from_unix_s"], min(span.until_unix_s, booked_s)))
     return replace(sum_account(rows, bill, is_shadow=is_shadow), delays=delays)
 
 
@@ -193,32 +192,38 @@ def sum_delays(groups: Sequence[Mapping[str, Any]]) -> DelaySaving:
 def daily_accounts(
     connection: "Connection", span: TimeRange, *, is_shadow: bool = False
 ) -> dict[float, SavingsAccount]:
-    """Return the account of each day that begins in a time, by its begin, without its bill."""
+    """Return the account of each day whose rows begin in a time, by its end, without its bill."""
     from offpeak.ledger.records import savings_in
 
     days: dict[float, list[Mapping[str, Any]]] = {}
-    for row in savings_in(connection, span):
-        days.setdefault(row["from_unix_s"], []).append(row)
-    return {day: sum_account(rows, None, is_shadow=is_shadow) for day, rows in days.items()}
+    for row in _latest_rows(savings_in(connection, span), is_shadow=is_shadow):
+        days.setdefault(row["until_unix_s"], []).append(row)
+    return {end_s: sum_account(rows, None, is_shadow=is_shadow) for end_s, rows in days.items()}
 
 
-def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_shadow: bool = False) -> SavingsAccount:
-    """Return the sum of rows of the ledger; of two rows of one day and lever the one that ends later.
+def _latest_rows(rows: Iterable[Mapping[str, Any]], *, is_shadow: bool) -> list[Mapping[str, Any]]:
+    """Return the rows by lever and begin; of two rows of one lever and begin the one that ends later.
 
-    Rows of demand charges have no part in it: a day has no saving of its own there, only the whole period.
+    Rows of demand charges are left out: a day has no saving of its own there, only the whole period.
     """
     latest: dict[tuple[str, float], Mapping[str, Any]] = {}
     for row in sorted(rows, key=lambda row: float(row["until_unix_s"])):
         if bool(row["is_shadow"]) == is_shadow and row["lever"] != DEMAND:
             latest[row["lever"], row["from_unix_s"]] = row
+    return [row for _, row in sorted(latest.items(), key=lambda each: each[0])]
+
+
+def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_shadow: bool = False) -> SavingsAccount:
+    """Return the sum of rows of the ledger, as `_latest_rows` selects them."""
+    latest = _latest_rows(rows, is_shadow=is_shadow)
     by_lever: dict[str, list[Mapping[str, Any]]] = {}
-    for (lever, _), row in sorted(latest.items()):
-        by_lever.setdefault(lever, []).append(row)
+    for row in latest:
+        by_lever.setdefault(row["lever"], []).append(row)
     levers = tuple(_sum_lever(lever, days) for lever, days in by_lever.items() if any(map(_is_known, days)))
     unknown = tuple(LEVER_NAMES.get(lever, lever) for lever, days in by_lever.items() if not any(map(_is_known, days)))
     if not levers:
         return SavingsAccount(unknown=unknown, is_shadow=is_shadow)
-    currencies = {row["currency"] for row in latest.values() if _cost_of(row) is not None}
+    currencies = {row["currency"] for row in latest if _cost_of(row) is not None}
     priced = [lever for lever in levers if lever.cost is not None]
     cost = _sum([lever.cost for lever in priced]) if len(currencies) == 1 else None
     low, high = _combine(priced, cost)
@@ -231,18 +236,29 @@ def sum_account(rows: Iterable[Mapping[str, Any]], bill: float | None, *, is_sha
         currency=currencies.pop() if len(currencies) == 1 else "",
         carbon_g=_sum([lever.carbon_g for lever in levers]),
         bill=bill,
-        days=len({start for _, start in latest}),
+        days=_count_days(latest),
         unknown=unknown,
         is_shadow=is_shadow,
-        length_s=_length_s(latest.values()),
-        priced_s=_length_s(row for row in latest.values() if _cost_of(row) is not None),
+        length_s=_length_s(latest),
+        priced_s=_length_s(row for row in latest if _cost_of(row) is not None),
     )
 
 
 def _length_s(rows: Iterable[Mapping[str, Any]]) -> float:
-    """Return the time of the days of the rows; a running day has lasted to its latest booking."""
-    days = {row["from_unix_s"]: row["as_of_unix_s"] or row["until_unix_s"] for row in rows}
-    return float(sum(until_s - from_s for from_s, until_s in days.items()))
+    """Return the time of the days of the rows; a running day has lasted to its latest booking.
+
+    The rows of a day begin at different times, where the agent was away in it, and all end with the day.
+    """
+    days: dict[float, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        days.setdefault(row["until_unix_s"], []).append(row)
+    begins = (min(row["from_unix_s"] for row in of_day) for of_day in days.values())
+    ends = (max(row["as_of_unix_s"] or row["until_unix_s"] for row in of_day) for of_day in days.values())
+    return float(sum(end_s - begin_s for begin_s, end_s in zip(begins, ends, strict=True)))
+
+
+def _count_days(rows: Iterable[Mapping[str, Any]]) -> int:
+    return len({row["until_unix_s"] for row in rows})
 
 
 def _sum_lever(lever: str, days: Sequence[Mapping[str, Any]]) -> LeverSaving:
@@ -251,7 +267,8 @@ def _sum_lever(lever: str, days: Sequence[Mapping[str, Any]]) -> LeverSaving:
     The range of sleeping comes from the idle power, whose error is the same each day, so the ranges of its days add
     up. Those of replays are by chance, day by day, and add up by their squares.
     """
-    booked, days = len(days), [day for day in days if _is_known(day)]
+    unpriced = [day for day in days if _cost_of(day) is None]
+    days = [day for day in days if _is_known(day)]
     priced = [day for day in days if _cost_of(day) is not None]
     cost = _sum([_cost_of(day) for day in priced]) if len({day["currency"] for day in priced}) == 1 else None
     lows = [None if day["low_cost"] is None else (_cost_of(day) or 0.0) - day["low_cost"] for day in priced]
@@ -261,7 +278,7 @@ def _sum_lever(lever: str, days: Sequence[Mapping[str, Any]]) -> LeverSaving:
     delay_s = [(day["delay_s"] or 0.0) * (day["delayed_jobs"] or 0) for day in days]
     return LeverSaving(
         lever=lever,
-        days=len(days),
+        days=_count_days(days),
         energy_j=sum(day["baseline_energy_j"] - day["energy_j"] for day in days),
         cost=cost,
         low=None if cost is None or below is None else cost - below,
@@ -271,7 +288,7 @@ def _sum_lever(lever: str, days: Sequence[Mapping[str, Any]]) -> LeverSaving:
         node_hours=_sum([day["node_hours"] for day in days]),
         delayed_jobs=None if jobs is None else round(jobs),
         delay_s=sum(delay_s) / jobs if jobs else None,
-        unpriced_days=booked - len(priced),
+        unpriced_days=_count_days(unpriced),
         basis=days[-1]["basis"],
     )
 

@@ -95,8 +95,10 @@ class LeverLoop(Loop):
             self._took_s = time.monotonic() - begun_s
             self._remember((*watched[:-1], replace(watched[-1], period_s=self.period_s)))
         # A row ends with its day, so that a later one of the same begin replaces it.
-        days_end_s = ((row, tomorrow_s if row.from_unix_s >= midnight_s else midnight_s) for row in rows)
-        self.ledger.write_savings([replace(row, until_unix_s=end_s) for row, end_s in days_end_s])
+        yesterday = [replace(row, until_unix_s=midnight_s) for row in rows if row.from_unix_s < midnight_s]
+        today = [row for row in rows if row.from_unix_s >= midnight_s]
+        today = [replace(row, until_unix_s=tomorrow_s, as_of_unix_s=row.until_unix_s) for row in today]
+        self.ledger.write_savings([*yesterday, *today])
 
     async def watch(self, at_s: float) -> tuple[WatchedTime, ...]:
         """Remember that the agent has seen all jobs up to then; return the times in which it has."""

@@ -183,7 +183,7 @@ class PageReader:
                 accounts.setdefault(name, []).append(savings_json(account_of(connection, span, is_shadow=is_shadow)))
             span = TimeRange(min(self._since_unix_s.values()), now_unix_s)
             days = daily_accounts(connection, span, is_shadow=is_shadow)
-            accounts["days"] += [{**savings_json(each), "from_unix_s": day} for day, each in days.items()]
+            accounts["days"] += [{**savings_json(each), "until_unix_s": end_s} for end_s, each in days.items()]
         return accounts
 
 

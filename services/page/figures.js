@@ -305,7 +305,7 @@ function drawDays() {
   const hours = (each) => Math.max(1, each.length_s ?? DAY_S) / HOUR_S;
   const kw = known.map((each) => each.energy_j / 3.6e6 / hours(each));
   const texts = known.map((each) => [`${number(each.energy_j / 3.6e6, 1)} kWh`, each.cost === null ? "no price is known" : `${number(each.cost, 2)} ${each.currency}`, each.known, each.is_shadow ? "would have been saved" : "saved"].filter(Boolean).join(", "));
-  const x = known.map((each) => day(each.from_unix_s)), all = daysOf(), shadow = known.some((each) => each.is_shadow);
+  const x = known.map((each) => day(each.until_unix_s - 1)), all = daysOf(), shadow = known.some((each) => each.is_shadow);
   const bars = { type: "bar", x, y: kw, customdata: texts, marker: { color: colour("--saved") }, hovertemplate: "%{y:.2f} kW: %{customdata}<extra></extra>" };
   plotInto(past, [bars], { bargap: 0.25, xaxis: { type: "category", categoryarray: all, range: [-0.5, all.length - 0.5], tickmode: "array", tickvals: all.filter((_, at) => (all.length - 1 - at) % Math.ceil((all.length * 55) / past.clientWidth) === 0), tickformat: "", hoverformat: "" } }, `saved by day: ${known.map((_, at) => `${x[at]} ${number(kw[at], 2)} kW, ${texts[at]}`).join("; ")}`);
   legend(past, shadow ? [["would have been saved", "--saved"]] : []);

@@ -22,7 +22,7 @@ from offpeak.ledger.energy_use import EnergySums, UsePeriod, energy_use
 from offpeak.ledger.node_energy import sum_energy
 from offpeak.ledger.prices import slot_intensities
 from offpeak.ledger.records import ActionCounts
-from offpeak.model.constants import DAY_S, QUARTER_S
+from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
 from offpeak.settings.table import Settings
 from services.accounts.account_of_savings import SavingsAccount, daily_accounts
@@ -147,7 +147,9 @@ BookedValue = tuple[float, Series, float | None]
 def _read_savings(connection: Connection, now_s: float) -> Iterator[BookedValue]:
     for is_shadow in (False, True):
         days = daily_accounts(connection, TimeRange(now_s - RECENT_SAVINGS_S, now_s), is_shadow=is_shadow)
-        for day_s, account in days.items():
+        # Of a day that began before this time the first rows are missing.
+        whole = {day_s: days[day_s] for day_s in days if day_s > now_s - RECENT_SAVINGS_S + DAY_S + HOUR_S}
+        for day_s, account in whole.items():
             for lever in account.levers:
                 labels = (("lever", lever.lever), ("shadow", str(int(is_shadow))))
                 yield day_s, ("offpeak_saved_energy_joules", labels), lever.energy_j

@@ -101,7 +101,7 @@ export function showSaved(accounts) {
   say(at("saved-note"), why);
   value.hidden = account.energy_j === null;
   const sinceS = accounts.since?.[chosen.range] ?? 0;
-  draw({ sinceS, days: (accounts.days ?? []).filter((each) => each.is_shadow === isShadow && each.from_unix_s >= sinceS) });
+  draw({ sinceS, days: (accounts.days ?? []).filter((each) => each.is_shadow === isShadow && each.until_unix_s > sinceS) });
 }
 
 /** The demand charge that costs most; the tooltip has all. */

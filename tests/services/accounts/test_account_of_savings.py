@@ -178,6 +178,15 @@ def test_the_share_of_a_running_day_is_the_same_until_its_next_booking(ledger: L
     assert [saving_text(account) for account in accounts[1:]] == [saving_text(accounts[0])] * 3
 
 
+def test_the_bill_of_a_day_is_whole_whose_settings_changed_in_it(ledger: Ledger) -> None:
+    booked(ledger, measured_s=DAY_S)
+    row = SavingRecord(0.0, DAY_S, "own order", 5 * KWH, 1.5, 4.9 * KWH, 1.4, "EUR", lever="order", as_of_unix_s=3600.0)
+    ledger.write_savings([row])
+    assert ledger.settle()
+    with open_ledger(ledger.settings.url) as connection:
+        assert account_of(connection, TimeRange(0.0, DAY_S)).bill == pytest.approx(2.4)
+
+
 def test_the_bill_of_active_days_is_without_those_of_shadow(ledger: Ledger) -> None:
     booked(ledger, measured_s=DAY_S)
     day = SavingRecord(-DAY_S, 0.0, "as it was", 5 * KWH, 1.5, 3 * KWH, 1.0, "EUR", is_shadow=True)
@@ -209,4 +218,8 @@ def test_a_year_at_this_rate_counts_the_time_that_has_a_price() -> None:
     assert (unpriced.length_s, unpriced.priced_s) == (2 * DAY_S, DAY_S)
     assert unpriced.cost_per_year == pytest.approx(0.5 * 365.25)
     assert sum_account([row(0, as_of_unix_s=0.9 * DAY_S)], None).cost_per_year is None
+    # The agent was away in the middle of the first day, and the second one goes on.
+    parts = [order(0), order(0, from_unix_s=0.6 * DAY_S), row(1, as_of_unix_s=1.5 * DAY_S)]
+    restarted = sum_account([row(0), *parts, order(1, from_unix_s=1.4 * DAY_S, as_of_unix_s=1.5 * DAY_S)], None)
+    assert (restarted.days, restarted.levers[0].days, restarted.priced_s) == (2, 2, 1.5 * DAY_S)
     assert sum_account([row(0, cost=None)], None).cost_per_year is None
