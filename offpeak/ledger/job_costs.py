@@ -22,7 +22,8 @@ class AccountUse:
 
     `measured_j` is the energy of jobs whose nodes were measured all the time, `partly_j` of those measured for a part
     of it, `modelled_j` of the others; `unknown` jobs have no energy at all. `cost` is None if no job has one;
-    `unpriced_j` is of jobs without a cost. `node_s` are the node-seconds, None if the nodes of a job are not known.
+    `unpriced_j` is of jobs without a cost, `without_carbon_j` of those without CO2. `node_s` are the node-seconds,
+    None if the nodes of a job are not known.
     """
 
     account: str
@@ -35,6 +36,7 @@ class AccountUse:
     cost: float | None
     unpriced_j: float
     carbon_g: float | None
+    without_carbon_j: float = 0.0
     node_s: float | None = None
 
     @property
@@ -57,6 +59,7 @@ def account_uses(connection: Connection, span: TimeRange) -> list[AccountUse]:
         func.sum(jobs.c.cost),
         _energy_where(jobs.c.cost.is_(None)),
         func.sum(jobs.c.carbon_g),
+        _energy_where(jobs.c.carbon_g.is_(None)),
         case((func.count(jobs.c.node_count) == func.count(), func.sum(node_s))),
     ]
     ended = (jobs.c.ended_unix_s >= span.from_unix_s) & (jobs.c.ended_unix_s < span.until_unix_s)
@@ -79,6 +82,7 @@ def sum_uses(account: str, currency: str, uses: Sequence[AccountUse]) -> Account
         cost=known_sum(use.cost for use in uses),
         unpriced_j=sum(use.unpriced_j for use in uses),
         carbon_g=known_sum(use.carbon_g for use in uses),
+        without_carbon_j=sum(use.without_carbon_j for use in uses),
         node_s=sum(node_s) if len(node_s) == len(uses) else None,
     )
 

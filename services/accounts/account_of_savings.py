@@ -160,8 +160,13 @@ class DemandSaving:
 NO_SAVINGS, NO_SHADOW = SavingsAccount(), SavingsAccount(is_shadow=True)
 
 
-def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = False) -> SavingsAccount:
-    """Return the account of days that begin in a time, today's to the end. Raises BadInput for two currencies."""
+def account_of(
+    connection: "Connection", span: TimeRange, *, is_shadow: bool = False, knows_booking: bool = True
+) -> SavingsAccount:
+    """Return the account of days that begin in a time, today's to the end. Raises BadInput for two currencies.
+
+    Without `knows_booking` the bill of a running day goes to the end of that time: a bundle has no time of a booking.
+    """
     # The status of the agent is of this account, and commands that print it start without SQLAlchemy.
     from offpeak.ledger.records import savings_in
     from services.accounts.credits import credits_by_account
@@ -175,7 +180,10 @@ def account_of(connection: "Connection", span: TimeRange, *, is_shadow: bool = F
         return replace(sum_account(rows, None, is_shadow=is_shadow), delays=delays)
     last_s = max(row["until_unix_s"] for row in priced)
     # The bill of a running day ends where its saving ends, so that the share is the same until the next booking.
-    booked_s = max(row["as_of_unix_s"] or last_s for row in priced if row["until_unix_s"] == last_s)
+    if not knows_booking or last_s <= span.until_unix_s:
+        booked_s = last_s
+    else:
+        booked_s = max(row["as_of_unix_s"] or last_s for row in priced if row["until_unix_s"] == last_s)
     bill = _bill(connection, TimeRange(priced[0]["from_unix_s"], min(span.until_unix_s, booked_s)))
     return replace(sum_account(rows, bill, is_shadow=is_shadow), delays=delays)
 

@@ -22,13 +22,15 @@ from sqlalchemy import Connection
 from offpeak.display import minute_text
 from offpeak.errors import BadInput
 from offpeak.ledger import seals
+from offpeak.ledger.job_costs import account_uses
 from offpeak.ledger.marks import read_memory
+from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import LONGEST_PRICE_S
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.model.zones import zone_text
 from offpeak.prices.tariff_file import TariffSource, parse_source
-from services.accounts.month_account import make_month_account
+from services.accounts.account_of_savings import account_of
 from services.accounts.power_bill import read_demand
 
 FORMAT, OLDER_FORMAT = 3, 2
@@ -55,13 +57,14 @@ def find_figures(
 
     Of a charge per year the highest quarter-hour in this time counts.
     """
-    account = make_month_account(connection, span, zone)
     found = {
         f"account {name_of(use.account)} {use.currency}".strip(): _figure(use.energy_j, use.cost, use.carbon_g)
-        for use in account.accounts
+        for use in account_uses(connection, span)
     }
-    found |= {f"node {use.of[0]}": _figure(use.energy_j, use.cost, use.carbon_g) for use in account.nodes}
-    for name, saved in (("saving", account.saved), ("shadow", account.shadow)):
+    nodes = node_energy(connection, span, ("node",), zone)
+    found |= {f"node {use.of[0]}": _figure(use.energy_j, use.cost, use.carbon_g) for use in nodes}
+    for name in ("saving", "shadow"):
+        saved = account_of(connection, span, is_shadow=name == "shadow", knows_booking=False)
         for lever in saved.levers:
             bounds = {"low": lever.low, "high": lever.high}
             found[f"{name} {lever.lever}"] = _figure(lever.energy_j, lever.cost, lever.carbon_g) | bounds

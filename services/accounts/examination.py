@@ -246,11 +246,13 @@ def find_open_points(
 def find_gaps(connection: Connection, span: TimeRange, zone: tzinfo) -> list[str]:
     """Return what is missing in a time, and what holds without it."""
     start_s = _quarters_of(span)
-    prices = slot_prices(connection, start_s, QUARTER_S).price_per_mwh
+    prices = slot_prices(connection, start_s, QUARTER_S)
+    has_price, has_carbon = ~np.isnan(prices.price_per_mwh), ~np.isnan(prices.carbon_g_per_kwh)
     measured = connection.execute(select(quarters.c.at_unix_s).where(quarters.c.covered_s > 0).distinct()).scalars()
     known = (
-        ("prices", ~np.isnan(prices), "the energy of that time is in no cost of a node"),
+        ("prices", has_price, "the energy of that time is in no cost of a node"),
         ("readings", np.isin(start_s, list(measured)), "the energy of nodes is that of the other time"),
+        ("carbon intensity", has_carbon | ~has_price | ~has_carbon.any(), "that energy is in no CO2 of a node"),
     )
     return [_gap(what, start_s, has, zone, holds) for what, has, holds in known if not has.all()]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 from rich.table import Table
+from sqlalchemy import func, select
 
 from offpeak.display import amount_text, minute_text
 from offpeak.files import check_writable, replacing
@@ -15,6 +16,7 @@ from offpeak.ledger.database import ledger_address, open_ledger
 from offpeak.ledger.marks import read_memory
 from offpeak.ledger.prune import RETENTION_RULES, keep_s
 from offpeak.ledger.seals import KEY_NAME, SEALED_TABLES, broken_links, read_rows, read_seals
+from offpeak.ledger.tables import savings
 from offpeak.model.constants import QUARTER_S
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import read_source
@@ -102,6 +104,10 @@ def verify_ledger(whole: Settings, digest: str | None) -> None:
                     found = read_rows(connection, table, seal.span)
                     rows += len(found[table.at])
                     changes += changes_in(table, found, [seal], zone, key)
+        end_s, of = chain[-1].until_unix_s if chain else 0.0, savings.c
+        # A saving counts where it begins, and is sealed where it ends.
+        reaching = select(func.count()).where(of.from_unix_s < end_s, of.until_unix_s > end_s)
+        unsealed = int(connection.execute(reaching).scalar_one())
     typer.echo(f"{ledger_address(settings.url)}: {counted(len(chain), 'sealed day')}, {counted(rows, 'row')}")
     if chain:
         typer.echo(f"last sealed: until {minute_text(chain[-1].until_unix_s, zone)}, digest {chain[-1].digest}")
@@ -111,8 +117,11 @@ def verify_ledger(whole: Settings, digest: str | None) -> None:
     contradicted, open_points = check_digest(fixed, digest, zone)
     if not chain:
         open_points.append("nothing is sealed yet: the agent seals each day 30 h after its end")
-    until = minute_text(fixed[-1].until_unix_s, zone) if fixed else ""
-    _conclude([*changes, *contradicted], open_points, f"no row until {until} was changed since it was sealed")
+    if unsealed:
+        open_points.append(f"no seal is over {counted(unsealed, 'row')} of savings, which begin on a sealed day")
+    times = [minute_text(at, zone) for at in (fixed[0].from_unix_s, fixed[-1].until_unix_s)] if fixed else ["", ""]
+    good = f"no row from {times[0]} until {times[1]} was changed since it was sealed"
+    _conclude([*changes, *contradicted], open_points, good)
 
 
 def _conclude(differences: list[str], open_points: list[str], good: str) -> None:

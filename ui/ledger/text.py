@@ -55,18 +55,22 @@ def used_table(kind: str, groups: Sequence[str], found: Sequence[EnergyUse]) -> 
     """Return a table with a row for each group ("energy" or "cost"), and the total if all have one currency."""
     of_jobs = found[0].covered is None
     paid = ("cost", "unpriced kWh", "CO2 kg") if kind == "cost" else ()
-    rows = [(*used.of, *_figures(used, kind), _known(used)) for used in found]
+    # A site without carbon data has no CO2 at all, and needs no column that says so.
+    some_carbon = kind == "cost" and any(used.carbon_g is not None for used in found)
+    if some_carbon and any(used.without_carbon_j for used in found):
+        paid = (*paid, "kWh without CO2")
+    rows = [(*used.of, *_figures(used, paid), _known(used)) for used in found]
     if len(found) > 1 and len({used.currency for used in found}) == 1:
         jobs = f"{sum(used.jobs for used in found):,}" if of_jobs else ""
-        rows.append(("total", *[""] * (len(groups) - 1), *_figures(_total(found), kind), jobs))
+        rows.append(("total", *[""] * (len(groups) - 1), *_figures(_total(found), paid), jobs))
     headers = (*groups, "energy kWh", *paid, "jobs" if of_jobs else "covered")
     return text_table(headers, rows, texts=range(len(groups)))
 
 
-def _figures(used: EnergyUse, kind: str) -> tuple[str, ...]:
-    if kind == "energy":
-        return (_kwh(used.energy_j),)
-    return _kwh(used.energy_j), money_text(used.cost, used.currency), _kwh(used.unpriced_j), _kg(used.carbon_g)
+def _figures(used: EnergyUse, paid: Sequence[str]) -> tuple[str, ...]:
+    """Return the energy, and as many of the other figures as there are headers."""
+    figures = (money_text(used.cost, used.currency), _kwh(used.unpriced_j), _kg(used.carbon_g))
+    return (_kwh(used.energy_j), *(*figures, _kwh(used.without_carbon_j))[: len(paid)])
 
 
 def _known(used: EnergyUse) -> str:
@@ -83,6 +87,7 @@ def _total(found: Sequence[EnergyUse]) -> EnergyUse:
         found[0].currency,
         sum(used.unpriced_j for used in found),
         sum(carbon_g) if carbon_g else None,
+        without_carbon_j=sum(used.without_carbon_j for used in found),
     )
 
 

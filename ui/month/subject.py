@@ -362,7 +362,7 @@ def method(subject: MonthSubject) -> list[str]:
     lines = [*assumed_prices(subject.account.assumed_price_share, subject.zone)]
     nodes = subject.account.nodes
     lines += [*ACCOUNTS, *([NODES_METERED.format(covered=covered_text(nodes))] if nodes else [])]
-    lines += _left_out(subject.account.accounts)
+    lines += _left_out(subject.account)
     levers = {lever.lever for saved in (subject.account.saved, subject.account.shadow) for lever in saved.levers}
     lines += [*([AT_REST] if SLEEP in levers else []), *([BY_ORDER] if ORDER in levers else [])]
     lines += [DELAYS] if subject.account.saved.delays.jobs else []
@@ -387,11 +387,16 @@ def _seal_line(subject: MonthSubject) -> str:
     )
 
 
-def _left_out(accounts: Sequence[AccountUse]) -> Iterator[str]:
-    """Yield the limits of the accounts, if there are any."""
-    unpriced_kwh = sum(account.unpriced_j for account in accounts) / J_PER_KWH
-    unknown = sum(account.unknown for account in accounts)
-    if unpriced_kwh:
-        yield f"{display.energy_text(unpriced_kwh)} of jobs had no price: they are in the energy and in no cost."
+def _left_out(account: MonthAccount) -> Iterator[str]:
+    """Yield the limits of the accounts and of the nodes, if there are any."""
+    for name, uses in (("jobs", account.accounts), ("nodes", account.nodes)):
+        unpriced_kwh = sum(use.unpriced_j for use in uses) / J_PER_KWH
+        if unpriced_kwh:
+            yield f"{display.energy_text(unpriced_kwh)} of {name} had no price: they are in the energy and in no cost."
+        without_kwh = sum(use.without_carbon_j for use in uses) / J_PER_KWH
+        if without_kwh and any(use.carbon_g is not None for use in uses):
+            energy = display.energy_text(without_kwh)
+            yield f"{energy} of {name} had no carbon intensity: they are in the energy and in no CO2."
+    unknown = sum(use.unknown for use in account.accounts)
     if unknown:
         yield f"Of {counted(unknown, 'job')} the energy is not known: they are counted, and in no figure."

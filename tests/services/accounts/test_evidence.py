@@ -256,6 +256,11 @@ HALF_S = BEGIN_S + DAYS * DAY_S / 2
             ["no prices for 50.0 % of the time, first at 2026-07-02 12:00", "no readings for 50.0 %"],
             {"account", "node", "saving"},
         ),
+        (
+            [f"UPDATE prices SET carbon_g_per_kwh = NULL WHERE from_unix_s >= {HALF_S}"],
+            ["no carbon intensity for 50.0 % of the time, first at 2026-07-02 12:00"],
+            {"account", "node", "saving"},
+        ),
     ],
 )
 def test_what_is_missing_is_said_and_the_rest_holds(

@@ -78,7 +78,8 @@ def test_a_row_that_was_deleted_in_the_ledger_is_named(offpeak: Offpeak, url: st
     assert offpeak("verify", "--ledger", url).returncode == 3
     done = offpeak("verify", "--ledger", url, "--digest", digest)
     assert done.returncode == 0
-    assert done.stdout.splitlines()[-1] == "proven: no row until 2026-08-01 00:00 was changed since it was sealed"
+    proven = "proven: no row from 2026-07-01 00:00 until 2026-08-01 00:00 was changed since it was sealed"
+    assert done.stdout.splitlines()[-1] == proven
     change(url, "DELETE FROM jobs WHERE job = '1000007'")
     assert offpeak("ledger", "bundle", "july.zip", "--month", MONTH, "--ledger", url).returncode == 0
     for done in (
@@ -89,6 +90,19 @@ def test_a_row_that_was_deleted_in_the_ledger_is_named(offpeak: Offpeak, url: st
         assert ": 1000007, 2026-07-" in done.stdout
         assert done.stdout.splitlines()[-2].endswith(" was deleted")
         assert done.stdout.splitlines()[-1] == "FALSE: 1 difference"
+
+
+def test_a_saving_that_ends_after_the_last_seal_is_not_proven(offpeak: Offpeak, url: str) -> None:
+    """It begins in the month, so its report has it, and no seal has."""
+    digest = printed_digest(offpeak, "verify", "--ledger", url)
+    change(url, "UPDATE savings SET until_unix_s = until_unix_s + 864000 WHERE from_unix_s = 1785456000")
+    change(
+        url,
+        "INSERT INTO savings (from_unix_s, until_unix_s, baseline, baseline_energy_j, energy_j, currency, basis) "
+        "SELECT from_unix_s + 1, until_unix_s + 8640000, baseline, 9e12, 0, currency, basis FROM savings LIMIT 1",
+    )
+    done = offpeak("verify", "--ledger", url, "--digest", digest)
+    assert "- no seal is over 2 rows of savings, which begin on a sealed day" in done.stdout
 
 
 def test_pruned_rows_are_no_change(offpeak: Offpeak, url: str) -> None:

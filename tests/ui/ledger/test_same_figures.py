@@ -40,6 +40,7 @@ Figures = dict[str, dict[str, float | str]]
 BERLIN = ZoneInfo("Europe/Berlin")
 QUARTER_S = 900
 USERS, ACCOUNTS = ("ann", "bob"), ("physics", "chemistry", "")
+DARK = "kWh without CO2 shown"
 ROUNDED = "all cost, position by position"
 BEGIN_S, UNTIL_S = (int(datetime(2026, 10, day, tzinfo=BERLIN).timestamp()) for day in (2, 31))
 END_S = UNTIL_S + DAY_S
@@ -52,6 +53,7 @@ SERIES = (
 WATTS = (300.0, 280.0, 150.0, 160.0, 290.0)
 GAP_S = BEGIN_S + 3 * DAY_S + 10 * HOUR_S
 """From here on the outlet of n1 is silent for three hours."""
+DARK_S = BEGIN_S + 5 * DAY_S
 TARIFF = """
 currency = "EUR"
 zone = "Europe/Berlin"
@@ -84,7 +86,9 @@ def url(tmp_path: Path) -> str:
         site_tariff(str(tmp_path / "tariff.toml")), start_s, chance.uniform(-20, 200, len(start_s))
     )
     prices = zip(start_s.tolist(), charged.tolist(), strict=True)
-    ledger.write_prices([Price(at, at + 900, each, "EUR", f"published{CHARGED}", at % 7e2) for at, each in prices])
+    # The carbon intensity of one day is not known.
+    carbon = {at: None if DARK_S <= at < DARK_S + DAY_S else at % 7e2 for at in start_s.tolist()}
+    ledger.write_prices([Price(at, at + 900, each, "EUR", f"published{CHARGED}", carbon[at]) for at, each in prices])
     write_jobs(ledger)
     assert ledger.close() == 0
     engine = writing_engine(url)
@@ -149,20 +153,20 @@ def ledger_figures(offpeak: Offpeak, url: str) -> Iterator[tuple[str, str, float
     for by in ("node", "day", "day,node"):
         args = ("ledger", "cost", "--by", by, *MONTH, "--ledger", url)
         rows = json.loads(offpeak(*args, "--json").stdout)
-        for name in ("energy_j", "cost", "unpriced_j", "carbon_g"):
-            yield f"all {name}", by, sum(row[name] for row in rows)
+        for name in ("energy_j", "cost", "unpriced_j", "carbon_g", "without_carbon_j"):
+            yield f"all {name}", by, sum(row[name] or 0.0 for row in rows)
             for key in by.split(","):
                 sums = defaultdict[str, float](float)
                 for row in rows:
-                    sums[row[key]] += row[name]
+                    sums[row[key]] += row[name] or 0.0
                 yield from ((f"{of} {name}", by, each) for of, each in sums.items())
         hours = {"2026-10-25": 25} if "day" in by else {}
         length_h = {row.get("day"): hours.get(row.get("day"), 24 if "day" in by else 31 * 24 + 1) for row in rows}
         shares = [row["covered"] * length_h[row.get("day")] for row in rows]
         nodes = 1 if by == "day" else 2
         yield "all covered", by, round(sum(shares) / (31 * 24 + 1) / nodes, 9)
-        (total,) = re.findall(r"^total +([\d.]+) +([\d.]+ EUR)", offpeak(*args).stdout, re.MULTILINE)
-        yield from (("all kWh shown", by, total[0]), ("all EUR shown", by, total[1]))
+        (total,) = re.findall(r"^total +([\d.]+) +([\d.]+ EUR).* ([\d.]+)$", offpeak(*args).stdout, re.MULTILINE)
+        yield from (("all kWh shown", by, total[0]), ("all EUR shown", by, total[1]), (DARK, by, total[2]))
 
 
 def report_figures(offpeak: Offpeak, url: str, folder: Path) -> Iterator[tuple[str, str, float | str]]:
@@ -175,6 +179,7 @@ def report_figures(offpeak: Offpeak, url: str, folder: Path) -> Iterator[tuple[s
     yield "all carbon_g", "report", float(nodes["co2_kg"]) * 1000
     (shown,) = re.findall(r"^nodes with meters +([\d.]+) .* ([\d.]+ EUR)", text, re.MULTILINE)
     yield from (("all kWh shown", "report", shown[0]), ("all EUR shown", "report", shown[1]))
+    yield DARK, "report", re.findall(r"([\d.]+) kWh of nodes had no carbon intensity", text)[0]
     (covered,) = re.findall(r"which cover ([\d.]+ %) of the time of 2 nodes", text)
     yield "covered shown", "report", covered
     yield "covered shown", "report file", nodes["basis"].split(", ")[1].partition(" of ")[0]
