@@ -230,6 +230,11 @@ class LogTask:
         """The processor time that the task takes, roughly."""
         return SLOW_SECONDS_A_JOB.get(self.predictor, SECONDS_A_JOB) * self.jobs
 
+    @property
+    def text(self) -> str:
+        """The task in words."""
+        return f"{self.path.name}, {self.quantity}, {self.predictor}"
+
 
 @dataclass(frozen=True)
 class LogResult:

@@ -194,6 +194,11 @@ class PriceTask:
         scored_days = len(self.file.history) * self.file.history.step_s / DAY_S - learned_days(self.file)
         return SLOW_SECONDS_A_DAY.get(self.predictor, SECONDS_A_DAY) * max(0.0, scored_days)
 
+    @property
+    def text(self) -> str:
+        """The task in words."""
+        return f"{self.file.name.rpartition('/')[2]}, {self.predictor}"
+
 
 @dataclass(frozen=True)
 class PriceResult:

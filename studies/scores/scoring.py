@@ -35,10 +35,14 @@ Result = PriceResult | LogResult
 
 @dataclass(frozen=True)
 class ScoredFiles:
-    """The files to score: named ones, and those in named folders; `start` is for price files without dates."""
+    """The files to score: named ones, and those in named folders; `start` is for price files without dates.
+
+    What is not scored within `budget_s` is left out.
+    """
 
     paths: tuple[Path, ...]
     start: str | None = None
+    budget_s: float | None = None
 
 
 def scores(
@@ -50,20 +54,29 @@ def scores(
     for each result as it comes, and with the time left if there is none for a minute. Raises BadInput if a named file
     cannot be read, or a folder has no readable file.
     """
+    begin_s = time.monotonic()
     tasks, left_out = _planned(examined)
     results: dict[int, Result] = {}
+    numbered = list(enumerate(tasks))
+    if examined.budget_s is not None:
+        numbered.sort(key=lambda each: each[1].expected_s)
+    until_s = float("inf") if examined.budget_s is None else begin_s + examined.budget_s
     with TemporaryDirectory(prefix="offpeak-") as folder:
         shares = Path(folder) / "shares"
         lines = _ScoringLines(tasks, shares, notify)
 
-        def done(numbered: tuple[int, Task], result: Result) -> None:
-            number, _ = numbered
-            results[number] = result
-            lines.add(number, result)
+        def done(task: tuple[int, Task], result: Result | None) -> None:
+            number, _ = task
+            if result is not None:
+                results[number] = result
+                lines.add(number, result)
 
         with _repeating(lambda: lines.watch(progress)):
-            executor.run(partial(_run, shares), list(enumerate(tasks)), done)
-    in_order = [results[number] for number in range(len(tasks))]
+            executor.run(partial(_run, shares, until_s), numbered, done)
+    in_order = [results[number] for number in sorted(results)]
+    if unscored := [task for number, task in enumerate(tasks) if number not in results]:
+        names = "; ".join(task.text for task in unscored)
+        left_out = (*left_out, f"left out, not scored within {duration_text(examined.budget_s or 0.0)}: {names}")
     prices = [result for result in in_order if isinstance(result, PriceResult)]
     logs = [result for result in in_order if isinstance(result, LogResult)]
     tables = (*(price_tables(prices) if prices else ()), *(log_tables(logs) if logs else ()))
@@ -138,12 +151,28 @@ def _repeating(call: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
-def _run(file: Path, numbered: tuple[int, Task]) -> Result:
-    """Return the result of the task, and write meanwhile into the file which share of it is done."""
+class _OutOfTime(Exception):
+    """The budget is spent."""
+
+
+def _run(file: Path, until_s: float, numbered: tuple[int, Task]) -> Result | None:
+    """Return the result of the task, and write meanwhile into the file which share of it is done.
+
+    Return None if it is not done at `until_s` by the clock that all processes of the machine have.
+    """
     number, task = numbered
     shares = np.memmap(file, np.float64, "r+")
-    progress = partial(shares.__setitem__, number)
-    return run_price_task(task, progress) if isinstance(task, PriceTask) else run_log_task(task, progress)
+
+    def progress(share: float) -> None:
+        if time.monotonic() > until_s:
+            raise _OutOfTime
+        shares[number] = share
+
+    try:
+        progress(0.0)
+        return run_price_task(task, progress) if isinstance(task, PriceTask) else run_log_task(task, progress)
+    except _OutOfTime:
+        return None
 
 
 def _files(path: Path) -> list[Path]:

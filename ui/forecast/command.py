@@ -129,17 +129,23 @@ def score(
     processes: Annotated[
         int | None, typer.Option(min=1, help="Processes to run in [default: one a processor].")
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Leave out what is not scored within that time, such as 5min."),
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Measure the error of each predictor on past data. The data are replayed in time order: none can look ahead."""
     from offpeak.executor import local_processes
+    from offpeak.model.units import parse_duration_s
     from studies.scores.scoring import ScoredFiles, scores
     from ui.replay.tables import print_report
     from ui.terminal import task_progress
 
     with task_progress("scoring (the first run compiles the kernels)") as progress:
         notify = partial(typer.echo, err=True)
-        report = scores(ScoredFiles(tuple(paths or ()), start), local_processes(processes), progress, notify)
+        files = ScoredFiles(tuple(paths or ()), start, parse_duration_s(budget) if budget else None)
+        report = scores(files, local_processes(processes), progress, notify)
     if not as_json:
         print_report(report)
         return

@@ -1,4 +1,4 @@
-"""A run of scores says how far it is while its tasks run."""
+"""A run of scores says how far it is while its tasks run, and ends within its budget."""
 
 import threading
 
@@ -32,3 +32,22 @@ def test_the_progress_within_a_task_is_reported(monkeypatch, ran, written):
     executor, lines = ReportedBeforeDone(), []
     scoring.scores(scoring.ScoredFiles(()), executor, executor.progress, lines.append)
     assert len(lines) == 1
+
+
+def test_what_is_not_scored_within_the_budget_is_named(monkeypatch, ran, written):
+    """The clock of the run stands still until the shorter task is done."""
+    file, clock = written(ran), [0.0]
+    tasks = [LogTask(file, RUN_TIME, "last two", jobs=10**6), LogTask(file, RUN_TIME, "estimate", jobs=1)]
+    monkeypatch.setattr(scoring, "_planned", lambda _: (tasks, ()))
+    monkeypatch.setattr(scoring.time, "monotonic", lambda: clock[0])
+
+    class OneAfterTheOther:
+        def run(self, function, tasks, done):
+            for task in tasks:
+                done(task, function(task))
+                clock[0] += 120.0
+
+    report = scoring.scores(scoring.ScoredFiles((), budget_s=60.0), OneAfterTheOther(), lambda *_: None)
+    (table,) = report.tables
+    assert [row[1] for row in table.rows] == ["estimate"]
+    assert report.notes[0] == f"left out, not scored within 60 s: {file.name}, run time, last two"
