@@ -106,7 +106,7 @@ def replay(log: Float64, hourly: Float64, first_s: int, comment: str, *, by_limi
     np.add.at(used, (others[:, 1] + others[:, 2]).astype(int) // STEP_S, others[:, 4])
     np.add.at(used, (others[:, 1] + others[:, 2] + others[:, 3]).astype(int) // STEP_S + 1, -others[:, 4])
     free = PROCESSORS - np.cumsum(used)
-    rules = QueueRules("greedy", 20, DAYS_S, 3 * DAYS_S, UTC)
+    rules = QueueRules("greedy", 20, DAYS_S, 100, 3 * DAYS_S, UTC)
     hints, waiting, running = parse_user_hints(comment, UTC), sorted(runs, key=lambda run: run.begin_s), list[Run]()
     for step in range(end_s // STEP_S):
         now_s = step * STEP_S

@@ -24,7 +24,7 @@ from plugin.scheduler.node import Node, NodeUse
 from plugin.scheduler.port import Ranking
 
 JOBS, NODES, LOST = 1000, 200, 50
-RULES = QueueRules("plan", 100, 24 * HOUR_S, 72 * HOUR_S, UTC)
+RULES = QueueRules("plan", 100, 24 * HOUR_S, 100, 72 * HOUR_S, UTC)
 ROOM = PlanFacility(facility_named("air", full_power_w=80_000.0), idle_w=75.0, revenue_per_core_h=0.05, outside_c=15.0)
 
 

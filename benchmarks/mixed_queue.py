@@ -13,7 +13,7 @@ from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import QueueFacts
+from plugin.queue_hook.facts import NO_GROUP, QueueFacts
 from plugin.queue_hook.positions import JobMarks, queue_positions
 from plugin.queue_hook.window import group_positions, startable_positions
 from plugin.scheduler.job import Job, JobState
@@ -108,12 +108,10 @@ def share_ordered(facts: QueueFacts, window: int, *, equal_requests_only: bool) 
     """
     marks: dict[str, JobMarks] = {}
     positions = queue_positions(facts.pending, marks, facts)
-    taking_part = {
-        each.job.job_id
-        for group in group_positions(startable_positions(positions.all, (), facts), facts).values()
-        for each in group
-        if len(group) > 1
-    }
+    startable = (each for each in startable_positions(positions.all, (), facts) if each.job.plain)
+    groups = group_positions(startable, facts)
+    groups.pop(NO_GROUP, None)
+    taking_part = {each.job.job_id for group in groups.values() for each in group if len(group) > 1}
     seen: Counter[object] = Counter()
     windows: dict[object, list[Job]] = {}
     for job in sorted(facts.pending, key=lambda job: -job.priority):

@@ -31,13 +31,13 @@ REQUESTS = tuple(
     for number in range(COMPETITIONS)
 )
 SEEDS = 20
-RULES = QueueRules("greedy", 20, 24 * HOUR_S, 72 * HOUR_S, UTC)
+RULES = QueueRules("greedy", 20, 24 * HOUR_S, 100, 72 * HOUR_S, UTC)
 
 
 def queue_hook_benchmarks() -> Iterator[Measured]:
     """Measure a plan that changes some 500 jobs, with either policy."""
     for policy in ("greedy", "knapsack"):
-        rules = QueueRules(policy, RULES.window, RULES.max_postponement_s, RULES.longest_delay_s, UTC)
+        rules = QueueRules(policy, RULES.window, RULES.max_postponement_s, 100, RULES.longest_delay_s, UTC)
         facts = long_queue()
         plan = plan_queue(facts, rules)
         took_s = best_cpu_s(lambda of=facts, by=rules: plan_queue(of, by))  # type: ignore[misc]
@@ -60,7 +60,7 @@ def mixed_queue_benchmarks() -> Iterator[Measured]:
     yield Measured(f"{what}, by equal requests as before", mean(shares[True]), "%", 0.0, True, data)
     yield Measured(what, mean(shares[False]), "%", 90.0, True, data)
     for policy in ("greedy", "knapsack"):
-        rules = QueueRules(policy, RULES.window, RULES.max_postponement_s, RULES.longest_delay_s, UTC)
+        rules = QueueRules(policy, RULES.window, RULES.max_postponement_s, 100, RULES.longest_delay_s, UTC)
         facts = mixed_queue(JOBS, 500, 200)
         plan = plan_queue(facts, rules)
         # A cycle has new facts each time.

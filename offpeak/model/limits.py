@@ -71,11 +71,15 @@ class Qos(NamedTuple):
 
 @dataclass(frozen=True)
 class SiteLimits:
-    """The licences of all jobs together, and the QOS, by name, if known; `preemption` says which jobs are stopped."""
+    """The licences of all jobs together, and the QOS, by name, if known; `preemption` says which jobs are stopped.
+
+    `priority` is the order of waiting jobs, None if it is not known.
+    """
 
     licences: Mapping[str, int] = field(default_factory=dict)
     qos: Mapping[str, Qos] = field(default_factory=dict)
     preemption: PreemptionRules = DEFAULT_PREEMPTION
+    priority: "SitePriority | None" = None
 
 
 class Limit(NamedTuple):

@@ -6,7 +6,7 @@ BadInput with the reason and an example. The caller adds the place of the settin
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,9 @@ def whole_number(low: int, high: int | None = None) -> SettingKind:
         return written
 
     return SettingKind(f"whole number, {bounds}", read, typed=int)
+
+
+PERCENT = replace(whole_number(0, 100), suffix="_percent")
 
 
 def number(low: float, high: float = 1e9) -> SettingKind:

@@ -12,6 +12,7 @@ from offpeak.settings.kinds import (
     NAMES,
     NODE_POWER,
     PATH,
+    PERCENT,
     PERIOD,
     TARIFF,
     TEXT,
@@ -171,6 +172,13 @@ class SchedulingSettings:
         "Limit on overtaking: after this time since a later job first overtook it, a job keeps its place.",
         default="24h",
         unit="per job",
+    )
+    priority_band_percent: int = row(
+        PERCENT,
+        "Jobs of one QOS change places only if their priorities differ by at most this share of the priority range; 0:"
+        " only equal priorities, 100: any.",
+        default=10,
+        unit="% of the range",
     )
     estimates: str = row(
         choice("user", "exact", "predicted", "boosted"),

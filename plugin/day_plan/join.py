@@ -24,8 +24,9 @@ from plugin.planner.placement import keep_what_fits, place_one_by_one
 from plugin.planner.problem import TOMORROW, Plan, Problem, Rates, compute_profit, first_unit
 from plugin.planner.searches import Budget, all_orders
 from plugin.planner.verify import verify_plan
+from plugin.priority_bands import ranks_in_bands
 from plugin.queue_hook.positions import BEGIN, NO_MARKS, MarksByJob, marks_by_job, queue_positions
-from plugin.queue_hook.window import GroupWindow, find_windows, own_orders, site_place, startable_positions
+from plugin.queue_hook.window import GroupWindow, find_windows, own_orders, site_place
 from plugin.scheduler.job import Job
 
 
@@ -56,8 +57,8 @@ def find_queue_order(inputs: PlanInputs) -> QueueOrder:
         else position
         for position in positions.all
     ]
-    startable = startable_positions(undelayed, (), facts)
-    windows = find_windows(startable, marks, positions.admin_overrides, facts=facts, rules=rules)
+    waiting = sorted(undelayed, key=site_place)
+    windows = find_windows(waiting, (), marks, positions.admin_overrides, facts=facts, rules=rules)
     ordered = [each.job for each in sorted(positions.all, key=site_place)]
     if rules.own_policy is not None:
         try:
@@ -67,11 +68,15 @@ def find_queue_order(inputs: PlanInputs) -> QueueOrder:
             return QueueOrder(tuple(ordered), (), remark)
         remark = f"the policy {rules.policy} orders the jobs of a window, and no other order is tried"
         return QueueOrder(_reorder(ordered, windows, orders), (), remark)
-    movable = (
-        frozenset(position.job.job_id for rank, position in enumerate(window.jobs) if rank not in window.kept)
-        for window in windows
-    )
-    return QueueOrder(tuple(ordered), tuple(movable))
+    return QueueOrder(tuple(ordered), tuple(bands for window in windows for bands in _movable_bands(window)))
+
+
+def _movable_bands(window: GroupWindow) -> Iterable[frozenset[str]]:
+    """Return the jobs of each band of the window that may change places."""
+    movable: dict[int, set[str]] = {}
+    for rank in window.movable(len(window.jobs)):
+        movable.setdefault(window.band[rank], set()).add(window.jobs[rank].job.job_id)
+    return map(frozenset, movable.values())
 
 
 def _reorder(
@@ -81,7 +86,7 @@ def _reorder(
     place = {job.job_id: at for at, job in enumerate(ordered)}
     reordered = list(ordered)
     for window, ranks in zip(windows, orders, strict=True):
-        places = [place[window.jobs[rank].job.job_id] for rank in ranks]
+        places = [place[window.jobs[rank].job.job_id] for rank in ranks_in_bands(ranks, window.band)]
         for at, source in zip(sorted(places), places, strict=True):
             reordered[at] = ordered[source]
     return tuple(reordered)

@@ -305,7 +305,8 @@ class QueueFacts:
 class QueueRules:
     """The site's rules: its `policy`, the `window` of jobs of a group that may be reordered, its time zone.
 
-    A job that later submissions have been passing for `max_postponement_s` keeps its place. `longest_delay_s` limits
+    A job that later submissions have been passing for `max_postponement_s` keeps its place. Jobs change places whose
+    priorities differ by at most `priority_band_percent` of the site's range. `longest_delay_s` limits
     the delay that a job's owner may allow; 0: no job is ever delayed. `own_policy` orders the windows if `policy` is
     one from outside. `declared` are the site's hints by QOS and partition.
     """
@@ -313,6 +314,7 @@ class QueueRules:
     policy: str
     window: int
     max_postponement_s: int
+    priority_band_percent: int
     longest_delay_s: int
     zone: tzinfo
     own_policy: OrderWindows | None = None

@@ -191,6 +191,11 @@ def _plan_ranks(
             group[position.job.job_id] = number
     written = find_jobs_to_write(positions.all, desired, group)
     changes.decisions += _explain_misfits(positions, facts) if rules.policy != OFF else ()
+    changes.decisions += [
+        DecisionRecord(facts.now_s, f"job {window.window.jobs[rank].job.job_id}", "keeps its place", why)
+        for window in reordered
+        for rank, why in window.window.alone.items()
+    ]
     reported = {decision.subject for decision in changes.decisions}
     moves = [
         decision
@@ -223,6 +228,8 @@ def _explain_window(reordered: ReorderedWindow, facts: QueueFacts, rules: QueueR
     movable = [rank for rank in reordered.desired if rank not in window.kept]
     for rank in reordered.desired:
         job = window.jobs[rank].job
+        if rank in window.alone:
+            continue
         if rank in window.kept:
             yield DecisionRecord(facts.now_s, f"job {job.job_id}", "keeps its place", window.kept[rank])
             continue

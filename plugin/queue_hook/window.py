@@ -1,8 +1,9 @@
 """The window of each group: the first jobs that could start now, their new order, and its priorities.
 
 The order comes from the day plan or from a window policy: each sees the jobs that may be moved as the engine shows them
-(plugin.window_order.order_view), one from outside in a process of its own. The new priorities are the site's own
-values, assigned in another order, so that no job outside the window is passed.
+(plugin.window_order.order_view), one from outside in a process of its own. Jobs then go back into the bands of
+plugin.priority_bands, which keep the site's rights. The new priorities are the site's own values, assigned in another
+order, so that no job outside the window is passed.
 
 Starvation bound: a job that later submissions have been passing for too long keeps its place, as in the simulator. See
 docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that have ended, so the first passing is marked.
@@ -10,7 +11,8 @@ docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that have en
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -20,6 +22,16 @@ from numpy.typing import NDArray
 
 from offpeak.ledger.rows import JobMark
 from offpeak.model.constants import DAY_S
+from plugin.priority_bands import (
+    ALONE,
+    NO_BANDS,
+    WHOLE_PERCENT,
+    BandStart,
+    band_widths,
+    number_bands,
+    ranks_in_bands,
+    right_of,
+)
 from plugin.queue_hook.facts import NO_GROUP, PLAN, CompetitionGroup, QueueFacts, QueueRules
 from plugin.queue_hook.positions import (
     LEAST_PRIORITY,
@@ -43,7 +55,7 @@ class GroupWindow:
     """The first jobs of a group, in the site's order; `below` is the first job behind them.
 
     By rank in the window: `kept` is why a job keeps its place; jobs of `pinned` ranks are not changed. By job:
-    `passed_since_s` is when later submissions began to pass it.
+    `passed_since_s` is when later submissions began to pass it. Jobs change places within the bands of `rights` only.
     """
 
     jobs: Sequence[QueuePosition]
@@ -51,6 +63,18 @@ class GroupWindow:
     kept: Mapping[int, str]
     pinned: frozenset[int]
     passed_since_s: Mapping[str, int]
+    rights: "WindowRights"
+
+    @cached_property
+    def band(self) -> list[int]:
+        """The number of the band of each rank."""
+        return [self.rights.band[position.job.job_id] for position in self.jobs]
+
+    @cached_property
+    def alone(self) -> dict[int, str]:
+        """By rank why a job is alone in its band."""
+        alone = self.rights.alone
+        return {rank: why for rank, each in enumerate(self.jobs) if (why := alone.get(each.job.job_id))}
 
     def movable(self, until: int) -> list[int]:
         """Return the ranks below `until` of the jobs that may be moved."""
@@ -65,19 +89,24 @@ class GroupWindow:
 
 
 def find_windows(
-    startable: Sequence[QueuePosition],
+    waiting: Sequence[QueuePosition],
+    delayed: Collection[str],
     marks: MarksByJob,
     admin_overrides: Collection[str],
     *,
     facts: QueueFacts,
     rules: QueueRules,
 ) -> list[GroupWindow]:
-    """Return the window of each group of the jobs that could start now."""
+    """Return the window of each group of the jobs that could start now; `waiting` are all pending ones in order."""
     policy = BUILT_IN_BY_NAME.get(rules.policy, NO_POLICY)
     size = min(rules.window, policy.most_jobs or rules.window)
     started = _started_jobs(facts)
     windows = []
-    for group, members in group_positions(startable, facts).items():
+    pending = group_positions(waiting, facts)
+    for group, members in group_positions(startable_positions(waiting, delayed, facts), facts).items():
+        members = [each for each in members if each.job.plain]
+        if group == NO_GROUP or not members:
+            continue
         jobs = members[:size]
         since_s = {
             position.job.job_id: passed_s
@@ -86,27 +115,75 @@ def find_windows(
             is not None
         }
         kept, pinned = _kept_ranks(jobs, since_s, admin_overrides, facts=facts, rules=rules)
-        windows.append(GroupWindow(jobs, members[size] if size < len(members) else None, kept, pinned, since_s))
+        below = members[size] if size < len(members) else None
+        rights = find_rights(pending[group], jobs[-1], facts, rules)
+        windows.append(GroupWindow(jobs, below, kept, pinned, since_s, rights))
     return windows
 
 
+class WindowRights(NamedTuple):
+    """By job the number of its band, and why it is alone in its band."""
+
+    band: Mapping[str, int]
+    alone: Mapping[str, str]
+
+
+def find_rights(
+    members: Sequence[QueuePosition], last: QueuePosition, facts: QueueFacts, rules: QueueRules
+) -> WindowRights:
+    """Return the rights of all pending jobs of a group, in the site's order, up to the last one of its window.
+
+    A job that cannot start yet counts, too: it may be able to before the next cycle, and keeps its place then.
+    """
+    widths = NO_BANDS
+    if rules.priority_band_percent < WHOLE_PERCENT:
+        priorities = np.array([position.site_priority for position in members], np.int64)
+        widths = band_widths(rules.priority_band_percent, facts.cluster, priorities)
+    # With the next one, to know whether the last one is alone.
+    counted = members[: bisect_right(members, site_place(last), key=site_place) + 1]
+    levels: dict[Hashable, int] = {}
+    alone: dict[str, str] = {}
+    starts = []
+    for job, site_priority in ((position.job, position.site_priority) for position in counted):
+        right = right_of(facts.cluster, qos=job.qos, reservation=job.reservation)
+        if why := right.alone or _close_deadline(job, facts, rules):
+            alone[job.job_id] = why
+        level = levels.setdefault((right.level, job.priority_class), len(levels))
+        starts.append(BandStart(ALONE if why else level, site_priority, job.fair_share))
+    numbers = number_bands(starts, widths)
+    sizes = Counter(numbers)
+    for position, number in zip(counted, numbers, strict=True):
+        if sizes[number] == 1 and len(members) > 1:
+            alone.setdefault(position.job.job_id, NO_EQUALS.format(rules.priority_band_percent))
+    return WindowRights({each.job.job_id: number for each, number in zip(counted, numbers, strict=True)}, alone)
+
+
+NO_EQUALS = "no job next to it has the same QOS or queue, and a priority and a fair share within {} % of the range"
+
+
+def _close_deadline(job: Job, facts: QueueFacts, rules: QueueRules) -> str:
+    """Return why the job's deadline is close, "" if it is not: others may pass a job for as long as the rules allow."""
+    deadlines_s = [at_s for at_s in (job.deadline_s, rules.hints(job).deadline_s) if at_s is not None]
+    if not deadlines_s or min(deadlines_s) - (job.limit_s or 0) > facts.now_s + rules.max_postponement_s:
+        return ""
+    return f"its deadline is {rules.clock(min(deadlines_s), facts.now_s)}"
+
+
 def group_positions(
-    startable: Iterable[QueuePosition], facts: QueueFacts
+    positions: Iterable[QueuePosition], facts: QueueFacts
 ) -> dict[CompetitionGroup, list[QueuePosition]]:
-    """Return the plain jobs of each group, of those that could start now."""
+    """Return the jobs of each group."""
     groups: dict[CompetitionGroup, list[QueuePosition]] = {}
-    for position in startable:
-        if position.job.plain:
-            groups.setdefault(facts.competition.group(position.job), []).append(position)
-    groups.pop(NO_GROUP, None)
+    for position in positions:
+        groups.setdefault(facts.competition.group(position.job), []).append(position)
     return groups
 
 
 def startable_positions(
     positions: Iterable[QueuePosition], delayed: Collection[str], facts: QueueFacts
 ) -> list[QueuePosition]:
-    """Return the jobs that wait for nodes only, in the site's order; others may be passed until they could start."""
-    return sorted((each for each in positions if _could_start(each.job, delayed, facts)), key=site_place)
+    """Return the jobs that wait for nodes only; others may be passed until they could start."""
+    return [each for each in positions if _could_start(each.job, delayed, facts)]
 
 
 def site_place(position: QueuePosition) -> tuple[int, int]:
@@ -220,9 +297,9 @@ def reorder_windows(
     positions: QueuePositions, marks: MarksByJob, delayed: Collection[str], *, facts: QueueFacts, rules: QueueRules
 ) -> list[ReorderedWindow]:
     """Return the window of each group in the desired order. Raises OffpeakError if a policy from outside gives none."""
-    startable = startable_positions(positions.all, delayed, facts)
-    windows = find_windows(startable, marks, positions.admin_overrides, facts=facts, rules=rules)
-    others = WaitingJobs(startable, facts)
+    waiting = sorted(positions.all, key=site_place)
+    windows = find_windows(waiting, delayed, marks, positions.admin_overrides, facts=facts, rules=rules)
+    others = WaitingJobs(waiting, delayed, facts)
     if rules.own_policy is None:
         order = partial(policy_order, facts=facts, rules=rules)
         return [reorder_window(window, partial(order, window), others) for window in windows]
@@ -247,7 +324,7 @@ def reorder_window(window: GroupWindow, order: OrderMovable, others: "WaitingJob
         movable = window.movable(moved_until)
         ranks, free_nodes = order(movable)
         desired = list(range(len(window.jobs)))
-        for place, rank in zip(movable, ranks, strict=True):
+        for place, rank in zip(movable, ranks_in_bands(ranks, window.band), strict=True):
             desired[place] = rank
         priorities = assign_priorities(window, desired, others.facts.ranking)
         if priorities is None:
@@ -259,11 +336,14 @@ def reorder_window(window: GroupWindow, order: OrderMovable, others: "WaitingJob
 
 
 class WaitingJobs:
-    """The jobs that wait for nodes in the site's order, to see whether new priorities pass one outside the windows."""
+    """The pending jobs in the site's order, to see whether new priorities pass one outside the windows.
 
-    def __init__(self, positions: Sequence[QueuePosition], facts: QueueFacts) -> None:
+    One that could not start now may be passed by jobs of its own band.
+    """
+
+    def __init__(self, positions: Sequence[QueuePosition], delayed: Collection[str], facts: QueueFacts) -> None:
         self.facts = facts
-        self._positions = positions
+        self._positions, self._delayed = positions, delayed
 
     @cached_property
     def _places(self) -> list[tuple[int, int]]:
@@ -286,21 +366,29 @@ class WaitingJobs:
         if desired == list(range(len(desired))):
             return None
         passed = np.zeros(len(self._places), np.bool_)
+        moves = []
         for site, rank in zip(window.jobs, desired, strict=True):
             new = bisect_right(self._places, (-priorities[rank], window.jobs[rank].number))
-            passed[new : bisect_left(self._places, site_place(site))] = True
+            moves.append((range(new, bisect_left(self._places, site_place(site))), window.band[rank]))
+            passed[new : moves[-1][0].stop] = True
         inside = {position.job.job_id for position in window.jobs}
-        for other in self._may_use(self.facts.competition.pools_of(position.job for position in window.jobs), passed):
-            if other.job.job_id not in inside:
+        for at in self._may_use(self.facts.competition.pools_of(position.job for position in window.jobs), passed):
+            other = self._positions[at]
+            if other.job.job_id in inside:
+                continue
+            band = window.rights.band.get(other.job.job_id)
+            is_crossed = band is not None and any(at in places and by != band for places, by in moves)
+            if is_crossed or _could_start(other.job, self._delayed, self.facts):
                 return sum(site_place(position) < site_place(other) for position in window.jobs)
         return None
 
-    def _may_use(self, pools: frozenset[int], among: NDArray[np.bool_]) -> Iterator[QueuePosition]:
-        """Yield those jobs among some that could use one of the pools, in the site's order."""
-        if among.any():
-            one_of_request, request = self._requests
-            usable = np.array([self.facts.competition.may_use(job, pools) for job in one_of_request])
-            yield from (self._positions[at] for at in np.flatnonzero(among & usable[request]).tolist())
+    def _may_use(self, pools: frozenset[int], among: NDArray[np.bool_]) -> Sequence[int]:
+        """Return the places of those jobs among some that could use one of the pools, in the site's order."""
+        if not among.any():
+            return ()
+        one_of_request, request = self._requests
+        usable = np.array([self.facts.competition.may_use(job, pools) for job in one_of_request])
+        return [int(at) for at in np.flatnonzero(among & usable[request])]
 
 
 def _keep_order(own: Sequence[int], movable: Sequence[int]) -> tuple[list[int], None]:

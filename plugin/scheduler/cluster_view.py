@@ -33,6 +33,7 @@ def cluster_of(
         licences=limits.licences if limits else {},
         qos=limits.qos if limits else {},
         preemption=limits.preemption if limits else DEFAULT_PREEMPTION,
+        priority=limits.priority if limits else None,
     )
 
 

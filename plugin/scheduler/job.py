@@ -59,6 +59,8 @@ class Job(NamedTuple):
     allocated or planned nodes. `request` is None if the scheduler's terms are not understood, for the reason
     `request_problem`. `priority_is_set`: an admin set its priority, which the scheduler no longer computes.
     `was_passed_over`: it did not start although nodes were up for it long enough, so it waits for something else.
+    `fair_share` is the part of its priority that comes from its account's shares. The scheduler starts no job before
+    another of a higher `priority_class`. It must end by `deadline_s`.
     `whole_nodes`: no other job shares its nodes. `plain` is false for heterogeneous jobs, for jobs with dependencies,
     and for single tasks of an array.
 
@@ -97,6 +99,9 @@ class Job(NamedTuple):
     request_problem: str = ""
     priority_is_set: bool = False
     was_passed_over: bool = False
+    priority_class: str = ""
+    fair_share: int = 0
+    deadline_s: int | None = None
 
     @property
     def is_array(self) -> bool:

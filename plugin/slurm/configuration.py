@@ -22,7 +22,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.limits import ANY_AMOUNT, PreemptionRules, PreemptMode, Qos, SiteLimits
 from offpeak.process import user_name
 from plugin.scheduler.port import NO_LOAD, Ranking, SchedulerLoad, SchedulerTraits
-from plugin.slurm.accounting import parse_preempt_mode, read_qos
+from plugin.slurm.accounting import parse_preempt_mode, parse_priority, read_qos
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, count, limit_s, parse_config, plain
 
 A_YEAR_S = 31_536_000
@@ -157,21 +157,22 @@ def read_limits(config: bytes, *, timeout_s: float) -> SiteLimits:
         shown = ask("scontrol", "show", "licenses", "--oneliner", timeout_s=timeout_s)
     except CannotAskSlurm:
         shown = b""
-    return SiteLimits(parse_licences(shown), _read_qos(settings, timeout_s), parse_preemption(settings))
+    priority = parse_priority(settings)
+    return SiteLimits(parse_licences(shown), _read_qos(settings, timeout_s), parse_preemption(settings), priority)
 
 
 def _read_qos(config: Mapping[str, str], timeout_s: float) -> dict[str, Qos]:
-    """Return the QOS, none if they neither limit nor preempt: AccountingStorageEnforce and PreemptType say so."""
+    """Return the QOS; AccountingStorageEnforce and PreemptType say whether they limit and preempt."""
     limits = "limits" in config.get("AccountingStorageEnforce", "").lower().split(",")
     preempts = config.get("PreemptType") == PREEMPT_BY_QOS
-    if not limits and not preempts:
+    if not limits and not preempts and not config.get("AccountingStorageType", "").endswith("slurmdbd"):
         return {}
     found = read_qos(mode=parse_preempt_mode(config.get("PreemptMode", "")), timeout_s=timeout_s)
     if not preempts:
         default = PreemptMode.REQUEUE
-        return {name: each._replace(preempts=frozenset(), preempt_mode=default) for name, each in found.items()}
+        found = {name: each._replace(preempts=frozenset(), preempt_mode=default) for name, each in found.items()}
     if not limits:
-        return {name: each._replace(group=ANY_AMOUNT, per_user=ANY_AMOUNT) for name, each in found.items()}
+        found = {name: each._replace(group=ANY_AMOUNT, per_user=ANY_AMOUNT) for name, each in found.items()}
     return found
 
 

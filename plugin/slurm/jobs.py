@@ -84,7 +84,7 @@ SQUEUE_COLUMNS = (
     *("Nice", "NumNodes", "NumCPUs", "NumTasks", "OverSubscribe", "TimeLimit"),
     *("SubmitTime", "EligibleTime", "StartTime", "EndTime", "NodeList", "SchedNodes", "Dependency"),
     *("Reservation", "QOS", "MinCpus", "MinMemory", "tres-alloc", "Licenses"),
-    *("Feature", "ReqNodes", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task"),
+    *("Feature", "ReqNodes", "tres-per-job", "tres-per-node", "tres-per-socket", "tres-per-task", "Deadline"),
     *("Comment", "Name"),
 )
 SEPARATOR = "\0"
@@ -147,22 +147,28 @@ FACTORS = ("%A", "%F", "%J", "%P", "%Q", "%B", "%S", "%N", "%T")
 FACTORS_ARGUMENTS = ("--noheader", f"--format=%i|{'|'.join(FACTORS)}")
 _LISTED = re.compile(r"^ *(\w+)", re.MULTILINE)
 _COMPUTED = re.compile(r"^ *(\w+) *\|.*[^-0. |\n]", re.MULTILINE)
+_FAIR_SHARE = re.compile(r"^ *(\w+) *\|[^|\n]*\| *(\d+)", re.MULTILINE)
 LEAST_SET_PRIORITY = 20
 """Factors below 1 are printed as 0, so a lower priority may be their sum."""
 
 
-def with_set_priorities(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:
-    """Return the jobs with `priority_is_set`, from sprio's answer to FACTORS_ARGUMENTS.
+def with_factors(jobs: tuple[Job, ...], text: bytes) -> tuple[Job, ...]:
+    """Return the jobs with `priority_is_set` and `fair_share`, from sprio's answer to FACTORS_ARGUMENTS.
 
     sprio prints no factors of a job whose priority an admin has set. It prints a line for each partition of a job.
     """
     shown = text.decode(errors="replace")
-    if not (is_set := set(_LISTED.findall(shown)) - set(_COMPUTED.findall(shown))):
+    is_set = set(_LISTED.findall(shown)) - set(_COMPUTED.findall(shown))
+    fair_share = {job_id: int(value) for job_id, value in _FAIR_SHARE.findall(shown) if value != "0"}
+    if not is_set and not fair_share:
         return jobs
-    return tuple(
-        job._replace(priority_is_set=True) if job.job_id in is_set and job.priority >= LEAST_SET_PRIORITY else job
-        for job in jobs
-    )
+    found = []
+    for job in jobs:
+        job_is_set = job.job_id in is_set and job.priority >= LEAST_SET_PRIORITY
+        if job_is_set or job.job_id in fair_share:
+            job = job._replace(priority_is_set=job_is_set, fair_share=fair_share.get(job.job_id, 0))
+        found.append(job)
+    return tuple(found)
 
 
 def job_of(record: str) -> Job | None:
@@ -177,7 +183,8 @@ def _job_of_row(row: list[str]) -> Job:
     job_id, array_id, het_id, state, reason, user, account, partition = row[:8]
     priority, nice, nodes, cpus, tasks, share, limit, submit, eligible = row[8:17]
     start, end, hosts, planned, dependency, reservation, qos, min_cpus = row[17:25]
-    memory, total, licences, feature, required, per_job, per_node, per_socket, per_task, comment, name = row[25:]
+    memory, total, licences, feature, required, per_job, per_node, per_socket, per_task = row[25:34]
+    deadline, comment, name = row[34:]
     number, least_mib = count(priority), memory_mib(memory)
     terms = RequestTerms(
         partitions=partition,
@@ -228,6 +235,7 @@ def _job_of_row(row: list[str]) -> Job:
         plain=array in ("", job_id) and het_id in NOTHING and dependency in NOTHING,
         array_id=array,
         request_problem=problem,
+        deadline_s=unix_s(deadline),
     )
 
 
@@ -275,6 +283,7 @@ def _job_of_json(record: Record) -> Job:
         tasks=count_tasks(tasks) if waits_as_array else 1,
         task_limit=(get_number(record, "array_max_tasks") or 0) if waits_as_array else 0,
         request_problem=problem,
+        deadline_s=get_time_s(record, "deadline"),
     )
 
 

@@ -46,7 +46,7 @@ from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTra
 from plugin.slurm import changes
 from plugin.slurm.changes import ScontrolOptions
 from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, read_load, traits_of_text
-from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_set_priorities
+from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_factors
 from plugin.slurm.nodes import find_node_uses, with_suspended_jobs
 
 
@@ -309,7 +309,7 @@ class SlurmScheduler:
         at_s = int(self._clock())
         snapshot = self._read_all()
         if self._traits and self._traits.ranking is Ranking.OFFSET:
-            snapshot = snapshot._replace(jobs=self._with_set_priorities(snapshot.jobs))
+            snapshot = snapshot._replace(jobs=self._with_factors(snapshot.jobs))
         snapshot = snapshot._replace(nodes=with_suspended_jobs(snapshot.nodes, snapshot.jobs))
         return SchedulerView(at_s, *snapshot, read_load(self._shared_user, timeout_s=self._timeout_s))
 
@@ -325,10 +325,10 @@ class SlurmScheduler:
             ((message, hint),) = hidden
             raise CannotAskSlurm(f"{problem}: {message}", hint=hint) from None
 
-    def _with_set_priorities(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
-        """Return the jobs with `priority_is_set`; without it if Slurm computes no factors any more."""
+    def _with_factors(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+        """Return the jobs with the factors of their priorities; without them if Slurm computes none any more."""
         try:
-            return with_set_priorities(jobs, ask("sprio", *FACTORS_ARGUMENTS, timeout_s=self._timeout_s))
+            return with_factors(jobs, ask("sprio", *FACTORS_ARGUMENTS, timeout_s=self._timeout_s))
         except SlurmIsSilent:
             raise
         except CannotAskSlurm:

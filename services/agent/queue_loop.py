@@ -62,6 +62,7 @@ def queue_rules(settings: Settings, zone: tzinfo, own_policy: PolicyProcess | No
         agent.queue,
         scheduling.window,
         scheduling.max_postponement_s,
+        scheduling.priority_band_percent,
         agent.longest_delay_s,
         zone,
         own_policy=own_policy.order if own_policy else None,

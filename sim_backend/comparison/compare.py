@@ -19,6 +19,7 @@ from offpeak.prices.alignment import REPEATED_WEEKS
 from offpeak.prices.bill import demand_peaks
 from offpeak.text import counted
 from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
+from plugin.priority_bands import band_widths
 from plugin.queue_hook.facts import PriceIntegral
 from plugin.queue_hook.start_times import LEAST_SAVING
 from sim_backend.case.electricity import Cooling, cooling_of, decision_series, peak_times
@@ -370,7 +371,8 @@ def _mixed_replay(
     mixed = mixed_case_of(
         case.jobs, case.node_power_w, case.cluster, case.requests, case.classes, without_limit=case.without_limit
     )
-    rules = rules_of(policy, case.cluster.timing)
+    widths = band_widths(policy.priority_band_percent, case.cluster, mixed.workload.priority)
+    rules = rules_of(policy, case.cluster.timing)._replace(widths=widths)
     if not policy.pool_capacity:
         site = case.priorities
         priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)

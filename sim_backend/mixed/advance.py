@@ -188,6 +188,7 @@ def order_group(
             if rules.policy != EXTERNAL:
                 order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=now.free)
         now.deciding = NOT_YET
+        queue.keep_rights(workload, state, rules)
         queue.write_places(workload, state)
         now.next_window += 1
     now.next_window = 0
@@ -344,6 +345,8 @@ def run_passes(tables: Tables, workload: MixedWorkload, state: MixedState, peaks
             if rules.policy != ARRIVAL:
                 order_window(now, state.window, state.waiting.passed_over_s, peaks, rules, free=now.free)
         now.deciding = NOT_YET
+        if here.is_simple == 1 and rules.policy != ARRIVAL:
+            queue.keep_rights(workload, state, rules)
         run_pass(tables, workload, state, rules, group)
         now.next_group += 1
     return False

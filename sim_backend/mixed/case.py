@@ -9,8 +9,10 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.jobs import RejectedJobs
+from offpeak.model.limits import PriorityOrder
 from offpeak.model.request import Request
 from offpeak.text import counted
+from plugin.priority_bands import ALONE, right_of
 from sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
 from sim_backend.mixed.limits import NONE, limits_for
 from sim_backend.mixed.state import CORES, PRECEDENCE, SLOTS, MixedWorkload, Tables
@@ -121,6 +123,8 @@ def _workload(classes: RequestClasses, jobs: MixedJobs, kept: Int64, job_class: 
     part_w = jobs.part_power_w[kept]
     array = _column(jobs.array, kept, NONE)
     record = _records(array, job_class)
+    site = classes.cluster.priority
+    has_order = jobs.priority is not None or (site is not None and site.order is PriorityOrder.MULTIFACTOR)
     return MixedWorkload(
         submit_s=jobs.submit_s[kept],
         runtime_s=jobs.runtime_s[kept],
@@ -137,7 +141,17 @@ def _workload(classes: RequestClasses, jobs: MixedJobs, kept: Int64, job_class: 
         record=record,
         tasks=np.bincount(record, minlength=len(kept)),
         preemption=classes.preemption,
+        level=_levels(classes)[job_class[: len(kept) if has_order else 0]],
+        priority=priority,
+        fair_share=np.zeros(len(kept), dtype=np.int64),
     )
+
+
+def _levels(classes: RequestClasses) -> Int64:
+    """Return by class the number of its level, ALONE for one whose jobs are never moved."""
+    rights = [right_of(classes.cluster, qos=each.qos, reservation=each.reservation) for each in classes.requests]
+    numbers = {level: number for number, level in enumerate(dict.fromkeys(right.level for right in rights))}
+    return np.array([ALONE if right.alone else numbers[right.level] for right in rights], dtype=np.int64)
 
 
 def _column(values: Int64 | None, kept: Int64, default: int) -> Int64:

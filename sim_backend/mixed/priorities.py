@@ -347,7 +347,10 @@ def rank_waiting(priorities: PriorityState, state: MixedState, workload: MixedWo
     for at in range(len(ranked)):
         job = ranked[at]
         age = min(max((now_s - submit_s[job]) / weights.max_age_s, 0.0), 1.0)
-        priority = np.floor(fixed[job] + weights.age * age + weights.fair_share * factors[association[job]])
+        fair_share = weights.fair_share * factors[association[job]]
+        priority = np.floor(fixed[job] + weights.age * age + fair_share)
+        workload.priority[job] = int(priority)
+        workload.fair_share[job] = int(fair_share)
         order[at] = -(precedence[job] * ABOVE_PRIORITIES + int(priority))
     order = np.argsort(order, kind="mergesort")
     for at in range(len(ranked)):

@@ -9,6 +9,7 @@ ranks of their places, as the agent exchanges priorities in Slurm. Later submiss
 
 from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
+from plugin.priority_bands import ALONE, BandStart, begins_band_part, keep_bands_part
 from plugin.window_order import free_until_part
 from plugin.window_policy import GREEDY_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET
@@ -287,6 +288,27 @@ def open_records(
         weigh_records(tables, workload, state, rules, group)
     for at in range(now.window):
         state.window.order[index(at)] = at
+
+
+@part
+def keep_rights(workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
+    """Put the window's order back into the bands of its jobs, see plugin.priority_bands."""
+    if len(workload.level) == 0:
+        return
+    window = state.window
+    jobs = state.scalars[0].window
+    start = BandStart(ALONE, 0, 0)
+    band = 0
+    for rank in range(jobs):
+        job = index(state.waiting.job[index(window.position[index(rank)])])
+        found = BandStart(workload.level[job], workload.priority[job], workload.fair_share[job])
+        if begins_band_part(start, found, rules.widths):
+            band += 1
+            start = found
+        else:
+            start = BandStart(start.level, start.priority, max(start.fair_share, found.fair_share))
+        state.band[index(rank)] = band
+    keep_bands_part(window.order, state.band, jobs)
 
 
 @part

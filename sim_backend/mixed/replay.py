@@ -158,7 +158,8 @@ def as_estimated(case: MixedCase, policy: Policy) -> MixedCase:
         workload = workload._replace(runtime_s=np.minimum(workload.runtime_s, workload.estimate_s))
     if policy.rules.estimates == EXACT_RUNTIME:
         workload = workload._replace(estimate_s=workload.runtime_s)
-    return replace(case, workload=workload._replace(rank=workload.rank.copy()))
+    rank, priority, fair_share = workload.rank.copy(), workload.priority.copy(), workload.fair_share.copy()
+    return replace(case, workload=workload._replace(rank=rank, priority=priority, fair_share=fair_share))
 
 
 def decide_window(case: MixedCase, policy: Policy, rules: MixedRules, state: MixedState, peaks: PeakTimes) -> None:

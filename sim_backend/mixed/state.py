@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import by_reference
 from offpeak.model.arrays import Float64, Int64
+from plugin.priority_bands import NO_BANDS, BandWidths
 from plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
 from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
 from sim_backend.mixed.limits import Limits
@@ -100,7 +101,8 @@ class MixedWorkload(NamedTuple):
     `rank` orders waiting jobs, lowest first. `size` [window units] and `node_power_w` [W per window unit] are what
     window policies weigh. `closes[p, q]` is 1 if all nodes of the partitions q are nodes of the partitions p.
     Policies move records: `record` is the first task of the job's array with an equal request, the job itself if it is
-    in no array, and `tasks[record]` counts its tasks.
+    in no array, and `tasks[record]` counts its tasks. `level`, `priority` and `fair_share` are the rights of the
+    jobs, as in plugin.priority_bands; `level` is empty where their order is no right.
     """
 
     submit_s: Int64
@@ -116,6 +118,9 @@ class MixedWorkload(NamedTuple):
     record: Int64
     tasks: Int64
     preemption: Preemption
+    level: Int64
+    priority: Int64
+    fair_share: Int64
 
 
 @by_reference
@@ -132,7 +137,8 @@ class MixedRules(NamedTuple):
     within a window together. The window begins at the multiple of `end_window_s` behind the first end and is as long, 0
     for none; at each step it is extended by `end_window_step_s`, or doubled where that is 0. A reservation keeps whole
     nodes, also of those that jobs share, for whole steps of `bf_resolution_s`; 0: what its job requests, for the time
-    of the job. A job on woken nodes starts at the next multiple of `boot_check_s`.
+    of the job. A job on woken nodes starts at the next multiple of `boot_check_s`. `widths` are those of the bands
+    within which the policy may move jobs.
     """
 
     reservations: int
@@ -148,6 +154,7 @@ class MixedRules(NamedTuple):
     boot_check_s: int = 0
     requeue_s: int = 0
     bf_resolution_s: int = 0
+    widths: BandWidths = NO_BANDS
 
 
 class Waiting(NamedTuple):
@@ -242,7 +249,8 @@ class MixedState(NamedTuple):
     `ahead` those at a later second; `ahead` equals `free` except while a reservation is looked for, and `late` equals
     it in cells that no reservation holds. `ends` is a heap of the slots of running jobs, `expected` has those of each
     group sorted by expected end. `limit_used` is what running jobs take of each limit. The order that a policy has
-    written is by record: `place` is the rank of the place that it has. `entry` is where the record is in the window.
+    written is by record: `place` is the rank of the place that it has. `entry` is where the record is in the window,
+    `band` the number of the band of each of its ranks.
     `sleeping` is the power of the nodes, None where no node sleeps: the kernels are compiled without it then.
     """
 
@@ -263,6 +271,7 @@ class MixedState(NamedTuple):
     closed: Int64
     place: Int64
     entry: Int64
+    band: Int64
     freed: Freed
     placements: Placements
     stops: Stops
@@ -419,6 +428,7 @@ def new_state(
         closed=np.zeros(int(workload.partition.max(initial=-1)) + 1, dtype=np.int64),
         place=np.empty(0, dtype=np.int64) if is_simple.all() else workload.rank.copy(),
         entry=np.zeros(0 if is_simple.all() else jobs, dtype=np.int64),
+        band=column(longest),
         freed=Freed(column(weighed), column(weighed)),
         placements=_placements(tables, of_class),
         stops=_stops(workload),

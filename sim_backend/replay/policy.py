@@ -51,8 +51,9 @@ class Policy:
     """What is replayed under one name. `kill_at_estimate`: jobs end at their estimate at the latest.
 
     `capacity` is None if no node of a machine of equal nodes ever sleeps; several pools have `pool_capacity` each.
-    `peak` is the target of peak shaving, None without it. `hold` gives for each job how long it may be kept back for
-    cheaper hours [s], None if no job is.
+    Jobs change places whose priorities differ by at most `priority_band_percent` of their range. `peak` is the target
+    of peak shaving, None without it. `hold` gives for each job how long it may be kept back for cheaper hours [s], None
+    if no job is.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Policy:
     pool_capacity: tuple[CapacityPolicy, ...] = ()
     peak: PeakTarget | None = None
     hold: Callable[[Jobs], Int64] | None = None
+    priority_band_percent: int = 100
 
     def on(self, capacity: CapacityPolicy, peak: PeakTarget | None = None) -> "Policy":
         """Return this policy on a machine whose nodes sleep as `capacity` says, with peak shaving, named after all."""
@@ -110,7 +112,8 @@ def parse_policy(name: str, scheduling: SchedulingSettings) -> Policy:
         pass_per_event=per_event,
     )
     # pyss frees a job's nodes at its estimate, so it knows no jobs that run longer.
-    return Policy(name, rules, window, kill_at_estimate=scheduling.kill_at_estimate or per_event)
+    kill_at_estimate = scheduling.kill_at_estimate or per_event
+    return Policy(name, rules, window, kill_at_estimate, priority_band_percent=scheduling.priority_band_percent)
 
 
 def _parts(name: str) -> tuple[int, WindowPolicy]:

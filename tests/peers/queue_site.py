@@ -23,7 +23,7 @@ MIDNIGHT_S = 1_795_215_600  # 2026-11-21 00:00 in Berlin
 NOW_S = MIDNIGHT_S + 18 * HOUR_S
 ZONE = ZoneInfo("Europe/Berlin")
 TOP = 4_294_901_759
-RULES = QueueRules("greedy", 20, 24 * HOUR_S, 72 * HOUR_S, ZONE)
+RULES = QueueRules("greedy", 20, 24 * HOUR_S, 100, 72 * HOUR_S, ZONE)
 
 
 def a_job(number: int, **fields: Any) -> Job:

@@ -24,7 +24,7 @@ SIMULATED = (
     *("carbon.source",),
     *("plan.devices", "plan.peak_target", "plan.peak_wait", "plan.facility", "plan.outside_c"),
     *("scheduling.policies", "scheduling.window", "scheduling.period", "scheduling.max_postponement"),
-    *("scheduling.estimates", "scheduling.kill_at_estimate", "scheduling.passes"),
+    *("scheduling.priority_band", "scheduling.estimates", "scheduling.kill_at_estimate", "scheduling.passes"),
     *("capacity.policies", "capacity.sla"),
     *("power.node_class",),
     *("capacity.depths", "capacity.keep_hot", "capacity.wake_ahead", "capacity.min_awake", "capacity.min_asleep"),

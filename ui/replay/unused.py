@@ -51,7 +51,7 @@ def refuse_unused(
         (("prices.layout", "prices.fill_gaps"), prices.file is not None, "no price file is given", "add --prices FILE"),
         (("prices.peak_rule",), not has_hours, "the tariff has on-peak hours of its own", "give --prices FILE"),
         (
-            ("prices.peak_rule", "scheduling.window", "scheduling.max_postponement"),
+            ("prices.peak_rule", "scheduling.window", "scheduling.max_postponement", "scheduling.priority_band"),
             orders,
             "no policy orders the queue by power",
             "add --policy easy,greedy",

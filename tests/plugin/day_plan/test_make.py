@@ -222,11 +222,11 @@ def test_another_order_is_taken_within_the_window_only():
 
 def test_job_with_higher_revenue_starts_first_within_the_window():
     # A day is planned, and what runs behind its end earns nothing yet.
-    jobs = tuple(a_job(number, limit_s=20 * HOUR_S, account="physics", qos=f"q{number}") for number in (1, 2))
+    jobs = tuple(a_job(number, limit_s=20 * HOUR_S, account=f"a{number}", qos="long") for number in (1, 2))
     flat = Series(np.array([NOW_S]), NOW_S + HOUR_S, np.array([100.0]), "EUR/MWh", "model")
     inputs = make_inputs(jobs, nodes=1, prices=flat)
     assert starts(planned(inputs)) == {"1": 0, "2": 20}
-    revenues = (Revenue("physics", "", 0.05), Revenue("physics", "q2", 0.5))
+    revenues = (Revenue("a1", "", 0.05), Revenue("a2", "long", 0.5))
     assert starts(planned(replace(inputs, room=replace(inputs.room, revenues=revenues)))) == {"1": 20, "2": 0}
 
 

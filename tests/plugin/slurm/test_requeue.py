@@ -78,7 +78,7 @@ class Site:
             assert view is not None
             marks = await queue.marks()
             facts = QueueFacts(view.at_s, join_array_tasks(view.jobs), Ranking.VALUE, marks=marks, cycle_s=30.0)
-            rules = QueueRules("greedy", 20, 86_400, 3 * 86_400, UTC)
+            rules = QueueRules("greedy", 20, 86_400, 100, 3 * 86_400, UTC)
             await controller.run_cycle(facts, rules, SchedulerOrders(door, self.slurm))
             self.problems = problems.problems
             ledger.close()

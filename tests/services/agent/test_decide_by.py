@@ -31,7 +31,7 @@ pytestmark = pytest.mark.quick
 
 NOW_S = int(datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp())
 PRICES = PriceSettings(tariff="on=120EUR/MWh,off=40EUR/MWh,hours=06:00-20:00,zone=UTC")
-RULES = QueueRules("greedy", 20, 24 * HOUR_S, 72 * HOUR_S, UTC)
+RULES = QueueRules("greedy", 20, 24 * HOUR_S, 100, 72 * HOUR_S, UTC)
 
 
 def read_loop(folder: Path, decide_by: str, source: str | None = None, *, now_s: int = NOW_S) -> PriceLoop:

@@ -204,6 +204,7 @@ USUAL = {
     "Dependency": "(null)", "Reservation": "(null)", "QOS": "normal", "MinCpus": "1", "MinMemory": "0",
     "tres-alloc": "cpu=8,mem=1G,node=1,billing=8", "Licenses": "(null)", "Feature": "(null)", "ReqNodes": "",
     "tres-per-job": "N/A", "tres-per-node": "N/A", "tres-per-socket": "N/A", "tres-per-task": "N/A",
+    "Deadline": "N/A",
     "Comment": "(null)", "Name": "job", "NodeList": "", "SchedNodes": "(null)",
 }  # fmt: skip
 

@@ -10,9 +10,12 @@ from share_trees import share_tree
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
-from offpeak.model.limits import PriorityWeights
+from offpeak.model.limits import PriorityOrder, PriorityWeights, SitePriority
 from offpeak.model.request import Chunk, Request
-from sim_backend.engine.state import NOT_YET
+from offpeak.prices.peak import Peak
+from plugin.priority_bands import band_widths
+from plugin.window_policy import GREEDY
+from sim_backend.engine.state import NOT_YET, PeakTimes
 from sim_backend.mixed.advance import FULL
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.cells import new_picks
@@ -26,17 +29,19 @@ TWO_USERS = share_tree((ROOT, 1, 1), (ROOT, 1, 1))
 PLAIN_POLICY = policy_of(PLAIN)
 
 
-def schedule(weights, rows, *, nodes=1, tree=TWO_USERS):
+def schedule(weights, rows, *, nodes=1, tree=TWO_USERS, policy=PLAIN_POLICY, percent=100, peaks=NO_PEAKS, draws=None):
     """Return the starts of jobs (submit, run, nodes, user[, partition factor, qos factor, nice]) on equal nodes."""
     columns = [np.array(column) for column in zip(*(row + (0,) * (7 - len(row)) for row in rows), strict=True)]
     submit, run, size, user, partition, qos, nice = columns
     widths = sorted(set(size.tolist()))
     request = np.array([widths.index(width) for width in size.tolist()])
-    jobs = MixedJobs(np.arange(len(rows)), submit, run, run, request, np.ones(len(rows)))
-    cluster = Cluster((Pool(NodeType(1), frozenset(), nodes),))
+    jobs = MixedJobs(np.arange(len(rows)), submit, run, run, request, np.ones(len(rows)) if draws is None else draws)
+    order = SitePriority(PriorityOrder.MULTIFACTOR, weights)
+    cluster = Cluster((Pool(NodeType(1), frozenset(), nodes),), priority=order)
     case = mixed_case(cluster, [Request((), (Chunk(width),)) for width in widths], jobs)
     priorities = Priorities(weights, tree, user, partition, qos, nice)
-    return replay_mixed(case, PLAIN_POLICY, rules_of(PLAIN_POLICY), priorities=priorities).start_s.tolist()
+    rules = rules_of(policy)._replace(widths=band_widths(percent, cluster, case.workload.priority))
+    return replay_mixed(case, policy, rules, peaks=peaks, priorities=priorities).start_s.tolist()
 
 
 def test_the_user_who_has_used_less_goes_first():
@@ -128,3 +133,21 @@ def test_associations_that_are_no_users_are_refused():
     account = share_tree((ROOT, 1, 0), (0, 1, 1))
     with pytest.raises(BadInput, match="no user of the tree"):
         Priorities(PriorityWeights(), account, np.array([0]), np.zeros(1), np.zeros(1), np.zeros(1, dtype=np.int64))
+
+
+@pytest.mark.parametrize("percent", [0, 10, 30, 100])
+def test_an_account_is_held_back_only_until_its_fair_share_is_beyond_the_band(percent):
+    # The first user's jobs draw more: on-peak greedy puts all of them behind those of the second.
+    rows = [(0, 600, 1, int(at >= 6)) for at in range(12)]
+    weights = PriorityWeights(fair_share=10_000, half_life_s=0, is_fair_tree=False)
+    greedy = policy_of(PLAIN._replace(policy=GREEDY, window=20, max_postponement_s=10**9))
+    on_peak = PeakTimes(np.array([0]), np.array([Peak.ON_PEAK], dtype=np.int8))
+    draws = np.repeat([2.0, 1.0], 6)
+    found = schedule(weights, rows, policy=greedy, percent=percent, peaks=on_peak, draws=draws)
+    users = [int(job >= 6) for job in np.argsort(found)]
+    for at, user in enumerate(users):
+        # Slurm's classic formula for equal shares: 2 ** (-usage / share).
+        use = [users[:at].count(each) / max(at, 1) for each in (0, 1)]
+        ahead = 2 ** (-use[0] / 0.5) - 2 ** (-use[1] / 0.5)
+        must_wait = ahead <= percent / 100 and 1 in users[at:]
+        assert user == (1 if must_wait else 0)

@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from queue_site import NOW_S, RULES, TOP, Site, a_job
+from queue_site import NOW_S, RULES, TOP, Site, a_job, plain_cluster
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.jobs import Jobs
+from offpeak.model.limits import Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.prices.peak import Peak
+from plugin.priority_bands import band_widths
+from plugin.scheduler.port import Ranking
 from plugin.window_order import order_view
 from plugin.window_policy import BUILT_IN_BY_NAME, EXTERNAL, WindowPolicy, WindowView
 from sim_backend.engine.advance import DECIDE, advance
@@ -110,34 +113,49 @@ def order_in_engine(window: Window, policy: Policy) -> list[int]:
     return state.window.order[: len(window.rows)].tolist()
 
 
-def order_in_mixed_engine(window: Window, policy: Policy) -> list[int]:
-    cluster = Cluster((Pool(NodeType(0), frozenset({"batch"}), window.units),), {"batch": Partition("batch")})
-    sizes = sorted(set(window.column(0).tolist()))
+def order_in_mixed_engine(
+    window: Window, policy: Policy, priority: np.ndarray | None = None, qos: Sequence[str] = ()
+) -> list[int]:
+    pools = (Pool(NodeType(0), frozenset({"batch"}), window.units),)
+    cluster = Cluster(pools, {"batch": Partition("batch")}, qos=QOS if qos else {})
+    rows = list(zip(window.column(0).tolist(), qos or [""] * len(window.rows), strict=True))
+    kinds = sorted(set(rows))
     jobs = MixedJobs(
         job_id=window.jobs.job_id,
         submit_s=window.submit_s,
         runtime_s=window.column(1),
         estimate_s=window.column(1),
-        request=np.array([sizes.index(size) for size in window.column(0)]),
+        request=np.array([kinds.index(row) for row in rows]),
         part_power_w=window.view.node_power_w,
+        priority=priority,
     )
-    case = mixed_case(cluster, [Request(("batch",), (Chunk(size),)) for size in sizes], jobs)
-    rules = rules_of(policy)
+    case = mixed_case(cluster, [Request(("batch",), (Chunk(size),), qos=name) for size, name in kinds], jobs)
+    widths = band_widths(policy.priority_band_percent, cluster, case.workload.priority)
+    rules = rules_of(policy)._replace(widths=widths)
     state = new_mixed_state(case.tables, case.workload, rules, new_picks(case.tables))
     while advance_mixed(case.tables, case.workload, window.peaks, rules, state, AT_S) == DECIDE:
         decide_mixed_window(case, policy, rules, state, window.peaks)
     return state.window.order[: len(window.rows)].tolist()
 
 
-def order_on_live_queue(window: Window, policy: Policy) -> list[int]:
+def order_on_live_queue(
+    window: Window, policy: Policy, priority: np.ndarray | None = None, qos: Sequence[str] = ()
+) -> list[int]:
     jobs = tuple(
         a_job(number, priority=TOP - number, nodes=nodes, limit_s=limit_s, submit_s=NOW_S)
         for number, (nodes, limit_s, _) in enumerate(window.rows, 1)
     )
+    ranking, cluster = Ranking.VALUE, plain_cluster(jobs)
+    if priority is not None:
+        rights = zip(jobs, priority.tolist(), qos, strict=True)
+        jobs = tuple(job._replace(priority=value, qos=name) for job, value, name in rights)
+        ranking, cluster = Ranking.OFFSET, replace(cluster, qos=QOS)
     draws = {job.job_id: float(power_w) for job, (_, _, power_w) in zip(jobs, window.rows, strict=True)}
     own = (lambda views: [order_view(policy.window_policy, view) for view in views]) if policy.name == "own" else None
-    site = Site(jobs, facts={"peak": window.peak, "node_power_w": draws, "free_nodes": (window.units,)})
-    return [int(job) - 1 for job in site.apply(site.plan(replace(RULES, policy=policy.name, own_policy=own))).order()]
+    facts = {"peak": window.peak, "node_power_w": draws, "free_nodes": (window.units,), "cluster": cluster}
+    site, percent = Site(jobs, ranking, facts=facts), policy.priority_band_percent
+    rules = replace(RULES, policy=policy.name, own_policy=own, priority_band_percent=percent)
+    return [int(job) - 1 for job in site.apply(site.plan(rules)).order()]
 
 
 @pytest.mark.parametrize("name", list(POLICIES))
@@ -149,6 +167,21 @@ def test_a_window_has_one_order(name: str, window: Window) -> None:
     assert order_in_engine(window, policy) == order
     assert order_in_mixed_engine(window, policy) == order
     assert order_on_live_queue(window, policy) == order
+
+
+QOS = {name: Qos(name, priority=at) for at, name in enumerate(("low", "high"))}
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+@given(window=windows(), data=st.data(), percent=st.integers(0, 60))
+def test_a_window_keeps_the_same_rights(name: str, window: Window, data: st.DataObject, percent: int) -> None:
+    jobs = len(window.rows)
+    priority = np.array(data.draw(st.lists(st.integers(1, 40), min_size=jobs, max_size=jobs)))
+    qos = data.draw(st.lists(st.sampled_from(sorted(QOS)), min_size=jobs, max_size=jobs))
+    policy = replace(policy_of(name), priority_band_percent=percent)
+    site_order = np.argsort(-priority, kind="stable")
+    ranks = order_in_mixed_engine(window, policy, priority, qos)
+    assert [int(site_order[rank]) for rank in ranks] == order_on_live_queue(window, policy, priority, qos)
 
 
 @pytest.mark.parametrize("name", list(POLICIES))
