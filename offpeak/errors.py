@@ -79,6 +79,13 @@ class BadAnswer(DeviceError):
     kind = ErrorKind.BAD_ANSWER
 
 
+def unexpected_error(device: str, problem: Exception) -> BadAnswer:
+    """Return the error of a device whose answer led to an error of the program."""
+    return BadAnswer(
+        f"{device}: its answer is not understood: {problem!r:.200}", hint="report it as a fault of offpeak"
+    )
+
+
 class AccessRefused(DeviceError):
     """The device refused the user, password or key. A retry might lock the account."""
 

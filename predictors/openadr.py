@@ -11,6 +11,7 @@ an end: a limit without an end ends some time after the server was reached last.
 """
 
 import json
+import math
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,6 +41,8 @@ PAGE, MOST_PAGES = 50, 200
 """The most events of an answer, by the specification, and the most answers that are read."""
 WHOLE_READING = 3
 """So many time limits of one answer the reading of all pages may take."""
+LONGEST_NUMBER = 300
+"""Digits."""
 MOST_AHEAD_S = 366 * DAY_S
 """A cap that begins later is a mistake."""
 NO_RECIPIENTS = ("PROGRAM_NAME", "EVENT_NAME")
@@ -212,7 +215,7 @@ class OpenAdr:
             if isinstance(body, FeedProblem):
                 return body
             try:
-                events = _events_by_id(json.loads(body))
+                events = _events_by_id(json.loads(body, parse_int=_whole))
             except (ValueError, RecursionError) as error:
                 return FeedProblem(FeedCondition.GARBAGE, self.name, printable(str(error)))
             # A server that knows no pages answers with the same events again.
@@ -242,6 +245,11 @@ class OpenAdr:
 TAKEN = frozenset({200, 201, 409})
 """The statuses of a report that the server has: 409 is that of one that it has already."""
 REFUSED_HINT = "does it know openadr_client and the token? The report is sent again later"
+
+
+def _whole(digits: str) -> int | float:
+    """Return a number; one with thousands of digits, which Python does not read as such, is not finite."""
+    return int(digits) if len(digits) < LONGEST_NUMBER else math.inf
 
 
 def _events_by_id(answer: Any) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from offpeak.errors import DeviceError, NoAnswer
+from offpeak.errors import DeviceError, NoAnswer, OffpeakError, unexpected_error
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import PowerState
 from power.drivers.port import PowerDriver, PowerObservation
@@ -31,8 +31,8 @@ async def iterate_completed(
     until_s = asyncio.get_running_loop().time() + timeout_s
     try:
         while tasks and (first := await _next_completed(ended, until_s)) is not None:
-            result = _result_of(first)
-            yield tasks.pop(first), result
+            name = tasks.pop(first)
+            yield name, _result_of(name, first)
         for name in tasks.values():
             yield name, NoAnswer(f"{name}: no answer within {timeout_s:g} s")
     finally:
@@ -65,11 +65,17 @@ async def _next_completed(
         return None
 
 
-def _result_of(task: "asyncio.Future[Result]") -> Result | DeviceError:
+def _result_of(name: str, task: "asyncio.Future[Result]") -> Result | DeviceError:
     try:
         return task.result()
     except DeviceError as problem:
         return problem
+    except OffpeakError:
+        # A fault of the settings concerns all of them.
+        raise
+    except Exception as problem:
+        # The answer of one device, whatever it is, keeps no other one from being polled.
+        return unexpected_error(name, problem)
 
 
 FIRST_PAUSE_S = 60.0

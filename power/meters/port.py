@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from offpeak.errors import NoAnswer, OffpeakError
+from offpeak.errors import NoAnswer, OffpeakError, unexpected_error
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,9 @@ async def _read_meter(meter: Meter, timeout_s: float) -> MeterResult:
         )
     except OffpeakError as problem:
         return MeterResult(meter.name, meter.way, error=problem)
+    except Exception as problem:
+        # The answer of one device, whatever it is, keeps no other meter from being read.
+        return MeterResult(meter.name, meter.way, error=unexpected_error(meter.name, problem))
 
 
 class RemoteWriteCounts(NamedTuple):

@@ -52,13 +52,14 @@ async def _poll_site(site: Site, socket: Path, timeout_s: float) -> SiteReply:
         return SiteReply(report)
     except TimeoutError:
         return SiteReply(problem=f"its agent did not answer within {timeout_s:g} s")
-    except ValueError as problem:
-        error = str(problem).splitlines()[0]
-        return SiteReply(problem=f"its agent's answer makes no sense: is it of another version? {error}")
     except OffpeakError as problem:
         return SiteReply(problem=f"its agent does not answer: {problem}")
     except OSError as problem:
         return SiteReply(problem=f"its agent does not answer: {_cause(problem)}")
+    except Exception as problem:
+        # The answer of one site, whatever it is, keeps no other one from being used.
+        error = next(iter(str(problem).splitlines()), type(problem).__name__)
+        return SiteReply(problem=f"its agent's answer makes no sense: is it of another version? {error}")
 
 
 def _cause(problem: BaseException) -> str:

@@ -9,6 +9,7 @@ from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer
 from offpeak.model.orders import PowerState
 from power.drivers.poll import iterate_completed, poll_drivers
 from power.drivers.port import PowerObservation
+from power.meters.port import Reading, read_meters
 
 pytestmark = pytest.mark.quick
 
@@ -35,6 +36,13 @@ def test_results_come_in_the_order_of_their_arrival() -> None:
     assert results == [("c", 3), ("b", error), ("a", 1)]
 
 
+def test_an_answer_that_is_not_understood_keeps_no_other_one_back() -> None:
+    (first, second) = collected({"odd": after(0.0, KeyError("Systems")), "b": after(0.03, 2)}, 5)
+    assert second == ("b", 2)
+    assert isinstance(first[1], BadAnswer)
+    assert "odd: its answer is not understood: KeyError('Systems')" in str(first[1])
+
+
 def test_late_answer_counts_as_no_answer() -> None:
     (first, second) = collected({"slow": after(3600, 1), "quick": after(0, 2)}, 1.0)
     assert first == ("quick", 2)
@@ -54,6 +62,36 @@ def test_a_fault_of_the_settings_is_raised_and_nothing_is_left_running() -> None
         return len(asyncio.all_tasks())
 
     assert asyncio.run(run()) == 1
+
+
+class Silent:
+    """A meter without a reading."""
+
+    name, way = "b", "snmp"
+
+    async def read(self) -> tuple[Reading, ...]:
+        return ()
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Odd:
+    """A meter whose answer is not understood."""
+
+    name, way = "odd", "redfish"
+
+    async def read(self) -> tuple[Reading, ...]:
+        raise KeyError("Chassis")
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def test_a_meter_whose_answer_is_not_understood_keeps_no_other_one_back() -> None:
+    (first, second) = asyncio.run(read_meters([Odd(), Silent()], timeout_s=60))
+    assert isinstance(first.error, BadAnswer)
+    assert (second.meter, second.error) == ("b", None)
 
 
 class Slow:

@@ -77,7 +77,8 @@ def test_limits_are_caps_interval_by_interval(player, tmp_path):
     assert headers["Authorization"] == "Bearer the-secret"
 
 
-NO_POWERS = ("much", -1, 1e300, 10**400, None, {"x": 0.0, "y": 1.5})
+LONG_NUMBER = 10**400
+NO_POWERS = ("much", -1, 1e300, LONG_NUMBER, None, {"x": 0.0, "y": 1.5})
 UNREADABLE = [
     {"intervalPeriod": {"start": "2026-11-22T16:00:00", "duration": "PT1H"}},
     {"intervalPeriod": {"start": "2026-11-22T16:00:00Z", "duration": "an hour"}},
@@ -92,9 +93,10 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize("change", UNREADABLE)
-def test_an_event_that_cannot_be_read_hides_no_other(player, change):
+def test_an_event_that_cannot_be_read_hides_no_other(player, reply, change):
     curve = {"id": "curve", "intervals": [{"payloads": [{"type": "CURVE", "values": [{"x": 0.0, "y": 1.5}]}]}]}
-    player.plays_json([EVENT | {"id": "odd\nid"} | change, with_limit("good"), curve | {"intervalPeriod": None}])
+    events = [EVENT | {"id": "odd\nid"} | change, with_limit("good"), curve | {"intervalPeriod": None}]
+    player.plays(reply(json.dumps(events).replace(str(LONG_NUMBER), "9" * 5000).encode()))
     ordered = read(player)
     assert (ordered.problem, spans(ordered, "good")) == ("", [(HOUR_S, 2 * HOUR_S, 40_000)])
     assert len(ordered.unreadable) == 1

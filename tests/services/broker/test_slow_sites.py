@@ -44,6 +44,7 @@ async def agent(path: Path, answer: bytes | None) -> AsyncIterator[None]:
         (b"", "its agent does not answer: it sent no reply"),
         (b'{"error": "not looked at the queue yet"}\n', "its agent does not answer: not looked at the queue yet"),
         (b'{"snapshot": {}}\n', "its agent's answer makes no sense: is it of another version?"),
+        (b"[" * 100_000 + b"\n", "its agent's answer makes no sense"),
         (json.dumps({"snapshot": None}).encode() + b"\n", "its agent's answer makes no sense"),
     ],
 )
