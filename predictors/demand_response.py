@@ -37,8 +37,8 @@ EVENT_KEYS = ("begin", "end", "cap_w", "reason")
 EVENT_EXAMPLE = 'write [[event]] and below it begin = 2026-11-22T17:00:00+01:00, end, cap_w = 40000 and reason = "..."'
 
 
-def read_events(path: Path, zone: tzinfo) -> tuple[PowerCap, ...]:
-    """Return the caps of a file. Raises BadInput with file and event for what cannot be read."""
+def read_events(path: Path, zone: tzinfo) -> tuple[tuple[PowerCap, ...], tuple[BadInput, ...]]:
+    """Return the caps of a file, and why other events cannot be read. Raises BadInput for a file without events."""
     try:
         document = tomllib.loads(read_bytes(path, BadInput).decode(errors="replace"))
     except tomllib.TOMLDecodeError as problem:
@@ -46,7 +46,13 @@ def read_events(path: Path, zone: tzinfo) -> tuple[PowerCap, ...]:
     events = document.get("event", [])
     if set(document) - {"event"} or not isinstance(events, list):
         raise BadInput(f"{path}: has more than [[event]] in it", hint=EVENT_EXAMPLE)
-    return tuple(_cap(event, f"{path}: event {number}", zone, str(path)) for number, event in enumerate(events, 1))
+    caps, problems = list[PowerCap](), list[BadInput]()
+    for number, event in enumerate(events, 1):
+        try:
+            caps.append(_cap(event, f"{path}: event {number}", zone, str(path)))
+        except BadInput as problem:
+            problems.append(problem)
+    return tuple(caps), tuple(problems)
 
 
 def _cap(event: Any, where: str, zone: tzinfo, source: str) -> PowerCap:
@@ -86,12 +92,16 @@ class OrderedEvents:
 
 
 def read_file_events(plan: PlanSettings, zone: tzinfo, before: OrderedEvents) -> OrderedEvents:
-    """Read the file. Never raises: a known cap stays in force."""
+    """Read the file. Never raises: a known cap stays in force while an event cannot be read, which may be its own."""
     try:
-        caps = read_events(plan.events, zone) if plan.events else ()
+        caps, problems = read_events(plan.events, zone) if plan.events else ((), ())
     except BadInput as problem:
         return OrderedEvents(before.events, f"{problem}; {problem.hint}")
-    return OrderedEvents(tuple(CapEvent((cap,)) for cap in caps))
+    events = tuple(CapEvent((cap,)) for cap in caps)
+    if not problems:
+        return OrderedEvents(events)
+    known = (event for event in before.events if event not in events)
+    return OrderedEvents((*events, *known), f"{'; '.join(map(str, problems))}; {problems[0].hint}")
 
 
 def caps_ahead(events: Iterable[CapEvent], now_s: int) -> tuple[PowerCap, ...]:

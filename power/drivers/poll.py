@@ -31,8 +31,8 @@ async def iterate_completed(
     until_s = asyncio.get_running_loop().time() + timeout_s
     try:
         while tasks and (first := await _next_completed(ended, until_s)) is not None:
-            name = tasks.pop(first)
-            yield name, _result_of(name, first)
+            result = _result_of(tasks[first], first)
+            yield tasks.pop(first), result
         for name in tasks.values():
             yield name, NoAnswer(f"{name}: no answer within {timeout_s:g} s")
     finally:

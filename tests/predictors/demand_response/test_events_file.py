@@ -5,7 +5,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
 from offpeak.settings.plan import PlanSettings
 from predictors.demand_response import OrderedEvents, caps_ahead, read_events, read_file_events
@@ -30,8 +29,9 @@ def written(folder: Path, text: str) -> Path:
 
 def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
     file = written(tmp_path, EVENT)
-    assert read_events(file, ZONE) == (PowerCap(FIVE_PM, FIVE_PM + 3 * 3600, 40_000, "the grid asks", str(file)),)
-    assert read_events(written(tmp_path, ""), ZONE) == ()
+    cap = PowerCap(FIVE_PM, FIVE_PM + 3 * 3600, 40_000, "the grid asks", str(file))
+    assert read_events(file, ZONE) == ((cap,), ())
+    assert read_events(written(tmp_path, ""), ZONE) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
     ],
 )
 def test_invalid_events_file_is_refused(tmp_path, old, new, message):
-    with pytest.raises(BadInput) as problem:
-        read_events(written(tmp_path, EVENT.replace(old, new)), ZONE)
-    assert message in str(problem.value)
-    assert "\n" not in str(problem.value)
-    assert problem.value.hint
+    settings = PlanSettings(events=written(tmp_path, EVENT.replace(old, new)))
+    refused = read_file_events(settings, ZONE, OrderedEvents())
+    assert message in refused.problem
+    assert "\n" not in refused.problem
+    assert refused.events == ()
 
 
 def test_a_file_that_is_damaged_leaves_what_it_reported_before(tmp_path):
@@ -62,5 +62,9 @@ def test_a_file_that_is_damaged_leaves_what_it_reported_before(tmp_path):
     written(tmp_path, "[[event]]\n")
     damaged = read_file_events(settings, ZONE, known)
     assert damaged.events == known.events
+    written(tmp_path, EVENT.replace("cap_w = 40000", 'cap_w = "40kW"') + EVENT.replace("40000", "30000"))
+    (first,) = read_file_events(settings, ZONE, OrderedEvents()).events
+    assert first.caps[0].cap_w == 30_000
+    assert read_file_events(settings, ZONE, known).events == (first, *known.events)
     assert "event 1" in damaged.problem
     assert caps_ahead(damaged.events, FIVE_PM + 4 * 3600) == ()
