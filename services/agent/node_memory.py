@@ -46,7 +46,8 @@ def read_last_sleep_orders(ledger: Ledger, unix_s: float, *, within_s: float = L
 
 def add_last_order(record: NodeRecord, intent: Intent | None, now: Instant) -> NodeRecord:
     """Return the record with the intent if that is later than the record: its effect is that of our order."""
-    if intent is None or intent.at_unix_s <= record.observed.at_unix_s:
+    # A record of a later time than now is from before the clock was set back, and tells nothing about the intent.
+    if intent is None or intent.at_unix_s <= record.observed.at_unix_s <= now.unix_s:
         return record
     effect, before = intent.effect, record.sent
     if not isinstance(effect.order, NodeOrder):

@@ -58,6 +58,8 @@ def test_reason_why_a_node_stays_closed_is_reported() -> None:
         (NOW_S + 1, record_of(), REPORTED.order),
         # What was seen since counts.
         (NOW_S - 1, record_of(), None),
+        # Since then the clock was set back.
+        (NOW_S + 1, record_of(observed=replace(record_of().observed, at_unix_s=NOW_S + 3600.0)), REPORTED.order),
         (NOW_S + 1, record_of(sent=SentOrder(NodeOrder.ON, US, 0.0, NodeState.OFF, clear=False)), REPORTED.order),
     ],
 )
