@@ -110,7 +110,22 @@ _FREE_TEXT_STARTS = re.compile(r"\s(?:Reason|Comment|Extra)=")
 
 def nodes_of_text(text: bytes) -> tuple[Node, ...]:
     """Return the nodes of scontrol's answer, each once; a missing field counts as empty."""
-    return tuple({node.name: node for node in map(_node_of_text, _records(text))}.values())
+    return _as_nodes(map(_node_of_text, _records(text)))
+
+
+def _as_nodes(records: Iterable[Node]) -> tuple[Node, ...]:
+    """Return the nodes, each once, without reasons of offpeak that are left over.
+
+    slurmctld keeps the reason of a node that it powers down, and of one that was opened, until the node gets a job.
+    """
+    return tuple(
+        {
+            node.name: node._replace(reason="", reason_by="", reason_s=None)
+            if node.is_marked and not node.closed and not node.failed
+            else node
+            for node in records
+        }.values()
+    )
 
 
 def _records(text: bytes) -> list[str]:
@@ -162,9 +177,7 @@ def _parse_free_text(text: str) -> tuple[str, str, int | None, str]:
 
 def nodes_of_json(answer: bytes, *, source: str) -> tuple[Node, ...]:
     """Return the nodes of the answer, each once. Raises CannotAskSlurm as in `json_records`."""
-    return tuple(
-        {node.name: node for node in map(_node_of_json, json_records(answer, "nodes", source=source))}.values()
-    )
+    return _as_nodes(map(_node_of_json, json_records(answer, "nodes", source=source)))
 
 
 def reservations_of_json(answer: bytes, *, source: str) -> tuple[Reservation, ...]:

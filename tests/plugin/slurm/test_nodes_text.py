@@ -1,12 +1,14 @@
 """The text of scontrol about nodes and reservations, in any combination of states."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.orders import PowerState
 from plugin.scheduler.node import NodeUse
-from plugin.slurm.nodes import nodes_of_text, parse_node_state, reservations_of_text
+from plugin.slurm.nodes import nodes_of_json, nodes_of_text, parse_node_state, reservations_of_text
 
 pytestmark = pytest.mark.quick
 
@@ -42,6 +44,23 @@ def test_node_line_is_parsed() -> None:
 def test_owner_of_a_node_reason_is_parsed(reason: str, ours: bool) -> None:
     (node,) = nodes_of_text(f"NodeName=n1 State=IDLE+DRAIN Reason={reason} [root@1795285896]\n".encode())
     assert node.closed_by_us is ours
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "shown"),
+    [
+        ("IDLE", "offpeak: sleeps", ""),
+        ("IDLE+POWERED_DOWN", "offpeak: sleeps", ""),
+        ("IDLE", "look at the fan", "look at the fan"),
+        ("DOWN+POWERED_DOWN", "offpeak: sleeps", "offpeak: sleeps"),
+    ],
+)
+def test_reason_of_offpeak_at_an_open_node_is_left_over(state: str, reason: str, shown: str) -> None:
+    (node,) = nodes_of_text(f"NodeName=n1 State={state} Reason={reason} [slurm@1795285896]\n".encode())
+    assert node.reason == shown
+    record = {"name": "n1", "state": state.split("+"), "reason": reason, "alloc_cpus": 0}
+    (node,) = nodes_of_json(json.dumps({"nodes": [record], "errors": []}).encode(), source="scontrol")
+    assert node.reason == shown
 
 
 def test_lines_that_go_on_and_fields_that_are_missing() -> None:
