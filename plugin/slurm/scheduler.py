@@ -35,7 +35,7 @@ from plugin.slurm.nodes import (
 )
 
 if TYPE_CHECKING:
-    from requests import Session
+    from offpeak.web_session import WebSession
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -163,12 +163,14 @@ class SlurmRest:
         )
 
     @contextmanager
-    def _session(self) -> Iterator["Session"]:
-        # Its import is slow, and only this reader needs it.
-        from requests import RequestException, Session, Timeout
+    def _session(self) -> Iterator["WebSession"]:
+        # Their import is slow, and only this reader needs them.
+        from requests import RequestException, Timeout
+
+        from offpeak.web_session import WebSession
 
         token = read_secret(self._token)
-        with Session() as session:
+        with WebSession() as session:
             session.trust_env = False
             session.headers["X-SLURM-USER-NAME"] = token_user(token)
             session.headers["X-SLURM-USER-TOKEN"] = token.value
@@ -181,8 +183,9 @@ class SlurmRest:
                 message = f"{self._url}: cannot be reached: {type(problem).__name__}"
                 raise SlurmIsSilent(message, hint=DAEMON_HINT.format(url=self._url)) from None
 
-    def _get(self, session: "Session", path: str) -> bytes:
-        answer = session.get(f"{self._url}{path}", timeout=self._timeout_s, allow_redirects=False)
+    def _get(self, session: "WebSession", path: str) -> bytes:
+        with session.within(self._timeout_s):
+            answer = session.get(f"{self._url}{path}", timeout=self._timeout_s, allow_redirects=False)
         if answer.status_code in (401, 403):
             message = f"{self._url}: refuses the token in {self._token}"
             raise CannotAskSlurm(message, hint=TOKEN_HINT.format(path=self._token))

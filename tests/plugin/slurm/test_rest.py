@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dripping_server import dripping_server
 from needed_programs import need
 from slurm_fixtures import sleeping_slurm
 from slurm_queue import full, submit
@@ -91,6 +92,8 @@ def test_a_server_that_is_gone_or_not_named(tmp_path: Path) -> None:
     token.write_text("secret\n")
     with reserved_ports(1) as (port,), pytest.raises(SlurmIsSilent, match="cannot be reached: ConnectionError"):
         SlurmRest(f"http://127.0.0.1:{port}", token, timeout_s=120).read()
+    with dripping_server() as server, pytest.raises(SlurmIsSilent, match=r"no answer within 0.5 s"):
+        SlurmRest(server.url, token, timeout_s=0.5).read()
     with pytest.raises(BadSetting, match="needs rest_url and rest_token"):
         SlurmScheduler(SlurmSettings(read="rest"))
 
