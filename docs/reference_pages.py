@@ -1,9 +1,9 @@
-"""Generate the reference pages of commands, settings, price files and families of PDUs: `make reference`.
+"""Generate the reference pages of commands, settings, price files, PDUs and rules for schedulers: `make reference`.
 
 The page of the commands comes from the commands themselves.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from offpeak.model.zones import zone_text
@@ -11,6 +11,9 @@ from offpeak.prices.exports import Export, known_exports
 from offpeak.settings.file import example_toml, toml
 from offpeak.settings.kinds import Setting
 from offpeak.settings.table import SECTIONS, SETTINGS
+from plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
+from plugin.contract.rules import Rule
+from plugin.contract.slurm import SLURM_RULES
 from power.meters.snmp.family import BUNDLED, KINDS, ColumnSpec, RowSource, bundled_family, bundled_names
 from ui.manual import Command, command_tree, option_records
 
@@ -187,6 +190,45 @@ def _code(pattern: str) -> str:
     return f"`{pattern.replace('|', chr(92) + '|')}`" if pattern else ""
 
 
+_CONTRACT_HEAD = """\
+# What the scheduler's configuration must promise
+
+The rules for the configuration of Slurm, OpenPBS and Torque on whose nodes offpeak acts. `offpeak init`, `offpeak
+check`, the agent at its start and in its rounds, `offpeak status` and the page report each broken rule in the same
+words, with the line to change. After a change of the configuration the agent reads it again within a minute.
+
+- A **danger** may cost a job or a node. In mode active offpeak puts none of the nodes concerned to sleep and switches
+  none of them off; it still wakes them. `offpeak check` fails.
+- With a **fault**, nodes do not sleep or wake, or jobs do not change places, as they should. `offpeak check` fails.
+- **Advice**: all works, at a cost. `offpeak check` shows it as `look`.
+
+If a rule excludes nodes, `offpeak init` leaves them out of `nodes`, with a comment. Where `nodes` is empty, only the
+rules marked "queue" hold.
+"""
+
+
+def contract_page() -> str:
+    """Return the reference page of the rules for schedulers, as Markdown."""
+    lists = {"Slurm": SLURM_RULES, "OpenPBS": OPENPBS_RULES, "Torque": TORQUE_RULES}
+    return "\n".join([_CONTRACT_HEAD, *(_rules_section(name, rules) for name, rules in lists.items())])
+
+
+def _rules_section(scheduler: str, rules: Sequence[Rule]) -> str:
+    head = f"## {scheduler}\n\n| rule | severity | if it is broken | what to change |\n|---|---|---|---|"
+    marks = {
+        rule.name: " (excludes nodes)" if rule.excludes else " (queue)" if rule.for_queue else "" for rule in rules
+    }
+    rows = [f"| {rule.name}{marks[rule.name]} | {rule.severity} | {rule.reason} | {_change(rule)} |" for rule in rules]
+    return "\n".join([head, *rows, ""])
+
+
+def _change(rule: Rule) -> str:
+    """Return what to change, with dots for what depends on the site."""
+    if rule.change == "{subject}":
+        return "as the hint says"
+    return _cell(rule.change.replace("{subject}", "...").replace("{nodes}", "NODES"))
+
+
 def pages() -> dict[str, str]:
     """Return the generated pages of docs/reference by file name."""
     return {
@@ -195,6 +237,7 @@ def pages() -> dict[str, str]:
         "commands.md": commands_page(),
         "pdu-families.md": pdu_families_page(),
         "price-files.md": price_files_page(),
+        "contract.md": contract_page(),
     }
 
 

@@ -69,13 +69,17 @@ def current_user() -> PbsUser:
 
 def find_hidden_jobs(server: str, attributes: Mapping[str, str], user: PbsUser) -> tuple[str, str] | None:
     """Return what hides jobs from the user, as message and hint, else None; a missing attribute counts as not set."""
-    listed = [entry.strip() for name in ("managers", "operators") for entry in attributes.get(name, "").split(",")]
-    is_root = user.user == ALWAYS_MANAGER and _same_host(user.host, attributes.get("server_host", server))
-    sees_others = attributes.get("query_other_jobs") == "True"
-    if is_root or sees_others or any(_is_listed(user, entry) for entry in listed if entry):
+    if attributes.get("query_other_jobs") == "True" or is_manager(server, attributes, user):
         return None
     message = f"{user.user} is no manager, and query_other_jobs is not set: {user.user} sees no jobs of others"
     return message, MANAGER_HINT.format(user=user.user, host=user.host)
+
+
+def is_manager(server: str, attributes: Mapping[str, str], user: PbsUser) -> bool:
+    """Whether the user is a manager or an operator: root is one on the server's host."""
+    listed = [entry.strip() for name in ("managers", "operators") for entry in attributes.get(name, "").split(",")]
+    is_root = user.user == ALWAYS_MANAGER and _same_host(user.host, attributes.get("server_host", server))
+    return is_root or any(_is_listed(user, entry) for entry in listed if entry)
 
 
 def contradiction_error(node: str, assigned: Sequence[str], user: PbsUser) -> pbs.CannotAskPbs:

@@ -13,10 +13,13 @@ server does not notice a second time.
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
+from plugin.contract.pbs import OPENPBS_RULES, PbsContract
 from plugin.pbs import scheduler
 from plugin.pbs.commands import (
     HINTS_VARIABLE,
@@ -48,7 +51,6 @@ from plugin.pbs.openpbs_server import (
     NODE_RESOURCE,
     OUR_RESOURCES,
     PRIORITY_RESOURCE,
-    find_problems,
     hook_failures,
     parse_formula,
     parse_hooks,
@@ -67,6 +69,9 @@ from plugin.pbs.reservations import (
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking
+
+USUAL_IDLE_LIMIT_S = 1800
+"""The node_idle_limit of the hook PBS_power, which only root can read."""
 
 STATES = {
     # An array of which some tasks have begun.
@@ -328,6 +333,7 @@ def _node(name: str, record: Record, queues: tuple[str, ...], now_s: int, boot_s
         boot_s=None,
         idle_since_s=as_int(record.get("last_used_time")) or None if use is NodeUse.FREE else None,
         gpus=(("", gpus),) if (gpus := as_int(available.get("ngpus"))) else (),
+        suspend_s=USUAL_IDLE_LIMIT_S if as_text(record.get("poweroff_eligible")) == "True" else None,
     )
 
 
@@ -396,6 +402,8 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
     dialect = scheduler.Dialect(
         name="openpbs",
         ranking=Ranking.TERM,
+        rules=OPENPBS_RULES,
+        homes=(Path("/var/spool/pbs"),),
         closed_states=frozenset({SLEEP, OFFLINE}),
         open_message="is neither asleep nor offline: a job may start there",
         pbsnodes_all=("-a", "-F", "json"),
@@ -423,13 +431,6 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
         """Set the time before which the runjob hook starts no such job, 0 for now; return the errors by job."""
         return _set_resources(self.commands, {job: f"{BEGIN_RESOURCE}={at_s}" for job, at_s in begin_s.items()})
 
-    def books_sleeping_nodes(self) -> bool:
-        """Whether the server confirms a reservation that needs sleeping nodes, if it begins in ten minutes or later.
-
-        The scheduler counts on sleeping nodes only while the hook PBS_power is enabled.
-        """
-        return self._server()[1].get("power_provisioning") == "True"
-
     def _with_reservations(self, nodes: tuple[Node, ...], pbsnodes: bytes, now_s: int) -> ReservedNodes:
         """Return the nodes and the reservations; pbs_rstat runs only if a node has one."""
         named = reservation_names(pbsnodes)
@@ -447,11 +448,11 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
             return {}, [(str(problem), hint)]
         return known, [(f"pbs_rstat: the times of {', '.join(unclear)} are not clear", hint)] if unclear else []
 
-    def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
-        formula = parse_formula(attributes.get("job_sort_formula", ""))
+    def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         resources = parse_resources(self.commands.query("qmgr", "-c", "list resource"))
-        lacks = [*find_problems(formula, resources, self._hooks()), *hook_failures(), *self._read_reservations()[1]]
-        return f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula", lacks
+        failures = (*hook_failures(), *self._read_reservations()[1])
+        method = f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula"
+        return method, replace(contract, resources=resources, hooks=self._hooks(), failures=failures)
 
     def _hooks(self) -> frozenset[str] | None:
         """Return the enabled hooks; None if the server does not show them: only root at its host sees them.

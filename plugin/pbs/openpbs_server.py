@@ -115,7 +115,9 @@ def _term_value(name: str, job: Record, queue_priority: Mapping[str, int]) -> fl
 
 
 RUNJOB_HOOK, MODIFYJOB_HOOK = "offpeak_runjob", "offpeak_modifyjob"
-INSTALL_HINT = "run `deploy/openpbs/setup install` as root on the server's host"
+INSTALL_HINT = (
+    "run `deploy/openpbs/setup install` as root on the server's host; a package has it in /usr/share/offpeak/openpbs"
+)
 HOOK_FAILURES = "OFFPEAK_HOOK_FAILURES"
 """The variable that names the folder in which each of our hooks leaves its last failure."""
 FAILURES_FOLDER = "/run/offpeak-hooks"
@@ -136,26 +138,6 @@ def parse_hooks(listed: bytes) -> frozenset[str]:
     """Return the names of the enabled hooks in the answer to `qmgr -c 'list hook'`."""
     found = _HOOK.findall(listed.decode(errors="replace"))
     return frozenset(name for name, attributes in found if _ENABLED.search(attributes))
-
-
-def find_problems(formula: Formula, resources: frozenset[str], hooks: frozenset[str] | None) -> list[tuple[str, str]]:
-    """Return what prevents reordering, deferring or closing, with hints; `hooks` is None if the server hides them."""
-    problems = []
-    missing = [name for name in (PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE) if name not in resources]
-    if missing:
-        problems.append((f"the server has no resource {', '.join(missing)}", INSTALL_HINT))
-    if not formula.ours:
-        problems.append((f"job_sort_formula has no {PRIORITY_RESOURCE}: jobs do not change places", INSTALL_HINT))
-    if formula.problem:
-        message = f"job_sort_formula {formula.site!r} cannot be evaluated: {formula.problem}; jobs keep their order"
-        problems.append((message, "remove that term from the formula, or set queue = off below [agent]"))
-    if hooks is not None and RUNJOB_HOOK not in hooks:
-        problems.append((f"the server has no enabled hook {RUNJOB_HOOK}: no job is deferred", INSTALL_HINT))
-    if hooks is not None and MODIFYJOB_HOOK not in hooks:
-        problems.append(
-            (f"the server has no enabled hook {MODIFYJOB_HOOK}: users raise their own jobs' priority", INSTALL_HINT)
-        )
-    return problems
 
 
 def hook_failures(now_s: float | None = None) -> list[tuple[str, str]]:

@@ -9,13 +9,17 @@ Torque in the node's note, which admins read too.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import PbsSettings
+from plugin.contract.pbs import PbsContract, parse_sched_config
+from plugin.contract.rules import Rule
 from plugin.pbs import commands as pbs
 from plugin.pbs import jobs as pbs_jobs
 from plugin.pbs.demand import StartChance, with_demand
@@ -93,6 +97,7 @@ class PbsServer(NamedTuple):
     queues: pbs.AttributesByName
 
 
+SCHED_CONFIG = Path("sched_priv", "sched_config")
 USUAL_CYCLE_S = 600
 """The scheduler_iteration of a server that shows none."""
 
@@ -122,11 +127,14 @@ class Dialect:
     A node with one of `closed_states` gets no jobs; `open_message` is what `in_use` returns without such a state.
     `qselect_holding` selects the jobs that may have nodes, `qstat_holding` shows the jobs that are named behind it.
     `qstat_all` returns the arguments that show all jobs of a server. `parse_assigned` returns what each node's own
-    record shows as assigned to jobs. `node_commands` returns those of a node's change, in order.
+    record shows as assigned to jobs. `node_commands` returns those of a node's change, in order. `rules` are those of
+    the site's contract; the scheduler's folder is one of `homes`, if not that of the settings.
     """
 
     name: str
     ranking: Ranking
+    rules: tuple[Rule, ...]
+    homes: tuple[Path, ...]
     closed_states: frozenset[str]
     open_message: str
     pbsnodes_all: Command
@@ -162,11 +170,15 @@ class PbsScheduler(ABC):
     def traits(self) -> SchedulerTraits:
         """Return the settings of the server and of its scheduler."""
         name, attributes = self._server()
-        hidden = pbs_jobs.find_hidden_jobs(name, attributes, self.user)
-        reorder_method, lacks = self._reordering(attributes)
-        problems = [*([hidden] if hidden else []), *lacks]
-        if is_stopped(attributes):
-            problems.append(("scheduling = False: nothing is started", "qmgr -c 'set server scheduling = true'"))
+        contract = PbsContract(
+            self.dialect.rules,
+            attributes,
+            self.user,
+            may_order=bool(self.settings.command) or pbs_jobs.is_manager(name, attributes, self.user),
+            hidden_jobs=pbs_jobs.find_hidden_jobs(name, attributes, self.user),
+            sched_config=self._read_sched_config(),
+        )
+        reorder_method, contract = self._complete(contract)
         return SchedulerTraits(
             name=self.dialect.name,
             version=attributes.get("pbs_version", ""),
@@ -174,7 +186,7 @@ class PbsScheduler(ABC):
             power_saving=True,
             boot_s=self.settings.boot_s,
             shared_nodes=True,
-            problems=tuple(problems),
+            contract=contract,
             cluster=name,
             reorder_method=reorder_method,
             cycle_s=cycle_s_of(attributes),
@@ -266,8 +278,15 @@ class PbsScheduler(ABC):
         return {name: refusal for name, refusal in refusals.items() if refusal}
 
     @abstractmethod
-    def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:
-        """Return the command that moves jobs and how that is known, and each lack of the server with a hint."""
+    def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
+        """Return the command that moves jobs and how that is known, and the contract with what the dialect adds."""
+
+    def _read_sched_config(self) -> dict[str, str]:
+        """Return the settings of the scheduler, {} where this user may not read them."""
+        for home in (self.settings.home, *self.dialect.homes):
+            with suppress(OSError):
+                return parse_sched_config((home / SCHED_CONFIG).read_text(encoding="utf-8", errors="replace"))
+        return {}
 
     def _run(self, commands: Sequence[Command]) -> str:
         """Run the commands until one fails; return its failure, "" if none fails."""

@@ -10,6 +10,7 @@ Each node is one record of `pbsnodes -x`, read directly before its change: an ad
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +20,7 @@ from xml.etree import ElementTree
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
 from offpeak.settings.agent import PbsSettings
+from plugin.contract.pbs import TORQUE_RULES, PbsContract
 from plugin.pbs import commands as pbs
 from plugin.pbs import scheduler
 from plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
@@ -127,7 +129,6 @@ def _comment(variables: str) -> str:
 
 
 AUTO = "auto"
-SCHED_CONFIG = Path("sched_priv", "sched_config")
 PROC = Path("/proc")
 OTHER_SCHEDULERS = ("maui", "moab")
 """Schedulers of their own, which do not read sched_config."""
@@ -167,8 +168,8 @@ def find_reorder_method(settings: PbsSettings, *, processes: Path = PROC) -> Reo
         return ReorderFinding(ReorderMethod(settings.torque_order), "torque_order says")
     if other := find_other_scheduler(processes):
         hint = 'set torque_order below [pbs]: "priority" if its USERPRIOWEIGHT is not 0, else "none"'
-        return ReorderFinding(ReorderMethod.NONE, f"{other} runs here, and its sort key is unknown", hint)
-    return _method_of_config(settings.home / SCHED_CONFIG)
+        return ReorderFinding(ReorderMethod.NONE, f"{other} runs here", hint)
+    return _method_of_config(settings.home / scheduler.SCHED_CONFIG)
 
 
 def find_other_scheduler(processes: Path) -> str:
@@ -188,13 +189,13 @@ def _method_of_config(file: Path) -> ReorderFinding:
         found = _SORT_BY.search(file.read_text(encoding="utf-8", errors="replace"))
     except OSError as problem:
         hint = "let offpeak's user read it, and see `home`; or set torque_order below [pbs], as under Maui or Moab"
-        return ReorderFinding(ReorderMethod.NONE, f"{file}: {problem.strerror}: the sort key of jobs is unknown", hint)
+        return ReorderFinding(ReorderMethod.NONE, f"{file}: {problem.strerror}", hint)
     hint = f"write `sort_by: high_priority_first ALL` into {file} and restart pbs_sched; under Maui or Moab, where"
     hint += ' priorities count, set torque_order = "priority" below [pbs]'
     sort_by = found[1] if found else "nothing"
     if sort_by in METHOD_OF_SORT:
         return ReorderFinding(METHOD_OF_SORT[sort_by], f"pbs_sched sorts by {sort_by}")
-    return ReorderFinding(ReorderMethod.NONE, f"pbs_sched sorts jobs by {sort_by}: their order is not changed", hint)
+    return ReorderFinding(ReorderMethod.NONE, f"pbs_sched sorts jobs by {sort_by}", hint)
 
 
 LOWEST_PRIORITY, HIGHEST_PRIORITY = -1024, 1023
@@ -387,6 +388,8 @@ class TorqueScheduler(scheduler.PbsScheduler):
     dialect = scheduler.Dialect(
         name="torque",
         ranking=Ranking.VALUE,
+        rules=TORQUE_RULES,
+        homes=(),
         closed_states=frozenset({OFFLINE}),
         open_message="is not offline: a job may start there",
         pbsnodes_all=("-x",),
@@ -419,9 +422,9 @@ class TorqueScheduler(scheduler.PbsScheduler):
         times = {job: qalter_time(max(at_s, now_s)) for job, at_s in begin_s.items() if job not in refused}
         return refused | pbs.change_by_value(self.commands, "qalter", "-a", times)
 
-    def _reordering(self, attributes: Mapping[str, str]) -> tuple[str, list[tuple[str, str]]]:  # noqa: ARG002
+    def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         found = find_reorder_method(self.settings)
-        return found.description, [(found.why, found.hint)] if found.hint else []
+        return found.description, replace(contract, reorder_problem=(found.why, found.hint) if found.hint else None)
 
     def _jobs(self, server: scheduler.PbsServer) -> tuple[PbsJob, ...]:
         """Return all jobs; where jobs exchange positions, with their position as the priority."""

@@ -41,7 +41,8 @@ class Node(NamedTuple):
     `native_state` is in the scheduler's own terms. `closed`: no new job gets it (drained), for `reason`, by
     `reason_by`, since `reason_s`. `failed`: it counts as broken (down, failing). `responds`: its daemon answers.
     `reserved`: a reservation or a maintenance holds it now. `planned`: the scheduler keeps it for a job. `idle_since_s`
-    is the end of its last job, if the scheduler reports that. `gpus` are types ("" if not named) with counts.
+    is the end of its last job, if the scheduler reports that. `gpus` are types ("" if not named) with counts. After
+    `suspend_s` of idleness the scheduler itself puts it to sleep, infinite for never; None if it does not report that.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Node(NamedTuple):
     idle_since_s: int | None
     comment: str = ""
     gpus: tuple[tuple[str, int], ...] = ()
+    suspend_s: float | None = None
 
     @property
     def closed_by_us(self) -> bool:

@@ -15,6 +15,7 @@ from offpeak.errors import SchedulerError
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange, PowerState
+from plugin.contract.rules import NO_CONTRACT, Contract
 from plugin.scheduler.job import Job
 from plugin.scheduler.node import Node, Reservation
 
@@ -78,9 +79,10 @@ class SchedulerTraits:
     """The configuration of the scheduler `name` on its `cluster`, as far as it matters to offpeak.
 
     `power_saving`: nodes can be powered down and are woken for jobs. `boot_s`: a node that has not come up after this
-    time counts as failed. `shared_nodes`: jobs may share a node. `problems` are wrong settings, each as message and
-    hint. `reorder_method` is the command that changes the order of jobs, and the reason for it. `partitions`,
-    `timing` and `limits` are known for Slurm. `requests_per_s` is how many it takes of this user, None without a limit.
+    time counts as failed. `shared_nodes`: jobs may share a node. `contract` is what its configuration promises, and has
+    the rules for it. `reorder_method` is the command that changes the order of jobs, and the reason for it.
+    `partitions`, `timing` and `limits` are known for Slurm. `requests_per_s` is how many it takes of this user, None
+    without a limit.
     `cycle_s` is the longest time between two scheduling cycles, 0 where they follow each event at once.
     `needs_cycles`: no cycle begins when a node comes up, or when the time of a deferred job comes.
     """
@@ -91,7 +93,7 @@ class SchedulerTraits:
     power_saving: bool
     boot_s: int
     shared_nodes: bool
-    problems: tuple[tuple[str, str], ...] = ()
+    contract: Contract = NO_CONTRACT
     cluster: str = ""
     reorder_method: str = ""
     partitions: tuple[Partition, ...] = ()

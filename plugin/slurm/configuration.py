@@ -1,73 +1,47 @@
-"""The configuration of Slurm that matters to offpeak: settings of slurm.conf, limits, and the rights of this user.
+"""The configuration of Slurm that matters to offpeak: its traits with the site's contract, its timing, limits and load.
 
-The limits are licences and QOS, so far as slurmctld enforces them. The traits list the settings that are wrong for
-nodes that sleep. The rights are the user's AdminLevel, and what PrivateData hides from the user. The level comes from
-slurmctld itself, by `scontrol show assoc_mgr`: slurmctld decides by the level that it knows now, not by the level in
-slurmdbd. Without slurmdbd only root and SlurmUser have a level.
+The limits are licences and QOS, so far as slurmctld enforces them.
 """
 
 import os
 import re
-import socket
-import stat
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
+from collections.abc import Mapping
 
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
-from offpeak.model.constants import DAY_S
 from offpeak.model.limits import ANY_AMOUNT, PreemptionRules, PreemptMode, Qos, SiteLimits
-from offpeak.process import user_name
+from plugin.contract.slurm import make_slurm_contract
+from plugin.contract.slurm_programs import slurm_user_id
+from plugin.contract.slurm_rights import ALL_RIGHTS, SlurmRights
 from plugin.scheduler.port import NO_LOAD, Ranking, SchedulerLoad, SchedulerTraits
 from plugin.slurm.accounting import parse_preempt_mode, parse_priority, read_qos
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, count, limit_s, parse_config, plain
 
-A_YEAR_S = 31_536_000
-# Less than this, and Slurm may suspend a node before the agent has decided.
-LONG_S = 30 * DAY_S
-# The time from the order to power off until a server is off.
-SHUTDOWN_S = 180
-PROGRAMS = ("SuspendProgram", "ResumeProgram", "ResumeFailProgram")
-
-ENOUGH_AT_ONCE = 500
-"""Requests: a cycle reads with about ten, and changes up to 500 jobs with one each."""
-
-RESTART = "then restart slurmctld"
-
 PREEMPT_BY_PARTITION, PREEMPT_BY_QOS = "preempt/partition_prio", "preempt/qos"
 
-_UID = re.compile(r"\((\d+)\)")
 _FIELD = re.compile(r"(?:^|\s)(\w+)=(\S*)")
 _SHARE = re.compile(rb"\sOverSubscribe=(\S+)")
-_PARTITION_SUSPENDS = re.compile(rb"^PartitionName=(\S+).*?\sSuspendTime=(\d+)", re.MULTILINE)
 
 
-def traits_of_text(config: bytes, partitions: bytes) -> SchedulerTraits:
+def traits_of_text(config: bytes, partitions: bytes, rights: SlurmRights = ALL_RIGHTS) -> SchedulerTraits:
     """Return the traits from `scontrol show config` and `scontrol --all --oneliner show partitions`."""
-    settings = parse_config(config)
-    suspends = {name.decode(errors="replace"): int(s) for name, s in _PARTITION_SUSPENDS.findall(partitions)}
-    unusable = _find_unusable_programs(settings)
+    settings, by_name = parse_config(config), _parse_partitions(partitions)
+    limit = _rate_limit(settings)
+    contract = make_slurm_contract(settings, by_name, rights, rate_limit=limit)
     return SchedulerTraits(
         name="slurm",
         version=settings.get("SLURM_VERSION", ""),
         ranking=Ranking.VALUE if settings.get("PriorityType") == "priority/basic" else Ranking.OFFSET,
-        power_saving=_finite(settings) and all(settings.get(program) for program in PROGRAMS) and not unusable,
+        power_saving=contract.can_power_nodes,
         boot_s=count(settings.get("ResumeTimeout", "")),
         shared_nodes=_shared(settings, partitions),
-        problems=(
-            *_power_problems(settings, suspends),
-            *unusable,
-            *_node_problems(settings),
-            *find_rate_problems(settings),
-        ),
+        contract=contract,
         cluster=settings.get("ClusterName", ""),
-        partitions=_partitions(settings, partitions),
+        partitions=tuple(_partition(settings, fields) for fields in by_name.values()),
         timing=parse_timing(settings),
         cycle_s=_longest_cycle_s(settings),
-        requests_per_s=limit[1] if (limit := _rate_limit(settings)) else None,
+        requests_per_s=limit[1] if limit else None,
     )
 
 
@@ -128,10 +102,11 @@ def _cred_expire_s(config: Mapping[str, str]) -> int:
     return count(named.get("cred_expire", "")) or DEFAULT_CRED_EXPIRE_S
 
 
-def _partitions(config: Mapping[str, str], shown: bytes) -> tuple[Partition, ...]:
-    """Return the partitions of `scontrol --all show partitions`, on one line each or on several."""
+def _parse_partitions(shown: bytes) -> dict[str, dict[str, str]]:
+    """Return the fields of each partition of `scontrol --all show partitions`, on one line each or on several."""
     records = (f"PartitionName={record}" for record in shown.decode(errors="replace").split("PartitionName=")[1:])
-    return tuple(_partition(config, dict(_FIELD.findall(record))) for record in records)
+    found = (dict(_FIELD.findall(record)) for record in records)
+    return {fields["PartitionName"]: fields for fields in found}
 
 
 def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partition:
@@ -205,95 +180,10 @@ def parse_licences(shown: bytes) -> dict[str, int]:
     }
 
 
-def _finite(config: Mapping[str, str]) -> bool:
-    return count(config.get("SuspendTime", "")) > 0
-
-
 def _shared(config: Mapping[str, str], partitions: bytes) -> bool:
     if config.get("SelectType") == "select/linear":
         return False
     return any(share != b"EXCLUSIVE" for share in _SHARE.findall(partitions))
-
-
-def _power_problems(config: Mapping[str, str], suspends: Mapping[str, int]) -> list[tuple[str, str]]:
-    problems = []
-    year = f"write SuspendTime={A_YEAR_S} into slurm.conf, {RESTART}"
-    after_s = count(config.get("SuspendTime", ""))
-    if not _finite(config):
-        problems.append(("SuspendTime=INFINITE: Slurm powers down no node", year))
-    elif after_s < LONG_S:
-        problems.append((f"SuspendTime={after_s}: Slurm itself suspends nodes that are idle for {after_s} s", year))
-    for name, partition_s in suspends.items():
-        if 0 < partition_s < LONG_S:
-            message = f"partition {name}: SuspendTime={partition_s}: Slurm itself suspends its idle nodes"
-            problems.append((message, f"take SuspendTime out of PartitionName={name} in slurm.conf, {RESTART}"))
-    missing = [program for program in PROGRAMS if not config.get(program)]
-    if missing:
-        lines = " ".join(
-            f"{program}=/etc/slurm/offpeak-{program.removesuffix('Program').lower()}" for program in missing
-        )
-        hint = f"write such lines into slurm.conf: {lines}, {RESTART}"
-        problems.append((f"{', '.join(missing)} not set: Slurm has no node woken for a job", hint))
-    return problems
-
-
-def _find_unusable_programs(config: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the programs of this controller with which slurmctld powers no node; another host's files are not known.
-
-    slurmctld wants an absolute path to a file that is executable and that only its owner may write.
-    """
-    here = socket.gethostname().partition(".")[0]
-    hosts = [re.split(r"[.(]", value)[0] for name, value in config.items() if name.startswith("SlurmctldHost")]
-    if here not in hosts:
-        return []
-    problems = []
-    for program in PROGRAMS:
-        path = config.get(program, "").partition(" ")[0]
-        if path and (why := _find_problem_of_program(path)):
-            message = f"{program}={path}: {why}: slurmctld powers no node, and wakes none for a job"
-            problems.append((message, f"mend it on each controller, {RESTART}"))
-    return problems
-
-
-def _find_problem_of_program(path: str) -> str:
-    """Return why slurmctld takes no such program, "" if it does or if this user may not look."""
-    if not path.startswith("/"):
-        return "is no absolute path"
-    try:
-        mode = Path(path).stat().st_mode
-    except (FileNotFoundError, NotADirectoryError):
-        return "no such file"
-    except OSError:
-        return ""
-    if not stat.S_ISREG(mode) or not mode & 0o111:
-        return "cannot be run"
-    return "others than its owner may write it" if mode & 0o022 else ""
-
-
-def _node_problems(config: Mapping[str, str]) -> list[tuple[str, str]]:
-    problems = []
-    returns = config.get("ReturnToService", "")
-    if returns != "2":
-        message = f"ReturnToService={returns}: a node that Slurm took for dead while it slept may stay down"
-        problems.append((message, "write ReturnToService=2 into slurm.conf, then `scontrol reconfigure`"))
-    silent_s = count(config.get("SlurmdTimeout", ""))
-    if 0 < silent_s < SHUTDOWN_S:
-        message = f"SlurmdTimeout={silent_s}: Slurm takes a node for dead before it has shut down"
-        problems.append((message, "write SlurmdTimeout=300 into slurm.conf, then `scontrol reconfigure`"))
-    return problems
-
-
-def find_rate_problems(config: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return the problem that slurmctld's limit of requests is for this user."""
-    limit = _rate_limit(config)
-    if limit is None or limit[0] >= ENOUGH_AT_ONCE:
-        return []
-    message = (
-        f"rl_enable: slurmctld answers this user {limit[0]} requests, then {limit[1]:g} a second:"
-        " many changes of jobs are spread over cycles"
-    )
-    hint = f"write rl_bucket_size=1000,rl_refill_rate=100 behind rl_enable in SlurmctldParameters, {RESTART}"
-    return [(message, hint)]
 
 
 def order_wait_s(config: bytes) -> float:
@@ -305,7 +195,7 @@ def order_wait_s(config: bytes) -> float:
 def _rate_limit(config: Mapping[str, str]) -> tuple[int, float] | None:
     """Return how many requests slurmctld answers at once, and a second; None if it does not limit this user."""
     parameters = config.get("SlurmctldParameters", "").split(",")
-    if "rl_enable" not in parameters or os.geteuid() in (0, _uid(config.get("SlurmUser", ""))):
+    if "rl_enable" not in parameters or os.geteuid() in (0, slurm_user_id(config)):
         return None
     given = dict(parameter.partition("=")[::2] for parameter in parameters)
     rate, period_s = count(given.get("rl_refill_rate", "")) or 2, count(given.get("rl_refill_period", "")) or 1
@@ -350,91 +240,3 @@ def read_load(shared_user: str, *, timeout_s: float) -> SchedulerLoad:
     except CannotAskSlurm:
         return NO_LOAD
     return parse_load(shown, uid=os.geteuid(), latency_s=time.monotonic() - begun_s, shared_user=shared_user)
-
-
-def _uid(text: str) -> int | None:
-    match = _UID.search(text)
-    return int(match[1]) if match else None
-
-
-RECHECK_S = 60.0
-NEEDED = ("jobs", "nodes", "partitions", "reservations")
-"""Entries of PrivateData that hide what the agent needs for its decisions."""
-
-_LEVEL = re.compile(r"^\s*UserName=([^\s(]+).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
-
-
-class AdminLevel(StrEnum):
-    """An Operator may change jobs, an Administrator nodes too. Both see what PrivateData hides from others."""
-
-    NONE = "None"
-    OPERATOR = "Operator"
-    ADMINISTRATOR = "Administrator"
-
-
-@dataclass(frozen=True)
-class SlurmRights:
-    """The user's level, and the entries of PrivateData that apply to it. `is_daemons`: it is root or SlurmUser."""
-
-    user: str
-    level: AdminLevel
-    hidden: tuple[str, ...] = ()
-    is_daemons: bool = False
-
-    @property
-    def hint(self) -> str:
-        """The command by which the user may see and change everything."""
-        command = f"sacctmgr modify user {self.user} set adminlevel=Administrator"
-        return f"{command}; without slurmdbd run offpeak as SlurmUser"
-
-    @property
-    def problems(self) -> tuple[tuple[str, str], ...]:
-        """Hidden data that decisions need, as message and hint."""
-        hidden = [entry for entry in self.hidden if entry in NEEDED]
-        message = f"PrivateData={','.join(hidden)} in slurm.conf hides what belongs to others from {self.user}"
-        return ((message, self.hint),) if hidden else ()
-
-    def require_all_jobs(self) -> None:
-        """Raise CannotAskSlurm if slurmctld hides jobs from the user: a node with a hidden job looks free."""
-        if "jobs" in self.hidden:
-            message = f"squeue: PrivateData=jobs in slurm.conf hides the jobs of others from {self.user}"
-            raise CannotAskSlurm(message, hint=self.hint)
-
-
-def read_rights(*, timeout_s: float) -> SlurmRights:
-    """Return the rights of the user of this process. Raises CannotAskSlurm if slurmctld does not answer."""
-    config = parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
-    user = user_name(os.geteuid())
-    if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
-        return SlurmRights(user, AdminLevel.ADMINISTRATOR, is_daemons=True)
-    level = _read_level(user, timeout_s)
-    private = tuple(entry for entry in config.get("PrivateData", "").lower().split(",") if entry)
-    return SlurmRights(user, level, private if level is AdminLevel.NONE else ())
-
-
-def cached_rights(timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], SlurmRights]:
-    """Return a function that gives the rights and reads them again after RECHECK_S."""
-    known: list[tuple[float, SlurmRights]] = []
-
-    def rights() -> SlurmRights:
-        now_s = clock()
-        if not known or now_s - known[-1][0] > RECHECK_S:
-            known[:] = [(now_s, read_rights(timeout_s=timeout_s))]
-        return known[-1][1]
-
-    return rights
-
-
-def find_admin_level(shown: str, user: str) -> str:
-    """Return the user's AdminLevel in `scontrol show assoc_mgr`; "None" for a user that slurmdbd does not know."""
-    return next((level for name, level in _LEVEL.findall(shown) if name == user), "None")
-
-
-def _read_level(user: str, timeout_s: float) -> AdminLevel:
-    try:
-        answer = ask("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users", timeout_s=timeout_s)
-    except CannotAskSlurm:
-        # PrivateData may refuse even this query; a user that is refused has no level.
-        return AdminLevel.NONE
-    level = find_admin_level(answer.decode(errors="replace"), user)
-    return AdminLevel(level) if level in tuple(AdminLevel) else AdminLevel.NONE

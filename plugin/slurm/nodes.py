@@ -5,6 +5,7 @@ The text is `scontrol --all --oneliner show nodes` and `... show reservations`, 
 number of flags in any combination. A node is free only if squeue's answer and the node's own record agree on it.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,6 +17,8 @@ from typing import NamedTuple
 from offpeak.errors import BadInput, SchedulerError
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import PowerState
+from plugin.contract.slurm_exclusions import parse_suspend_s
+from plugin.contract.slurm_rights import SlurmRights
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse, Reservation
 from plugin.scheduler.port import NodeUses
@@ -35,7 +38,6 @@ from plugin.slurm.commands import (
     rows_of_squeue,
     unix_s,
 )
-from plugin.slurm.configuration import SlurmRights
 from plugin.slurm.requests import parse_node_gres
 
 BASE_STATES = {"IDLE": NodeUse.FREE, "DOWN": NodeUse.FREE, "ALLOCATED": NodeUse.USED, "MIXED": NodeUse.USED}
@@ -161,6 +163,7 @@ def _node_of_text(record: str) -> Node:
         idle_since_s=unix_s(fields.get("LastBusyTime", "")) if parsed.use is NodeUse.FREE else None,
         comment=comment,
         gpus=gpus,
+        suspend_s=parse_suspend_s(fields.get("SuspendTime", "")),
     )
 
 
@@ -207,7 +210,15 @@ def _node_of_json(record: Record) -> Node:
         idle_since_s=get_time_s(record, "last_busy") if parsed.use is NodeUse.FREE else None,
         comment=get_text(record, "comment"),
         gpus=gpus,
+        suspend_s=_suspend_s_of_json(record.get("suspend_time")),
     )
+
+
+def _suspend_s_of_json(value: object) -> float | None:
+    """Return the SuspendTime of a node, None if Slurm shows none: before 26.05."""
+    if not isinstance(value, dict):
+        return None
+    return math.inf if value.get("infinite") else get_number({"": value}, "")
 
 
 def _reservation_of_json(record: Record) -> Reservation:

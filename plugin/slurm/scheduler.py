@@ -40,12 +40,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange
 from offpeak.settings.agent import SlurmSettings
+from plugin.contract.slurm_rights import cached_rights
 from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 from plugin.slurm import changes
 from plugin.slurm.changes import ScontrolOptions
-from plugin.slurm.configuration import cached_rights, order_wait_s, read_limits, read_load, traits_of_text
+from plugin.slurm.configuration import order_wait_s, read_limits, read_load, traits_of_text
 from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_factors
 from plugin.slurm.nodes import find_node_uses, with_suspended_jobs
 
@@ -282,6 +284,10 @@ def _install_pyslurm_hint(major: int, minor: int) -> str:
     return install_hint("pyslurm", f"pyslurm=={major}.{minor}.*", environment=folders)
 
 
+LIMITS_LAST_S = 600.0
+"""Licences and QOS are read less often than slurm.conf."""
+
+
 class SlurmScheduler:
     """Slurm, read by the method of the settings and changed by scontrol; `clock` returns Unix seconds."""
 
@@ -295,16 +301,18 @@ class SlurmScheduler:
         self._traits: SchedulerTraits | None = None
         self._rights = cached_rights(self._timeout_s)
         self._shared_user = ""
+        self._limits, self._limits_s = SiteLimits(), float("-inf")
 
     def traits(self) -> SchedulerTraits:
         """Return the settings of slurm.conf, as slurmctld has read them."""
         config = ask("scontrol", "show", "config", timeout_s=self._timeout_s)
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
-        traits = traits_of_text(config, partitions)
         self._scontrol = self._scontrol._replace(order_s=order_wait_s(config))
-        limits, rights = read_limits(config, timeout_s=self._timeout_s), self._rights()
+        rights, now_s = self._rights(), self._clock()
+        if not 0 <= now_s - self._limits_s < LIMITS_LAST_S:
+            self._limits, self._limits_s = read_limits(config, timeout_s=self._timeout_s), now_s
         self._shared_user = rights.user if rights.is_daemons else ""
-        self._traits = replace(traits, limits=limits, problems=(*rights.problems, *traits.problems))
+        self._traits = replace(traits_of_text(config, partitions, rights), limits=self._limits)
         return self._traits
 
     def view(self) -> SchedulerView:
@@ -323,10 +331,10 @@ class SlurmScheduler:
         except SlurmIsSilent:
             raise
         except CannotAskSlurm as problem:
-            if not (hidden := self._rights().problems):
+            rights = self._rights()
+            if not rights.hidden_data:
                 raise
-            ((message, hint),) = hidden
-            raise CannotAskSlurm(f"{problem}: {message}", hint=hint) from None
+            raise CannotAskSlurm(f"{problem}: {rights.hidden_data}", hint=rights.hint) from None
 
     def _with_factors(self, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
         """Return the jobs with the factors of their priorities; without them if Slurm computes none any more."""

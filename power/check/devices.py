@@ -17,7 +17,7 @@ from offpeak.display import duration_text, watts_text
 from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
 from offpeak.machines.inventory import Enrolment, Inventory, InventoryNode, Pdu, SleepMethod, is_standby_proof
 from offpeak.model.orders import NodeOrder
-from power.check.findings import CheckVerdict, Finding, check_credentials, check_scheduler, failed_finding
+from power.check.findings import CheckVerdict, Finding, check_credentials, failed_finding
 from power.drivers.ipmi.bmc import address_of
 from power.drivers.ipmi.requests import read_restore_policy
 from power.drivers.port import PowerDriver
@@ -269,7 +269,7 @@ async def check_site(
     machines: Iterable[InventoryNode],
     pdus: Iterable[Pdu],
     wire: Transport,
-    scheduler: Callable[[], Finding] = check_scheduler,
+    scheduler: Callable[[], list[Finding]],
     *,
     state_folder: Path | None = None,
 ) -> list[Finding]:
@@ -292,7 +292,7 @@ async def check_site(
         }
         answering = [machine.node for machine in machines if machine.bmc and machine.node not in bad]
         of_devices += await check_wake_path(inventory, answering, state_folder)
-        return [*check_credentials(inventory.credentials), await answer, *of_devices]
+        return [*check_credentials(inventory.credentials), *await answer, *of_devices]
     finally:
         await wire.close()
 

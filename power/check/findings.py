@@ -1,38 +1,29 @@
 """The findings of the self-test, groups of equal findings on many nodes, and the checks of what this user may read.
 
-These are the files of the logins, the scheduler and the feeds. Torque and OpenPBS must be configured so that offpeak
-can reorder and defer jobs and close nodes.
+These are the files of the logins, the scheduler and the feeds. The rules for the scheduler are those of the site's
+contract, plugin/contract.
 """
 
 import os
-import pwd
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from offpeak.errors import BadInput, OffpeakError, SchedulerError
 from offpeak.machines.credentials import Credential, read_secret
 from offpeak.model.constants import HOUR_S
-from offpeak.text import counted
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.scheduler.node import Node, NodeUse
+from offpeak.process import user_name
+from plugin.contract.rules import ManagedSite, Severity, check_contract
 from plugin.scheduler.port import Scheduler
-from plugin.slurm.commands import CannotAskSlurm, ask, parse_config
-from plugin.slurm.configuration import AdminLevel, SlurmRights, find_rate_problems, read_rights
+from plugin.slurm.commands import CannotAskSlurm, ask
 from predictors.feeds.feed import Feed
 from predictors.feeds.port import KnownSeries, Window
 
 SLURM_TIMEOUT_S = 10.0
 SCHEDULER_PART, SLURM, QOS_PART = "scheduler", "Slurm", "qos"
-SHOWN_NODES = 5
-BOOK_SLEEPING_HINT = (
-    "qmgr -c 'set pbshook PBS_power enabled = True', or keep enough nodes awake: keep_hot below [capacity], "
-    "min_on below [agent]"
-)
 
 
 class CheckVerdict(StrEnum):
@@ -113,19 +104,45 @@ def _read_secrets(credential: Credential) -> str:
     return "its file is" if len(files) == 1 else f"its {len(files)} files are"
 
 
-def check_scheduler() -> Finding:
-    """Check that Slurm answers, shows this user all jobs, and lets it drain nodes and set priorities."""
+def check_scheduler(name: str, scheduler: Scheduler, managed: ManagedSite) -> list[Finding]:
+    """Return what breaks the rules of the site's contract; if nothing does, that the scheduler answers.
+
+    `managed` is what offpeak may switch, without the nodes that the scheduler shows.
+    """
     try:
-        ask("scontrol", "ping", timeout_s=SLURM_TIMEOUT_S)
-        rights = read_rights(timeout_s=SLURM_TIMEOUT_S)
-        config = parse_config(ask("scontrol", "show", "config", timeout_s=SLURM_TIMEOUT_S))
-    except CannotAskSlurm as problem:
-        return _no_slurm_finding(problem)
-    found = check_rights(rights)
-    if found.verdict is CheckVerdict.GOOD and (limits := find_rate_problems(config)):
-        ((message, hint),) = limits
-        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.DOUBTFUL, f"{found.message}; {message}", hint)
-    return found
+        traits = scheduler.traits()
+    except SchedulerError as problem:
+        return [_no_scheduler_finding(name, problem)]
+    refused = []
+    try:
+        managed = replace(managed, nodes=scheduler.view().nodes)
+    except SchedulerError as problem:
+        # What hides nodes breaks a rule, too: that finding says more.
+        refused = [failed_finding(SCHEDULER_PART, name, problem)]
+    if not managed.nodes and not refused:
+        hint = "`sinfo` or `pbsnodes -a` as the agent's user shows what it sees"
+        refused = [Finding(SCHEDULER_PART, name, CheckVerdict.BAD, "it shows no nodes", hint)]
+    broken = [
+        Finding(
+            SCHEDULER_PART,
+            name,
+            CheckVerdict.DOUBTFUL if finding.severity is Severity.ADVICE else CheckVerdict.BAD,
+            finding.message,
+            finding.hint,
+        )
+        for finding in check_contract(traits.contract, managed)
+    ]
+    by = f"; orders by {traits.reorder_method}" if traits.reorder_method else ""
+    good = f"answers{by}; {user_name(os.geteuid())} may order nodes and jobs"
+    return broken or refused or [Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, good)]
+
+
+def _no_scheduler_finding(name: str, problem: SchedulerError) -> Finding:
+    program = "scontrol" if name == SLURM else "qstat"
+    if any(Path(folder, program).exists() for folder in os.get_exec_path()):
+        return failed_finding(SCHEDULER_PART, name, problem)
+    hint = "offpeak never switches off nodes without a scheduler that reports which of them run no job"
+    return Finding(SCHEDULER_PART, name, CheckVerdict.DOUBTFUL, f"no {program} on PATH", hint)
 
 
 def check_qos(names: Sequence[str]) -> Iterator[Finding]:
@@ -150,65 +167,6 @@ def check_qos(names: Sequence[str]) -> Iterator[Finding]:
             yield Finding(QOS_PART, name, CheckVerdict.DOUBTFUL, message, hint)
         else:
             yield Finding(QOS_PART, name, CheckVerdict.GOOD, f"UsageFactor {factors[name]:g}: no reward")
-
-
-def check_rights(rights: SlurmRights) -> Finding:
-    """Check a user's rights in Slurm: to see all jobs, to change jobs, to change nodes."""
-    level = f"{rights.user}'s AdminLevel is {rights.level}"
-    if rights.problems:
-        ((message, hint),) = rights.problems
-        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.BAD, f"{message}: nothing is switched off; {level}", hint)
-    if rights.level is AdminLevel.ADMINISTRATOR:
-        return Finding(SCHEDULER_PART, SLURM, CheckVerdict.GOOD, f"answers; {rights.user} may order nodes and jobs")
-    may = "it may order jobs, not nodes" if rights.level is AdminLevel.OPERATOR else "it may order neither"
-    return Finding(SCHEDULER_PART, SLURM, CheckVerdict.DOUBTFUL, f"answers; {level}: {may}", rights.hint)
-
-
-def _no_slurm_finding(problem: OffpeakError) -> Finding:
-    if any(Path(folder, "scontrol").exists() for folder in os.get_exec_path()):
-        return failed_finding("scheduler", "Slurm", problem)
-    hint = "offpeak never switches off nodes without a scheduler that reports which of them run no job"
-    return Finding("scheduler", "Slurm", CheckVerdict.DOUBTFUL, "no scontrol on PATH", hint)
-
-
-def check_pbs(scheduler: Scheduler) -> Finding:
-    """Return the problems, or a good finding if the scheduler answers and tells the state of each node."""
-    try:
-        traits = scheduler.traits()
-        problems = traits.problems or tuple(_unknown_nodes(scheduler.view().nodes))
-    except SchedulerError as problem:
-        return failed_finding(SCHEDULER_PART, "PBS", problem)
-    name = f"{traits.name} {traits.version}"
-    if problems:
-        message = "; ".join(what for what, _ in problems)
-        hints = "; ".join(dict.fromkeys(hint for _, hint in problems))
-        return Finding(SCHEDULER_PART, name, CheckVerdict.DOUBTFUL, message, hints)
-    me = pwd.getpwuid(os.geteuid()).pw_name
-    return Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, f"answers; orders by {traits.reorder_method}; {me} asks it")
-
-
-def check_reservations(scheduler: OpenPbsScheduler) -> Iterator[Finding]:
-    """Yield a finding if the server denies reservations that need sleeping nodes; none if it does not answer."""
-    with suppress(SchedulerError):
-        if not scheduler.books_sleeping_nodes():
-            message = "pbs_rsub is denied where it needs nodes that sleep: the hook PBS_power is disabled"
-            yield Finding(SCHEDULER_PART, "reservations", CheckVerdict.DOUBTFUL, message, BOOK_SLEEPING_HINT)
-
-
-def _unknown_nodes(nodes: Sequence[Node]) -> Iterator[tuple[str, str]]:
-    """Yield what keeps nodes from being switched because their state is not understood, as message and hint."""
-    if not nodes:
-        yield "pbsnodes shows no nodes", "`pbsnodes -a` as the agent's user shows what it sees"
-    states: dict[str, list[str]] = {}
-    for node in nodes:
-        if node.use is NodeUse.UNKNOWN:
-            states.setdefault(node.native_state, []).append(node.name)
-    for state, names in states.items():
-        shown = ", ".join(names[:SHOWN_NODES]) + (", ..." if len(names) > SHOWN_NODES else "")
-        yield (
-            f"{counted(len(names), 'node')} in the state {state!r} ({shown}): never switched off",
-            "name no such nodes below [agent]",
-        )
 
 
 def check_feeds(feeds: Iterable[tuple[str, Feed | None]], *, now_s: int) -> list[Finding]:

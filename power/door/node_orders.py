@@ -28,6 +28,7 @@ class InterlockContext:
     """The inputs of the rules: the machines, the latest node states, the holds, the scheduler.
 
     `clock` is Unix time. Limits use `steady`, a monotonic clock. `answer_clock` ages the scheduler's answers.
+    `kept_awake` returns which setting of the scheduler keeps a node up, None if none does.
     """
 
     inventory: Inventory
@@ -38,6 +39,7 @@ class InterlockContext:
     find_uses: FindUses
     steady: Callable[[], float] = boot_s
     answer_clock: Callable[[], float] = boot_s
+    kept_awake: Callable[[str], str | None] = lambda _: None
 
     @property
     def machines(self) -> dict[str, InventoryNode]:
@@ -108,6 +110,7 @@ def _list_limits(
     return (
         ("opted_in", preconditions.require_opt_in(nodes)),
         (preconditions.HELD, preconditions.refuse_held(site.hold_of, site.clock)),
+        (preconditions.KEPT_AWAKE, preconditions.refuse_kept_awake(site.kept_awake)),
         ("proven", preconditions.require_proven_standby(site.machines.get)),
         ("observed_fresh", preconditions.require_fresh_state(site.reading_of, site.clock, settings.fresh_s)),
         ("refused_login", breaker.for_login),

@@ -12,7 +12,7 @@ from offpeak.door.journal import Journal
 from offpeak.errors import ListRefused, OffpeakError, OrderTooLate, SchedulerError
 from offpeak.model.orders import NodeChange, QueueChange
 from plugin.scheduler.port import Scheduler
-from power.interlocks.preconditions import refuse_held, require_opt_in
+from power.interlocks.preconditions import KEPT_AWAKE, refuse_held, refuse_kept_awake, require_opt_in
 
 QUEUE = "queue of "
 OWN_POLICY = "own_policy"
@@ -182,16 +182,19 @@ def make_scheduler_door(
     hold_of: Callable[[str], Hold | None],
     put_to_sleep: Callable[[str], bool] | None = None,
     may_rank: Callable[[], bool] = lambda: True,
+    kept_awake: Callable[[str], str | None] = lambda _: None,
 ) -> Door:
     """Return a door for changes of opted-in nodes without a hold, and for queues by their mode.
 
-    `put_to_sleep` returns the nodes whose power the door to the hardware has removed; by default none. `may_rank`
-    tells whether the policy of the queue may change its order.
+    `kept_awake` returns which setting of the scheduler keeps a node up. `put_to_sleep` returns the nodes whose power
+    the door to the hardware has removed; by default none. `may_rank` tells whether the policy of the queue may change
+    its order.
     """
     limits = (
         (OWN_POLICY, _refuse_own_order(may_rank)),
         ("opted_in", _limit_nodes_only(require_opt_in(frozenset(nodes)))),
         ("held", _limit_nodes_only(refuse_held(hold_of, clock))),
+        (KEPT_AWAKE, _limit_closing(refuse_kept_awake(kept_awake))),
     )
     return Door(mode_of, journal=journal, clock=clock, limits=limits, put_to_sleep=put_to_sleep)
 
@@ -211,6 +214,11 @@ def find_partitions(effect: Effect) -> tuple[str, ...] | None:
     if not effect.subject.startswith(QUEUE):
         return None
     return tuple(effect.subject.removeprefix(QUEUE).split(","))
+
+
+def _limit_closing(limit: Limit) -> Limit:
+    # A node that is off already must be reported as powered down.
+    return lambda effect: limit(effect) if effect.order is NodeChange.CLOSE else None
 
 
 def _limit_nodes_only(limit: Limit) -> Limit:

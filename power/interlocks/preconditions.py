@@ -1,4 +1,4 @@
-"""Conditions that a node must meet before an order: opted in, not held, observed recently, enrolled, without a job.
+"""Conditions that a node must meet before an order: opted in, not held or kept up, observed recently, enrolled, no job.
 
 Power is never removed from a node on which the scheduler runs, or may soon run, a job; the scheduler is queried
 directly before the order. An admin's hold refuses the orders of everybody else. The BMC at a node's address must be the
@@ -63,6 +63,22 @@ def refuse_held(hold_of: Callable[[str], Hold | None], clock: Callable[[], float
             return None
         message = f"{effect.subject}: {hold.owner} holds it: {hold.reason}"
         return Refusal(HELD, message, f"ask {hold.owner}, then: offpeak nodes {effect.subject} release")
+
+    return refuse
+
+
+KEPT_AWAKE = "contract"
+
+
+def refuse_kept_awake(setting_of: Callable[[str], str | None]) -> Limit:
+    """Refuse to take power from a node that must stay up by the scheduler's configuration; a wake-up is not refused."""
+
+    def refuse(effect: Effect) -> Refusal | None:
+        setting = setting_of(effect.subject) if effect.takes_power_away else None
+        if setting is None:
+            return None
+        message = f"{effect.subject}: the scheduler's configuration keeps it up: {setting}"
+        return Refusal(KEPT_AWAKE, message, "offpeak check")
 
     return refuse
 

@@ -42,6 +42,7 @@ from power.lifecycle.node_record import (
 )
 from power.lifecycle.observations import count_silent_polls, determine_state
 
+BOOT = "boot"
 CHANGE_OF_ORDER = {NodeOrder.STANDBY: "suspend", NodeOrder.SOFT_OFF: "shutdown", NodeOrder.HARD_OFF: "shutdown"}
 
 
@@ -57,7 +58,7 @@ class OrderStep:
 def name_change(order: NodeOrder, was: NodeState) -> str:
     """Return the name of the change that the order makes to a node in that state, as times are learned by."""
     if order is NodeOrder.ON:
-        return "resume" if was is NodeState.STANDBY else "boot"
+        return "resume" if was is NodeState.STANDBY else BOOT
     return CHANGE_OF_ORDER[order]
 
 

@@ -220,7 +220,8 @@ class ClusterSnapshot:
     if the price is unknown. `cycle_took_s` is the duration of the previous cycle. `caps` on power hold now or begin
     later; `measured_w` is the present draw of measured nodes, `job_w` the expected draw of jobs on each of their nodes,
     `capped_w` the most that nodes with a cap of their own draw.
-    Owners let the `undelayable` jobs not wait for a cap.
+    Owners let the `undelayable` jobs not wait for a cap. The nodes in `kept_awake` are not put to sleep, each by the
+    setting of the scheduler that says so.
     """
 
     now: Instant
@@ -235,6 +236,7 @@ class ClusterSnapshot:
     job_w: Mapping[str, float] = field(default_factory=dict)
     capped_w: Mapping[str, float] = field(default_factory=dict)
     undelayable: frozenset[str] = frozenset()
+    kept_awake: Mapping[str, str] = field(default_factory=dict)
     _candidates: dict[Request, tuple[int, ...]] = field(default_factory=dict, init=False)
     _candidates_of_id: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False)
 

@@ -188,12 +188,15 @@ def _observe_nodes(
     """Return all nodes as they are now, and their memory. A node on its way to sleep does not count as up."""
     nodes, known = {}, {}
     for each in snapshot.view.nodes:
-        switchable = each.name in site.opted_in and each.name not in snapshot.untouched
+        is_kept = each.name in snapshot.kept_awake
+        switchable = each.name in site.opted_in and each.name not in snapshot.untouched and not is_kept
         node = observe_node(each, snapshot.record(each.name), snapshot.now, switchable=switchable)
         before = memory.nodes.get(each.name)
         known[each.name] = update_node_memory(
             each, node.record, before, node.state, snapshot.now_s, hands_off_s=site.agent.hands_off_s
         )
+        if is_kept:
+            known[each.name] = replace(known[each.name], leaving=None)
         is_leaving = node.state == ACTIVE and known[each.name].leaving is not None
         nodes[each.name] = replace(node, state=GOING_OFF) if is_leaving else node
     return nodes, known

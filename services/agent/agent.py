@@ -17,11 +17,12 @@ from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.table import Settings
+from plugin.contract.rules import ManagedSite
 from plugin.queue_hook.facts import PLAN
 from power.door.cap_orders import CapOrderer, CapOrders, CapRecords
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
-from power.interlocks.preconditions import HELD, StateReading
+from power.interlocks.preconditions import HELD, KEPT_AWAKE, StateReading
 from power.lifecycle.node_record import (
     DesiredState,
     DesiredStateChange,
@@ -63,6 +64,7 @@ from services.agent.demand_response import (
 from services.agent.grid_event import EventSection, GridEventLoop, target_w
 from services.agent.lever_loop import LeverLoop
 from services.agent.loop import LOG, CallLoop, Loop, LoopRunner, ProblemLog
+from services.agent.node_memory import make_managed_site
 from services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop, WeatherSection
 from services.agent.power_loop import PowerController, PowerLoop, PowerSection
 from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
@@ -113,7 +115,9 @@ class SiteAgent:
         self.weather = WeatherLoop(self._weather_section, problem_log, clock)
         self.caps = OrderedCaps(self._cap_section, problem_log, clock, self._follow_caps)
         self.peaks = PeakLoop(lambda: (self.site.settings, self.site.zone), problem_log, clock)
-        self.observer = Observer(site.scheduler, problem_log, steady, prices=lambda: self.prices.curve)
+        self.observer = Observer(
+            site.scheduler, problem_log, steady, prices=lambda: self.prices.curve, managed=self._managed_site
+        )
         self.accounts = JobAccounts(self._account_section(), ledger, problem_log)
         self.planner = QueuePlanner(ledger, problem_log, self._surroundings)
         self.queue = QueueController(ledger, problem_log)
@@ -448,6 +452,9 @@ class SiteAgent:
         rules = replace(rules, declared=self._flexibility)
         return QueueSection(rules, self.modes, settings.plan, settings.power.idle_node_w, settings.agent)
 
+    def _managed_site(self) -> ManagedSite:
+        return make_managed_site(self.site.settings.agent, self.site.machines.values(), self.power.records.times)
+
     def _power_section(self) -> PowerSection:
         site, settings = self.site, self.settings_in_force
         return PowerSection(
@@ -536,14 +543,14 @@ class SiteAgent:
             self.power.receive(node, DesiredStateChange(DesiredState(order, by, self._clock(), reason)))
 
     def _lasting_refusal(self, effect: Effect) -> Refusal | None:
-        """Return the refusal of an admin's order that no later round would change: by the mode, or by a hold."""
+        """Return the refusal of an admin's order that no later round would change: by mode, hold or site's contract."""
         # Until the scheduler has been read, the partitions of a node and with them their own modes are not known.
         if self.observer.latest or not self.modes.own:
             mode = self.modes.of(self.observer.partitions_of_node(effect.subject))
             if refusal := refused_by_mode(mode, effect, put_to_sleep=False):
                 return refusal
         refusal = self._orders.nodes.door.predict_refusal(effect) if self._orders else None
-        return refusal if refusal and refusal.rule == HELD else None
+        return refusal if refusal and refusal.rule in (HELD, KEPT_AWAKE) else None
 
     def _check_can_be_ordered(self, node: str) -> None:
         if node not in self.site.machines:

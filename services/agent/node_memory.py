@@ -5,20 +5,30 @@ An agent that was killed may have given orders without saving them in the node r
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from pydantic import ValidationError
 
 from offpeak.door.effect import Hold
 from offpeak.door.journal import Intent, IntentResult
+from offpeak.errors import OffpeakError
+from offpeak.ledger.database import open_ledger, sqlite_file
 from offpeak.ledger.ledger import Ledger
+from offpeak.ledger.marks import read_memory
 from offpeak.ledger.rows import NodeStateRecord
+from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.machines.node_sets import expand
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.table import Settings
+from plugin.contract.rules import ManagedSite
 from power.lifecycle.decisions import NodeRecords
 from power.lifecycle.node_context import MeasuredDurations, durations_from_json
 from power.lifecycle.node_record import Instant, NodeRecord, SentOrder, record_from_json, record_to_json, restore_record
 from power.lifecycle.sweep import ledger_fields
+from power.lifecycle.transitions import BOOT
 
 LATEST_EFFECT_S = DAY_S
 """The orders of so much time are read: nodes whose shutdown is delayed for longer are not closed any more."""
@@ -103,6 +113,26 @@ def _load_node_record(
             # Another version of the program has saved the record: the last state is enough to begin with.
             pass
     return restore_record(node, last_state, hold)
+
+
+def make_managed_site(
+    agent: AgentSettings, machines: Iterable[InventoryNode], times: Mapping[str, MeasuredDurations]
+) -> ManagedSite:
+    """Return what the rules of the site's contract need of the nodes that may be switched: those of the settings."""
+    switched = frozenset(expand(agent.nodes)) if agent.nodes else frozenset[str]()
+    boots = {name: measured.seconds.get(BOOT, ()) for name, measured in times.items()}
+    boots_s = {each.node: boots.get(each.hardware.name, ()) for each in machines if each.node in switched}
+    return ManagedSite((), switched, boots_s, agent.wakes_per_min, agent.nodes_per_sweep)
+
+
+def read_managed_site(settings: Settings, inventory: Inventory) -> ManagedSite:
+    """Return the same for a command: the boots that the agent has measured are in the ledger, if there is one."""
+    file, times = sqlite_file(settings.ledger.url), {}
+    with suppress(OffpeakError):
+        if not file or file.exists():
+            with open_ledger(settings.ledger.url) as connection:
+                times = _parse_times(read_memory(connection, TIMES_KEY))
+    return make_managed_site(settings.agent, inventory.machines, times)
 
 
 def _parse_times(saved: str | None) -> dict[str, MeasuredDurations]:

@@ -22,6 +22,7 @@ from offpeak.model.weighing import BY_PRICE, Weighing
 from offpeak.prices.peak import Peak, PeakRule
 from offpeak.prices.tariff import CHARGED
 from offpeak.settings.replay import FeedSettings
+from plugin.contract.rules import NO_CONTRACT, ContractFinding, ManagedSite, check_contract, find_nodes_kept_awake
 from plugin.scheduler.port import RequeuePermit, Scheduler, SchedulerTraits, SchedulerView
 from predictors.feeds.feed import Feed, fetched
 from predictors.feeds.port import INCOMPLETE, FeedProblem, Window
@@ -214,8 +215,8 @@ class WeatherLoop(Loop):
         self._problem_log.report("weather", problem)
 
 
-TRAITS_LAST_S = 600.0
-"""The configuration of a scheduler changes rarely."""
+TRAITS_LAST_S = 60.0
+"""So soon an admin's change of the configuration counts, such as a node that is excluded from power saving."""
 SCHEDULER = "scheduler"
 """The subject of its problems in the log."""
 RECENT_S = 900.0
@@ -230,11 +231,15 @@ TRAITS_PAUSES = 10
 
 @dataclass(frozen=True)
 class ClusterObservation:
-    """The cluster at one moment: jobs and nodes of the scheduler, its traits, and the prices, None if not known."""
+    """The cluster at one moment: jobs and nodes of the scheduler, its traits, and the prices, None if not known.
+
+    The nodes in `kept_awake` are not put to sleep, each by the setting that says so.
+    """
 
     view: SchedulerView
     traits: SchedulerTraits
     prices: PriceCurve | None
+    kept_awake: Mapping[str, str] = field(default_factory=dict)
 
 
 def observe_cluster(scheduler: Scheduler, prices: PriceSection) -> ClusterObservation:
@@ -248,8 +253,9 @@ def observe_cluster(scheduler: Scheduler, prices: PriceSection) -> ClusterObserv
 class Observer:
     """Reads a scheduler. `latest` is its last view, None before the first one; `traits` are known with it.
 
-    `problem` is the reason of the last failed reading with a hint, None if it succeeded. `pace` says how often it is to
-    be read; what is forgotten is read at once.
+    `findings` are what breaks the rules of the site's contract; the nodes in `kept_awake` are not put to sleep, each by
+    the setting that says so. `problem` is the reason of the last failed reading with a hint, None if it succeeded.
+    `pace` says how often it is to be read; what is forgotten is read at once.
     """
 
     def __init__(
@@ -259,8 +265,10 @@ class Observer:
         clock: Callable[[], float] = time.monotonic,
         *,
         prices: Callable[[], PriceCurve | None] = lambda: None,
+        managed: Callable[[], ManagedSite] = ManagedSite,
     ) -> None:
-        self._problem_log, self._clock, self._prices = problem_log, clock, prices
+        self._problem_log, self._clock, self._prices, self._managed = problem_log, clock, prices, managed
+        self.findings: tuple[ContractFinding, ...] = ()
         self._turn = asyncio.Lock()
         self.use(scheduler)
 
@@ -269,6 +277,7 @@ class Observer:
         self._scheduler = scheduler
         self._requested_s = self._changed_s = self._traits_requested_s = self.begun_s = float("-inf")
         self._partitions: dict[str, tuple[str, ...]] = {}
+        self.kept_awake: Mapping[str, str] = {}
         self.latest: SchedulerView | None = None
         self.traits: SchedulerTraits | None = None
         self.problem: str | None = None
@@ -282,7 +291,9 @@ class Observer:
     async def observe(self, *, at_most_s: float = SAME_MOMENT_S) -> ClusterObservation | None:
         """Return the cluster with a view of at most that age, None if the scheduler cannot be read."""
         view = await self.view(at_most_s=at_most_s)
-        return None if view is None or self.traits is None else ClusterObservation(view, self.traits, self._prices())
+        if view is None or self.traits is None:
+            return None
+        return ClusterObservation(view, self.traits, self._prices(), self.kept_awake)
 
     async def view(self, *, at_most_s: float) -> SchedulerView | None:
         """Return a view that was requested at most so long ago, None if the scheduler cannot be read.
@@ -309,6 +320,7 @@ class Observer:
             per_s = self.traits.requests_per_s if self.traits else None
             self.pace = after_reading(self.pace, self.latest.load, at_s=at_s, took_s=at_s - begun_s, per_s=per_s)
             self._partitions = {node.name: node.partitions for node in self.latest.nodes}
+            self._check_contract(self.latest)
             return self.latest
 
     @property
@@ -335,8 +347,17 @@ class Observer:
         if self._clock() - self._traits_requested_s > max(TRAITS_LAST_S, TRAITS_PAUSES * self.pace.pause_s):
             self.traits = await asyncio.to_thread(self._scheduler.traits)
             self._traits_requested_s = self._clock()
-            problems = "; ".join(f"{what}; {hint}" for what, hint in self.traits.problems)
-            self._problem_log.report("scheduler's settings", problems or None)
+
+    def _check_contract(self, view: SchedulerView) -> None:
+        """Report what breaks a rule now, and the end of what did before."""
+        contract = self.traits.contract if self.traits else NO_CONTRACT
+        before = {finding.what for finding in self.findings}
+        self.findings = check_contract(contract, replace(self._managed(), nodes=view.nodes))
+        self.kept_awake = find_nodes_kept_awake(contract, self.findings, view.nodes)
+        for finding in self.findings:
+            self._problem_log.report(finding.what, f"{finding.reason}; {finding.hint}")
+        for what in before - {finding.what for finding in self.findings}:
+            self._problem_log.report(what, None)
 
     @property
     def status(self) -> str:

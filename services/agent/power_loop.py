@@ -437,6 +437,7 @@ class PowerLoop(Loop):
             caps=around.caps,
             measured_w=around.measured_w,
             capped_w=around.capped_w,
+            kept_awake=observed.kept_awake,
             job_w={job: draw.node_w for job, draw in draws.items()},
             undelayable=frozenset(
                 job.job_id

@@ -228,7 +228,7 @@ def open_doors(
     context = InterlockContext(
         site.inventory, site.drivers, known.state_of, clock, known.hold_of, site.scheduler.find_uses
     )
-    context = replace(context, steady=site.clock.steady_s)
+    context = replace(context, steady=site.clock.steady_s, kept_awake=lambda node: observer.kept_awake.get(node))
     nodes = make_node_orders(site.settings.agent, context, ledger, _mode_of(modes, observer))
     put_to_sleep = nodes.door.history.was_put_to_sleep
     scheduler = open_site_scheduler_door(site, ledger, observer, known, modes, put_to_sleep=put_to_sleep)
@@ -293,6 +293,7 @@ def open_site_scheduler_door(
         hold_of=known.hold_of,
         put_to_sleep=put_to_sleep,
         may_rank=lambda: modes().may_rank,
+        kept_awake=lambda node: observer.kept_awake.get(node),
     )
 
 
@@ -306,6 +307,7 @@ def open_scheduler_door(
     hold_of: FindHold | None = None,
     put_to_sleep: Callable[[str], bool] | None = None,
     may_rank: Callable[[], bool] = lambda: True,
+    kept_awake: Callable[[str], str | None] = lambda _: None,
 ) -> SchedulerOrders:
     """Return orders to the scheduler through a door; without `hold_of` the present holds of the ledger count.
 
@@ -313,7 +315,14 @@ def open_scheduler_door(
     """
     hold_of = hold_of or ledger.holds(clock()).get
     door = make_scheduler_door(
-        ledger, mode_of, clock, nodes=nodes, hold_of=hold_of, put_to_sleep=put_to_sleep, may_rank=may_rank
+        ledger,
+        mode_of,
+        clock,
+        nodes=nodes,
+        hold_of=hold_of,
+        put_to_sleep=put_to_sleep,
+        may_rank=may_rank,
+        kept_awake=kept_awake,
     )
     return SchedulerOrders(door, scheduler)
 

@@ -49,8 +49,9 @@ from offpeak.errors import SchedulerError
 from offpeak.settings.agent import SlurmSettings
 from plugin.scheduler.port import in_use, use_of
 from plugin.slurm.nodes import find_node_uses
-from plugin.slurm.configuration import AdminLevel, SlurmRights
+from plugin.contract.slurm_rights import AdminLevel, SlurmRights
 from plugin.slurm.scheduler import SlurmScheduler
+from plugin.contract.rules import ManagedSite
 from power.check.findings import check_scheduler
 
 def said(ask):
@@ -62,7 +63,7 @@ def said(ask):
 print(said(lambda: in_use(SlurmScheduler(SlurmSettings()), "node3")))
 # As if the level had been lost a moment ago, or had been read wrongly.
 print(said(lambda: use_of("node3", find_node_uses(("node3",), SlurmRights("nobody", AdminLevel.ADMINISTRATOR)))))
-print(check_scheduler().verdict)
+print(check_scheduler("Slurm", SlurmScheduler(SlurmSettings()), ManagedSite())[0].verdict)
 """
 
 
@@ -74,14 +75,16 @@ from offpeak.settings.agent import SlurmSettings
 from offpeak.settings.table import Settings
 from plugin.queue_hook.queue_plan import plan_queue
 from plugin.scheduler.job import JobState
+from plugin.contract.rules import ManagedSite, check_contract
 from plugin.slurm.scheduler import SlurmScheduler
 from power.check.findings import check_scheduler
 from services.agent.observer import ClusterObservation
 from services.agent.queue_loop import queue_facts, queue_rules
 
 scheduler = SlurmScheduler(SlurmSettings())
-print("; ".join(": ".join(problem) for problem in scheduler.traits().problems))
-print(check_scheduler().verdict)
+findings = check_contract(scheduler.traits().contract, ManagedSite())
+print("; ".join(f"{finding.what}: {finding.hint}" for finding in findings if finding.severity != "fault"))
+print(sorted({finding.verdict for finding in check_scheduler("Slurm", scheduler, ManagedSite())})[0])
 try:
     scheduler.view()
 except SchedulerError as problem:

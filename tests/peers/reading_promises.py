@@ -4,6 +4,7 @@ import pytest
 
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import PowerState
+from plugin.contract.rules import ManagedSite, check_contract
 from plugin.pbs.commands import invalid_job_numbers
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import Node, NodeUse
@@ -17,7 +18,11 @@ def keeps_its_promises(scheduler: Scheduler) -> None:
     traits, view = scheduler.traits(), scheduler.view()
     assert traits.name
     assert traits.version
-    assert all(what and hint for what, hint in traits.problems)
+    for finding in check_contract(
+        traits.contract, ManagedSite(view.nodes, frozenset(node.name for node in view.nodes))
+    ):
+        assert finding.what
+        assert finding.hint
     assert len({job.job_id for job in view.jobs}) == len(view.jobs) > 0
     assert len({node.name for node in view.nodes}) == len(view.nodes) > 0
     for job in view.jobs:

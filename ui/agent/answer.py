@@ -35,6 +35,8 @@ LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 SCHEDULER_PATIENCE_S = 180.0
 """A round takes longer while a scheduler gives no answer: its commands have a minute each."""
 """An agent hangs if its last cycle is older than this many cycles and this many real seconds."""
+LONGEST_PROBLEM = 1000
+"""Letters: a problem ends with what to do, which must not be cut off."""
 PROMISE = "from then on no job is put before it; its nodes may be busy"
 """offpeak limits only the begin time that it sets. After it the queue decides, which offpeak also reorders."""
 
@@ -63,7 +65,7 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     site = f"{reply.cluster} ({reply.scheduler})" if reply.cluster else reply.scheduler
     lease = [f"lease        {printable(reply.lease.text)}"] if reply.lease else []
     if reply.lease and not reply.lease.is_active and not reply.has_looked:
-        return [*lease, *(f"- {printable(each)}" for each in reply.problems)]
+        return [*lease, *_problem_lines(reply)]
     return [
         f"{site}: mode {reply.mode}, {_last_round_text(reply, clock)}",
         *([f"scheduler    {printable(reply.scheduler_use.text)}"] if reply.scheduler_use.text else ()),
@@ -76,8 +78,12 @@ def status_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         *(f"forecast     {_forecast_text(each)}" for each in reply.forecasts),
         *lease,
         *([f"queue        {_own_policy_text(reply)}"] if reply.own_policy else ()),
-        *(f"- {printable(each)}" for each in reply.problems),
+        *_problem_lines(reply),
     ]
+
+
+def _problem_lines(reply: StatusReply) -> list[str]:
+    return [f"- {printable(problem, enough=LONGEST_PROBLEM)}" for problem in reply.problems]
 
 
 def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:

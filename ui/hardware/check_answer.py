@@ -11,22 +11,20 @@ from pathlib import Path
 import typer
 
 from offpeak.errors import BadInventory, OffpeakError
+from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name, scheduler_of
+from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
 from power.check.devices import check_site
 from power.check.findings import (
     CheckVerdict,
     Finding,
     FindingGroup,
     check_feeds,
-    check_pbs,
     check_qos,
-    check_reservations,
     check_scheduler,
     group_findings,
 )
@@ -34,6 +32,7 @@ from power.door.scheduler_orders import ALLOW_OWN_POLICIES
 from power.drivers.transport import Transport
 from power.meters.registry import pdus_feeding
 from predictors.feeds.registry import carbon_feed, input_feeds, price_feed, temperature_feed
+from services.agent.node_memory import read_managed_site
 from services.agent.status import fetch_status
 from ui.terminal import plain_console, text_table
 
@@ -71,7 +70,7 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
             machines,
             pdus,
             wire,
-            partial(check_site_scheduler, settings),
+            partial(check_site_scheduler, settings, inventory),
             state_folder=settings.agent.state_folder,
         )
     )
@@ -83,21 +82,18 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
     )
     found += check_feeds(feeds, now_s=int(time.time()))
     found += check_own_policy(settings.agent)
-    scheduler = scheduler_name(settings)
-    if scheduler == SLURM:
+    if scheduler_name(settings) == SLURM:
         found += check_qos(tuple(settings.flexibility.qos or ()))
-    elif scheduler == OPENPBS and machines:
-        found += check_reservations(OpenPbsScheduler(settings.pbs))
     found += check_lease(settings.agent.socket)
     return sorted(found, key=lambda each: PART_ORDER.index(each.part))
 
 
-def check_site_scheduler(settings: Settings) -> Finding:
-    """Return the finding about the scheduler, as set or detected; about Slurm, which is missing, if there is none."""
+def check_site_scheduler(settings: Settings, inventory: Inventory) -> list[Finding]:
+    """Return the findings about the scheduler, as set or detected; about Slurm, which is missing, if there is none."""
     name = scheduler_name(settings) or SLURM
     if name == SIMULATED:
-        return Finding("scheduler", name, CheckVerdict.GOOD, "inside `offpeak demo`: no other program can ask it")
-    return check_scheduler() if name == SLURM else check_pbs(scheduler_of(settings))
+        return [Finding("scheduler", name, CheckVerdict.GOOD, "inside `offpeak demo`: no other program can ask it")]
+    return check_scheduler(name.capitalize(), scheduler_of(settings), read_managed_site(settings, inventory))
 
 
 def check_lease(socket: Path) -> Iterator[Finding]:

@@ -6,10 +6,11 @@ settings that the installation puts there; without an answer none is written.
 
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
+from types import MappingProxyType
 
 import tomlkit
 import typer
@@ -24,6 +25,7 @@ from offpeak.prices.tariff import parse_tariff
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from offpeak.text import counted
+from plugin.contract.rules import ManagedSite, check_contract, find_excluded
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import SchedulerTraits
 from plugin.scheduler.registry import scheduler_name, scheduler_of
@@ -83,14 +85,26 @@ def write_first_files(settings: Settings, folder: Path, given: SiteAnswers) -> N
     addresses = bmc_addresses(bmcs, names)
     classes = ", ".join(bundled_node_classes())
     node_class = _answer(given.node_class, f"Class of the nodes: {classes}, or a file", "server", _check_class)
+    managed = ManagedSite(
+        nodes,
+        frozenset(names if addresses else ()),
+        wakes_per_min=settings.agent.wakes_per_min,
+        nodes_per_sweep=settings.agent.nodes_per_sweep,
+    )
+    findings = check_contract(traits.contract, managed)
+    excluded = find_excluded(findings)
     kinds = kinds_of(nodes)
     imported = [ImportedNode(node.name, kinds[node.name], addresses.get(node.name)) for node in nodes]
     _write_inventory(folder / INVENTORY, imported, node_class)
-    switched = fold(names) if addresses else None
-    _write(folder / SETTINGS, settings_text(folder, scheduler_name(settings), switched, price, node_class))
+    switched = [name for name in names if name not in excluded] if addresses else []
+    text = settings_text(folder, scheduler_name(settings), fold(switched) or None, price, node_class, excluded)
+    _write(folder / SETTINGS, text)
     read_inventory(folder / INVENTORY)
     Settings.of(read_values(folder / SETTINGS))
-    _print_next_steps(folder, traits, price, bool(addresses))
+    for finding in findings:
+        hint = f"{SETTINGS} leaves them out of nodes" if finding.rule.excludes else finding.hint
+        typer.echo(f"{traits.name}: {finding.message}\n  hint: {hint}")
+    _print_next_steps(folder, price, bool(addresses))
 
 
 def sets_nothing(path: Path) -> bool:
@@ -187,8 +201,18 @@ def _write_inventory(path: Path, nodes: Sequence[ImportedNode], node_class: str)
     add_machines(path, nodes)
 
 
-def settings_text(folder: Path, scheduler: str | None, nodes: str | None, price: str, node_class: str) -> str:
-    """Return the settings: the agent in shadow mode; outside of SYSTEM_FOLDER all its files are below `folder`."""
+def settings_text(
+    folder: Path,
+    scheduler: str | None,
+    nodes: str | None,
+    price: str,
+    node_class: str,
+    excluded: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """Return the settings: the agent in shadow mode; outside of SYSTEM_FOLDER all its files are below `folder`.
+
+    A comment says which nodes the scheduler's configuration excludes, and by which setting.
+    """
     agent: dict[str, object] = {"mode": "shadow", "scheduler": scheduler, **({"nodes": nodes} if nodes else {})}
     tables: dict[str, dict[str, object]] = {"agent": agent, "power": {"node_class": node_class}}
     if price:
@@ -202,6 +226,10 @@ def settings_text(folder: Path, scheduler: str | None, nodes: str | None, price:
     return (
         "# Written by `offpeak init`. `offpeak show-config --example` prints all settings.\n"
         "# `nodes` in [agent] may be switched in mode active: leave out login nodes and whatever must not sleep.\n"
+        + "".join(
+            f"# Left out: {fold(node for node in excluded if excluded[node] == what)}, by {what} of the scheduler.\n"
+            for what in dict.fromkeys(excluded.values())
+        )
         + tomlkit.dumps(tables)
     )
 
@@ -211,13 +239,11 @@ def _write(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
-def _print_next_steps(folder: Path, traits: SchedulerTraits, price: str, has_bmcs: bool) -> None:
+def _print_next_steps(folder: Path, price: str, has_bmcs: bool) -> None:
     is_system = folder == SYSTEM_FOLDER
     config = "" if is_system else f" --config {folder / SETTINGS}"
     for name in (SETTINGS, INVENTORY):
         typer.echo(f"wrote {folder / name}")
-    for problem, hint in traits.problems:
-        typer.echo(f"{traits.name}: {problem}\n  hint: {hint}")
     if not price:
         typer.echo(f"price: not given; the agent assumes a tariff until {folder / SETTINGS} names a zone or price")
     if has_bmcs:

@@ -10,6 +10,7 @@ import pytest
 from pbs_standin import StandIn, standin
 
 from offpeak.settings.agent import PbsSettings
+from plugin.contract.rules import ManagedSite, check_contract
 from plugin.pbs.commands import ctime_s
 from plugin.pbs.openpbs import OpenPbsScheduler
 from plugin.pbs.reservations import PbsReservation, parse_reservations
@@ -114,7 +115,9 @@ def test_a_reservation_whose_times_cannot_be_read_leaves_its_nodes_alone(server:
     view = scheduler.view()
     assert [node.name for node in view.nodes if node.reserved] == ["node2"]
     assert view.reservations == ()
-    assert "pbs_rstat: not found on PATH" in [problem for problem, _ in scheduler.traits().problems]
+    assert "pbs_rstat: not found on PATH" in [
+        each.what for each in check_contract(scheduler.traits().contract, ManagedSite())
+    ]
 
 
 def test_maintenance_is_known_by_its_name(server: StandIn) -> None:

@@ -13,6 +13,7 @@ from queue_site import Site
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import PbsSettings
+from plugin.contract.rules import ContractFinding, ManagedSite, check_contract
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser
 from plugin.pbs.openpbs import OpenPbsScheduler
@@ -43,6 +44,10 @@ def jobs(scheduler: OpenPbsScheduler) -> dict[str, Job]:
     return {job.job_id: job for job in scheduler.view().jobs}
 
 
+def broken(scheduler: OpenPbsScheduler) -> tuple[ContractFinding, ...]:
+    return check_contract(scheduler.traits().contract, ManagedSite())
+
+
 def node(scheduler: OpenPbsScheduler) -> Node:
     return next(node for node in scheduler.view().nodes if node.name == "node1")
 
@@ -51,15 +56,15 @@ def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: 
     assert installed(openpbs, tmp_path, "uninstall") == "uninstalled: the order of jobs is ''\n"
     openpbs.run("qmgr", "-c", 'set server job_sort_formula = "2*job_priority"')
     scheduler = OpenPbsScheduler(SETTINGS, user=PbsUser("root", "head"))
-    assert [what for what, _ in scheduler.traits().problems] == [
-        "the server has no resource offpeak_prio, offpeak_begin, offpeak_node",
+    assert [each.message for each in broken(scheduler)] == [
+        "the server has no resource offpeak_prio, offpeak_begin, offpeak_node: nodes cannot be marked, nor jobs moved",
         "job_sort_formula has no offpeak_prio: jobs do not change places",
         "the server has no enabled hook offpeak_runjob: no job is deferred",
         "the server has no enabled hook offpeak_modifyjob: users raise their own jobs' priority",
     ]
     assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
     assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
-    assert scheduler.traits().problems == ()
+    assert broken(scheduler) == ()
     submit(openpbs)
     one, two = submit(openpbs, "-p", "5"), submit(openpbs)
     assert [jobs(scheduler)[job].priority for job in (one, two)] == [10_000, 0]
@@ -147,7 +152,7 @@ def test_hooks_are_shown_to_root_only(openpbs: StandIn, monkeypatch: pytest.Monk
     assert result.stderr == "offpeak@head is unauthorized to access hooks data from server head\n"
     # The resource that the hook uses is evidence enough; a root of another host learns no more.
     for user in ("offpeak", "root"):
-        assert OpenPbsScheduler(SETTINGS, user=PbsUser(user, "head")).traits().problems == ()
+        assert broken(OpenPbsScheduler(SETTINGS, user=PbsUser(user, "head"))) == ()
 
 
 def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,10 +160,10 @@ def test_a_hook_that_failed_is_reported(openpbs: StandIn, tmp_path: Path, monkey
     monkeypatch.setenv(HOOK_FAILURES, str(tmp_path))
     failure = tmp_path / "offpeak_modifyjob"
     failure.write_text("2026-11-22T08:00:00 TypeError: no priority\n")
-    problems = [what for what, _ in OpenPbsScheduler(SETTINGS).traits().problems]
+    problems = [each.what for each in broken(OpenPbsScheduler(SETTINGS))]
     assert problems == ["the hook offpeak_modifyjob failed: 2026-11-22T08:00:00 TypeError: no priority"]
     os.utime(failure, (1, 1))
-    assert OpenPbsScheduler(SETTINGS).traits().problems == ()
+    assert broken(OpenPbsScheduler(SETTINGS)) == ()
 
 
 def test_job_sort_formula_is_evaluated() -> None:
@@ -186,7 +191,7 @@ def test_no_job_is_moved_if_the_sites_order_is_unknown(openpbs: StandIn) -> None
     submit(openpbs)
     job = submit(openpbs)
     assert scheduler.rank({job: 5000}) == {job: "the server does not show fairshare_perc"}
-    assert "fairshare_perc" in scheduler.traits().problems[0][0]
+    assert "fairshare_perc" in broken(scheduler)[0].what
 
 
 def test_users_may_not_set_what_is_ours(openpbs: StandIn) -> None:

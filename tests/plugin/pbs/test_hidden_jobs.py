@@ -9,12 +9,13 @@ from recorded_pbs import recordings
 
 from offpeak.model.orders import NodeChange
 from offpeak.settings.agent import PbsSettings
+from plugin.contract.rules import ManagedSite, check_contract
 from plugin.pbs.commands import CannotAskPbs
 from plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
 from plugin.pbs.openpbs import OpenPbsScheduler, assigned_of_json
 from plugin.pbs.torque import TorqueScheduler, assigned_of_xml
 from plugin.scheduler.port import Scheduler, in_use
-from power.check.findings import CheckVerdict, check_pbs
+from power.check.findings import CheckVerdict, check_scheduler
 from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 from sim_backend.pbs_standin.server import USER_VARIABLE
 
@@ -63,14 +64,14 @@ def test_nothing_is_read_if_only_own_jobs_are_shown(kind: str, tmp_path: Path, m
             with pytest.raises(CannotAskPbs, match="ann sees no jobs of others") as refused:
                 ask()
             assert refused.value.hint.startswith("make ann a manager: qmgr -c 'set server managers += ann@head'")
-        found = check_pbs(blind)
-        assert found.verdict is CheckVerdict.DOUBTFUL
+        (found,) = check_scheduler(kind, blind, ManagedSite())
+        assert found.verdict is CheckVerdict.BAD
         assert found.message.startswith("ann is no manager")
         monkeypatch.delenv(USER_VARIABLE)
         running.run("qmgr", "-c", "set server managers += ann@head")
         monkeypatch.setenv(USER_VARIABLE, "ann")
         assert {job.job_id for job in scheduler(kind, ann).view().jobs} == {other, own}
-        assert check_pbs(scheduler(kind, ann)).verdict is CheckVerdict.GOOD
+        assert check_scheduler(kind, scheduler(kind, ann), ManagedSite())[0].verdict is CheckVerdict.GOOD
 
 
 @pytest.mark.parametrize("name", [name for name in RECORDINGS if name.startswith("torque")])
@@ -79,7 +80,7 @@ def test_a_recorded_torque_shows_its_manager_everything_and_nobody_else(
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     made = RECORDINGS[name].scheduler(tmp_path)
-    assert not any("is no manager" in what for what, _ in made.traits().problems)
+    assert not any("is no manager" in found.what for found in check_contract(made.traits().contract, ManagedSite()))
     with pytest.raises(CannotAskPbs, match="alice is no manager"):
         TorqueScheduler(SETTINGS, user=PbsUser("alice", "head")).view()
 

@@ -8,10 +8,10 @@ import pytest
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.settings.agent import SlurmSettings
+from plugin.contract.slurm_rights import AdminLevel, SlurmRights
 from plugin.scheduler.node import NodeUse
 from plugin.scheduler.port import in_use, use_of
 from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.configuration import AdminLevel, SlurmRights
 from plugin.slurm.nodes import find_node_uses
 from plugin.slurm.scheduler import SlurmScheduler
 
@@ -186,6 +186,5 @@ def test_a_user_from_whom_jobs_are_hidden_gets_an_error(shows: Callable[[str], N
     with pytest.raises(CannotAskSlurm, match="hides the jobs of others from offpeak") as refused:
         used_of_one(hidden)
     assert refused.value.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
-    ((problem, _),) = hidden.problems
-    assert problem == "PrivateData=jobs in slurm.conf hides what belongs to others from offpeak"
-    assert ALL.problems == ()
+    assert hidden.hidden_data == "PrivateData=jobs in slurm.conf hides what belongs to others from offpeak"
+    assert ALL.hidden_data == ""

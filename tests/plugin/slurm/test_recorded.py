@@ -8,6 +8,7 @@ import pytest
 
 from offpeak.model.cluster import Partition
 from offpeak.model.orders import PowerState
+from plugin.contract.rules import ManagedSite, check_contract
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, NodeUse
 from plugin.slurm.commands import CannotAskSlurm
@@ -180,7 +181,7 @@ def test_the_configuration(answers: Path, monkeypatch: pytest.MonkeyPatch) -> No
     traits = traits_of_text(answer(answers, "scontrol_show_config.txt"), answer(answers, "scontrol_show_partition.txt"))
     assert traits.version.startswith(answers.name)
     assert (traits.ranking, traits.power_saving, traits.boot_s, traits.shared_nodes) == ("offset", True, 20, True)
-    assert traits.problems == ()
+    assert check_contract(traits.contract, ManagedSite((), frozenset({"n1"}))) == ()
 
 
 def test_jobs_of_22_05(shared: Path) -> None:

@@ -13,6 +13,7 @@ from pbs_standin import StandIn, standin
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import PbsSettings
+from plugin.contract.rules import ManagedSite, check_contract
 from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
 from plugin.pbs.torque import NO_METHOD, QUEUE_MOVED, ReorderMethod, TorqueScheduler, find_reorder_method, plan_swaps
 from plugin.scheduler.job import Job, JobState
@@ -78,7 +79,7 @@ def test_reorder_method_follows_the_sort_key_of_the_site(tmp_path: Path) -> None
     found = find_reorder_method(auto)
     assert (found.method, found.why) == (
         ReorderMethod.NONE,
-        f"{config}: No such file or directory: the sort key of jobs is unknown",
+        f"{config}: No such file or directory",
     )
     assert "torque_order" in found.hint
     for text, expected in (
@@ -106,7 +107,7 @@ def test_scheduler_process_is_detected_before_its_files_are_read(tmp_path: Path)
     (processes / "99").mkdir()
     (processes / "99" / "comm").write_text("maui\n")
     found = find_reorder_method(auto, processes=processes)
-    assert (found.method, found.why) == (ReorderMethod.NONE, "maui runs here, and its sort key is unknown")
+    assert (found.method, found.why) == (ReorderMethod.NONE, "maui runs here")
     assert "USERPRIOWEIGHT" in found.hint
     assert (
         find_reorder_method(replace(auto, torque_order="priority"), processes=processes).method
@@ -119,9 +120,9 @@ def test_no_order_is_sent_if_no_method_moves_jobs(torque: StandIn) -> None:
     submit(torque)
     job = submit(torque)
     assert scheduler.rank({job: 5}) == {job: NO_METHOD}
-    ((message, hint),) = scheduler.traits().problems
-    assert "the sort key of jobs is unknown" in message
-    assert "torque_order" in hint
+    (finding,) = check_contract(scheduler.traits().contract, ManagedSite())
+    assert "No such file or directory: no known way changes the order of jobs" in finding.message
+    assert "torque_order" in finding.hint
 
 
 def test_priorities_that_torque_has_not(torque: StandIn) -> None:
@@ -220,9 +221,3 @@ def test_an_unknown_node(torque: StandIn) -> None:
     assert torque.pbs.kind == "torque"
     with pytest.raises(CannotAskPbs, match="node n9"):
         in_use(TorqueScheduler(BY_PRIORITY), "n9")
-
-
-def test_a_server_that_starts_nothing_is_a_problem(torque: StandIn) -> None:
-    torque.run("qmgr", "-c", "set server scheduling = false")
-    problems = dict(TorqueScheduler(BY_PRIORITY).traits().problems)
-    assert problems == {"scheduling = False: nothing is started": "qmgr -c 'set server scheduling = true'"}

@@ -6,8 +6,10 @@ import pytest
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.machines.credentials import Credential
-from plugin.slurm.configuration import AdminLevel, SlurmRights
-from power.check.findings import CheckVerdict, check_credentials, check_qos, check_rights, check_scheduler
+from offpeak.settings.agent import SlurmSettings
+from plugin.contract.rules import ManagedSite
+from plugin.slurm.scheduler import SlurmScheduler
+from power.check.findings import CheckVerdict, Finding, check_credentials, check_qos, check_scheduler
 
 pytestmark = pytest.mark.quick
 
@@ -41,12 +43,17 @@ def test_login_files_are_checked(tmp_path: Path) -> None:
 
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = check_scheduler()
+
+    def check() -> Finding:
+        (finding,) = check_scheduler("Slurm", SlurmScheduler(SlurmSettings()), ManagedSite())
+        return finding
+
+    found = check()
     assert (found.verdict, found.message) == (CheckVerdict.DOUBTFUL, "no scontrol on PATH")
     broken = tmp_path / "scontrol"
     broken.write_text("#!/bin/sh\necho 'slurm_load_ctl_conf error: Unable to contact slurm controller' >&2\nexit 1\n")
     broken.chmod(0o755)
-    found = check_scheduler()
+    found = check()
     assert (found.verdict, found.message) == (
         CheckVerdict.BAD,
         "scontrol: slurm_load_ctl_conf error: Unable to contact slurm controller",
@@ -74,20 +81,3 @@ def test_a_qos_that_cannot_be_looked_up_is_reported(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(tmp_path))
     assert [finding.verdict for finding in check_qos(("flex", "night"))] == [CheckVerdict.BAD] * 2
     assert list(check_qos(())) == []
-
-
-def test_permissions_of_each_slurm_admin_level() -> None:
-    good, operator, nobody = (check_rights(SlurmRights("offpeak", level)) for level in reversed(AdminLevel))
-    assert (good.verdict, good.message) == (CheckVerdict.GOOD, "answers; offpeak may order nodes and jobs")
-    assert operator.verdict is nobody.verdict is CheckVerdict.DOUBTFUL
-    assert operator.message == "answers; offpeak's AdminLevel is Operator: it may order jobs, not nodes"
-    assert nobody.message == "answers; offpeak's AdminLevel is None: it may order neither"
-    assert nobody.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
-
-
-def test_a_user_from_whom_slurm_hides_jobs() -> None:
-    hidden = check_rights(SlurmRights("offpeak", AdminLevel.NONE, ("cloud", "jobs", "nodes")))
-    assert hidden.verdict is CheckVerdict.BAD
-    assert hidden.message.startswith("PrivateData=jobs,nodes in slurm.conf hides what belongs to others from offpeak")
-    # A setting that hides no jobs and no nodes is accepted.
-    assert check_rights(SlurmRights("offpeak", AdminLevel.NONE, ("usage",))).verdict is CheckVerdict.DOUBTFUL

@@ -1,0 +1,401 @@
+"""What the configuration of OpenPBS or Torque promises: the contract, and the rules for each of the two.
+
+The contract has the attributes of the server (`qstat -B -f`), its custom resources and hooks (`qmgr`), and the settings
+of the scheduler in sched_config, where this user may read it. See pbs_server_attributes(7B) and pbs_sched(8B).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.orders import PowerState
+from plugin.contract.rules import Fault, ManagedSite, Rule, Severity
+from plugin.pbs import jobs as pbs_jobs
+from plugin.pbs.commands import as_int, limit_s
+from plugin.pbs.openpbs_server import (
+    BEGIN_RESOURCE,
+    INSTALL_HINT,
+    MODIFYJOB_HOOK,
+    NODE_RESOURCE,
+    PRIORITY_RESOURCE,
+    RUNJOB_HOOK,
+    Formula,
+    parse_formula,
+)
+from plugin.scheduler.node import Node, NodeUse
+
+SHORTEST_CHECK_S, LONGEST_CHECK_S = 60, 600
+"""pbs_mom reports every 45 s: a Torque server that waits for less takes nodes that are up for dead."""
+LONG_HISTORY_S = DAY_S
+DEFAULT_HISTORY_S = 14 * DAY_S
+SHOWN_NODES = 5
+
+_SETTING = re.compile(r"^\s*(\w+)\s*:?\s+(.+?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class PbsContract:
+    """The configuration of a PBS server, and of its scheduler.
+
+    `user` asks the server, which is no manager or operator unless `may_order`. `hidden_jobs` is what hides the jobs of
+    others from it, with the remedy. `hooks` are the enabled ones, None if the server hides them. `failures` are what
+    went wrong with our hooks and with reservations, with hints. `reorder_problem` is why Torque's jobs do not change
+    places, with a hint.
+    """
+
+    rules: Sequence[Rule]
+    attributes: Mapping[str, str]
+    user: pbs_jobs.PbsUser
+    may_order: bool = True
+    hidden_jobs: tuple[str, str] | None = None
+    sched_config: Mapping[str, str] = field(default_factory=dict)
+    resources: frozenset[str] = frozenset()
+    hooks: frozenset[str] | None = None
+    failures: tuple[tuple[str, str], ...] = ()
+    reorder_problem: tuple[str, str] | None = None
+
+    @property
+    def formula(self) -> Formula:
+        """The formula by which OpenPBS sorts jobs."""
+        return parse_formula(self.attributes.get("job_sort_formula", ""))
+
+    def kept_awake(self, nodes: Sequence[Node]) -> Mapping[str, str]:  # noqa: ARG002
+        """Return no node: PBS has no setting for that."""
+        return {}
+
+
+def parse_sched_config(text: str) -> dict[str, str]:
+    """Return the settings of sched_config without the time for which they hold; `job_sort_key: "a HIGH" ALL`."""
+    found = {name: re.sub(r"\s+(ALL|all|prime|non_prime)$", "", value) for name, value in _SETTING.findall(text)}
+    return {name: value.strip('"') for name, value in found.items()}
+
+
+def _find_hidden_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.hidden_jobs is not None:
+        yield Fault(contract.hidden_jobs[0], subject=contract.hidden_jobs[1])
+
+
+def _find_no_manager(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if not contract.may_order and contract.hidden_jobs is None:
+        user = contract.user
+        yield Fault(f"{user.user} is neither manager nor operator", subject=f"{user.user}@{user.host}")
+
+
+def _find_no_scheduling(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.attributes.get("scheduling", "True") != "True":
+        yield Fault("scheduling = False")
+
+
+def _find_unknown_states(_: PbsContract, site: ManagedSite) -> Iterator[Fault]:
+    states: dict[str, list[str]] = {}
+    for node in site.switched_nodes:
+        if node.use is NodeUse.UNKNOWN and node.responds:
+            states.setdefault(node.native_state, []).append(node.name)
+    for state, names in states.items():
+        shown = ", ".join(names[:SHOWN_NODES]) + (", ..." if len(names) > SHOWN_NODES else "")
+        yield Fault(f"{shown}: the state {state!r} is not known", frozenset(names))
+
+
+def _find_nodes_that_pbs_powers(_: PbsContract, site: ManagedSite) -> Iterator[Fault]:
+    if nodes := frozenset(node.name for node in site.switched_nodes if node.suspend_s is not None):
+        yield Fault("poweroff_eligible = True", nodes)
+
+
+def _find_nodes_that_another_powers(_: PbsContract, site: ManagedSite) -> Iterator[Fault]:
+    nodes = [node for node in site.switched_nodes if node.power is PowerState.OFF and not node.is_marked]
+    if nodes:
+        yield Fault("power_state is not Running", frozenset(node.name for node in nodes))
+
+
+def _find_missing_resources(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    missing = [name for name in (PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE) if name not in contract.resources]
+    if missing:
+        yield Fault(f"the server has no resource {', '.join(missing)}")
+
+
+def _find_no_term(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if not contract.formula.ours:
+        yield Fault(f"job_sort_formula has no {PRIORITY_RESOURCE}")
+
+
+def _find_hidden_term(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.formula.problem:
+        yield Fault(f"job_sort_formula {contract.formula.site!r} cannot be evaluated: {contract.formula.problem}")
+
+
+def _find_eligible_time(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if "eligible_time" in contract.formula.site and contract.attributes.get("eligible_time_enable") != "True":
+        yield Fault("eligible_time_enable = False, and job_sort_formula has eligible_time")
+
+
+def _find_other_order(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    fair_share = contract.sched_config.get("fair_share", "").lower() == "true"
+    keys = [
+        *(["fair_share"] if fair_share else []),
+        *(["job_sort_key"] if "job_sort_key" in contract.sched_config else []),
+    ]
+    if keys and not contract.formula.site:
+        yield Fault(f"sched_config orders jobs by {' and '.join(keys)}")
+
+
+def _find_no_runjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.hooks is not None and RUNJOB_HOOK not in contract.hooks:
+        yield Fault(f"the server has no enabled hook {RUNJOB_HOOK}")
+
+
+def _find_no_modifyjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.hooks is not None and MODIFYJOB_HOOK not in contract.hooks:
+        yield Fault(f"the server has no enabled hook {MODIFYJOB_HOOK}")
+
+
+def _find_failures(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    for message, hint in contract.failures:
+        yield Fault(message, subject=hint)
+
+
+def _find_denied_reservations(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.attributes.get("power_provisioning") != "True":
+        yield Fault("the hook PBS_power is disabled")
+
+
+def _find_spread_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if (way := contract.sched_config.get("smp_cluster_dist", "pack")) != "pack":
+        yield Fault(f"smp_cluster_dist: {way} in sched_config")
+
+
+def _find_emptiest_first(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    key = contract.sched_config.get("node_sort_key", "")
+    if re.search(r"\bHIGH\s+unused|\bLOW\s+assigned", key):
+        yield Fault(f"node_sort_key: {key} in sched_config")
+
+
+def _find_long_history(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    kept_s = limit_s(contract.attributes.get("job_history_duration")) or DEFAULT_HISTORY_S
+    if contract.attributes.get("job_history_enable") == "True" and kept_s > LONG_HISTORY_S:
+        yield Fault(f"job_history_duration = {kept_s // HOUR_S}:00:00")
+
+
+def _find_no_reordering(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.reorder_problem is not None:
+        yield Fault(contract.reorder_problem[0], subject=contract.reorder_problem[1])
+
+
+def _find_long_keeping(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if (kept_s := as_int(contract.attributes.get("keep_completed"))) > LONG_HISTORY_S:
+        yield Fault(f"keep_completed = {kept_s}")
+
+
+def _find_no_job_sync(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.attributes.get("mom_job_sync") == "False":
+        yield Fault("mom_job_sync = False")
+
+
+def _find_check_rate(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    rate_s = as_int(contract.attributes.get("node_check_rate"))
+    if rate_s and not SHORTEST_CHECK_S <= rate_s <= LONGEST_CHECK_S:
+        yield Fault(f"node_check_rate = {rate_s}")
+
+
+def _find_load_balancing(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    for name in ("load_balancing", "load_balancing_rr"):
+        if contract.sched_config.get(name, "").lower() == "true":
+            yield Fault(f"{name}: true in sched_config")
+
+
+def _find_scattered_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.attributes.get("node_pack") == "False":
+        yield Fault("node_pack = False")
+
+
+def _find_cray(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.attributes.get("cray_enabled") == "True":
+        yield Fault("cray_enabled = True")
+
+
+def _find_no_requeue(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.attributes.get("disable_automatic_requeue") == "True":
+        yield Fault("disable_automatic_requeue = True")
+
+
+DANGER, FAULT, ADVICE = Severity.DANGER, Severity.FAULT, Severity.ADVICE
+
+SHARED_RULES = (
+    Rule(
+        "query_other_jobs",
+        DANGER,
+        "a node whose jobs are hidden looks free",
+        "{subject}",
+        _find_hidden_jobs,
+        for_queue=True,
+    ),
+    Rule(
+        "managers",
+        FAULT,
+        "the server refuses its orders",
+        "qmgr -c 'set server managers += {subject}', or see `command` below [pbs]",
+        _find_no_manager,
+        for_queue=True,
+    ),
+    Rule(
+        "scheduling",
+        FAULT,
+        "nothing is started",
+        "qmgr -c 'set server scheduling = true'",
+        _find_no_scheduling,
+        for_queue=True,
+    ),
+    Rule(
+        "states of nodes",
+        FAULT,
+        "such a node is never switched off",
+        "take {nodes} out of nodes below [agent]",
+        _find_unknown_states,
+    ),
+)
+
+OPENPBS_RULES = (
+    *SHARED_RULES,
+    Rule(
+        "poweroff_eligible",
+        DANGER,
+        "the hook PBS_power may switch the node off, too",
+        "qmgr -c 'unset node @default poweroff_eligible', or take {nodes} out of nodes below [agent]",
+        _find_nodes_that_pbs_powers,
+    ),
+    Rule(
+        "resources",
+        FAULT,
+        "nodes cannot be marked, nor jobs moved",
+        INSTALL_HINT,
+        _find_missing_resources,
+        for_queue=True,
+    ),
+    Rule("job_sort_formula: our term", FAULT, "jobs do not change places", INSTALL_HINT, _find_no_term, for_queue=True),
+    Rule(
+        "job_sort_formula: known terms",
+        FAULT,
+        "jobs keep their order",
+        "remove that term from the formula, or set queue = off below [agent]",
+        _find_hidden_term,
+        for_queue=True,
+    ),
+    Rule(
+        "eligible_time_enable",
+        FAULT,
+        "jobs do not age",
+        "qmgr -c 'set server eligible_time_enable = True'",
+        _find_eligible_time,
+        for_queue=True,
+    ),
+    Rule(
+        "job_sort_key, fair_share",
+        FAULT,
+        "offpeak does not know that order, and a job that it moves leaves it",
+        "write the order into job_sort_formula, or set queue = off below [agent]",
+        _find_other_order,
+        for_queue=True,
+    ),
+    Rule("offpeak_runjob", FAULT, "no job is deferred", INSTALL_HINT, _find_no_runjob_hook, for_queue=True),
+    Rule(
+        "offpeak_modifyjob",
+        FAULT,
+        "users raise their own jobs' priority",
+        INSTALL_HINT,
+        _find_no_modifyjob_hook,
+        for_queue=True,
+    ),
+    Rule("hooks and reservations", FAULT, "what they say is not obeyed", "{subject}", _find_failures, for_queue=True),
+    Rule(
+        "smp_cluster_dist",
+        FAULT,
+        "jobs are spread over nodes, and few nodes are idle",
+        "write `smp_cluster_dist: pack` into sched_config, then kill -HUP pbs_sched",
+        _find_spread_jobs,
+    ),
+    Rule(
+        "node_sort_key",
+        FAULT,
+        "jobs get the emptiest node first, and few nodes are idle",
+        'write `node_sort_key: "sort_priority HIGH" ALL` into sched_config, then kill -HUP pbs_sched',
+        _find_emptiest_first,
+    ),
+    Rule(
+        "PBS_power",
+        ADVICE,
+        "pbs_rsub is denied where it needs nodes that sleep",
+        "qmgr -c 'set pbshook PBS_power enabled = True', or keep enough nodes awake: keep_hot below [capacity], "
+        "min_on below [agent]",
+        _find_denied_reservations,
+    ),
+    Rule(
+        "job_history_duration",
+        ADVICE,
+        "the agent reads all these ended jobs in each cycle",
+        "qmgr -c 'set server job_history_duration = 24:00:00'",
+        _find_long_history,
+        for_queue=True,
+    ),
+)
+
+TORQUE_RULES = (
+    *SHARED_RULES,
+    Rule(
+        "power_state",
+        DANGER,
+        "another program sends these nodes to sleep, and Torque gives them no job",
+        "pbsnodes -m running NODE, or take {nodes} out of nodes below [agent]",
+        _find_nodes_that_another_powers,
+    ),
+    Rule(
+        "cray_enabled",
+        DANGER,
+        "the nodes of a Cray are powered by its own system",
+        "leave nodes below [agent] out, or qmgr -c 'set server cray_enabled = False' if this is no Cray",
+        _find_cray,
+    ),
+    Rule("sort_by", FAULT, "no known way changes the order of jobs", "{subject}", _find_no_reordering, for_queue=True),
+    Rule(
+        "mom_job_sync",
+        FAULT,
+        "a job that was lost with its node stays on the node's list, and the node never sleeps",
+        "qmgr -c 'set server mom_job_sync = True'",
+        _find_no_job_sync,
+    ),
+    Rule(
+        "node_check_rate",
+        FAULT,
+        f"below {SHORTEST_CHECK_S} s nodes that are up count as down, above {LONGEST_CHECK_S} s dead nodes as up",
+        "qmgr -c 'set server node_check_rate = 150'",
+        _find_check_rate,
+    ),
+    Rule(
+        "disable_automatic_requeue",
+        FAULT,
+        "a job is lost whose start fails on a node that has just woken",
+        "qmgr -c 'set server disable_automatic_requeue = False'",
+        _find_no_requeue,
+    ),
+    Rule(
+        "load_balancing",
+        FAULT,
+        "jobs are spread over nodes, and few nodes are idle",
+        "write `load_balancing: false ALL` into sched_config, then restart pbs_sched",
+        _find_load_balancing,
+    ),
+    Rule(
+        "node_pack",
+        FAULT,
+        "jobs are scattered across nodes, and few nodes are idle",
+        "qmgr -c 'set server node_pack = True'",
+        _find_scattered_jobs,
+    ),
+    Rule(
+        "keep_completed",
+        ADVICE,
+        "the agent reads all these ended jobs in each cycle",
+        "qmgr -c 'set server keep_completed = 300'",
+        _find_long_keeping,
+        for_queue=True,
+    ),
+)

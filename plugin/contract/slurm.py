@@ -1,0 +1,456 @@
+"""What the configuration of Slurm promises: the contract, and the rules for nodes that offpeak puts to sleep.
+
+The contract is parsed from `scontrol show config` and `scontrol --all show partitions`; Slurm 26.05 shows the
+SuspendTime of each node with the node. slurm.conf(5) describes the settings.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from offpeak.display import duration_text
+from offpeak.model.constants import DAY_S
+from plugin.contract.rules import Fault, ManagedSite, Rule, Severity
+from plugin.contract.slurm_exclusions import (
+    INFINITE,
+    NO_EXCLUSIONS,
+    NODES,
+    Exclusions,
+    parse_exclusions,
+    parse_suspend_s,
+)
+from plugin.contract.slurm_programs import FOLDER, PROGRAMS, RESUME, RESUME_FAIL, SUSPEND, PowerProgram, read_programs
+from plugin.contract.slurm_rights import ALL_RIGHTS, AdminLevel, SlurmRights
+from plugin.scheduler.node import Node
+from plugin.slurm.commands import count
+
+A_YEAR_S = 31_536_000
+# Less than this, and Slurm may suspend a node before the agent has decided.
+LONG_S = 30 * DAY_S
+# The time from the order to power off until a server is off.
+SHUTDOWN_S = 180
+ENOUGH_AT_ONCE = 500
+"""Requests: a cycle reads with about ten, and changes up to 500 jobs with one each."""
+LONGEST_INTERVAL_S = 60
+"""With a longer power_save_interval slurmctld itself switches its power saving off."""
+
+Fields = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class SlurmContract:
+    """The settings of slurmctld, the fields of each partition, and the power programs.
+
+    `rate_limit` is how many requests slurmctld takes from this user at once, and a second; None for any number.
+    """
+
+    settings: Fields
+    partitions: Mapping[str, Fields] = field(default_factory=dict)
+    programs: Mapping[str, PowerProgram] = field(default_factory=dict)
+    exclusions: Exclusions = NO_EXCLUSIONS
+    rights: SlurmRights = ALL_RIGHTS
+    rate_limit: tuple[int, float] | None = None
+
+    @property
+    def rules(self) -> Sequence[Rule]:
+        """The rules for Slurm."""
+        return SLURM_RULES
+
+    @property
+    def can_power_nodes(self) -> bool:
+        """Whether slurmctld powers nodes up and down: it has a SuspendTime and both programs."""
+        return self.suspend_s < math.inf and all(_is_usable(self, name) for name in (SUSPEND, RESUME))
+
+    @property
+    def suspend_s(self) -> float:
+        """The idle time after which Slurm itself suspends a node; infinite for never."""
+        return parse_suspend_s(self.settings.get("SuspendTime", "")) or math.inf
+
+    @property
+    def parameters(self) -> Fields:
+        """SlurmctldParameters by their names."""
+        return dict(each.partition("=")[::2] for each in self.settings.get("SlurmctldParameters", "").split(","))
+
+    def resume_timeout_s(self, node: Node) -> int:
+        """Return the ResumeTimeout of a node: the longest of its partitions, else that of the cluster."""
+        own = [count(self.partitions.get(name, {}).get("ResumeTimeout", "")) for name in node.partitions]
+        return max(own, default=0) or count(self.settings.get("ResumeTimeout", ""))
+
+    def partition_suspend_s(self, node: Node) -> float | None:
+        """Return the longest SuspendTime of a node's partitions, which holds; None if none has one of its own."""
+        own = (parse_suspend_s(self.partitions.get(name, {}).get("SuspendTime", "")) for name in node.partitions)
+        return max((each for each in own if each is not None), default=None)
+
+    def kept_awake(self, nodes: Sequence[Node]) -> Mapping[str, str]:
+        """Return the nodes that stay awake by their state, or by the count of a set in SuspendExcNodes."""
+        return self.exclusions.of_now(nodes)
+
+
+def make_slurm_contract(
+    settings: Fields,
+    partitions: Mapping[str, Fields],
+    rights: SlurmRights = ALL_RIGHTS,
+    *,
+    rate_limit: tuple[int, float] | None = None,
+) -> SlurmContract:
+    """Return the contract. It looks at the power programs if this machine is a controller."""
+    programs, exclusions = read_programs(settings), parse_exclusions(settings)
+    return SlurmContract(settings, partitions, programs, exclusions, rights, rate_limit)
+
+
+def _is_usable(contract: SlurmContract, name: str) -> bool:
+    program = contract.programs.get(name, PowerProgram(""))
+    return bool(program.text) and not program.problem
+
+
+def _find_hidden_data(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.rights.hidden_data:
+        yield Fault(contract.rights.hidden_data, subject=contract.rights.hint)
+
+
+def _find_low_level(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    rights = contract.rights
+    if rights.level is not AdminLevel.ADMINISTRATOR:
+        yield Fault(f"{rights.user}'s AdminLevel is {rights.level}", subject=rights.hint)
+
+
+def _find_no_suspend_time(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.suspend_s == math.inf:
+        yield Fault(f"SuspendTime={INFINITE}")
+
+
+def _find_short_suspend_time(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    if contract.suspend_s < LONG_S:
+        own = {node.name for node in site.switched_nodes if contract.partition_suspend_s(node) is not None}
+        own |= {node.name for node in site.switched_nodes if node.suspend_s not in (None, contract.suspend_s)}
+        yield Fault(f"SuspendTime={contract.suspend_s:.0f}", site.switched - own)
+
+
+def _find_suspending_partitions(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    short = [node for node in site.switched_nodes if (contract.partition_suspend_s(node) or math.inf) < LONG_S]
+    for name, fields in contract.partitions.items():
+        after_s = parse_suspend_s(fields.get("SuspendTime", ""))
+        nodes = frozenset(node.name for node in short if name in node.partitions)
+        if after_s is not None and nodes:
+            yield Fault(f"partition {name}: SuspendTime={after_s:.0f}", nodes, name)
+
+
+def _find_partitions_that_power_down(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    for name, fields in contract.partitions.items():
+        nodes = frozenset(node.name for node in site.switched_nodes if name in node.partitions)
+        if fields.get("PowerDownOnIdle") == "YES" and nodes:
+            yield Fault(f"partition {name}: PowerDownOnIdle=YES", nodes, name)
+
+
+def _suspend_times_of_nodes(contract: SlurmContract, site: ManagedSite) -> Iterator[tuple[float, frozenset[str]]]:
+    """Yield each SuspendTime that nodes have of their own, with the nodes; Slurm shows it from 26.05 on."""
+    by_time: dict[float, set[str]] = {}
+    for node in site.switched_nodes:
+        if node.suspend_s not in (None, contract.suspend_s, contract.partition_suspend_s(node)):
+            by_time.setdefault(node.suspend_s or 0.0, set()).add(node.name)
+    yield from ((after_s, frozenset(names)) for after_s, names in sorted(by_time.items()))
+
+
+def _find_suspending_nodes(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    for after_s, names in _suspend_times_of_nodes(contract, site):
+        if after_s < LONG_S:
+            yield Fault(f"NodeName lines: SuspendTime={after_s:.0f}", names)
+
+
+def _find_nodes_never_suspended(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    for after_s, names in _suspend_times_of_nodes(contract, site):
+        if after_s == math.inf > contract.suspend_s:
+            yield Fault(f"NodeName lines: SuspendTime={INFINITE}", names)
+
+
+def _find_missing_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    for name in (SUSPEND, RESUME):
+        if not contract.settings.get(name):
+            yield Fault(f"{name} is not set", subject=_line_of(name))
+
+
+def _find_unusable_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    for name in (SUSPEND, RESUME):
+        if (program := contract.programs.get(name)) and program.problem:
+            yield Fault(f"{name}={program.text}: {program.problem}", subject=_line_of(name))
+
+
+def _find_foreign_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    for name in (SUSPEND, RESUME):
+        if (program := contract.programs.get(name)) and program.is_foreign:
+            yield Fault(f"{name}={program.text} is not offpeak's", subject=_line_of(name))
+
+
+def _find_no_resume_fail_program(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    program = contract.programs.get(RESUME_FAIL, PowerProgram(""))
+    if not program.text:
+        yield Fault(f"{RESUME_FAIL} is not set", subject=_line_of(RESUME_FAIL))
+    elif program.problem or program.is_foreign:
+        why = program.problem or "it is not offpeak's"
+        yield Fault(f"{RESUME_FAIL}={program.text}: {why}", subject=_line_of(RESUME_FAIL))
+
+
+def _line_of(name: str) -> str:
+    return f"{name}={FOLDER}/{PROGRAMS[name]}"
+
+
+def _find_short_resume_timeout(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    by_limit: dict[tuple[int, float], set[str]] = {}
+    for node in site.switched_nodes:
+        boots_s, limit_s = site.boots_s.get(node.name, ()), contract.resume_timeout_s(node)
+        # One slow boot, such as for a check of the disk, is no reason to leave all nodes awake.
+        usual_s = sorted(boots_s)[len(boots_s) // 2] if boots_s else 0.0
+        if 0 < limit_s < usual_s:
+            by_limit.setdefault((limit_s, max(boots_s)), set()).add(node.name)
+    for (limit_s, longest_s), names in by_limit.items():
+        what = f"ResumeTimeout={limit_s}, and boots took up to {duration_text(math.ceil(longest_s))}"
+        yield Fault(what, frozenset(names), f"{2 * math.ceil(longest_s)}")
+
+
+def _find_no_return(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    if (returns := contract.settings.get("ReturnToService", "")) != "2":
+        yield Fault(f"ReturnToService={returns}")
+
+
+def _find_short_slurmd_timeout(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    silent_s, down_s = (count(contract.settings.get(name, "")) for name in ("SlurmdTimeout", "SuspendTimeout"))
+    if 0 < silent_s < max(SHUTDOWN_S, down_s):
+        shutdown = f" with SuspendTimeout={down_s}" if down_s > SHUTDOWN_S else ""
+        yield Fault(f"SlurmdTimeout={silent_s}{shutdown}", subject=f"{max(300, down_s + 60)}")
+
+
+def _find_slow_resume_rate(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    rate = count(contract.settings.get("ResumeRate", ""))
+    if 0 < rate < min(site.wakes_per_min, len(site.switched)):
+        yield Fault(f"ResumeRate={rate}", subject=f"{site.wakes_per_min}")
+
+
+def _find_slow_suspend_rate(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    rate = count(contract.settings.get("SuspendRate", ""))
+    if 0 < rate < min(site.nodes_per_sweep, len(site.switched)):
+        yield Fault(f"SuspendRate={rate}")
+
+
+def _find_long_interval(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    for name in ("power_save_interval", "power_save_min_interval"):
+        if (interval_s := count(contract.parameters.get(name, ""))) > LONGEST_INTERVAL_S:
+            yield Fault(f"SlurmctldParameters={name}={interval_s}", subject=name)
+
+
+def _find_idle_on_suspend(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    if "idle_on_node_suspend" in contract.parameters:
+        yield Fault("SlurmctldParameters=idle_on_node_suspend")
+
+
+def _find_fewest_powered(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    most, own = contract.parameters.get("max_powered_nodes", ""), sum(not _is_cloud(node) for node in site.nodes)
+    if most.isdecimal() and int(most) < own:
+        yield Fault(f"SlurmctldParameters=max_powered_nodes={most}, and Slurm has {own} nodes")
+
+
+def _find_rate_limit(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+    if contract.rate_limit is not None and contract.rate_limit[0] < ENOUGH_AT_ONCE:
+        at_once, per_s = contract.rate_limit
+        limit = f"slurmctld answers this user {at_once} requests, then {per_s:g} a second"
+        yield Fault(f"SlurmctldParameters=rl_enable, {limit}")
+
+
+def _find_excluded(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    for setting, nodes in contract.exclusions.of_nodes(site.switched_nodes).items():
+        yield Fault(setting, nodes, setting.partition("=")[0])
+
+
+def _find_unknown_exclusions(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    if site.nodes and (unknown := contract.exclusions.unknown_names(site.nodes)):
+        yield Fault(f"{NODES} names {', '.join(unknown)}, which is no node that Slurm shows")
+
+
+def _find_cloud_nodes(_: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+    if cloud := frozenset(node.name for node in site.switched_nodes if _is_cloud(node)):
+        yield Fault("State=CLOUD", cloud)
+
+
+def _is_cloud(node: Node) -> bool:
+    return "CLOUD" in node.native_state.split("+")
+
+
+RECONFIGURE, RESTART = "then `scontrol reconfigure`", "then restart slurmctld"
+IN_CONF = "in slurm.conf"
+DANGER, FAULT, ADVICE = Severity.DANGER, Severity.FAULT, Severity.ADVICE
+
+SLURM_RULES = (
+    Rule(
+        "PrivateData",
+        DANGER,
+        "a node whose jobs are hidden looks free",
+        "{subject}",
+        _find_hidden_data,
+        for_queue=True,
+    ),
+    Rule(
+        "SuspendProgram, ResumeProgram: set",
+        DANGER,
+        "Slurm has no node woken for a job",
+        f"write {{subject}} into slurm.conf, {RESTART}",
+        _find_missing_programs,
+    ),
+    Rule(
+        "SuspendProgram, ResumeProgram: can be run",
+        DANGER,
+        "slurmctld powers no node, and wakes none for a job",
+        f"mend it on each controller, or write {{subject}} into slurm.conf, {RESTART}",
+        _find_unusable_programs,
+    ),
+    Rule(
+        "SuspendProgram, ResumeProgram: offpeak's",
+        DANGER,
+        "it may switch nodes off without asking offpeak's rules, and the agent is not told which nodes jobs need",
+        f"write {{subject}} into slurm.conf, {RESTART}; next_program.conf names the site's own program for its nodes",
+        _find_foreign_programs,
+    ),
+    Rule(
+        "SuspendTime: long",
+        DANGER,
+        "Slurm itself suspends nodes that are idle for so long",
+        f"write SuspendTime={A_YEAR_S} into slurm.conf, {RESTART}",
+        _find_short_suspend_time,
+    ),
+    Rule(
+        "SuspendTime of a partition",
+        DANGER,
+        "Slurm itself suspends its idle nodes",
+        f"take SuspendTime out of PartitionName={{subject}} {IN_CONF}, {RESTART}",
+        _find_suspending_partitions,
+    ),
+    Rule(
+        "SuspendTime of a node",
+        DANGER,
+        "Slurm itself suspends these nodes when they are idle",
+        f"take SuspendTime out of NodeName={{nodes}} {IN_CONF}, {RESTART}",
+        _find_suspending_nodes,
+    ),
+    Rule(
+        "PowerDownOnIdle",
+        DANGER,
+        "Slurm itself powers its nodes down after each job",
+        f"take PowerDownOnIdle out of PartitionName={{subject}} {IN_CONF}, {RECONFIGURE}",
+        _find_partitions_that_power_down,
+    ),
+    Rule(
+        "ResumeTimeout",
+        DANGER,
+        "Slurm requeues the job and takes the node for dead before it is up",
+        f"write ResumeTimeout={{subject}} into slurm.conf, {RECONFIGURE}",
+        _find_short_resume_timeout,
+    ),
+    Rule(
+        "SuspendExcNodes, SuspendExcParts",
+        DANGER,
+        "the site keeps these nodes powered",
+        f"take {{nodes}} out of nodes below [agent], or out of {{subject}} {IN_CONF}, {RECONFIGURE}",
+        _find_excluded,
+        excludes=True,
+    ),
+    Rule(
+        "SuspendExcNodes: known nodes",
+        DANGER,
+        "which nodes the site keeps powered is not known",
+        f"write the names of nodes into SuspendExcNodes {IN_CONF} in place of a NodeSet, {RECONFIGURE}",
+        _find_unknown_exclusions,
+    ),
+    Rule(
+        "SuspendTime of a node: finite",
+        DANGER,
+        "the site never suspends these nodes",
+        f"take {{nodes}} out of nodes below [agent], or SuspendTime out of NodeName={{nodes}} {IN_CONF}, {RESTART}",
+        _find_nodes_never_suspended,
+        excludes=True,
+    ),
+    Rule(
+        "CLOUD",
+        DANGER,
+        "ResumeProgram makes these nodes, no BMC wakes them",
+        "take {nodes} out of nodes below [agent]",
+        _find_cloud_nodes,
+        excludes=True,
+    ),
+    Rule(
+        "SuspendTime: finite",
+        FAULT,
+        "Slurm powers down no node",
+        f"write SuspendTime={A_YEAR_S} into slurm.conf, {RESTART}",
+        _find_no_suspend_time,
+    ),
+    Rule(
+        "ResumeFailProgram",
+        FAULT,
+        "the agent is not told of nodes that did not come up",
+        f"write {{subject}} into slurm.conf, {RESTART}",
+        _find_no_resume_fail_program,
+    ),
+    Rule(
+        "ReturnToService",
+        FAULT,
+        "a node that Slurm took for dead while it slept may stay down",
+        f"write ReturnToService=2 into slurm.conf, {RECONFIGURE}",
+        _find_no_return,
+    ),
+    Rule(
+        "SlurmdTimeout",
+        FAULT,
+        "Slurm takes a node for dead before it has shut down",
+        f"write SlurmdTimeout={{subject}} into slurm.conf, {RECONFIGURE}",
+        _find_short_slurmd_timeout,
+    ),
+    Rule(
+        "ResumeRate",
+        FAULT,
+        "Slurm requests fewer nodes a minute than offpeak may wake, and jobs wait for the others",
+        f"write ResumeRate={{subject}} into slurm.conf, the value of wakes_per_min below [agent], {RECONFIGURE}",
+        _find_slow_resume_rate,
+    ),
+    Rule(
+        "SuspendRate",
+        FAULT,
+        "Slurm learns late of nodes that are off, and wakes none of them for a job before",
+        f"write SuspendRate=0 into slurm.conf, {RECONFIGURE}",
+        _find_slow_suspend_rate,
+    ),
+    Rule(
+        "power_save_interval",
+        FAULT,
+        "slurmctld wakes nodes late, or none with a ResumeRate or SuspendRate",
+        f"take {{subject}} out of SlurmctldParameters {IN_CONF}, {RECONFIGURE}",
+        _find_long_interval,
+    ),
+    Rule(
+        "idle_on_node_suspend",
+        FAULT,
+        "a node that was drained or is down becomes idle when it is powered down, and jobs get it",
+        f"take idle_on_node_suspend out of SlurmctldParameters {IN_CONF}, {RECONFIGURE}",
+        _find_idle_on_suspend,
+    ),
+    Rule(
+        "max_powered_nodes",
+        FAULT,
+        "jobs wait although nodes sleep, and wakes are refused",
+        f"take max_powered_nodes out of SlurmctldParameters {IN_CONF}, {RECONFIGURE}",
+        _find_fewest_powered,
+    ),
+    Rule(
+        "AdminLevel",
+        ADVICE,
+        "Slurm refuses its orders to nodes, and below Operator those to jobs",
+        "{subject}",
+        _find_low_level,
+        for_queue=True,
+    ),
+    Rule(
+        "rl_enable",
+        ADVICE,
+        "many changes of jobs are spread over cycles",
+        f"write rl_bucket_size=1000,rl_refill_rate=100 behind rl_enable in SlurmctldParameters, {RESTART}",
+        _find_rate_limit,
+        for_queue=True,
+    ),
+)

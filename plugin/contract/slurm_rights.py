@@ -1,0 +1,98 @@
+"""The rights of this user in Slurm: the AdminLevel, and what PrivateData hides from the user.
+
+The level comes from slurmctld itself, by `scontrol show assoc_mgr`: slurmctld decides by the level that it knows now,
+not by the level in slurmdbd. Without slurmdbd only root and SlurmUser have a level.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from offpeak.process import user_name
+from plugin.slurm.commands import CannotAskSlurm, ask, parse_config
+
+RECHECK_S = 60.0
+NEEDED = ("jobs", "nodes", "partitions", "reservations")
+"""Entries of PrivateData that hide what the agent needs for its decisions."""
+_LEVEL = re.compile(r"^\s*UserName=([^\s(]+).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
+
+
+class AdminLevel(StrEnum):
+    """An Operator may change jobs, an Administrator nodes too. Both see what PrivateData hides from others."""
+
+    NONE = "None"
+    OPERATOR = "Operator"
+    ADMINISTRATOR = "Administrator"
+
+
+@dataclass(frozen=True)
+class SlurmRights:
+    """The user's level, and the entries of PrivateData that apply to it. `is_daemons`: it is root or SlurmUser."""
+
+    user: str
+    level: AdminLevel
+    hidden: tuple[str, ...] = ()
+    is_daemons: bool = False
+
+    @property
+    def hint(self) -> str:
+        """The command by which the user may see and change everything."""
+        command = f"sacctmgr modify user {self.user} set adminlevel=Administrator"
+        return f"{command}; without slurmdbd run offpeak as SlurmUser"
+
+    @property
+    def hidden_data(self) -> str:
+        """What is hidden that decisions need, "" for nothing."""
+        hidden = ",".join(entry for entry in self.hidden if entry in NEEDED)
+        return f"PrivateData={hidden} in slurm.conf hides what belongs to others from {self.user}" if hidden else ""
+
+    def require_all_jobs(self) -> None:
+        """Raise CannotAskSlurm if slurmctld hides jobs from the user: a node with a hidden job looks free."""
+        if "jobs" in self.hidden:
+            message = f"squeue: PrivateData=jobs in slurm.conf hides the jobs of others from {self.user}"
+            raise CannotAskSlurm(message, hint=self.hint)
+
+
+ALL_RIGHTS = SlurmRights("", AdminLevel.ADMINISTRATOR)
+
+
+def read_rights(*, timeout_s: float) -> SlurmRights:
+    """Return the rights of the user of this process. Raises CannotAskSlurm if slurmctld does not answer."""
+    config = parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
+    user = user_name(os.geteuid())
+    if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
+        return SlurmRights(user, AdminLevel.ADMINISTRATOR, is_daemons=True)
+    level = _read_level(user, timeout_s)
+    private = tuple(entry for entry in config.get("PrivateData", "").lower().split(",") if entry)
+    return SlurmRights(user, level, private if level is AdminLevel.NONE else ())
+
+
+def cached_rights(timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], SlurmRights]:
+    """Return a function that gives the rights and reads them again after RECHECK_S."""
+    known: list[tuple[float, SlurmRights]] = []
+
+    def rights() -> SlurmRights:
+        now_s = clock()
+        if not known or now_s - known[-1][0] > RECHECK_S:
+            known[:] = [(now_s, read_rights(timeout_s=timeout_s))]
+        return known[-1][1]
+
+    return rights
+
+
+def find_admin_level(shown: str, user: str) -> str:
+    """Return the user's AdminLevel in `scontrol show assoc_mgr`; "None" for a user that slurmdbd does not know."""
+    return next((level for name, level in _LEVEL.findall(shown) if name == user), "None")
+
+
+def _read_level(user: str, timeout_s: float) -> AdminLevel:
+    try:
+        answer = ask("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users", timeout_s=timeout_s)
+    except CannotAskSlurm:
+        # PrivateData may refuse even this query; a user that is refused has no level.
+        return AdminLevel.NONE
+    level = find_admin_level(answer.decode(errors="replace"), user)
+    return AdminLevel(level) if level in tuple(AdminLevel) else AdminLevel.NONE
