@@ -22,8 +22,9 @@ from offpeak.settings.replay import SchedulingSettings
 from sim_backend.engine.state import PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
-from sim_backend.mixed.replay import MixedSchedule, replay_mixed, rules_of
+from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.replay.policy import parse_policy
+from sim_backend.replay.schedule import Schedule
 
 JOBS, ROUNDS, SEED, LOAD, ARRAY_TASKS = 100_000, 5, 1, 0.9, 20
 GIB = 1024
@@ -139,7 +140,7 @@ def case_for(nodes: int, pools: int, partitions: int) -> MixedCase:
     return mixed_case(cluster, *jobs_for(cluster, JOBS))
 
 
-def charged(case: MixedCase, policy_name: str, scheduling: SchedulingSettings, meter: StepIntegral) -> MixedSchedule:
+def charged(case: MixedCase, policy_name: str, scheduling: SchedulingSettings, meter: StepIntegral) -> Schedule:
     """Replay and charge the case under a policy."""
     policy = parse_policy(policy_name, scheduling)
     at_s = np.arange(0, int(case.workload.submit_s[-1]) + 30 * DAY_S, DAY_S // 2)

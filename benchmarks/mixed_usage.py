@@ -8,7 +8,7 @@ from offpeak.model.arrays import Float64
 from offpeak.model.step_integrals import StepIntegral, integral, integrals
 from sim_backend.engine.state import NOT_YET
 from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.replay import MixedSchedule
+from sim_backend.replay.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -27,17 +27,17 @@ class MixedUsage:
 
 
 def usage_of(
-    case: MixedCase, schedule: MixedSchedule, meter: StepIntegral, idle_w: Float64, period_s: tuple[int, int]
+    case: MixedCase, schedule: Schedule, meter: StepIntegral, idle_w: Float64, period_s: tuple[int, int]
 ) -> MixedUsage:
     """Return what the schedule uses over [begin, until), which holds all runs; `idle_w` is by pool."""
     begin_s, until_s = period_s
-    pool, run = schedule.placed_pool, schedule.placed_run
+    pool, run = schedule.places.pool, schedule.places.run
     _, start_s, end_s = schedule.runs
     run_s = np.where(start_s == NOT_YET, 0, end_s - start_s)
     metered = np.where(run_s > 0, integrals(meter, start_s, end_s), 0.0)
     nodes = np.array([pool.nodes for pool in case.cluster.pools], dtype=np.int64)
-    busy_s = np.bincount(pool, schedule.placed_nodes * run_s[run], len(nodes))
-    busy = np.bincount(pool, schedule.placed_nodes * metered[run], len(nodes))
+    busy_s = np.bincount(pool, schedule.places.nodes * run_s[run], len(nodes))
+    busy = np.bincount(pool, schedule.places.nodes * metered[run], len(nodes))
     job_s, job_metered = (_by_job(values, schedule) for values in (run_s.astype(np.float64), metered))
     return MixedUsage(
         job_j=case.power_w * job_s,
@@ -48,6 +48,6 @@ def usage_of(
     )
 
 
-def _by_job(of_run: Float64, schedule: MixedSchedule) -> Float64:
+def _by_job(of_run: Float64, schedule: Schedule) -> Float64:
     jobs = len(schedule.start_s)
     return of_run[:jobs] + np.bincount(schedule.lost.job, of_run[jobs:], jobs)

@@ -63,7 +63,8 @@ def bound(case: ReplayCase) -> float:
     """Return the least charge of any schedule that runs each job at its power in the year of its submission."""
     jobs, nodes = case.jobs, case.nodes
     assert nodes is not None
-    asleep_w = min(depth.power_w for depth in nodes.node_class.depths)
+    (node_class,) = nodes.classes
+    asleep_w = min(depth.power_w for depth in node_class.depths)
     others_w = (case.machine.size - jobs.size) / nodes.units_per_node * asleep_w
     # Of a job of two quarter-hours or more one is full; of a shorter one half lies in one.
     share = np.minimum(jobs.runtime_s / (2 * QUARTER_S), 1.0)

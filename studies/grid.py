@@ -172,7 +172,7 @@ def sweep(grid: SweepGrid, order: StudyOrder, progress: Progress) -> Report:
 
 def _case_digest(case: ReplayCase) -> str:
     """Return a digest of the jobs, what they draw and request, and the nodes."""
-    digest = hashlib.sha256(repr((case.machine, case.sleepers, len(case.requests))).encode())
+    digest = hashlib.sha256(repr((case.machine, case.nodes, len(case.requests))).encode())
     for column in (*vars(case.jobs).values(), case.node_power_w):
         digest.update(column.tobytes() if isinstance(column, np.ndarray) else repr(column).encode())
     return digest.hexdigest()

@@ -13,7 +13,8 @@ from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.model.step_integrals import Usage
 from sim_backend.comparison.replications import LARGEST_SHIFT_S
-from sim_backend.replay.powered import PoweredMachine, PoweredSchedule
+from sim_backend.replay.powered import PoweredMachine
+from sim_backend.replay.schedule import Schedule
 from sim_backend.traces.filters import runnable
 from sim_backend.traces.swf.read import read_swf
 from sim_backend.workloads.generate import lublin_jobs
@@ -126,7 +127,7 @@ def shift_submissions(jobs: Jobs, rng: Generator) -> Jobs:
     return replace(jobs, submit_s=submit_s).take(np.argsort(submit_s, kind="stable"))
 
 
-def usage_of(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, machine: PoweredMachine) -> Usage:
+def usage_of(jobs: Jobs, power_w: Float64, schedule: Schedule, machine: PoweredMachine) -> Usage:
     """Return the use of the machine by the jobs, from the first submission to the last end."""
     return Usage(
         size=jobs.size,

@@ -172,8 +172,8 @@ def engine_run(
         schedule = powered.schedule()
         off = [each for pool, log in enumerate(schedule.node_logs) for each in _times_off(log, GROUPS[pool], clock)]
     idle_w = np.array([group.idle_w for group in GROUPS])
-    placed_w = schedule.placed_nodes * idle_w[schedule.placed_pool]
-    replaced_w: Float64 = np.bincount(schedule.placed_job, placed_w, len(day)).astype(np.float64)
+    placed_w = schedule.places.nodes * idle_w[schedule.places.pool]
+    replaced_w: Float64 = np.bincount(schedule.places.job, placed_w, len(day)).astype(np.float64)
     start_h = schedule.start_s / (clock.hour_s * TICKS) + timing.launch_s / clock.hour_s
     return Run(start_h, start_h + day.run_h, replaced_w, off)
 

@@ -26,7 +26,8 @@ from sim_backend.engine.power import Power
 from sim_backend.engine.state import State
 from sim_backend.nodes.node_log import Int8, Int32
 from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import PoweredMachine, PoweredReplay, PoweredSchedule
+from sim_backend.replay.powered import PoweredMachine, PoweredReplay
+from sim_backend.replay.schedule import Schedule
 from studies.logs import LogSource, StudyLog, read_log, shift_submissions
 from studies.sleeping.run import units_per_node
 
@@ -120,7 +121,7 @@ def capacity_policy(part: Part, name: str) -> CapacityPolicy:
     return make_capacity_policy(name, fleet, CapacitySettings())
 
 
-def run(part: Part, rule: str | CapacityPolicy | Decide) -> PoweredSchedule:
+def run(part: Part, rule: str | CapacityPolicy | Decide) -> Schedule:
     """Return the schedule of a part under a policy of the product or a rule outside of it."""
     if isinstance(rule, str):
         replay = RuleReplay(part, capacity_policy(part, rule), None)
@@ -171,7 +172,7 @@ class Weeks:
         return Weeks(*(column[weeks] for column in columns))
 
 
-def weeks_of(part: Part, schedule: PoweredSchedule) -> Weeks:
+def weeks_of(part: Part, schedule: Schedule) -> Weeks:
     """Return the figures of a replay by week."""
     edges_s = np.minimum(part.begin_s + np.arange(part.weeks + 1) * WEEK_S, part.until_s)
     log, machine = schedule.node_log, part.machine

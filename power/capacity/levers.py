@@ -29,7 +29,14 @@ from plugin.capacity.peak_shaving import PeakTarget
 from plugin.capacity.policies import always_on
 from plugin.capacity.port import CapacityPolicy, Fleet
 from power.capacity.registry import expand_front, make_capacity_policy
-from sim_backend.case.replay_case import ASSUMED_CLASS, ReplayCase, fleet_of, pool_fleets_of, powered_pools
+from sim_backend.case.replay_case import (
+    ASSUMED_CLASS,
+    PoweredPools,
+    ReplayCase,
+    fleet_of,
+    pool_fleets_of,
+    powered_pools,
+)
 from sim_backend.case.site_jobs import round_memory
 from sim_backend.comparison.outcome import PolicyOutcome, saving_pct
 from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_each, spreads_of, without_demand
@@ -46,10 +53,10 @@ def with_capacity(
 
     Nodes of a class that cannot sleep stay on. Nodes that differ know no `peak` shaving. Raises BadInput.
     """
-    if case.pools is None:
+    if not isinstance(case.nodes, PoweredPools):
         return policy.on(make_capacity_policy(text, fleet_of(case), settings), peak)
-    if settings.keep_hot > case.pools.nodes:
-        raise BadInput(f"--keep-hot {settings.keep_hot}: the machine has {case.pools.nodes} nodes", hint="give fewer")
+    if settings.keep_hot > case.nodes.nodes:
+        raise BadInput(f"--keep-hot {settings.keep_hot}: the machine has {case.nodes.nodes} nodes", hint="give fewer")
     made = tuple(_for_pool(text, fleet, settings) for fleet in pool_fleets_of(case))
     names = {each.name for each in made if not each.keeps_all_awake}
     return policy.on_pools(names.pop() if len(names) == 1 else text.strip(), made)
@@ -78,9 +85,8 @@ def days_of_jobs(submit_s: Int64, most: int) -> int:
 def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCase, str]:
     """Return the case with nodes that can sleep, described; an assumed class is scaled to the case's idle power."""
     if case.nodes is not None:
-        return case, f"nodes are of the class {case.nodes.node_class.name}"
-    if case.pools is not None:
-        return case, f"nodes are of the classes {', '.join(sorted({each.name for each in case.pools.classes}))}"
+        names = sorted({each.name for each in case.nodes.classes})
+        return case, f"nodes are of the {'class' if len(names) == 1 else 'classes'} {', '.join(names)}"
     idle_w = case.machine.idle_w * units_per_node
     if case.is_mixed and case.cluster is not None:
         idle_w = case.machine.idle_w * case.machine.size / case.cluster.nodes
@@ -91,14 +97,14 @@ def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCas
         message = f"{message}, or as power_class says; --node-class names another"
         if case.priorities is not None:
             message += "; jobs start by submission there, not by Slurm's multifactor priority"
-        return replace(case, pools=pools, priorities=None), message
+        return replace(case, nodes=pools, priorities=None), message
     nodes = PoweredMachine(case.machine.size, units_per_node, assumed)
     return replace(case, nodes=nodes), f"{message}; --node-class names another"
 
 
 def all_policies(disciplines: tuple[Policy, ...], case: ReplayCase, settings: Settings) -> tuple[Policy, ...]:
     """Return each scheduling policy with each capacity policy, then the same with peak shaving if it has a target."""
-    if case.sleepers is None:
+    if case.nodes is None:
         return disciplines
     names, plan = expand_front(settings.capacity.policies), settings.plan
     peaks: list[PeakTarget | None] = [None]
@@ -363,7 +369,7 @@ class LeverMeasurement:
         """Return a row for each tier of jobs that may wait: as the site declares them, else drawn in each replay."""
         if why := self._too_wide():
             return [Lever("tiers", None, why)]
-        case, declared = replace(self._awake, nodes=None, pools=None), bool(self.settings.flexibility.declarations)
+        case, declared = replace(self._awake, nodes=None), bool(self.settings.flexibility.declarations)
         holds = {tier: hold_of_tier(case, self.settings, tier) for tier in TIERS}
         policies = [self.policies[0]]
         for tier, hold in holds.items():

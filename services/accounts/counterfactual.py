@@ -206,7 +206,7 @@ def bill_days(case: ReplayCase, policies: tuple[PolicyReplay, ...], day_edges_s:
     reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(int(edges_s[-1]))))
     meters = meters_of(reaching, int(edges_s[-1]))
     return BilledDays(
-        _bills(replace(case, nodes=None, pools=None), logged, edges_s, meters),
+        _bills(replace(case, nodes=None), logged, edges_s, meters),
         tuple(
             tuple(_bills(replayed, schedule, edges_s, meters) for schedule in run)
             for replayed, run in zip(cases, schedules, strict=True)

@@ -232,7 +232,7 @@ def _with_classes(case: ReplayCase, site: LeverSite) -> ReplayCase:
     if not case.is_mixed:
         seed = site.settings.power.seed
         return replace(case, nodes=PoweredMachine(case.machine.size, 1, classes[0], seed, site.enclosures[0]))
-    return replace(case, pools=PoweredPools(classes, tuple(sizes), max(1, round(per_node)), site.enclosures))
+    return replace(case, nodes=PoweredPools(classes, tuple(sizes), max(1, round(per_node)), site.enclosures))
 
 
 def _baseline(lever: str, is_shadow: bool) -> str:

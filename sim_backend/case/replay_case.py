@@ -72,8 +72,8 @@ class ReplayCase:
     `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
     none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
     `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are those that
-    `jobs.request` numbers; with `cluster` each job has one, and `classes` are what the engine makes of them. Where
-    nodes differ or are shared, `pools` takes the place of `nodes`. `priorities` order the jobs by Slurm's formula;
+    `jobs.request` numbers; with `cluster` each job has one, and `classes` are what the engine makes of them.
+    `priorities` order the jobs by Slurm's formula;
     without them recorded priorities order them where they have some, else their submission. `names` are those of the
     log. Jobs with `left_out_share` of its node-hours are left out. `without_limit` are the ids of jobs without a time
     limit, whose estimates are their run times.
@@ -84,13 +84,12 @@ class ReplayCase:
     machine: ReplayMachine
     prices: ReplayPrices
     carbon: LaidSeries | float | None
-    nodes: PoweredMachine | None = None
+    nodes: PoweredMachine | PoweredPools | None = None
     sla: float = DEFAULT_SLA
     room: CoolingConditions | None = None
     cluster: Cluster | None = None
     requests: tuple[Request, ...] = ()
     classes: RequestClasses | None = None
-    pools: PoweredPools | None = None
     priorities: SitePriorities | None = None
     names: LogNames = NUMBERS_ONLY
     left_out_share: float = 0.0
@@ -115,15 +114,10 @@ class ReplayCase:
         return replace(self, prices=prices, carbon=carbon)
 
     @property
-    def sleepers(self) -> PoweredMachine | PoweredPools | None:
-        """The nodes that can sleep, None where none does."""
-        return self.nodes or self.pools
-
-    @property
     def is_mixed(self) -> bool:
         """Whether nodes differ, are shared or have limits, or jobs have priorities or stop others."""
         cluster = self.cluster
-        return self.pools is not None or (
+        return isinstance(self.nodes, PoweredPools) or (
             cluster is not None
             and (
                 len(cluster.pools) > 1
@@ -261,7 +255,7 @@ def prepare(
         left_out_share=1 - _used_unit_s(jobs) / max(_used_unit_s(units.jobs), 1.0),
     )
     if node_class is not None and cluster is not None and case.is_mixed:
-        case = replace(case, pools=powered_pools(cluster, node_class, units.per_node))
+        case = replace(case, nodes=powered_pools(cluster, node_class, units.per_node))
     elif node_class is not None:
         nodes = PoweredMachine(machine.size, units.per_node, node_class, settings.power.seed)
         case = replace(case, nodes=nodes)
@@ -321,14 +315,14 @@ def powered_pools(cluster: Cluster, default: NodeClass, units_per_node: int) -> 
 
 def fleet_of(case: ReplayCase) -> Fleet:
     """Return the machine of equal nodes, its jobs and its prices for capacity policies."""
-    assert case.nodes is not None
+    assert isinstance(case.nodes, PoweredMachine)
     return _fleet(case)(case.nodes.nodes, case.nodes.units_per_node, case.nodes.node_class)
 
 
 def pool_fleets_of(case: ReplayCase) -> tuple[Fleet, ...]:
     """Return a fleet for each pool of nodes; the load of each is taken to be that of the cluster."""
-    assert case.pools is not None
-    pools, fleet = case.pools, _fleet(case)
+    assert isinstance(case.nodes, PoweredPools)
+    pools, fleet = case.nodes, _fleet(case)
     shares, before = {}, 0
     for pool in sorted(range(len(pools.sizes)), key=lambda each: -pools.sizes[each]):
         shares[pool] = TypeShare(before, before + pools.sizes[pool], pools.nodes)

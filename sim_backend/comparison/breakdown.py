@@ -20,7 +20,7 @@ from offpeak.model.step_integrals import (
 from offpeak.model.zones import date_text
 from sim_backend.case.electricity import LaidSeries
 from sim_backend.case.replay_case import ReplayCase
-from sim_backend.comparison.compare import Comparison, draw_of, draw_of_pool, usage_of
+from sim_backend.comparison.compare import Comparison, draw_of_pool, usage_of
 from sim_backend.comparison.outcome import PolicyRun
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.power_curve import StandingDraw, standing_charge
@@ -91,7 +91,7 @@ def _by_day(case: ReplayCase, run: PolicyRun) -> tuple[BreakdownRow, ...]:
     edges_s = day_edges_s(laid, run.usage.begin_s, run.usage.until_s)
     names = tuple(date_text(int(edge_s) + laid.offset_s, laid.zone) for edge_s in edges_s[:-1])
     ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
-    energy_j, cost = (used_by_day(case, run, edges_s, meter) for meter in _meters(case))
+    energy_j, cost = (used_by_day(run, edges_s, meter) for meter in _meters(case))
     return _rows(case, run, names, ending, energy_j, cost)
 
 
@@ -103,16 +103,15 @@ def day_edges_s(laid: LaidSeries, begin_s: int, until_s: int) -> Int64:
     return np.concatenate([[begin], inner, [until]]) - laid.offset_s
 
 
-def used_by_day(case: ReplayCase, run: PolicyRun, edges_s: Int64, meter: StepIntegral) -> Float64:
+def used_by_day(run: PolicyRun, edges_s: Int64, meter: StepIntegral) -> Float64:
     """Return the integral of the machine's power times the meter's series between neighbouring edges, float64[days].
 
     The edges are those of the run's period.
     """
-    if run.sleep is not None and run.sleep.pools:
+    if run.sleep is not None:
         parts = [_by_edges(pool.usage, edges_s, meter, draw_of_pool(pool)) for pool in run.sleep.pools]
         return np.sum(parts, axis=0)  # type: ignore[no-any-return]
-    draw = draw_of(case, run.sleep.node_log.counts(run.usage.begin_s) if run.sleep else None)
-    return _by_edges(run.usage, edges_s, meter, draw)
+    return _by_edges(run.usage, edges_s, meter, None)
 
 
 def _by_edges(usage: Usage, edges_s: Int64, meter: StepIntegral, draw: StandingDraw | None) -> Float64:
@@ -195,4 +194,4 @@ def cost_by_period(case: ReplayCase, run: PolicyRun, periods: Periods) -> Float6
     """
     laid = case.prices.laid
     price = integrate_series(laid.series, laid.offset_s)
-    return used_by_day(case, run, periods.edges_s, price) / J_PER_MWH
+    return used_by_day(run, periods.edges_s, price) / J_PER_MWH

@@ -37,17 +37,14 @@ from sim_backend.comparison.outcome import (
     charges_of,
     outcome_of,
     powered_charges_of,
-    powered_usage,
     price_meters,
-    sleep_delay_s,
     sum_of_charges,
 )
-from sim_backend.comparison.pools import joined_log, lowest_of_pool, pool_usages, pooled_schedule
+from sim_backend.comparison.pools import lowest_of_pool, pool_usages
 from sim_backend.engine.state import NOT_YET, PeakTimes
-from sim_backend.mixed.powered import PoweredMixedReplay, PoweredMixedSchedule
+from sim_backend.mixed.powered import PoweredMixedReplay
 from sim_backend.mixed.replay import replay_mixed, rules_of
-from sim_backend.nodes.bounds import lowest_for_schedule
-from sim_backend.nodes.node_log import PoweredUsage, StateCounts, sleep_figures, sleep_figures_of_pools, state_times
+from sim_backend.nodes.node_log import PoweredUsage, join_node_logs, sleep_figures_of_pools, state_times
 from sim_backend.nodes.power_curve import (
     PowerCurve,
     StandingDraw,
@@ -57,7 +54,7 @@ from sim_backend.nodes.power_curve import (
     sum_of_curves,
 )
 from sim_backend.replay.policy import Policy
-from sim_backend.replay.powered import PoweredReplay
+from sim_backend.replay.powered import PoweredMachine, PoweredReplay
 from sim_backend.replay.schedule import JobRuns, Schedule, replay
 
 Replayed = Schedule | PoweredReplay | PoweredMixedReplay
@@ -147,33 +144,18 @@ def _held_wait_s(case: ReplayCase, policy: Policy, run: PolicyRun, baseline: Pol
 
 
 def _run(case: ReplayCase, policy: Policy, schedule: Schedule, usage: Usage, meters: Meters) -> PolicyRun:
-    if case.pools is not None:
-        assert isinstance(schedule, PoweredMixedSchedule)
-        return _run_on_pools(case, policy, schedule, usage, meters)
-    if case.nodes is None:
-        cooling = _cooling(case, usage, meters, None)
-        demand = demand_of(case, usage, None)
-        return PolicyRun(policy.name, schedule, usage, charges_of(usage, meters), cooling=cooling, demand=demand)
-    powered = powered_usage(schedule, usage, case.nodes)
-    figures = sleep_figures(powered, case.jobs.submit_s, sleep_delay_s(schedule), slowdown_bound=case.sla)
-    lowest_j = lowest_for_schedule(usage, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
-    sleep = SleepOutcome(powered.node_log, figures, lowest_j)
+    pools, sleep = pool_usages(case, schedule, usage), None
+    if not pools:
+        charges = charges_of(usage, meters)
+    else:
+        last_runs = replace(usage, start_s=schedule.start_s, end_s=schedule.end_s)
+        figures = sleep_figures_of_pools(
+            pools, last_runs, case.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=case.sla
+        )
+        log = join_node_logs([pool.node_log for pool in pools])
+        sleep = SleepOutcome(log, figures, sum(map(lowest_of_pool, pools)), pools)
+        charges = sum_of_charges([powered_charges_of(pool, meters) for pool in pools])
     cooling = _cooling(case, usage, meters, sleep)
-    charges = powered_charges_of(powered, meters)
-    return PolicyRun(policy.name, schedule, usage, charges, sleep, cooling, demand_of(case, usage, sleep))
-
-
-def _run_on_pools(
-    case: ReplayCase, policy: Policy, schedule: PoweredMixedSchedule, usage: Usage, meters: Meters
-) -> PolicyRun:
-    pools = pool_usages(case, schedule, usage.begin_s, usage.until_s)
-    last_runs = replace(usage, start_s=schedule.start_s, end_s=schedule.end_s)
-    figures = sleep_figures_of_pools(
-        pools, last_runs, case.jobs.submit_s, schedule.sleep_delay_s, slowdown_bound=case.sla
-    )
-    sleep = SleepOutcome(joined_log(pools), figures, sum(map(lowest_of_pool, pools)), pools)
-    cooling = _cooling(case, usage, meters, sleep)
-    charges = sum_of_charges([powered_charges_of(pool, meters) for pool in pools])
     return PolicyRun(policy.name, schedule, usage, charges, sleep, cooling, demand_of(case, usage, sleep))
 
 
@@ -188,7 +170,7 @@ class SiteLoad:
 
 def site_load(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> SiteLoad:
     """Return the power of machine and cooling over the period of a run's usage, on the dates of the prices."""
-    curve, laid = curve_of_run(case, usage, sleep), case.prices.laid
+    curve, laid = curve_of_run(usage, sleep), case.prices.laid
     watts = curve.total_w
     if case.room is not None:
         watts = watts + cooling_w(case.room.facility, watts, np.full(len(watts), case.room.outside_c))
@@ -203,7 +185,7 @@ def demand_of(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> Dem
     tariff = case.prices.tariff
     if tariff is None or not tariff.demand:
         return None
-    curve = curve_of_run(case, usage, sleep)
+    curve = curve_of_run(usage, sleep)
     at_s = curve.edges_s + case.prices.laid.offset_s
     first_s, last_s = int(at_s[0]), int(at_s[-1])
     edges_s = np.arange(-(-first_s // QUARTER_S) * QUARTER_S, last_s + 1, QUARTER_S)
@@ -215,28 +197,20 @@ def demand_of(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> Dem
 def _cooling(case: ReplayCase, usage: Usage, meters: Meters, sleep: SleepOutcome | None) -> Cooling | None:
     if case.room is None:
         return None
-    return cooling_of(case.room, curve_of_run(case, usage, sleep), meters.price, meters.carbon)
+    return cooling_of(case.room, curve_of_run(usage, sleep), meters.price, meters.carbon)
 
 
-def curve_of_run(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> PowerCurve:
+def curve_of_run(usage: Usage, sleep: SleepOutcome | None) -> PowerCurve:
     """Return the machine's power over the period of a run's usage, with the sleep of its nodes if they can sleep."""
-    if sleep is not None and sleep.pools:
-        return sum_of_curves([curve_of(pool.usage, draw_of_pool(pool)) for pool in sleep.pools])
-    counts = sleep.node_log.counts(usage.begin_s) if sleep else None
-    return curve_of(usage, draw_of(case, counts))
+    if sleep is None:
+        return curve_of(usage, None)
+    return sum_of_curves([curve_of(pool.usage, draw_of_pool(pool)) for pool in sleep.pools])
 
 
 def draw_of_pool(pool: PoweredUsage) -> StandingDraw:
     """Return the power of the pool's nodes without jobs."""
     counts = pool.node_log.counts(pool.usage.begin_s)
     return standing_draw(counts, pool.node_class, units_per_node=pool.node_log.units_per_node)
-
-
-def draw_of(case: ReplayCase, counts: StateCounts | None) -> StandingDraw | None:
-    """Return the power of the case's nodes without jobs by the counts of states; None without node states."""
-    if counts is None or case.nodes is None:
-        return None
-    return standing_draw(counts, case.nodes.node_class, units_per_node=case.nodes.units_per_node)
 
 
 def curve_of(usage: Usage, draw: StandingDraw | None) -> PowerCurve:
@@ -313,7 +287,7 @@ def _replay(
     if policy.capacity is None:
         size = case.machine.size
         return replay(case.jobs, case.node_power_w, machine_size=size, policy=policy, peaks=peaks, progress=report)
-    assert case.nodes is not None
+    assert isinstance(case.nodes, PoweredMachine)
     powered = PoweredReplay(
         case.jobs,
         case.node_power_w,
@@ -376,9 +350,9 @@ def _mixed_replay(
     if not policy.pool_capacity:
         site = case.priorities
         priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
-        return pooled_schedule(replay_mixed(mixed, policy, rules, peaks=peaks, priorities=priorities, progress=report))
-    assert case.pools is not None
-    powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.pools.classes, peaks=peaks)
+        return replay_mixed(mixed, policy, rules, peaks=peaks, priorities=priorities, progress=report)
+    assert case.nodes is not None
+    powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.nodes.classes, peaks=peaks)
     powered.run(report)
     return powered
 
@@ -386,7 +360,7 @@ def _mixed_replay(
 def _peak_rules(case: ReplayCase, policy: Policy) -> PeakRules:
     """Return the rules of the policy's peak shaving on the clock of the log."""
     tariff, offset_s = case.prices.tariff, case.prices.laid.offset_s
-    if policy.peak is None or tariff is None or not tariff.demand or case.nodes is None:
+    if policy.peak is None or tariff is None or not tariff.demand or not isinstance(case.nodes, PoweredMachine):
         return NO_SHAVING
     begin_s = (int(case.jobs.submit_s[0]) + offset_s) // QUARTER_S * QUARTER_S
     until_s = guessed_end_s(case) + backlog_s(case.jobs, case.machine.size) + offset_s
@@ -416,11 +390,8 @@ def charge_period(
     """Return what a schedule used in [begin_s, until_s), and for how many node-seconds nodes were not on then."""
     within = _within(schedule, begin_s, until_s)
     usage = usage_of(case, within, begin_s, until_s)
-    if case.pools is not None and isinstance(within, PoweredMixedSchedule):
-        powered = pool_usages(case, within, begin_s, until_s)
-    elif case.nodes is not None:
-        powered = (powered_usage(within, usage, case.nodes),)
-    else:
+    powered = pool_usages(case, within, usage)
+    if not powered:
         return charges_of(usage, meters), 0
     times = [state_times(meters.price, each.node_log, begin_s, until_s).seconds for each in powered]
     away_s = sum(int(seconds.sum() - seconds[[ACTIVE, FAILED]].sum()) for seconds in times)

@@ -38,7 +38,6 @@ from sim_backend.comparison.weeks import ReplayedWeeks
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.bounds import captured_share
 from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
-from sim_backend.replay.powered import PoweredMachine, PoweredSchedule
 from sim_backend.replay.schedule import Schedule
 
 
@@ -206,13 +205,14 @@ class PolicyRun:
 class SleepOutcome:
     """What nodes that can sleep did in a run, and the least that its starts would have needed, were the future known.
 
-    `lowest_idle_j` is energy besides that of the jobs. `pools` has the usage of each pool of nodes where these differ.
+    `lowest_idle_j` is energy besides that of the jobs. `pools` has the usage of each pool of nodes; equal nodes
+    are one.
     """
 
     node_log: NodeLog
     figures: SleepFigures
     lowest_idle_j: float
-    pools: tuple[PoweredUsage, ...] = ()
+    pools: tuple[PoweredUsage, ...]
 
 
 def charges_of(usage: Usage, meters: Meters) -> Charges:
@@ -366,18 +366,6 @@ def _demand_fields(demand: Demand, before: Demand, run: PolicyRun, baseline: Pol
 def saving_pct(cost: float, baseline: float) -> float:
     """Return by how many per cent `cost` is below the baseline's; 0 if that is nothing."""
     return 100 * (baseline - cost) / abs(baseline) if baseline else 0.0
-
-
-def powered_usage(schedule: Schedule, usage: Usage, machine: PoweredMachine) -> PoweredUsage:
-    """Return the usage with what the nodes did: nothing, where the schedule is of nodes that are always on."""
-    if isinstance(schedule, PoweredSchedule):
-        return PoweredUsage(usage, schedule.node_log.until(usage.until_s), machine.node_class)
-    return PoweredUsage(usage, NodeLog.of_active(machine.nodes, machine.units_per_node), machine.node_class)
-
-
-def sleep_delay_s(schedule: Schedule) -> Int64:
-    """Return how long sleeping nodes kept each job from running [s]."""
-    return schedule.sleep_delay_s if isinstance(schedule, PoweredSchedule) else np.zeros_like(schedule.start_s)
 
 
 def powered_charges_of(powered: PoweredUsage, meters: Meters) -> Charges:

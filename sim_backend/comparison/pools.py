@@ -11,94 +11,69 @@ import numpy as np
 from offpeak.model.arrays import Float64
 from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import HOUR_S
-from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS, asleep
 from offpeak.model.step_integrals import Usage, charge, integrate_constant
-from sim_backend.case.replay_case import ReplayCase
-from sim_backend.mixed.powered import PoweredMixedSchedule
-from sim_backend.mixed.replay import MixedSchedule
+from sim_backend.case.replay_case import PoweredPools, ReplayCase
 from sim_backend.nodes.bounds import lowest_for_schedule, units_in_use
 from sim_backend.nodes.node_log import NodeLog, PoweredUsage, power_cycles, state_times
+from sim_backend.replay.powered import PoweredMachine
 from sim_backend.replay.schedule import Schedule
-
-
-def pooled_schedule(played: MixedSchedule) -> PoweredMixedSchedule:
-    """Return the schedule of a mixed replay, without node logs where no node can sleep."""
-    if isinstance(played, PoweredMixedSchedule):
-        return played
-    return PoweredMixedSchedule(**vars(played), node_logs=(), sleep_delay_s=np.zeros_like(played.start_s))
 
 
 def stopped_runs(schedule: Schedule) -> tuple[int, float]:
     """Return how many runs were stopped for other jobs, and the node-hours that they had used."""
-    if not isinstance(schedule, MixedSchedule):
-        return 0, 0.0
     stopped = np.append(schedule.cancelled, len(schedule.start_s) + np.arange(len(schedule.lost.job)))
+    if not len(stopped):
+        return 0, 0.0
+    places = schedule.places
     _, start_s, end_s = schedule.runs
-    of_stopped = np.isin(schedule.placed_run, stopped)
-    run_s = (end_s - start_s)[schedule.placed_run[of_stopped]]
-    return len(stopped), float((schedule.placed_nodes[of_stopped] * run_s).sum()) / HOUR_S
+    of_stopped = np.isin(places.run, stopped)
+    run_s = (end_s - start_s)[places.run[of_stopped]]
+    return len(stopped), float((places.nodes[of_stopped] * run_s).sum()) / HOUR_S
 
 
-def pool_usages(
-    case: ReplayCase, schedule: PoweredMixedSchedule, begin_s: int, until_s: int
-) -> tuple[PoweredUsage, ...]:
-    """Return the usage of each pool over the period [begin_s, until_s), in allocation units of the case."""
-    assert case.pools is not None
-    nodes: Float64 = np.bincount(schedule.placed_run, schedule.placed_nodes).astype(np.float64)
+def pool_usages(case: ReplayCase, schedule: Schedule, usage: Usage) -> tuple[PoweredUsage, ...]:
+    """Return the usage of each pool of nodes that can sleep, none where none can; `usage` is that of the machine."""
+    nodes = case.nodes
+    if nodes is None:
+        return ()
+    if isinstance(nodes, PoweredMachine):
+        logs = schedule.node_logs or (NodeLog.of_active(nodes.nodes, nodes.units_per_node),)
+        usages = [usage]
+    else:
+        logs = tuple(_log(nodes, schedule, pool) for pool in range(len(nodes.sizes)))
+        of_run: Float64 = np.bincount(schedule.places.run, schedule.places.nodes).astype(np.float64)
+        usages = [_usage(case, nodes, schedule, pool, of_run, usage) for pool in range(len(nodes.sizes))]
     return tuple(
-        PoweredUsage(
-            _usage(case, schedule, pool, node_class, nodes, (begin_s, until_s)),
-            _log(case, schedule, pool).until(until_s),
-            node_class,
-        )
-        for pool, node_class in enumerate(case.pools.classes)
+        PoweredUsage(used, log.until(usage.until_s), node_class)
+        for used, log, node_class in zip(usages, logs, nodes.classes, strict=True)
     )
 
 
-def _usage(
-    case: ReplayCase,
-    schedule: PoweredMixedSchedule,
-    pool: int,
-    node_class: NodeClass,
-    nodes: Float64,
-    period_s: tuple[int, int],
-) -> Usage:
-    assert case.pools is not None
-    per_node = case.pools.units_per_node
-    rows = np.flatnonzero(schedule.placed_pool == pool)
-    rows = rows[np.argsort(schedule.placed_job[rows], kind="stable")]
-    job, run = schedule.placed_job[rows], schedule.placed_run[rows]
+def _usage(case: ReplayCase, pools: PoweredPools, schedule: Schedule, pool: int, nodes: Float64, usage: Usage) -> Usage:
+    """Return the usage of one pool; `nodes` is by run, in node equivalents of all pools."""
+    per_node, places = pools.units_per_node, schedule.places
+    rows = np.flatnonzero(places.pool == pool)
+    rows = rows[np.argsort(places.job[rows], kind="stable")]
+    job, run = places.job[rows], places.run[rows]
     _, start_s, end_s = schedule.runs
     return Usage(
-        size=schedule.placed_nodes[rows] * per_node,
+        size=places.nodes[rows] * per_node,
         node_power_w=case.node_power_w[job] * (case.jobs.size[job] / (nodes[run] * per_node)),
         start_s=start_s[run],
         end_s=end_s[run],
-        machine_size=case.pools.sizes[pool] * per_node,
-        idle_w=node_class.idle_w / per_node,
-        begin_s=period_s[0],
-        until_s=period_s[1],
+        machine_size=pools.sizes[pool] * per_node,
+        idle_w=pools.classes[pool].idle_w / per_node,
+        begin_s=usage.begin_s,
+        until_s=usage.until_s,
     )
 
 
-def _log(case: ReplayCase, schedule: PoweredMixedSchedule, pool: int) -> NodeLog:
-    assert case.pools is not None
+def _log(pools: PoweredPools, schedule: Schedule, pool: int) -> NodeLog:
     if schedule.node_logs:
-        enclosures = case.pools.enclosures[pool] if case.pools.enclosures else ()
-        return replace(schedule.node_logs[pool], units_per_node=case.pools.units_per_node, enclosures=enclosures)
-    return NodeLog.of_active(case.pools.sizes[pool], case.pools.units_per_node)
-
-
-def joined_log(pools: Sequence[PoweredUsage]) -> NodeLog:
-    """Return the log of all nodes, those of the first pool first."""
-    logs = [pool.node_log for pool in pools]
-    first = np.cumsum([0, *(log.nodes for log in logs)])
-    at_s = np.concatenate([log.at_s for log in logs])
-    order = np.argsort(at_s, kind="stable")
-    node = np.concatenate([log.node + before for log, before in zip(logs, first[:-1], strict=True)])
-    state = np.concatenate([log.state for log in logs])
-    return NodeLog(int(first[-1]), logs[0].units_per_node, at_s[order], node[order].astype(np.int32), state[order])
+        enclosures = pools.enclosures[pool] if pools.enclosures else ()
+        return replace(schedule.node_logs[pool], units_per_node=pools.units_per_node, enclosures=enclosures)
+    return NodeLog.of_active(pools.sizes[pool], pools.units_per_node)
 
 
 def lowest_of_pool(pool: PoweredUsage) -> float:
@@ -110,6 +85,8 @@ def lowest_of_pool(pool: PoweredUsage) -> float:
         size: Float64 = (usage.size * (usage.machine_size / most) * (1 - 1e-9)).astype(np.float64)
         usage = replace(usage, size=size)
     lowest_j = lowest_for_schedule(usage, pool.node_class, units_per_node=pool.node_log.units_per_node)
+    if usage is pool.usage:
+        return lowest_j
     once = integrate_constant(1.0)
     return lowest_j + charge(once, pool.usage).idle - charge(once, usage).idle
 

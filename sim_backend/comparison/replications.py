@@ -277,7 +277,7 @@ def _with_weeks(comparison: Comparison) -> tuple[PolicyOutcome, ...]:
 
     costs = {}
     for run in {id(run): run for run in (*comparison.runs, *comparison.baselines)}.values():
-        curve = curve_of_run(case, run.usage, run.sleep) if run.sleep else None
+        curve = curve_of_run(run.usage, run.sleep) if run.sleep else None
         submit_s, price = run.schedule.by_run(case.jobs.submit_s), meters_of(case, run.usage.until_s).price
         costs[id(run)] = costs_of_weeks(run.usage, submit_s, price, curve)
     return tuple(

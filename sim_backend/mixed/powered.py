@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,22 +18,14 @@ from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.cells import new_picks
 from sim_backend.mixed.power import PoolNodes, SleepingPools, sleeping_pools
 from sim_backend.mixed.preemption import with_room
-from sim_backend.mixed.replay import MixedSchedule, as_estimated, decide_window, schedule_of
+from sim_backend.mixed.replay import as_estimated, decide_window, schedule_of
 from sim_backend.mixed.state import CANCELLED, CORES, SLOTS, MixedRules, MixedState, new_state
 from sim_backend.nodes.node_log import NodeLog
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, predicts_run_times
-from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS
+from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, Schedule
 
 NOTHING = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class PoweredMixedSchedule(MixedSchedule):
-    """A schedule, what the nodes of each pool did meanwhile, and how long sleeping nodes delayed each job [s]."""
-
-    node_logs: tuple[NodeLog, ...]
-    sleep_delay_s: Int64
 
 
 def check_pool_policy(capacity: CapacityPolicy, node_class: NodeClass) -> None:
@@ -109,7 +101,7 @@ class PoweredMixedReplay:
         start_s = self._state.start_s
         return np.where(start_s != NOT_YET, start_s + self._case.workload.runtime_s, NOT_YET)
 
-    def schedule(self) -> PoweredMixedSchedule:
+    def schedule(self) -> Schedule:
         """Return the schedule."""
         self._empty_logs()
         start_s = self._state.start_s
@@ -119,7 +111,7 @@ class PoweredMixedReplay:
         )
         delay_s = np.where(start_s != NOT_YET, start_s - self._pools.power.wanted_s, 0)
         schedule = schedule_of(self._case.workload, self._state, self._simulate_s)
-        return PoweredMixedSchedule(**vars(schedule), node_logs=tuple(logs), sleep_delay_s=delay_s)
+        return replace(schedule, node_logs=tuple(logs), delay_s=delay_s)
 
     def _go_on(self, until_s: int) -> None:
         begin = time.perf_counter()

@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from offpeak.errors import BadInput
-from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import NO_TIMING, SchedulerTiming
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.state import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, NEVER, NOT_YET, USER_ESTIMATE, PeakTimes
@@ -19,25 +18,10 @@ from sim_backend.mixed.preemption import with_room
 from sim_backend.mixed.priorities import Priorities, advance_ranked
 from sim_backend.mixed.state import REQUEUED, MixedRules, MixedState, MixedWorkload, new_state
 from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, JobRuns, Schedule
+from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, JobPlaces, JobRuns, Schedule
 
 RESERVATIONS = {FCFS: 0, EASY: 1, CONSERVATIVE: 100}
 """By discipline: of how many blocked jobs of each competition group the start is reserved by default."""
-
-
-@dataclass(frozen=True)
-class MixedSchedule(Schedule):
-    """When each job of a case started and ended [trace seconds], and where.
-
-    `cancelled` are the jobs that others ended. Row i says that job `placed_job[i]` has `placed_nodes[i]` node
-    equivalents of pool `placed_pool[i]` during `placed_run[i]`: its number in `runs`.
-    """
-
-    placed_job: Int64
-    placed_pool: Int64
-    placed_nodes: Float64
-    placed_run: Int64
-    cancelled: Int64
 
 
 def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
@@ -90,7 +74,7 @@ def replay_mixed(
     peaks: PeakTimes = NO_PEAKS,
     priorities: Priorities | None = None,
     progress: Callable[[int], None] | None = None,
-) -> MixedSchedule:
+) -> Schedule:
     """Return the schedule of the case's jobs under the policy, by its `rules_of`.
 
     With `priorities` the ranks of the jobs follow from them instead of from the case. `progress` is called after each
@@ -118,7 +102,7 @@ def replay_mixed(
     return schedule_of(workload, state, time.perf_counter() - begin)
 
 
-def schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -> MixedSchedule:
+def schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -> Schedule:
     """Return the schedule that the state of an ended replay holds."""
     rows, stops = int(state.scalars["placements"][0]), int(state.scalars["stops"][0])
     job, start_s, stopped_s, mode = state.stops.rows[:stops].T
@@ -138,17 +122,8 @@ def schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -
         by_job = np.argsort(np.append(lost.job, begun), kind="stable")
         of_block[np.argsort(job[is_first], kind="stable")] = numbers[by_job]
         run = of_block[np.cumsum(is_first) - 1]
-    return MixedSchedule(
-        start_s=state.start_s,
-        end_s=end_s,
-        placed_job=job,
-        placed_pool=state.placements.pool[:rows],
-        placed_nodes=state.placements.nodes[:rows],
-        placed_run=run,
-        lost=lost,
-        cancelled=cancelled.job,
-        simulate_s=simulate_s,
-    )
+    places = JobPlaces(job, state.placements.pool[:rows], state.placements.nodes[:rows], run)
+    return Schedule(state.start_s, end_s, simulate_s, lost=lost, cancelled=cancelled.job, places=places)
 
 
 def as_estimated(case: MixedCase, policy: Policy) -> MixedCase:

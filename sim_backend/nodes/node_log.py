@@ -93,6 +93,18 @@ class NodeLog:
         return StateCounts(at_s, _counts(at_s, self.at_s, self.node, self.state, self.nodes))
 
 
+def join_node_logs(logs: Sequence[NodeLog]) -> NodeLog:
+    """Return the log of all nodes, those of the first log first; one log is the whole with its enclosures."""
+    if len(logs) == 1:
+        return logs[0]
+    first = np.cumsum([0, *(log.nodes for log in logs)])
+    at_s = np.concatenate([log.at_s for log in logs])
+    order = np.argsort(at_s, kind="stable")
+    node = np.concatenate([log.node + before for log, before in zip(logs, first[:-1], strict=True)])
+    state = np.concatenate([log.state for log in logs])
+    return NodeLog(int(first[-1]), logs[0].units_per_node, at_s[order], node[order].astype(np.int32), state[order])
+
+
 @dataclass(frozen=True)
 class StateCounts:
     """From `at_s[i]` on, `nodes[i, state]` nodes are in each state: int64[p], rising, and int32[p, STATES]."""

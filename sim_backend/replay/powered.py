@@ -51,13 +51,10 @@ class PoweredMachine:
         """The number of nodes."""
         return self.size // self.units_per_node
 
-
-@dataclass(frozen=True)
-class PoweredSchedule(Schedule):
-    """A schedule, what the nodes did meanwhile, and how long sleeping nodes kept each job from starting [s]."""
-
-    node_log: NodeLog
-    sleep_delay_s: Int64
+    @property
+    def classes(self) -> tuple[NodeClass]:
+        """The class of the only pool of nodes."""
+        return (self.node_class,)
 
 
 def depth_table(node_class: NodeClass, seed: int) -> DepthTable:
@@ -147,12 +144,13 @@ class PoweredReplay:
         self._power.scalars["rest_until_s"] = until_s
         self._go_on(NEVER - 1)
 
-    def schedule(self) -> PoweredSchedule:
+    def schedule(self) -> Schedule:
         """Return the schedule. A job that needs more nodes than have not failed never starts: NOT_YET."""
         start_s = self._state.start_s
         delay_s = np.where(start_s != NOT_YET, start_s - self._power.wanted_s, 0)
         self._book.empty(self._power)
-        return PoweredSchedule(start_s, self.end_s, self._simulate_s, self._book.node_log(self._machine), delay_s)
+        logs = (self._book.node_log(self._machine),)
+        return Schedule(start_s, self.end_s, self._simulate_s, node_logs=logs, delay_s=delay_s)
 
     @property
     def failed_nodes(self) -> int:
@@ -204,7 +202,7 @@ def replay_powered(
     *,
     peaks: PeakTimes = NO_PEAKS,
     shaving: PeakRules = NO_SHAVING,
-) -> PoweredSchedule:
+) -> Schedule:
     """Return the schedule of the jobs under a scheduling and a capacity policy, up to the last job's end."""
     replay = PoweredReplay(jobs, node_power_w, machine, policy, capacity, peaks=peaks, shaving=shaving)
     replay.run()

@@ -25,8 +25,8 @@ from plugin.capacity.port import CapacityPolicy, Fleet
 from power.capacity.registry import make_capacity_policy
 from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
 from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.powered import PoweredMachine, PoweredSchedule, replay_powered
-from sim_backend.replay.schedule import replay
+from sim_backend.replay.powered import PoweredMachine, replay_powered
+from sim_backend.replay.schedule import Schedule, replay
 from studies.energy_carbon import paper
 from studies.logs import usage_of
 
@@ -278,7 +278,7 @@ def busy_node_w(row: paper.MeasuredPair, node_class: NodeClass, nodes: int, busy
 
 def energy_aware_run(
     jobs: Jobs, busy_w: float, nodes: int, node_class: NodeClass, case: Measurement
-) -> tuple[PoweredSchedule, float]:
+) -> tuple[Schedule, float]:
     """Return the energy-aware scheduler's run and its energy [J] until the last job ends, all nodes awake at first."""
     capacity = energy_aware(nodes, node_class, case.way, keeps=case.keeps)
     power_w = np.full(len(jobs), busy_w)
@@ -287,7 +287,7 @@ def energy_aware_run(
     return schedule, energy_j(jobs, power_w, schedule, machine)
 
 
-def energy_j(jobs: Jobs, power_w: Float64, schedule: PoweredSchedule, machine: PoweredMachine) -> float:
+def energy_j(jobs: Jobs, power_w: Float64, schedule: Schedule, machine: PoweredMachine) -> float:
     """Return the energy of the nodes from the first submission to the last end."""
     powered = PoweredUsage(usage_of(jobs, power_w, schedule, machine), schedule.node_log, machine.node_class)
     return node_energy_and_charge(integrate_constant(1.0), powered)[0].total
@@ -339,7 +339,7 @@ def draw_jobs(case: Simulation, node_class: NodeClass, rng: Generator) -> tuple[
     return make_jobs(submit_s, size, runtime_s, runtime_s), power_w
 
 
-def _mean_wait_s(jobs: Jobs, run: PoweredSchedule) -> float:
+def _mean_wait_s(jobs: Jobs, run: Schedule) -> float:
     return float((run.start_s - jobs.submit_s).mean())
 
 

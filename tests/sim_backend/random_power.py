@@ -20,8 +20,8 @@ from sim_backend.engine.advance import LOG_FULL, advance
 from sim_backend.engine.power import Power, PoweredNodes, all_active
 from sim_backend.engine.power import TransitionLog as EngineLog
 from sim_backend.engine.state import CHUNK_NODES, NO_PIECE, Nodes, SchedulingRules, State, new_state
-from sim_backend.replay.powered import PoweredMachine, PoweredSchedule, depth_table, replay_powered
-from sim_backend.replay.schedule import NO_PEAKS, workload_of
+from sim_backend.replay.powered import PoweredMachine, depth_table, replay_powered
+from sim_backend.replay.schedule import NO_PEAKS, Schedule, workload_of
 
 Entry = tuple[int, int, int]
 
@@ -58,7 +58,7 @@ def arbitrary(now_s: int, waiting: int, nodes: int) -> CapacityTargets:
     return CapacityTargets((now_s // 5 + waiting) % (nodes + 1), reserve=now_s % 3)
 
 
-def powered(case: PoweredLog, shaving: PeakRules = NO_SHAVING) -> PoweredSchedule:
+def powered(case: PoweredLog, shaving: PeakRules = NO_SHAVING) -> Schedule:
     """Return what the engine makes of it."""
     log = case.log
     policy = policy_of(case.rules)

@@ -133,8 +133,8 @@ def print_comparison(
     has_demand, uses = outcomes[0].bill is not None, partition_uses(comparison, trace.names, prepared.units_per_node)
     tables = [
         fitting_table(console, outcomes),
-        *([replay_tables.sleep_table(outcomes)] if case.sleepers is not None else []),
-        *([replay_tables.pool_table(comparison)] if case.pools is not None else []),
+        *([replay_tables.sleep_table(outcomes)] if case.nodes is not None else []),
+        *([replay_tables.pool_table(comparison)] if case.nodes is not None and case.is_mixed else []),
         *([replay_tables.cooling_table(outcomes)] if case.room is not None else []),
         *([replay_tables.demand_table(outcomes)] if has_demand else []),
         *([replay_tables.device_table(comparison)] if bills else []),
@@ -149,7 +149,7 @@ def print_comparison(
         *difference_lines(likeness_of(comparison, trace.names, prepared.units_per_node)),
         *one_user_remark(trace),
         *([replay_tables.spread_remark(spreads)] if spreads else []),
-        *([replay_tables.sleep_remark(case.sla)] if case.sleepers is not None else []),
+        *([replay_tables.sleep_remark(case.sla)] if case.nodes is not None else []),
         *([replay_tables.REMARK] if case.room is not None else []),
         *([replay_tables.DEMAND_REMARK] if has_demand else []),
         *([replay_tables.device_remark(bills[0])] if bills else []),
@@ -317,7 +317,7 @@ def policies_json(comparison: Comparison) -> list[dict[str, Any]]:
         del policy["weeks"]
     for policy, bill in zip(policies, comparison.device_bills, strict=False):
         policy["devices"] = asdict(bill)
-    if comparison.case.pools is not None:
+    if comparison.case.nodes is not None and comparison.case.is_mixed:
         for policy, run in zip(policies, comparison.runs, strict=True):
             slept = replay_tables.run_pool_sleeps(comparison, run)
             policy["by_node_type"] = [{**asdict(pool), "node_type": pool.node_type.equipment} for pool in slept]

@@ -107,8 +107,10 @@ def _share(share: float | None) -> str:
 
 def run_pool_sleeps(comparison: Comparison, run: PolicyRun) -> tuple[PoolSleep, ...]:
     """Return how the nodes of each pool slept under the policy, none where nodes are equal or cannot sleep."""
-    cluster = comparison.case.cluster
-    return pool_sleeps(cluster, run.sleep.pools) if cluster is not None and run.sleep is not None else ()
+    case = comparison.case
+    if case.cluster is None or not case.is_mixed or run.sleep is None:
+        return ()
+    return pool_sleeps(case.cluster, run.sleep.pools)
 
 
 POOL_HEADERS = (

@@ -118,13 +118,13 @@ class ReportSubject:
     @property
     def can_sleep(self) -> bool:
         """Whether its nodes have power states."""
-        return self.comparison.case.sleepers is not None
+        return self.comparison.case.nodes is not None
 
     @property
     def nodes(self) -> PoweredMachine | PoweredPools:
         """The machine as nodes; only for a comparison with sleeping nodes."""
-        assert self.comparison.case.sleepers is not None
-        return self.comparison.case.sleepers
+        assert self.comparison.case.nodes is not None
+        return self.comparison.case.nodes
 
     @property
     def figures(self) -> tuple[PolicyOutcome, ...]:
@@ -197,7 +197,7 @@ def _policies(comparison: Comparison) -> Iterator[ReportPolicy]:
     taken = Counter[str]()
     for number, (run, outcome) in enumerate(zip(comparison.runs, comparison.outcomes, strict=True)):
         counts = run.sleep.node_log.counts(comparison.begin_s) if run.sleep else None
-        curve = curve_of_run(comparison.case, run.usage, run.sleep)
+        curve = curve_of_run(run.usage, run.sleep)
         lever = _lever(run.policy) if number else "base"
         colour = f"var(--{lever}-{taken[lever] % PALETTE[lever]})"
         taken[lever] += 1

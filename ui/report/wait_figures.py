@@ -11,7 +11,6 @@ from offpeak.display import clock_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, WEEK_S
 from sim_backend.comparison.figures import cumulative_share
-from sim_backend.comparison.outcome import sleep_delay_s
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.node_log import power_cycles
 from ui.report.figure import Figure, Json, Key, axis, line, packed, scatter, time_axis
@@ -41,7 +40,7 @@ def wait_figure(subject: ReportSubject) -> Figure:
 
 def delays_figure(subject: ReportSubject) -> Figure:
     """Return the figure, all policies in it."""
-    delays_s = [sleep_delay_s(policy.run.schedule) for policy in subject.policies]
+    delays_s = [policy.run.schedule.sleep_delay_s for policy in subject.policies]
     return Figure(
         name="delays",
         heading="How long jobs wait for nodes to wake",

@@ -61,7 +61,7 @@ def mixed_case(settings: Settings = SETTINGS, cluster: Cluster = SEVERAL) -> Rep
 def test_one_pool_uses_what_equal_nodes_use(policy: str) -> None:
     equal = case_of(ONE)
     assert equal.nodes is not None
-    pool = replace(equal, nodes=None, pools=PoweredPools((equal.nodes.node_class,), (16,), 1))
+    pool = replace(equal, nodes=PoweredPools(equal.nodes.classes, (16,), 1))
     expected, found = (
         compare(case, (EASY, with_capacity(EASY, policy, case, SETTINGS.capacity))) for case in (equal, pool)
     )
@@ -82,7 +82,7 @@ def test_each_pool_sleeps_by_its_class_and_the_parts_are_the_whole() -> None:
     days = breakdown(comparison, run, "day")
     assert sum(day.energy_kwh for day in days) == pytest.approx(outcome.energy_kwh)
     assert sum(day.cost for day in days) == pytest.approx(outcome.cost)
-    curve = curve_of_run(case, usage_of(case, run.schedule, comparison.begin_s, comparison.until_s), run.sleep)
+    curve = curve_of_run(usage_of(case, run.schedule, comparison.begin_s, comparison.until_s), run.sleep)
     joules = float((curve.total_w * np.diff(curve.edges_s)).sum())
     assert joules / 3.6e6 == pytest.approx(outcome.energy_kwh)
 
@@ -127,7 +127,7 @@ def test_runs_that_are_stopped_are_charged_on_nodes_that_sleep_too() -> None:
         job, start_s, end_s = run.schedule.runs
         jobs_j = (case.node_power_w[job] * case.jobs.size[job] * (end_s - start_s)).sum()
         assert run.charges.energy.jobs == pytest.approx(jobs_j)
-        curve = curve_of_run(case, usage_of(case, run.schedule, comparison.begin_s, comparison.until_s), run.sleep)
+        curve = curve_of_run(usage_of(case, run.schedule, comparison.begin_s, comparison.until_s), run.sleep)
         assert float((curve.total_w * np.diff(curve.edges_s)).sum()) / 3.6e6 == pytest.approx(outcome.energy_kwh)
 
 
@@ -135,9 +135,9 @@ def test_a_pool_of_a_class_without_sleep_stays_on(tmp_path: Path) -> None:
     file = tmp_path / "awake.toml"
     file.write_text('idle = "100W"\nrunning = [[0.0, "100W"], [1.0, "200W"]]\n')
     case = mixed_case()
-    assert case.pools is not None
+    assert case.nodes is not None
     awake = node_class_named(str(file))
-    case = replace(case, pools=replace(case.pools, classes=(awake, *case.pools.classes[1:])))
+    case = replace(case, nodes=replace(case.nodes, classes=(awake, *case.nodes.classes[1:])))
     run = compare(case, (with_capacity(EASY, "energy-aware", case, SETTINGS.capacity),)).runs[0]
     assert run.sleep is not None
     first, second, _ = pool_sleeps(SEVERAL, run.sleep.pools)

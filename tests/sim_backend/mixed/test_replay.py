@@ -42,7 +42,7 @@ def schedule(requests, *, submit_s=None, runtime_s=10, cluster=CLUSTER, timing=N
 
 
 def pools_of(found):
-    return list(zip(found.placed_job.tolist(), found.placed_pool.tolist(), found.placed_nodes.tolist(), strict=True))
+    return list(zip(found.places.job.tolist(), found.places.pool.tolist(), found.places.nodes.tolist(), strict=True))
 
 
 def test_jobs_fill_the_pool_with_the_least_surplus_first():
@@ -226,9 +226,9 @@ def test_each_started_job_has_its_nodes_for_its_time(random):
     found = replay_mixed(random.case, policy, rules_of(policy))
     idle_w = np.zeros(len(random.cluster.pools))
     usage = usage_of(random.case, found, integrate_constant(1.0), idle_w, (0, 10_000))
-    assert set(found.placed_job.tolist()) == set(range(len(random.jobs)))
+    assert set(found.places.job.tolist()) == set(range(len(random.jobs)))
     assert usage.busy_node_s.sum() == pytest.approx(
-        (np.bincount(found.placed_job, found.placed_nodes) * random.case.workload.runtime_s).sum()
+        (np.bincount(found.places.job, found.places.nodes) * random.case.workload.runtime_s).sum()
     )
 
 

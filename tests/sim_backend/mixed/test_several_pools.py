@@ -11,10 +11,10 @@ from sim_backend.engine.state import NEVER
 from sim_backend.mixed.advance import FULL, advance
 from sim_backend.mixed.cells import new_picks
 from sim_backend.mixed.preemption import with_room
-from sim_backend.mixed.replay import MixedSchedule, replay_mixed
+from sim_backend.mixed.replay import replay_mixed
 from sim_backend.mixed.running import NO_PIECE
 from sim_backend.mixed.state import new_state
-from sim_backend.replay.schedule import NO_PEAKS
+from sim_backend.replay.schedule import NO_PEAKS, Schedule
 
 POLICY = policy_of(PLAIN)
 
@@ -34,7 +34,7 @@ def plain(random, scheduling) -> PlainMixed:
     )
 
 
-def schedule(random, scheduling) -> MixedSchedule:
+def schedule(random, scheduling) -> Schedule:
     return replay_mixed(random.case, POLICY, scheduling)
 
 
@@ -108,10 +108,10 @@ def test_jobs_that_others_stop_run_to_their_ends_and_limits_hold(random, schedul
         assert second < 20_000
     found = schedule(random, scheduling)
     assert (found.start_s >= workload.submit_s).all()
-    assert np.bincount(found.placed_run, minlength=len(random.jobs) + len(found.lost.job)).all()
-    is_last = found.placed_run < len(random.jobs)
-    assert (found.placed_job[is_last] == found.placed_run[is_last]).all()
-    assert (found.placed_job[~is_last] == found.lost.job[found.placed_run[~is_last] - len(random.jobs)]).all()
+    assert np.bincount(found.places.run, minlength=len(random.jobs) + len(found.lost.job)).all()
+    is_last = found.places.run < len(random.jobs)
+    assert (found.places.job[is_last] == found.places.run[is_last]).all()
+    assert (found.places.job[~is_last] == found.lost.job[found.places.run[~is_last] - len(random.jobs)]).all()
 
 
 def held(tables, state):

@@ -29,16 +29,17 @@ from plugin.capacity.rules import NEVER
 from plugin.window_policy import ARRIVAL
 from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, NOT_YET, USER_ESTIMATE, PeakTimes
 from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.powered import PoweredMixedReplay, PoweredMixedSchedule
+from sim_backend.mixed.powered import PoweredMixedReplay
 from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.replay.powered import PoweredMachine, replay_powered
+from sim_backend.replay.schedule import Schedule
 
 CLASSES = node_classes(failures=st.just(0.0), repairs_s=st.none())
 RULES = per_second_rules(disciplines=[FCFS, EASY], estimates=[USER_ESTIMATE, EXACT_RUNTIME])
 LOGS = powered_logs(scheduling=RULES, classes=CLASSES).filter(lambda case: case.machine.units_per_node == 1)
 
 
-def mixed_powered(case: PoweredLog) -> PoweredMixedSchedule:
+def mixed_powered(case: PoweredLog) -> Schedule:
     policy = policy_of(case.rules)
     capacity, classes = (case.policy(),), (case.machine.node_class,)
     replay = PoweredMixedReplay(one_pool(case.log), policy, rules_of(policy), capacity, classes, peaks=case.log.peaks)
@@ -73,7 +74,7 @@ def test_only_jobs_that_end_by_the_last_expected_end_pass_one_that_lacks_sleepin
     assert mixed_powered(case).start_s.tolist() == powered(case).start_s.tolist() == [0, 153, 158, 2]
 
 
-def powered_on_pools(random, scheduling, after_s: int, leave_s: int) -> PoweredMixedSchedule:
+def powered_on_pools(random, scheduling, after_s: int, leave_s: int) -> Schedule:
     node_class = class_of((OFF, 2, leave_s))
     capacity = [
         CapacityPolicy("under test", ON_DEMAND, schedule_of((BEFORE_ALL_S, pool.nodes, 0, (NEVER, NEVER, after_s))))
@@ -103,7 +104,7 @@ def test_each_job_starts_on_nodes_that_are_up(random, scheduling, after_s, leave
     for pool, log in enumerate(found.node_logs):
         counts = log.counts(int(submit_s.min(initial=0)))
         _, start_s, end_s = found.runs
-        runs = found.placed_run[found.placed_pool == pool]
+        runs = found.places.run[found.places.pool == pool]
         for run in runs[end_s[runs] > start_s[runs]].tolist():
             moment = np.searchsorted(counts.at_s, start_s[run], side="right") - 1
             assert counts.nodes[moment, ACTIVE] > 0
@@ -142,7 +143,7 @@ def watched(watch: Watch, nodes: int) -> CapacityPolicy:
     return CapacityPolicy("watched", rules, schedule_of((BEFORE_ALL_S, nodes, 0, (NEVER, NEVER, 5))), watch)
 
 
-def watch_pools(random, case: MixedCase, scheduling) -> tuple[Watch, PoweredMixedSchedule]:
+def watch_pools(random, case: MixedCase, scheduling) -> tuple[Watch, Schedule]:
     """Replay on pools whose nodes sleep and return what a decision every three seconds sees, and the schedule."""
     watch, pools = Watch(), random.cluster.pools
     classes = [class_of((OFF, 2, 3))] * len(pools)

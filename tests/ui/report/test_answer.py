@@ -8,7 +8,7 @@ import pytest
 
 from offpeak.display import clock_text
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.comparison.outcome import PolicyOutcome, sleep_delay_s
+from sim_backend.comparison.outcome import PolicyOutcome
 from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread, replay_often
 from sim_backend.replay.policy import parse_policy
 from ui.report.page import answer
@@ -134,7 +134,7 @@ def test_sleep_that_saves_nothing_is_reported(subject: ReportSubject) -> None:
 def test_how_long_jobs_were_held_up_is_the_mean_of_those_that_were(make: Make) -> None:
     subject = make(60, "easy", capacities=("timeout:5min",))
     (policy,) = subject.policies
-    delay_s = sleep_delay_s(policy.run.schedule)
+    delay_s = policy.run.schedule.sleep_delay_s
     held_up_s = delay_s[delay_s > 0]
     assert len(held_up_s) < len(delay_s)
     assert f"these by {clock_text(float(held_up_s.mean()))} on average" in answer(subject)

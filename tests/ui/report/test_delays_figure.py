@@ -16,7 +16,7 @@ Drawn = Callable[[Figure], list[dict[str, Any]]]
 
 def test_delays_begin_with_the_share_of_jobs_that_have_one(drawn: Drawn, sleeping: ReportSubject) -> None:
     for policy, trace in zip(sleeping.policies, drawn(delays_figure(sleeping)), strict=True):
-        delay_s: Float64 = getattr(policy.run.schedule, "sleep_delay_s", np.zeros(300))
+        delay_s: Float64 = policy.run.schedule.sleep_delay_s
         assert trace["y"][0] == pytest.approx(100 * (delay_s > 1).mean(), abs=1e-4)
         assert np.all(np.diff(trace["y"]) <= 0)
         assert trace["y"][-1] == 0

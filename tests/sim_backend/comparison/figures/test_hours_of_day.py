@@ -13,10 +13,9 @@ from offpeak.model.constants import J_PER_KWH
 from offpeak.model.step_integrals import Usage
 from offpeak.model.step_series import Series
 from sim_backend.case.electricity import LaidSeries
-from sim_backend.comparison.breakdown import draw_of
-from sim_backend.comparison.compare import Comparison
+from sim_backend.comparison.compare import Comparison, curve_of_run
 from sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
-from sim_backend.nodes.power_curve import power_curve, powered_curve
+from sim_backend.nodes.power_curve import power_curve
 
 ZONES = (UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("Australia/Lord_Howe"))
 
@@ -74,7 +73,6 @@ def test_with_nodes_that_sleep_the_hours_hold_all_the_energy(comparison: Compari
     for run, outcome in zip(comparison.runs, comparison.outcomes, strict=True):
         hours = clock_hours(comparison.case.prices.laid, run.usage.begin_s, run.usage.until_s)
         length_s = np.bincount(hours.hour, weights=np.diff(hours.edges_s), minlength=HOURS)
-        draw = draw_of(comparison.case, run.sleep.node_log.counts(run.usage.begin_s))
-        curve = powered_curve(run.usage, draw)
+        curve = curve_of_run(run.usage, run.sleep)
         power_w = mean_by_hour(hours, curve, curve.total_w)
         assert np.nansum(power_w * length_s) / J_PER_KWH == pytest.approx(outcome.energy_kwh)
