@@ -117,7 +117,7 @@ class Trace:
     0, each None if the header is silent. `units_per_node` is how many units of `jobs.size` share a node, None if the
     log does not say what its unit is. `without_estimate` are the ids of jobs that requested no time: their `estimate_s`
     is the run time. `processors_per_node` is the number shown by the accounting, None if it shows none. `requests` are
-    the classes of `jobs.request`.
+    the classes of `jobs.request`. `named_nodes` is how many nodes the jobs ran on by name, 0 if it names none.
     """
 
     name: str
@@ -134,6 +134,7 @@ class Trace:
     without_estimate: Int64 = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
     processors_per_node: int | None = None
     requests: tuple[Request, ...] = ()
+    named_nodes: int = 0
 
 
 def make_jobs(submit_s: Int64, size: Int64, runtime_s: Int64, estimate_s: Int64) -> Jobs:

@@ -127,7 +127,7 @@ class MachineSettings:
     nodes: int | None = row(
         whole_number(1),
         "Size of the machine in nodes, for SWF in the log's own unit; when not set: as declared in the log, else the "
-        "most in use at once.",
+        "nodes that its jobs name, or the most in use at once.",
         example=128,
         unit="nodes",
     )

@@ -18,6 +18,7 @@ OVERFULL_SHARE = 0.01
 """A log may use more than its machine for this share of the time, because with whole seconds jobs may overlap."""
 
 NODES = "number of nodes, the most in use at once (--nodes)"
+NAMED_NODES = "number of nodes, those that the jobs name (--nodes)"
 PROCESSORS_PER_NODE = "processors per node (--processors-per-node)"
 """What may be assumed of a machine, with the option that declares it."""
 
@@ -57,10 +58,11 @@ def units_of(trace: Trace, machine: MachineSettings, whole: Trace | None = None)
     if trace.units_per_node is None:
         return _of_header(trace, machine, seen, holds_log=whole is not None)
     per_node = machine.processors_per_node or 1
+    named = (whole or trace).named_nodes
     if trace.units_per_node > 1 and per_node > 1:
-        return _accounted(whole_nodes(trace.jobs, per_node), machine, (1, per_node), whole_nodes(seen, per_node))
+        return _accounted(whole_nodes(trace.jobs, per_node), machine, (1, per_node), whole_nodes(seen, per_node), named)
     node_processors = machine.processors_per_node or trace.processors_per_node or trace.units_per_node
-    return _accounted(trace.jobs, machine, (trace.units_per_node, node_processors), seen)
+    return _accounted(trace.jobs, machine, (trace.units_per_node, node_processors), seen, named)
 
 
 def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log: bool) -> AllocationUnits:
@@ -121,20 +123,27 @@ def _whole(trace: Trace, processors: int, per_node: int) -> int:
     return processors // per_node
 
 
-def _accounted(jobs: Jobs, machine: MachineSettings, node: tuple[int, int], seen: Jobs) -> AllocationUnits:
+def _accounted(
+    jobs: Jobs, machine: MachineSettings, node: tuple[int, int], seen: Jobs, named_nodes: int
+) -> AllocationUnits:
     """Return the units of an accounting log: it does not tell the machine's size, but what was in use.
 
-    `node` is how many units and how many processors a node has.
+    `node` is how many units and how many processors a node has. Without `machine.nodes` the machine has the nodes that
+    the jobs name, and at least those that were in use at once.
     """
     per_node, node_processors = node
     used_nodes = -(-most_in_use(seen) // per_node)
-    used, notes = f"size of the machine: {counted(used_nodes, 'node')}", tuple[str, ...]()
-    if machine.nodes is None:
-        notes = (f"{used}, the most in use at once; --nodes N says otherwise",)
-    elif used_nodes > machine.nodes:
-        notes = (f"{used} were in use at once, not {machine.nodes:,}",)
-    size = max(used_nodes, machine.nodes or 0) * per_node
-    return AllocationUnits(jobs, size, per_node, node_processors, notes, (NODES,) if machine.nodes is None else ())
+    if machine.nodes is not None:
+        notes = list[str]()
+        if used_nodes > machine.nodes:
+            contradiction = f"{counted(used_nodes, 'node')} were in use at once, where --nodes says {machine.nodes:,}"
+            notes.append(f"size of the machine: {contradiction}; replays hold {machine.nodes:,}")
+        return AllocationUnits(jobs, machine.nodes * per_node, per_node, node_processors, tuple(notes))
+    nodes, why, assumed = used_nodes, "the most in use at once", NODES
+    if named_nodes > used_nodes:
+        nodes, why, assumed = named_nodes, "as many as the jobs name", NAMED_NODES
+    note = f"size of the machine: {counted(nodes, 'node')}, {why}; --nodes N says otherwise"
+    return AllocationUnits(jobs, nodes * per_node, per_node, node_processors, (note,), (assumed,))
 
 
 def backlog_s(jobs: Jobs, size: int) -> int:

@@ -67,7 +67,7 @@ PROCESSORS = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqTRES")
 NODES = ("AllocNodes", "NNodes", "AllocTRES", "ReqTRES")
 ENERGIES = ("ConsumedEnergyRaw", "ConsumedEnergy")
 NEEDED = (IDS, ("Submit",), ("Start",), ("End", *RUN_TIMES), ("State",), (*PROCESSORS, *NODES))
-USED = frozenset((*SACCT_COLUMNS, *RUN_TIMES, *LIMITS, *PROCESSORS, *NODES, *ENERGIES))
+USED = frozenset((*SACCT_COLUMNS, "Cluster", *RUN_TIMES, *LIMITS, *PROCESSORS, *NODES, *ENERGIES))
 
 TRES_LISTS = frozenset(("AllocTRES", "ReqTRES"))
 FREE_TEXT = frozenset(("JobName", "Comment", "AdminComment", "SubmitLine"))

@@ -5,7 +5,7 @@ drew is its own measured energy, else that of its steps. Lines with a field that
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from offpeak.machines.node_sets import MOST_NODES
 from offpeak.model.arrays import Float64, Int64
 from sim_backend.traces.slurm.fields import (
     ENERGIES,
@@ -169,8 +170,11 @@ def _run_of_step(number: Int64, row: Int64, step_row: Int64, step_number: Int64)
 
 
 NAMES = ("User", "Account", "Partition", "JobName", "State")
-NODE_LIST = "NodeList"
+NODE_LIST, CLUSTER = "NodeList", "Cluster"
 PRIORITY = "Priority"
+_PIECE = re.compile(rb"(?:[^,\[]|\[[^\]]*\])+")
+_ONE_RANGE = re.compile(rb"([A-Za-z0-9][\w.-]*?)\[((?:\d{1,9}(?:-\d{1,9})?,?)+)\]([\w.-]*)")
+_PLAIN_NAME = re.compile(rb"[A-Za-z0-9][\w.-]*")
 _FIRST_NODE = re.compile(rb"([^,\[\s()]+)(?:\[(\w+)[^\]]*\])?(?=,|$)")
 
 Readers = Mapping[str, Callable[[bytes], int]]
@@ -188,10 +192,13 @@ class JobLines:
     `table` has `number` and `id` (see `Ids`), queued_s, start_s, end_s (as it is written), runtime_s and limit_s, each
     UNKNOWN if it is, processors, nodes, energy_j (NaN where unknown or absurd, which is_absurd tells), the texts
     NAMES, the name of the first node if the lines have NodeList, those of REQUEST_COLUMNS that they have, and PRIORITY.
+    `node_lists` are the different NodeLists, and `clusters` the different clusters.
     """
 
     table: pa.Table
     read: Mapping[str, Int64]
+    node_lists: tuple[bytes, ...] = ()
+    clusters: frozenset[bytes] = frozenset()
 
 
 def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
@@ -211,9 +218,12 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
         columns[PRIORITY] = _read(fields, PRIORITY_READERS, read)
     texts = (*NAMES, *(name for name in REQUEST_COLUMNS if name in fields.column_names))
     names = {name: _names(fields, name) for name in texts}
-    if NODE_LIST in fields.column_names:
-        names[NODE_LIST] = _first_nodes(_names(fields, NODE_LIST))
-    return JobLines(pa.table(columns | names), read)
+    lists = _names(fields, NODE_LIST) if NODE_LIST in fields.column_names else None
+    if lists is not None:
+        names[NODE_LIST] = _first_nodes(lists)
+    distinct = () if lists is None else lists.dictionary.take(pc.unique(lists.indices)).to_pylist()
+    clusters = set(_names(fields, CLUSTER).dictionary.to_pylist()) if CLUSTER in fields.column_names else set()
+    return JobLines(pa.table(columns | names), read, tuple(distinct), frozenset(clusters))
 
 
 def _times(time: Mapping[str, Instants], ran_s: Int64) -> dict[str, Int64]:
@@ -254,6 +264,44 @@ def _first_nodes(lists: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(lists.indices, pa.array(first, pa.binary()))
 
 
+class NamedNodes:
+    """Counts the different nodes of lists such as g[01-04,7],t1: a bit for each number behind a name."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[bytes, int, bytes], bytearray] = {}
+        self._single: set[bytes] = set()
+
+    def add(self, lists: Iterable[bytes]) -> None:
+        """Count the nodes of these lists; a text that is none, as "None assigned", counts none."""
+        for text in lists:
+            for piece in _PIECE.findall(text):
+                range_of = _ONE_RANGE.fullmatch(piece)
+                if range_of is not None:
+                    self._add_ranges(*range_of.groups())
+                elif _PLAIN_NAME.fullmatch(piece):
+                    self._single.add(piece)
+
+    def _add_ranges(self, before: bytes, ranges: bytes, after: bytes) -> None:
+        for each in ranges.split(b","):
+            first, _, last = each.partition(b"-")
+            begin, end = int(first), int(last or first) + 1
+            if end - begin == 1:
+                self._single.add(before + first + after)
+            elif begin < end <= MOST_NODES:
+                seen = self._numbers.setdefault((before, len(first), after), bytearray())
+                seen.extend(bytes(max(0, end - len(seen))))
+                seen[begin:end] = b"\1" * (end - begin)
+
+    @property
+    def count(self) -> int:
+        """How many different nodes there are."""
+        names = set(self._single)
+        for (before, width, after), seen in self._numbers.items():
+            numbers = np.flatnonzero(np.frombuffer(seen, np.uint8)).tolist()
+            names.update(before + b"%0*d" % (width, number) + after for number in numbers)
+        return len(names)
+
+
 def _names(fields: pa.Table, name: str) -> pa.DictionaryArray:
     if name in fields.column_names:
         return fields[name].combine_chunks()
@@ -273,6 +321,8 @@ class Lines:
     rows: int
     skipped_lines: int
     is_cut: bool
+    node_lists: tuple[bytes, ...]
+    clusters: frozenset[bytes]
 
 
 def lines_of(fields: Fields, source: TextSource, *, zone: tzinfo, first_row: int) -> Lines:
@@ -285,7 +335,8 @@ def lines_of(fields: Fields, source: TextSource, *, zone: tzinfo, first_row: int
         _refuse(fields, np.flatnonzero(~step)[int(np.argmax(bad))], jobs.read, int(np.argmax(bad)), source)
     steps = step_lines(fields.table.filter(pa.array(step)), row[step])
     table = jobs.table.append_column("row", pa.array(row[~step])).filter(pa.array(~bad))
-    return Lines(table, steps, len(step), fields.skipped_lines + int(np.count_nonzero(bad)), fields.is_cut)
+    skipped = fields.skipped_lines + int(np.count_nonzero(bad))
+    return Lines(table, steps, len(step), skipped, fields.is_cut, jobs.node_lists, jobs.clusters)
 
 
 def _refuse(fields: Fields, row: int, read: Mapping[str, Int64], job: int, source: TextSource) -> None:

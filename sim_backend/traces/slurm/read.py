@@ -19,6 +19,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.request import Request
 from offpeak.model.zones import zone_text
+from offpeak.text import printable
 from plugin.slurm.requests import forget_parsed
 from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, note_on, request_classes, trace_of
 from sim_backend.traces.slurm import fields as job_fields
@@ -67,6 +68,8 @@ class _Log:
         self.rows = 0
         self.skipped_lines = 0
         self.is_cut = False
+        self.named_nodes = slurm_jobs.NamedNodes()
+        self.clusters: set[bytes] = set()
 
     def add(self, lines: slurm_jobs.Lines) -> None:
         """Add the lines of the next block."""
@@ -83,6 +86,8 @@ class _Log:
         self.rows += lines.rows
         self.skipped_lines += lines.skipped_lines
         self.is_cut |= lines.is_cut
+        self.named_nodes.add(lines.node_lists)
+        self.clusters |= lines.clusters
 
 
 class _OtherNames:
@@ -120,6 +125,10 @@ def trace_of_fields(
         if log.skipped_lines:
             hint = "without --lenient the first of the lines that cannot be read is named"
         raise BadTrace(f"{source.name}: holds no jobs", hint=hint)
+    if len(log.clusters) > 1:
+        names = " and ".join(sorted(name.decode(errors="replace") for name in log.clusters))
+        hint = "dump one at a time, as with sacct --clusters=NAME, or keep the lines of one"
+        raise BadTrace(f"{source.name}: holds the jobs of more than one cluster: {printable(names)}", hint=hint)
     # Arrow keeps freed memory for further parsing.
     pa.default_memory_pool().release_unused()
     steps = pa.concat_tables(log.steps)
@@ -130,7 +139,7 @@ def trace_of_fields(
     runs = runs_of(log.jobs, number, log.codes["State"].names)
     energy_j, energy_notes = _energy(log.jobs, steps, runs.kept, number, step_number)
     log.jobs.release("row", "energy_j", "is_absurd", "State", "end_s")
-    return trace_of(
+    trace = trace_of(
         source.name,
         _records(log, runs.kept, ids, number, energy_j),
         time_zone=zone_text(zone),
@@ -138,6 +147,7 @@ def trace_of_fields(
         skipped_lines=log.skipped_lines,
         notes=(*runs.notes, *energy_notes, *((CUT_NOTE,) if log.is_cut else ())),
     )
+    return replace(trace, named_nodes=log.named_nodes.count)
 
 
 def _energy(

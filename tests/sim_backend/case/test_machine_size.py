@@ -144,8 +144,17 @@ def test_an_accounting_log_is_as_large_as_what_was_in_use() -> None:
     assert "7 nodes, the most in use at once" in units.notes[0]
     assert units_of(trace, on(nodes=9)).size == 9
     smaller = units_of(trace, on(nodes=5))
-    assert smaller.size == 7
-    assert "not 5" in smaller.notes[0]
+    assert smaller.size == 5
+    assert smaller.notes == ("size of the machine: 7 nodes were in use at once, where --nodes says 5; replays hold 5",)
+
+
+def test_an_accounting_log_is_as_large_as_the_nodes_that_it_names() -> None:
+    trace = replace(TRACE, jobs=logged([(0, 10, 3), (5, 10, 4)]), processors=None, units_per_node=1, named_nodes=40)
+    units = units_of(trace, on())
+    assert units.size == 40
+    assert units.notes == ("size of the machine: 40 nodes, as many as the jobs name; --nodes N says otherwise",)
+    assert units_of(trace, on(nodes=8)).size == 8
+    assert units_of(replace(trace, named_nodes=6), on()).size == 7
 
 
 def test_a_log_that_was_cut_is_as_large_as_what_was_in_use_before() -> None:

@@ -1,0 +1,51 @@
+"""The nodes that a dump names, and the clusters that it holds."""
+
+from datetime import UTC
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offpeak.errors import BadTrace
+from offpeak.files import LongText
+from offpeak.machines.node_sets import expand
+from offpeak.model.jobs import Trace
+from sim_backend.traces.slurm.jobs import NamedNodes
+from sim_backend.traces.slurm.read import sacct_trace
+
+HEADER = "Cluster|JobIDRaw|User|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocNodes|AllocCPUS|NodeList"
+TIMES = "2026-03-02T00:00:00|2026-03-02T00:00:30|2026-03-02T00:30:30|1800|240"
+
+
+def read(*rows: tuple[str, str]) -> Trace:
+    lines = [f"{cluster}|{job}|u|batch|COMPLETED|{TIMES}|1|16|{nodes}" for job, (cluster, nodes) in enumerate(rows, 1)]
+    return sacct_trace(LongText("\n".join([HEADER, *lines, ""]).encode()), "sacct", lenient=False, zone=UTC)
+
+
+NUMBERS = st.integers(0, 49)
+WIDTHS = st.sampled_from((0, 2, 3))
+RANGES = st.builds(lambda first, more, width: f"{first:0{width}}-{first + more:0{width}}", NUMBERS, NUMBERS, WIDTHS)
+SETS = st.lists(
+    st.one_of(
+        st.builds("{}[{}]".format, st.sampled_from(("n", "g0-", "rack1n")), st.lists(RANGES, min_size=1).map(",".join)),
+        st.builds("{}{}".format, st.sampled_from(("n", "login")), NUMBERS),
+    ),
+    min_size=1,
+    max_size=4,
+).map(",".join)
+
+
+@given(st.lists(SETS, min_size=1, max_size=4))
+def test_as_many_nodes_are_counted_as_the_lists_expand_to(lists: list[str]) -> None:
+    named = NamedNodes()
+    named.add(text.encode() for text in lists)
+    assert named.count == len({name for text in lists for name in expand(text)})
+
+
+def test_a_dump_knows_how_many_nodes_its_jobs_name() -> None:
+    assert read(("red", "n[01-03]"), ("red", "n[03-04],t1"), ("red", "None assigned"), ("red", "")).named_nodes == 5
+
+
+def test_jobs_of_two_clusters_are_no_log() -> None:
+    with pytest.raises(BadTrace, match="holds the jobs of more than one cluster: blue and red"):
+        read(("red", "n1"), ("blue", "n1"))
