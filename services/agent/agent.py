@@ -19,6 +19,7 @@ from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.settings.table import Settings
 from plugin.contract.rules import ManagedSite
 from plugin.queue_hook.facts import PLAN
+from plugin.scheduler.job import Job, JobState
 from power.door.cap_orders import CapOrderer, CapOrders, CapRecords
 from power.door.node_orders import reconcile
 from power.door.scheduler_orders import SchedulerOrders
@@ -340,6 +341,11 @@ class SiteAgent:
         if not runner.count:
             return None
         return self.now_unix_s - (time.monotonic() - runner.ended_s) * self.site.clock.factor
+
+    def ended_jobs(self) -> tuple[Job, ...]:
+        """Return the jobs of the latest view that have ended, or just end."""
+        jobs = self.observer.latest.jobs if self.observer.latest else ()
+        return tuple(job for job in jobs if job.state in (JobState.ENDED, JobState.ENDS))
 
     def wakes(self) -> tuple[str, ...]:
         """Return the nodes that the agent wakes by itself when jobs need them; none while it cannot for long."""

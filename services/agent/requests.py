@@ -23,7 +23,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.model.units import HIGHEST_POWER_W
-from plugin.scheduler.job import LATEST_S
+from plugin.scheduler.job import LATEST_S, Job
 from plugin.scheduler.node import Node, NodeUse
 from power.lifecycle.decisions import describe_fault, find_due_order, make_effect
 from power.lifecycle.node_context import NodeContext
@@ -242,6 +242,8 @@ class WakeReply:
 
 NodeRequestSink = Callable[[NodeRequest], WakeReply | None]
 """Applies a request; returns at once the promised wakes, None for others. Raises OffpeakError if it refuses."""
+EndedJobs = Callable[[], Iterable[Job]]
+"""Gives the jobs that the scheduler shows although they have ended, or just end."""
 WakeableNodes = Callable[[], Iterable[str]]
 """Gives the nodes that the agent wakes by itself when jobs need them."""
 
@@ -273,7 +275,11 @@ def parse_request(line: bytes) -> dict[str, Any]:
 
 
 def make_reply(
-    request: AgentRequest, published: StatusReply | None, receive: NodeRequestSink, wakes: WakeableNodes = tuple
+    request: AgentRequest,
+    published: StatusReply | None,
+    receive: NodeRequestSink,
+    wakes: WakeableNodes = tuple,
+    ended: EndedJobs = tuple,
 ) -> dict[str, Any]:
     """Return the reply. Raises OffpeakError if there is none. `published` is None before the first cycle."""
     if request.tells:
@@ -285,7 +291,8 @@ def make_reply(
     if published is None:
         raise not_ready()
     if question == "why":
-        return {"published": status_json(_explain_job(str(request.request.get("job", "")), published, request.user))}
+        job_id = str(request.request.get("job", ""))
+        return {"published": status_json(_explain_job(job_id, published, request.user, ended))}
     seen = published.seen_by(request.user)
     if question == "status":
         return {"published": status_json(replace(seen, jobs=())), "wakes": sorted(wakes())}
@@ -344,9 +351,14 @@ def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
     return {"nodes": list(names)} if reply is None else reply.to_json()
 
 
-def _explain_job(job_id: str, published: StatusReply, user: str | None) -> StatusReply:
+def _explain_job(job_id: str, published: StatusReply, user: str | None, ended: EndedJobs) -> StatusReply:
     found = _find_jobs(job_id, published) or _find_jobs(_array_of(job_id), published)
     if not found:
+        just = [job for job in ended() if job_id in (job.job_id, job.job_id.partition(".")[0])]
+        if just and user in (None, just[0].user):
+            ran, hint = just[0].start_s is not None, "ask again in some minutes: its energy and cost are booked then"
+            what = "has ended, and is not booked yet" if ran else "has ended, and never ran"
+            raise BadInput(f"job {job_id} {what}", hint=hint if ran else "the scheduler knows why")
         hint = "it has ended or is not in a partition of the agent; `squeue --job` knows more"
         raise BadInput(f"job {job_id}: the agent does not know it", hint=hint)
     if user is not None and found[0].user != user:

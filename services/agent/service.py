@@ -118,6 +118,7 @@ class Service:
             report=lambda: make_site_report(agent),
             snapshot=lambda seen: make_snapshot(agent, seen),
             wakes=agent.wakes,
+            ended=agent.ended_jobs,
             change_hold=agent.change_hold,
             order_caps=agent.order_caps,
             order_event=agent.order_event,

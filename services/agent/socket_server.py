@@ -70,6 +70,7 @@ class SocketServer:
         plan: Callable[[], DayPlan | None],
         bills: Callable[[BillQuery], Sequence[JobBill]],
         wakes: agent_requests.WakeableNodes = tuple,
+        ended: agent_requests.EndedJobs = tuple,
         change_hold: ChangeHold = refuse,
         order_caps: OrderCaps = refuse,
         order_event: OrderEvent = refuse,
@@ -80,6 +81,7 @@ class SocketServer:
         self._report, self._snapshot, self._plan, self._wakes = report, snapshot, plan, wakes
         self._patience_s, self._change_hold, self._bills = patience_s, change_hold, bills
         self._order_caps, self._order_event, self._receive_sweep = order_caps, order_event, receive_sweep
+        self._ended = ended
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only requests that need a name wait.
@@ -149,7 +151,7 @@ class SocketServer:
                 return await self._reply_with_bills(peer, request)
             if fields.get("ask") == SNAPSHOT:
                 return self._reply_with_snapshot(request)
-            return agent_requests.make_reply(request, self._published(), self._receive, self._wakes)
+            return agent_requests.make_reply(request, self._published(), self._receive, self._wakes, self._ended)
         except OffpeakError as problem:
             return {"error": str(problem), "hint": problem.hint}
 

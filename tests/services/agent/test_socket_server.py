@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from agent_socket import PUBLISHED, AgentSocket, agent_socket
 from open_folder import open_folder
+from queue_site import a_job
 
 from offpeak.errors import BadInput, OffpeakError
+from plugin.scheduler.job import JobState
 from services.accounts.job_bills import JobBill
-from services.agent.requests import Callers, NodeRequest, find_callers
+from services.agent.requests import AgentRequest, Callers, NodeRequest, Rights, find_callers, make_reply
 from services.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
 from services.agent.status import StatusSnapshot, fetch_snapshot, parse_status
 from services.unix_socket import AgentAnswers
@@ -164,6 +166,22 @@ def test_a_waiting_task_is_explained_by_its_array(agent: AgentSocket, asked: str
 def test_bad_requests_get_one_line(agent: AgentSocket, line: bytes, error: str) -> None:
     assert error in agent.say(line)["error"]
     assert agent.requests == []
+
+
+def test_a_job_that_has_just_ended_is_not_unknown() -> None:
+    ran = a_job(7, job_id="7.head", state=JobState.ENDED, start_s=1, user="ann")
+    never = a_job(8, state=JobState.ENDED, user="ann")
+
+    def why(job: str, user: str | None = None) -> str:
+        request = AgentRequest({"ask": "why", "job": job}, Rights(True, True, user is None), user)
+        with pytest.raises(BadInput) as refused:
+            make_reply(request, PUBLISHED, lambda _: None, ended=lambda: (ran, never))
+        return str(refused.value)
+
+    assert why("7") == "job 7 has ended, and is not booked yet"
+    assert why("8") == "job 8 has ended, and never ran"
+    assert why("7.head").endswith("booked yet")
+    assert why("8", "bob") == "job 8: the agent does not know it"
 
 
 def test_reply_before_the_first_cycle(agent: AgentSocket) -> None:
