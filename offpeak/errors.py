@@ -80,10 +80,10 @@ class BadAnswer(DeviceError):
 
 
 def unexpected_error(device: str, problem: Exception) -> BadAnswer:
-    """Return the error of a device whose answer led to an error of the program."""
-    return BadAnswer(
-        f"{device}: its answer is not understood: {problem!r:.200}", hint="report it as a fault of offpeak"
-    )
+    """Return the error of a device for any error at a request to it, such as one of a file of the settings."""
+    if isinstance(problem, OffpeakError):
+        return BadAnswer(f"{device}: {problem}", hint=problem.hint)
+    return BadAnswer(f"{device}: its answer is not understood: {problem!r:.200}", hint="please report that")
 
 
 class AccessRefused(DeviceError):

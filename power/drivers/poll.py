@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from offpeak.errors import DeviceError, NoAnswer, OffpeakError, unexpected_error
+from offpeak.errors import DeviceError, NoAnswer, unexpected_error
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import PowerState
 from power.drivers.port import PowerDriver, PowerObservation
@@ -70,11 +70,8 @@ def _result_of(name: str, task: "asyncio.Future[Result]") -> Result | DeviceErro
         return task.result()
     except DeviceError as problem:
         return problem
-    except OffpeakError:
-        # A fault of the settings concerns all of them.
-        raise
     except Exception as problem:
-        # The answer of one device, whatever it is, keeps no other one from being polled.
+        # Neither the answer of one device, whatever it is, nor a key or a certificate that is gone keeps others back.
         return unexpected_error(name, problem)
 
 

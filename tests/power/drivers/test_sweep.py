@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import aclosing
 
 import pytest
 
@@ -37,10 +38,14 @@ def test_results_come_in_the_order_of_their_arrival() -> None:
 
 
 def test_an_answer_that_is_not_understood_keeps_no_other_one_back() -> None:
-    (first, second) = collected({"odd": after(0.0, KeyError("Systems")), "b": after(0.03, 2)}, 5)
-    assert second == ("b", 2)
+    gone = BadInventory("/etc/offpeak/key: cannot be read", hint="ssh-keygen")
+    calls = {"odd": after(0.0, KeyError("Systems")), "key": after(0.01, gone), "b": after(0.03, 2)}
+    (first, second, third) = collected(calls, 5)
+    assert third == ("b", 2)
     assert isinstance(first[1], BadAnswer)
     assert "odd: its answer is not understood: KeyError('Systems')" in str(first[1])
+    assert isinstance(second[1], BadAnswer)
+    assert (str(second[1]), second[1].hint) == ("key: /etc/offpeak/key: cannot be read", "ssh-keygen")
 
 
 def test_late_answer_counts_as_no_answer() -> None:
@@ -54,11 +59,10 @@ def test_no_device_polled_gives_nothing() -> None:
     assert collected({}, 1) == []
 
 
-def test_a_fault_of_the_settings_is_raised_and_nothing_is_left_running() -> None:
+def test_nothing_is_left_running_after_a_break() -> None:
     async def run() -> int:
-        with pytest.raises(BadInventory):
-            async for _ in iterate_completed({"a": after(60, 1), "b": after(0, BadInventory("b"))}, timeout_s=9):
-                pass
+        async with aclosing(iterate_completed({"a": after(60, 1), "b": after(0, 2)}, timeout_s=9)) as results:
+            assert await anext(results) == ("b", 2)
         return len(asyncio.all_tasks())
 
     assert asyncio.run(run()) == 1
