@@ -172,7 +172,7 @@ class RedfishCap:
     async def _find_path(self) -> str:
         system = await self._service.get(await find_system(self._service, self._machine))
         for path in parse_links(get_nested(system, "Links", "Chassis")):
-            chassis = parse_chassis(await self._service.get(path))
+            chassis = parse_chassis(path, await self._service.get(path))
             if chassis.metrics and "PowerLimitWatts" in await self._service.get(chassis.metrics):
                 return chassis.metrics
             if chassis.power and _power_limit(await self._service.get(chassis.power)):

@@ -1,7 +1,7 @@
 """The power of a node by its BMC: DCMI over the session that also switches it, or Redfish."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -72,13 +72,26 @@ def dcmi_meter(machine: InventoryNode, wire: Transport) -> DcmiMeter:
 MAX_PLAUSIBLE = 1e15
 
 
+SHARED_TYPES = frozenset({"Enclosure", "Rack", "RackGroup", "Row", "Pod", "Zone", "IPBasedDrive"})
+COMPONENTS = ("/Processors/", "/Memory", "/PowerSupplies/", "/Drives/", "/NetworkAdapters/")
+COMPONENT_CONTEXTS = frozenset(
+    {"CPU", "CPUSubsystem", "GPU", "GPUSubsystem", "Memory", "MemorySubsystem", "Accelerator"}
+)
+"""What a value of PowerControl is about that is not the whole node (PhysicalContext of Redfish)."""
+
+
 @dataclass(frozen=True)
 class Chassis:
-    """The measuring resource of a chassis: EnvironmentMetrics in newer services, Power in older ones."""
+    """The measuring resource of a chassis: EnvironmentMetrics in newer services, Power in older ones.
+
+    `is_shared`: other systems are in it, too, so that its power is not the node's.
+    """
 
     part: str
+    path: str
     metrics: str | None
     power: str | None
+    is_shared: bool
 
 
 class RedfishMeter:
@@ -94,6 +107,7 @@ class RedfishMeter:
         self._service = RedfishService(machine, logins=logins, timeout_s=timeout_s)
         self._now = now
         self._chassis: tuple[Chassis, ...] | None = None
+        self._system = ""
 
     async def read(self) -> tuple[Reading, ...]:
         """Return a reading for each chassis. Raises DeviceError if the service fails or measures nothing."""
@@ -107,11 +121,15 @@ class RedfishMeter:
         await self._service.close()
 
     async def _that_measure(self) -> tuple[Chassis, ...]:
-        system = await self._service.get(await find_system(self._service, self._machine))
-        found = [
-            parse_chassis(await self._service.get(path)) for path in parse_links(get_nested(system, "Links", "Chassis"))
-        ]
+        self._system = await find_system(self._service, self._machine)
+        links = parse_links(get_nested(await self._service.get(self._system), "Links", "Chassis"))
+        found = [parse_chassis(path, await self._service.get(path)) for path in links]
         measuring = tuple(chassis for chassis in found if chassis.metrics or chassis.power)
+        own = tuple(chassis for chassis in measuring if not chassis.is_shared)
+        if measuring and not own and len(found) > 1:
+            hint = "measure it at its PDU, or by IPMI"
+            raise NotSupported(f"{self._service.who}: measures only what it shares with other nodes", hint=hint)
+        measuring = own or measuring
         if not measuring:
             hint = "measure it at its PDU, or by IPMI"
             raise NotSupported(f"{self._service.who}: measures no power by Redfish", hint=hint)
@@ -122,8 +140,7 @@ class RedfishMeter:
         power_w, why = _watts(get_nested(metrics, "PowerWatts", "Reading"), "PowerWatts.Reading")
         if power_w is None and chassis.power:
             controls = (await self._get(chassis.power)).get("PowerControl")
-            first = controls[0] if isinstance(controls, list) and controls else None
-            power_w, why = _watts(get_nested(first, "PowerConsumedWatts"), "PowerControl[0].PowerConsumedWatts")
+            power_w, why = watts_of_controls(controls, {self._system, chassis.path})
         return Reading(
             meter=self.name,
             way=self.way,
@@ -143,13 +160,39 @@ class RedfishMeter:
             return {}
 
 
-def parse_chassis(resource: Resource) -> Chassis:
+def watts_of_controls(controls: Any, of_node: Set[str]) -> tuple[float | None, str]:
+    """Return the power of the node [W] among the entries of PowerControl, or None and the reason.
+
+    It is that of an entry that names the system or its chassis (`of_node`) as its RelatedItem, else the largest one
+    that is not of a component: no part draws more than the whole.
+    """
+    entries = [entry for entry in controls if isinstance(entry, dict)] if isinstance(controls, list) else []
+    related = [entry for entry in entries if not of_node.isdisjoint(parse_links(entry.get("RelatedItem")))]
+    whole = related or [entry for entry in entries if not _is_of_component(entry)]
+    found = [_watts(entry.get("PowerConsumedWatts"), "PowerConsumedWatts") for entry in whole]
+    measured = [power_w for power_w, _ in found if power_w is not None]
+    if measured:
+        return max(measured), ""
+    return None, f"PowerControl: {found[0][1]}" if found else "PowerControl has no entry of the whole node"
+
+
+def _is_of_component(entry: Resource) -> bool:
+    related = parse_links(entry.get("RelatedItem"))
+    return entry.get("PhysicalContext") in COMPONENT_CONTEXTS or (
+        bool(related) and all(any(part in path for part in COMPONENTS) for path in related)
+    )
+
+
+def parse_chassis(path: str, resource: Resource) -> Chassis:
     """Return the links of a Chassis resource to its measurements."""
+    systems = parse_links(get_nested(resource, "Links", "ComputerSystems"))
     metrics, power = (get_nested(resource, key, "@odata.id") for key in ("EnvironmentMetrics", "Power"))
     return Chassis(
         str(resource.get("Id") or "chassis"),
+        path,
         metrics if isinstance(metrics, str) else None,
         power if isinstance(power, str) else None,
+        is_shared=len(systems) > 1 or resource.get("ChassisType") in SHARED_TYPES,
     )
 
 
@@ -157,7 +200,7 @@ def _watts(value: Any, where: str) -> tuple[float | None, str]:
     number = _number(value)
     if number is None:
         return None, f"{where} is {'missing' if value is None else f'{value!r:.40}'}"
-    return number, ""
+    return (number, "") if number else (None, NO_WATTS)
 
 
 def _joules(metrics: Resource) -> float | None:

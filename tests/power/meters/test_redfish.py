@@ -67,7 +67,7 @@ def test_no_value_is_never_zero(peer: RedfishPeer, meter: RedfishMeter, none: ob
     peer.resources[POWER] = {"PowerControl": [{"PowerConsumedWatts": none}]}
     (reading,) = read(meter)
     assert reading.power_w is None
-    assert reading.why.startswith("PowerControl[0].PowerConsumedWatts is ")
+    assert reading.why.startswith("PowerControl: PowerConsumedWatts is ")
     assert len(reading.why) < 100
 
 
@@ -77,14 +77,59 @@ def test_a_missing_part_says_why(peer: RedfishPeer, meter: RedfishMeter, power: 
     peer.resources[METRICS] = 404
     peer.resources[POWER] = power
     assert [(reading.power_w, reading.why) for reading in read(meter)] == [
-        (None, "PowerControl[0].PowerConsumedWatts is missing")
+        (None, "PowerControl has no entry of the whole node")
     ]
 
 
 @pytest.mark.quick
-def test_zero_watts_of_a_chassis_is_a_reading(peer: RedfishPeer, meter: RedfishMeter) -> None:
+def test_zero_watts_are_no_sensor(peer: RedfishPeer, meter: RedfishMeter) -> None:
     peer.resources[METRICS] = {"PowerWatts": {"Reading": 0}}
-    assert [(reading.power_w, reading.why) for reading in read(meter)] == [(0.0, "")]
+    assert [reading.power_w for reading in read(meter)] == [344.0]
+    peer.resources[POWER] = {"PowerControl": [{"PowerConsumedWatts": 0}]}
+    (reading,) = read(meter)
+    assert reading.power_w is None
+    assert "the BMC reports 0 W" in reading.why
+
+
+def related(path: str) -> dict[str, Any]:
+    return {"RelatedItem": [{"@odata.id": path}]}
+
+
+CPU = related(f"{SYSTEM}/Processors/CPU0")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "controls",
+    [
+        [{"Name": "PSU zone"}, {"PowerConsumedWatts": 231}],
+        [{"PowerConsumedWatts": 90} | CPU, {"PowerConsumedWatts": 231}],
+        [{"PowerConsumedWatts": 90, "PhysicalContext": "CPU"}, {"PowerConsumedWatts": 231}],
+        [{"PowerConsumedWatts": 924}, {"PowerConsumedWatts": 231} | related(SYSTEM)],
+        [{"PowerConsumedWatts": 924}, {"PowerConsumedWatts": 231} | related(CHASSIS)],
+        [{"PowerConsumedWatts": 90}, {"PowerConsumedWatts": 231}],
+        ["strange", None, {"PowerConsumedWatts": 231}],
+    ],
+)
+def test_the_entry_of_the_whole_node_counts(peer: RedfishPeer, meter: RedfishMeter, controls: list[Any]) -> None:
+    peer.resources[METRICS] = 404
+    peer.resources[POWER] = {"PowerControl": controls}
+    assert [reading.power_w for reading in read(meter)] == [231.0]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    "shared", [{"ChassisType": "Enclosure"}, {"Links": {"ComputerSystems": [{"@odata.id": "/a"}, {"@odata.id": "/b"}]}}]
+)
+def test_an_enclosure_is_not_added_to_its_node(peer: RedfishPeer, meter: RedfishMeter, shared: dict[str, Any]) -> None:
+    enclosure = "/redfish/v1/Chassis/Enclosure"
+    peer.resources[SYSTEM]["Links"]["Chassis"].append({"@odata.id": enclosure})
+    peer.resources[enclosure] = {"Id": "Enclosure", "Power": {"@odata.id": f"{enclosure}/Power"}} | shared
+    peer.resources[f"{enclosure}/Power"] = {"PowerControl": [{"PowerConsumedWatts": 924}]}
+    assert [reading.power_w for reading in read(meter)] == [374.5]
+    del peer.resources[CHASSIS]["EnvironmentMetrics"], peer.resources[CHASSIS]["Power"]
+    with pytest.raises(NotSupported, match="measures only what it shares with other nodes"):
+        read(meter)
 
 
 @pytest.mark.quick
