@@ -237,10 +237,14 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
 
 
 def _is_forgotten(node: Node) -> bool:
-    """Whether slurmctld has begun anew, and the node, which we may have closed, has no job and has not registered."""
+    """Whether slurmctld has begun anew, and the node, which we may have closed, has no job and has not registered.
+
+    A job that had ended before slurmctld was killed may complete there for ever.
+    """
     flags = set(node.native_state.split("+"))
-    expected = {"UNKNOWN", "NOT_RESPONDING", *(("DRAIN",) if node.closed_by_us else ())}
-    return "UNKNOWN" in flags and flags <= expected and not node.cpus_used
+    begins = {"UNKNOWN"} if "UNKNOWN" in flags else {"IDLE", "COMPLETING", "NOT_RESPONDING"}
+    expected = {*begins, "NOT_RESPONDING", *(("DRAIN",) if node.closed_by_us else ())}
+    return begins <= flags <= expected and not node.cpus_used
 
 
 def _must_go_down_first(node: Node) -> bool:

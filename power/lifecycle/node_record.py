@@ -97,6 +97,11 @@ class ObservedState:
     silent_in_row: int = 0
 
     @property
+    def cause(self) -> str:
+        """What caused the present state."""
+        return UNKNOWN_CAUSE if self.state is NodeState.UNKNOWN else self.by
+
+    @property
     def is_incomplete(self) -> bool:
         """Whether the node answers and lacks a GPU, so that it is not up."""
         return self.state is NodeState.BOOTING and bool(self.problem)
@@ -303,7 +308,7 @@ def make_state_row(record: NodeRecord, now: Instant) -> NodeStateRecord:
     ]
     order = str(desired.order) if desired else ""
     why = "; ".join(each for each in reasons if each)
-    return NodeStateRecord(record.node, now.unix_s, str(record.observed.state), order, record.observed.by, why)
+    return NodeStateRecord(record.node, now.unix_s, str(record.observed.state), order, record.observed.cause, why)
 
 
 def restore_record(node: str, recorded: NodeStateRecord | None, hold: Hold | None) -> NodeRecord:

@@ -254,7 +254,6 @@ def _record_unknown(record: NodeRecord, observation: NodeObservation, now: Insta
             observed,
             state=NodeState.UNKNOWN,
             since_unix_s=now.unix_s,
-            by=UNKNOWN_CAUSE,
             unknown_since_s=now.monotonic_s,
         )
     fault = record.fault

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from offpeak.door.effect import ADMIN, SCHEDULER, US
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
-from plugin.scheduler.node import OURS, Node, NodeUse
+from plugin.scheduler.node import Node, NodeUse
 from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, sleep_order_of
 
 
@@ -141,12 +141,12 @@ def _choose_for_failed(node: Node, record: NodeRecord) -> NodeStep:
 
 def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     """Whether it sleeps by offpeak's order, and the scheduler, which has lost its state since, counts it as down."""
+    if record.observed.state not in ASLEEP:
+        return False
     if node.power is PowerState.OFF:
         # A node that did not come up in time has another reason than offpeak's.
-        silent = node.reason.startswith(OURS)
-    else:
-        silent = node.power is PowerState.ON and not node.responds
-    return silent and record.observed.state in ASLEEP and record.observed.by == US
+        return node.is_marked
+    return node.power is PowerState.ON and not node.responds and record.observed.by == US
 
 
 def _choose_for_counted_down(

@@ -256,7 +256,7 @@ def node_status(
         measured=measured_w is not None,
         idle_watts=None if node_class is None else node_class.idle_w,
         since_unix_s=observed.since_unix_s,
-        by=observed.by,
+        by=observed.cause,
         why=printable("; ".join(filter(None, (overdue, observed.problem, row.why))), enough=LONGEST_WHY),
         held=record.hold is not None and record.hold.lasts(now.unix_s),
         **place._asdict(),

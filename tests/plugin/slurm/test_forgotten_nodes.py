@@ -16,6 +16,7 @@ SILENT = "NodeName=n1 CPUAlloc={cpus} CPUTot=4 State={state} Partitions=batch Re
         ("UNKNOWN+DRAIN+NOT_RESPONDING", "offpeak: sleeps", 0, True),
         ("UNKNOWN+DRAIN+NOT_RESPONDING", "offpeak: sleeps", 4, False),
         ("UNKNOWN+DRAIN+NOT_RESPONDING", "new DIMM", 0, False),
+        ("IDLE+COMPLETING+DRAIN+NOT_RESPONDING", "offpeak: sleeps", 0, True),
         ("UNKNOWN+REBOOT_ISSUED+NOT_RESPONDING", "offpeak: sleeps", 0, False),
     ],
 )

@@ -103,7 +103,8 @@ def test_flags_combine_in_any_order(base: str, flags: list[str], number: int) ->
     assert parsed.failed is (base == "DOWN")
     assert parsed.responds is ("NOT_RESPONDING" not in states)
     assert parsed.reserved is bool({"MAINT", "RESERVED"} & set(states))
-    assert (parsed.use is NodeUse.USED) is (base in ("ALLOCATED", "MIXED") or "COMPLETING" in states)
+    completes = "COMPLETING" in states and not {"IDLE", "NOT_RESPONDING"} <= set(states)
+    assert (parsed.use is NodeUse.USED) is (base in ("ALLOCATED", "MIXED") or completes)
     assert parse_node_state("+".join(states), True).use is NodeUse.USED
 
 

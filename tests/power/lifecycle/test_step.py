@@ -248,6 +248,12 @@ def test_rare_surprises_are_no_flapping() -> None:
     assert walk.record.fault is None
 
 
+def test_silence_in_its_sleep_does_not_hide_who_ordered_it() -> None:
+    walk = asleep().unseen()
+    assert (walk.state, walk.record.observed.cause) == ("unknown", "unknown")
+    assert walk.passes(60).seen("off").record.observed.cause == "offpeak"
+
+
 def test_silence_in_between_is_no_change() -> None:
     walk = Walk().seen("on").passes(60).unseen().passes(60).seen("on")
     assert walk.record.surprises == ()

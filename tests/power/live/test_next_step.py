@@ -184,6 +184,14 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed(ago_s, g
     assert (step.change, step.order) == (change, again), step.why
 
 
+def test_our_reason_at_a_node_that_sleeps_and_counts_as_down_says_who_ordered_its_sleep() -> None:
+    record = record_of(observed=replace(record_of(state=OFF).observed, by="unknown"))
+    down = {"failed": True, "power": DOWN, "reason": "offpeak: it is off"}
+    assert choose_next_step(node_of(**down), record, to_sleep=True, now=NOW).change is NodeChange.RESUME
+    silent = {"failed": True, "responds": False}
+    assert choose_next_step(node_of(**silent), record, to_sleep=False, now=NOW).change is None
+
+
 def test_a_node_that_a_server_of_pbs_has_opened_in_its_shutdown_is_closed_again() -> None:
     sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 4000, ON, clear=False)
     opened = {"closed": False, "reason": "offpeak: idle"}
