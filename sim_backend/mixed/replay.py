@@ -9,7 +9,17 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.model.cluster import NO_TIMING, SchedulerTiming
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.state import CONSERVATIVE, EASY, EXACT_RUNTIME, FCFS, NEVER, NOT_YET, USER_ESTIMATE, PeakTimes
+from sim_backend.engine.state import (
+    CONSERVATIVE,
+    EASY,
+    EXACT_RUNTIME,
+    FCFS,
+    FIRST_FIT,
+    NEVER,
+    NOT_YET,
+    USER_ESTIMATE,
+    PeakTimes,
+)
 from sim_backend.engine.window import WindowJobs, decide_order
 from sim_backend.mixed.advance import DECIDE, FULL, advance
 from sim_backend.mixed.case import MixedCase
@@ -20,7 +30,7 @@ from sim_backend.mixed.state import REQUEUED, MixedRules, MixedState, MixedWorkl
 from sim_backend.replay.policy import Policy
 from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, JobPlaces, JobRuns, Schedule
 
-RESERVATIONS = {FCFS: 0, EASY: 1, CONSERVATIVE: 100}
+RESERVATIONS = {FCFS: 0, EASY: 1, FIRST_FIT: 1, CONSERVATIVE: 100}
 """By discipline: of how many blocked jobs of each competition group the start is reserved by default."""
 
 
@@ -29,7 +39,8 @@ def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
     rules = policy.rules
     if rules.discipline not in RESERVATIONS:
         raise BadInput(
-            f"policy {policy.name!r} does not know several pools of nodes", hint="choose fcfs, easy or conservative"
+            f"policy {policy.name!r} does not know several pools of nodes",
+            hint="choose fcfs, easy, first-fit or conservative",
         )
     if rules.pass_per_event:
         raise BadInput(
@@ -54,6 +65,7 @@ def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
         end_window_step_s=timing.end_window_step_s,
         boot_check_s=timing.boot_check_s,
         requeue_s=timing.requeue_s,
+        ends_before=rules.discipline == FIRST_FIT,
     )
 
 

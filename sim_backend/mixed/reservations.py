@@ -137,7 +137,7 @@ def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
     if was_refused(tables, state, own_class, latest_s):
         return False
     found = 0
-    if not (is_late and state.groups[group].holds == 0):
+    if not (is_late and (rules.ends_before or state.groups[group].holds == 0)):
         now.searches += 1
         found = find_place(state.late if is_late else state.free, tables, picks, own_class, now.searches)
         if found == 0 and workload.preemption.terms[index(own_class), CAN_STOP]:

@@ -128,7 +128,8 @@ class MixedRules(NamedTuple):
     """How the engine schedules.
 
     `reservations`: of so many blocked jobs of each competition group the start is reserved, and later jobs start only
-    where they do not delay it: 0 is FCFS, 1 is EASY. `policy`, `window`, `max_postponement_s`: see SchedulingRules.
+    where they do not delay it: 0 is FCFS, 1 is EASY. With `ends_before` they start only where they end before it, as
+    first fit demands. `policy`, `window`, `max_postponement_s`: see SchedulingRules.
     Slurm's timing, 0 for none: full passes take place at multiples of `bf_interval_s`, and passes at multiples of
     `sched_interval_s`; nodes are taken for `completing_s` after a job has ended. A job that was stopped waits again
     after `requeue_s`. The policy orders the queue at
@@ -154,6 +155,7 @@ class MixedRules(NamedTuple):
     boot_check_s: int = 0
     requeue_s: int = 0
     bf_resolution_s: int = 0
+    ends_before: bool = False
     widths: BandWidths = NO_BANDS
 
 

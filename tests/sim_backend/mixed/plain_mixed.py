@@ -55,6 +55,7 @@ class PlainMixed:
     end_window_s: int = 0
     end_window_step_s: int = 0
     requeue_s: int = 0
+    ends_before: bool = False
     waiting: list[int] = field(default_factory=list)
     running: list[Stay] = field(default_factory=list)
 
@@ -148,10 +149,11 @@ class PlainMixed:
             own = self.reachable(job.request.partitions)
             if self.is_throttled(job) or self.is_limited(job) or any(own <= self.reachable(each) for each in closed):
                 continue
-            taken = self.place(job.request, self.left_now(reserved, self.hold_s(job)))
+            is_late = self.ends_before and bool(self.left_at_starts(reserved, self.now_s - 1, self.hold_s(job) + 1))
+            taken = None if is_late else self.place(job.request, self.left_now(reserved, self.hold_s(job)))
             if taken is not None:
                 self.start(number, taken)
-            elif self.stop_others(number, reserved):
+            elif not is_late and self.stop_others(number, reserved):
                 return
             elif not is_full:
                 closed.add(job.request.partitions)

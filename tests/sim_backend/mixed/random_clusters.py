@@ -9,6 +9,7 @@ from plain_mixed import PlainMixedJob
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import DEFAULT_PREEMPTION, Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
+from plugin.priority_bands import NO_BANDS
 from plugin.window_policy import ARRIVAL
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.state import MixedRules
@@ -166,4 +167,6 @@ def rules(*, reservations=(0, 1, 1, 2, MANY), timed=False) -> st.SearchStrategy[
         boot_check_s=st.sampled_from([0, 7]) if timed else st.just(0),
         requeue_s=st.sampled_from([0, 5]) if timed else st.just(0),
         bf_resolution_s=st.sampled_from([0, 1, 4]) if timed else st.just(0),
+        ends_before=st.sampled_from([False, False, True]),
+        widths=st.just(NO_BANDS),
     )

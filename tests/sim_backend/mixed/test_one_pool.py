@@ -10,7 +10,7 @@ from offpeak.model.job_power import default_power_model, node_power_w
 from offpeak.model.request import Chunk, Request
 from offpeak.prices.peak import Peak
 from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
-from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE, PeakTimes
+from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, USER_ESTIMATE, PeakTimes
 from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from sim_backend.mixed.replay import replay_mixed, rules_of
 from sim_backend.sample import NODES, SAMPLE_LOG
@@ -36,7 +36,7 @@ def mixed_starts(log: Log, scheduling) -> list[int]:
 
 @given(
     logs(),
-    rules(disciplines=[FCFS, EASY], policies=POLICIES, estimates=[USER_ESTIMATE, EXACT_RUNTIME]).map(
+    rules(disciplines=[FCFS, EASY, FIRST_FIT], policies=POLICIES, estimates=[USER_ESTIMATE, EXACT_RUNTIME]).map(
         lambda found: found._replace(pass_per_event=False)
     ),
 )
@@ -44,7 +44,7 @@ def test_random_logs_have_the_schedules_of_the_engine_for_equal_nodes(log, sched
     assert mixed_starts(log, scheduling) == starts(log, scheduling)
 
 
-@pytest.mark.parametrize("discipline", [FCFS, EASY])
+@pytest.mark.parametrize("discipline", [FCFS, EASY, FIRST_FIT])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_bundled_log_has_the_schedule_of_the_engine_for_equal_nodes(discipline, policy):
     jobs = read_swf(SAMPLE_LOG).jobs

@@ -14,7 +14,7 @@ from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerT
 from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import integrate_constant
-from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, FIRST_FIT, PREDICTED_RUNTIME
+from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, PREDICTED_RUNTIME
 from sim_backend.mixed.case import MixedJobs, mixed_case
 from sim_backend.mixed.cells import new_picks
 from sim_backend.mixed.replay import replay_mixed, rules_of
@@ -232,10 +232,9 @@ def test_each_started_job_has_its_nodes_for_its_time(random):
     )
 
 
-@pytest.mark.parametrize("discipline", [FIRST_FIT, BEST_FIT])
-def test_unknown_disciplines_are_refused(discipline):
+def test_unknown_disciplines_are_refused():
     with pytest.raises(BadInput, match="does not know several pools"):
-        rules_of(policy_of(PLAIN._replace(discipline=discipline)))
+        rules_of(policy_of(PLAIN._replace(discipline=BEST_FIT)))
 
 
 def test_passes_per_event_and_predictions_are_refused():

@@ -27,7 +27,7 @@ from offpeak.model.snapshot import Snapshot
 from plugin.capacity.port import CapacityPolicy, CapacityTargets
 from plugin.capacity.rules import NEVER
 from plugin.window_policy import ARRIVAL
-from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, NOT_YET, USER_ESTIMATE, PeakTimes
+from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, NOT_YET, USER_ESTIMATE, PeakTimes
 from sim_backend.mixed.case import MixedCase
 from sim_backend.mixed.powered import PoweredMixedReplay
 from sim_backend.mixed.replay import replay_mixed, rules_of
@@ -35,7 +35,7 @@ from sim_backend.replay.powered import PoweredMachine, replay_powered
 from sim_backend.replay.schedule import Schedule
 
 CLASSES = node_classes(failures=st.just(0.0), repairs_s=st.none())
-RULES = per_second_rules(disciplines=[FCFS, EASY], estimates=[USER_ESTIMATE, EXACT_RUNTIME])
+RULES = per_second_rules(disciplines=[FCFS, EASY, FIRST_FIT], estimates=[USER_ESTIMATE, EXACT_RUNTIME])
 LOGS = powered_logs(scheduling=RULES, classes=CLASSES).filter(lambda case: case.machine.units_per_node == 1)
 
 
