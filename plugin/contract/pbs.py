@@ -64,6 +64,11 @@ class PbsContract:
         """Return no node: PBS has no setting for that."""
         return {}
 
+    def remedy(self, native_state: str, nodes: str) -> str:
+        """Return what to type for nodes that are on, and that no job can use by that state."""
+        look = f"`pbsnodes {nodes}` shows the state"
+        return f"{look}; start pbs_mom there: `systemctl restart pbs`" if "down" in native_state else look
+
 
 def parse_sched_config(text: str) -> dict[str, str]:
     """Return the settings of sched_config without the time for which they hold; `job_sort_key: "a HIGH" ALL`."""

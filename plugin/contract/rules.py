@@ -108,6 +108,9 @@ class Contract(Protocol):
     def kept_awake(self, nodes: Sequence[Node]) -> Mapping[str, str]:
         """Return the nodes that must not be put to sleep as things are now, each with the setting that says so."""
 
+    def remedy(self, native_state: str, nodes: str) -> str:
+        """Return what to type for nodes that are on, and that no job can use by that state in the scheduler."""
+
 
 @dataclass(frozen=True)
 class NoContract:
@@ -118,6 +121,10 @@ class NoContract:
     def kept_awake(self, nodes: Sequence[Node]) -> Mapping[str, str]:  # noqa: ARG002
         """Return no node."""
         return {}
+
+    def remedy(self, native_state: str, nodes: str) -> str:
+        """Return where to look."""
+        return f"look at {nodes}: {native_state}"
 
 
 NO_CONTRACT = NoContract()

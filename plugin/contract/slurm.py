@@ -85,6 +85,14 @@ class SlurmContract:
         """Return the nodes that stay awake by their state, or by the count of a set in SuspendExcNodes."""
         return self.exclusions.of_now(nodes)
 
+    def remedy(self, native_state: str, nodes: str) -> str:
+        """Return what to type for nodes that are on, and that no job can use by that state."""
+        update = f"scontrol update nodename={nodes}"
+        if "UNKNOWN" in native_state:
+            return f"`{update} state=down reason=lost`, then `{update} state=resume`"
+        again = "; offpeak then lets it boot again, as Slurm wants" if "POWER" in native_state else ""
+        return f"look whether slurmd runs there, then `{update} state=resume`{again}"
+
 
 def make_slurm_contract(
     settings: Fields,

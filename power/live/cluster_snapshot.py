@@ -365,7 +365,7 @@ class NodeMemory:
     sleep was refused or failed. `why` is the last reason that was reported for it. `withdrawn`: the last plan withdrew
     it from jobs, and it was closed already. `untaken_s`: since when the scheduler is told that it is off, and does not
     count it as powered down, 0 otherwise. `was_idle`: it has not been off since the scheduler counted it as up,
-    without a job.
+    without a job. `left`: it is on and no job can use it, by this state in the scheduler, since that time.
     """
 
     up: bool
@@ -378,6 +378,7 @@ class NodeMemory:
     withdrawn: bool = False
     untaken_s: int = 0
     was_idle: bool = False
+    left: tuple[str, int] | None = None
 
     def is_untaken(self, now_s: int) -> bool:
         """Whether the scheduler takes no part in its sleep: it would never be woken for a job."""
@@ -402,6 +403,7 @@ def shift_node_memory(memory: NodeMemory, by_s: int) -> NodeMemory:
         memory,
         idle_since_s=memory.idle_since_s + by_s,
         woken_s=memory.woken_s + by_s,
+        left=memory.left and (memory.left[0], memory.left[1] + by_s),
         slept_s=tuple(at_s + by_s for at_s in memory.slept_s),
         leaving=memory.leaving and replace(memory.leaving, since_s=memory.leaving.since_s + by_s),
         rest_until_s=memory.rest_until_s + by_s,

@@ -34,6 +34,7 @@ from power.live.node_steps import (
     NodeStep,
     ObservedNode,
     choose_next_step,
+    is_held,
     may_give_back,
     observe_node,
     was_opened,
@@ -92,8 +93,9 @@ class PowerPlan:
     `desired_states` are the changed ones, None for a node that has no desired state any more. `offers` are those of the
     pools whose capacity is limited, and the `withdrawn` nodes are not on offer to jobs, each for a reason. Somebody has
     `opened` nodes that were ordered to sleep. `overdue` says of nodes that are still on how long ago they were ordered
-    to sleep [s]. `problems` are messages with hints. `budget` is the cap on power in force, and the draw of the nodes
-    by this plan.
+    to sleep [s]. Nodes in `left` are on, no job can use them by their state in the scheduler, and no step changes that:
+    the state, and for how long [s]. `problems` are messages with hints. `budget` is the cap on power in force, and the
+    draw of the nodes by this plan.
     """
 
     desired_states: Mapping[str, DesiredState | None]
@@ -105,6 +107,7 @@ class PowerPlan:
     withdrawn: Mapping[str, str] = field(default_factory=dict)
     opened: frozenset[str] = frozenset()
     overdue: Mapping[str, float] = field(default_factory=dict)
+    left: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     problems: tuple[tuple[str, str], ...] = ()
     budget: PowerBudget | None = None
 
@@ -132,7 +135,8 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         if name not in site.opted_in:
             continue
         step = _choose_step(node, known[name], snapshot, to_wake=name in wake, withdrawn=withdrawn.get(name, ""))
-        if step.why in HANDED_OVER:
+        known[name] = replace(known[name], left=_find_left(node, step, known[name], snapshot))
+        if step.why in HANDED_OVER and not known[name].left:
             handed_over[step.why].append(name)
         why = _find_reason(step, known[name], wake.get(name))
         desired = _find_desired_state(node, step, why, snapshot)
@@ -172,6 +176,11 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
             name for name, node in nodes.items() if was_opened(node.node, node.record, snapshot.now.unix_s)
         ),
         overdue=overdue,
+        left={
+            name: (node.left[0], snapshot.now_s - node.left[1])
+            for name, node in known.items()
+            if node.left is not None and snapshot.now_s - node.left[1] >= LEFT_S
+        },
         problems=(
             *problems,
             *_describe_handed_over(handed_over),
@@ -289,6 +298,26 @@ def _find_overdue(nodes: Mapping[str, ObservedNode], snapshot: ClusterSnapshot) 
     sent = {name: sleep_order_of(node.record) for name, node in nodes.items() if node.record and node.may_still_go_down}
     ages_s = {name: snapshot.now.monotonic_s - order.at_s for name, order in sent.items() if order is not None}
     return {name: age_s for name, age_s in ages_s.items() if age_s > OVERDUE_S}
+
+
+LEFT_S = 300
+"""A node in a state in which no job can use it may leave it by itself: its daemon may just begin."""
+
+
+def _find_left(
+    node: ObservedNode, step: NodeStep, memory: NodeMemory, snapshot: ClusterSnapshot
+) -> tuple[str, int] | None:
+    """Return the state in the scheduler, and since when, of a node that is on and lost for jobs; None for others."""
+    record, scheduler = node.record, node.node
+    # A node that is down and counts as powered up, or that reboots, is the admin's.
+    is_lost = scheduler.use is NodeUse.UNKNOWN and "UNKNOWN" in scheduler.native_state.upper()
+    is_lost = is_lost or (scheduler.failed and not scheduler.closed and scheduler.power is not PowerState.ON)
+    if record is None or not node.is_on or not is_lost or step.change is not None or step.order is not None:
+        return None
+    if scheduler.reserved or is_held(record, snapshot.now):
+        return None
+    is_same = memory.left is not None and memory.left[0] == scheduler.native_state
+    return memory.left if is_same else (scheduler.native_state, snapshot.now_s)
 
 
 def _describe_handed_over(handed_over: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:

@@ -12,17 +12,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from offpeak.display import duration_text
 from offpeak.door.effect import ADMIN, Hold, Refusal
 from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.machines.inventory import Inventory, InventoryNode
+from offpeak.machines.node_sets import fold
 from offpeak.model.clock import backoff_s
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
+from plugin.contract.rules import Contract
 from plugin.scheduler.node import SchedulerState, scheduler_states
 from plugin.scheduler.port import start_patience_s
 from power.door.scheduler_orders import SchedulerOrders
@@ -110,7 +113,8 @@ class PowerController:
 
     `records` are those of the last poll, `changed` has the last decision about each node, `made` are the kinds of
     changes that the scheduler made in the last round, `offers` those of the last plan about pools, `budget` the cap
-    on power that it obeys, and `overdue` the nodes that do not follow their order to sleep.
+    on power that it obeys, and `overdue` the nodes that do not follow their order to sleep. Nodes in `left` are on and
+    lost for jobs: their state in the scheduler, and what to type.
     """
 
     def __init__(
@@ -131,6 +135,7 @@ class PowerController:
         self._hold_changes = 0
         self._received: list[tuple[str, Event]] = []
         self.records, self._is_polled, self._saved = NodeRecords(), False, NodeRecords()
+        self.left: Mapping[str, str] = {}
         self.offers: tuple[PoolOffer, ...] = ()
         self.budget: PowerBudget | None = None
         self.overdue: Mapping[str, float] = {}
@@ -217,6 +222,22 @@ class PowerController:
         ]
         self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in snapshot.view.nodes}))
         return plan
+
+    def report_left(self, plan: PowerPlan, contract: Contract) -> None:
+        """Report the nodes that are on and lost for jobs, with what to type."""
+        by_state: dict[str, list[str]] = {}
+        for node, (state, _) in plan.left.items():
+            by_state.setdefault(state, []).append(node)
+        texts = []
+        for state, nodes in by_state.items():
+            for_s, names = max(plan.left[node][1] for node in nodes), fold(nodes)
+            what = f"{names}: on, and {state} in the scheduler for {duration_text(for_s)}"
+            texts.append(f"{what}; {contract.remedy(state, names)}")
+        self._problem_log.report("lost for jobs", "; ".join(texts) or None)
+        self.left = {
+            node: f"{state} in the scheduler for {duration_text(for_s)}: {contract.remedy(state, node)}"
+            for node, (state, for_s) in plan.left.items()
+        }
 
     async def carry_out(self, plan: PowerPlan, orders: SiteOrders) -> bool:
         """Take each node its next step, and poll the nodes; return whether a change is under way.
@@ -450,6 +471,7 @@ class PowerLoop(Loop):
             ),
         )
         plan = await controller.plan(snapshot, site)
+        controller.report_left(plan, observed.traits.contract)
         # Slurm 22.05 opens a node that it powers down, until the agent withdraws it again.
         opens = any(node.power in GO_DOWN for node in view.nodes if node.name in plan.withdrawn)
         self._on_their_way = await controller.carry_out(plan, orders) or opens or starts

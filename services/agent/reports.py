@@ -225,6 +225,7 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
                 places.get(node, UNKNOWN_PLACE),
                 racks[node],
                 overdue_s=agent.power.overdue.get(node, 0.0),
+                left=agent.power.left.get(node, ""),
             )
             for node, record in agent.power.records.nodes.items()
         ),
@@ -242,6 +243,7 @@ def node_status(
     rack: str = "",
     *,
     overdue_s: float = 0.0,
+    left: str = "",
 ) -> NodeStatus:
     """Return the status of a node."""
     row, observed = make_state_row(record, now), record.observed
@@ -257,7 +259,7 @@ def node_status(
         idle_watts=None if node_class is None else node_class.idle_w,
         since_unix_s=observed.since_unix_s,
         by=observed.cause,
-        why=printable("; ".join(filter(None, (overdue, observed.problem, row.why))), enough=LONGEST_WHY),
+        why=printable("; ".join(filter(None, (left, overdue, observed.problem, row.why))), enough=LONGEST_WHY),
         held=record.hold is not None and record.hold.lasts(now.unix_s),
         **place._asdict(),
         rack=rack,

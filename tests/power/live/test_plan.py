@@ -570,3 +570,50 @@ def test_the_lower_level_follows_from_the_use_of_the_past_week() -> None:
     known = PowerMemory(pools={"batch": PoolMemory("two-level", NOW_S, CapacityTargets(4), use=use)})
     assert changes_of(planned(snapshot, site, known)) == {"n04": "close"}
     assert changes_of(planned(snapshot, site)) == {"n03": "close", "n04": "close"}
+
+
+LOST = (
+    ("DOWN+POWERED_DOWN+NOT_RESPONDING", {"power": PowerState.OFF, "failed": True, "responds": False}),
+    ("UNKNOWN+POWERING_UP", {"power": PowerState.POWERING_ON, "use": NodeUse.UNKNOWN}),
+)
+
+
+@pytest.mark.parametrize(("state", "fields"), LOST)
+def test_a_node_that_is_on_and_lost_for_jobs_is_named_after_a_while(state, fields) -> None:
+    nodes = [node_of("n01", native_state=state, **fields), node_of("n02")]
+    plan = planned(cluster_snapshot(nodes), site_of())
+    assert plan.left == {}
+    later = Instant(NOW.monotonic_s + 700, NOW.unix_s + 700)
+    after = planned(cluster_snapshot(nodes, now=later), site_of(), plan.memory)
+    assert after.left == {"n01": (state, 700)}
+    assert not any("n01" in what for what, _ in after.problems)
+    # Another state begins a new wait, and a node that jobs can use is none.
+    other = [nodes[0]._replace(native_state=f"{state}+PLANNED"), nodes[1]]
+    assert planned(cluster_snapshot(other, now=later), site_of(), after.memory).left == {}
+    assert planned(cluster_snapshot([node_of("n01")], now=later), site_of(), after.memory).left == {}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"native_state": "DOWN", "failed": True, "reason": "repair", "reason_by": "ann"},
+        {"native_state": "IDLE+REBOOT_ISSUED", "use": NodeUse.UNKNOWN},
+    ],
+)
+def test_a_node_that_an_admin_works_on_is_not_lost(fields) -> None:
+    nodes = [node_of("n01", **fields)]
+    plan = planned(cluster_snapshot(nodes), site_of())
+    later = Instant(NOW.monotonic_s + 700, NOW.unix_s + 700)
+    assert planned(cluster_snapshot(nodes, now=later), site_of(), plan.memory).left == {}
+
+
+def test_a_node_that_the_configuration_keeps_up_does_not_sleep_and_is_given_back() -> None:
+    nodes = four(idle_since_s=NOW_S - 840)
+    kept = {"n04": "SuspendExcNodes=n04"}
+    asleep = planned(cluster_snapshot(nodes), site_of())
+    assert "n04" in changes_of(asleep)
+    assert set(changes_of(planned(cluster_snapshot(nodes, kept_awake=kept), site_of()))) == {"n01", "n02", "n03"}
+    # It was excluded on its way to sleep.
+    closed = [*nodes[:3], nodes[3]._replace(closed=True, reason="offpeak: it must sleep")]
+    after = planned(cluster_snapshot(closed, kept_awake=kept), site_of(), asleep.memory)
+    assert changes_of(after)["n04"] == "open"
