@@ -35,6 +35,11 @@ def openpbs_accounting_folder(root: Path = Path("/")) -> Path:
     return next((folder for folder in folders if may_be_there(folder)), folders[0])
 
 
+def openpbs_home(root: Path = Path("/")) -> Path:
+    """Return the folder of this machine's OpenPBS, from pbs.conf or the default."""
+    return root / next(iter(_configured_homes(root)), OPENPBS_HOME)
+
+
 def _daily_files(folder: Path) -> list[tuple[str, Path]]:
     try:
         files = sorted(folder.iterdir())

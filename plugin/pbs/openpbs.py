@@ -21,6 +21,7 @@ from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
 from plugin.contract.pbs import OPENPBS_RULES, PbsContract
 from plugin.pbs import scheduler
+from plugin.pbs.accounting import openpbs_home
 from plugin.pbs.commands import (
     HINTS_VARIABLE,
     CannotAskPbs,
@@ -66,6 +67,7 @@ from plugin.pbs.reservations import (
     parse_reservations,
     reservation_names,
 )
+from plugin.pbs.rights import SCHED_CONFIG
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking
@@ -111,7 +113,11 @@ def parse_jobs(answer: bytes, server: scheduler.PbsServer) -> tuple[PbsJob, ...]
     """Return the jobs of qstat's answer, with the values of the site's own formula."""
     formula = parse_formula(server.attributes.get("job_sort_formula", ""))
     priorities = {name: as_int(attributes.get("Priority")) for name, attributes in server.queues.items()}
-    return jobs_of_json(answer, partial(formula.site_value, queue_priority=priorities))
+    jobs = jobs_of_json(answer, partial(formula.site_value, queue_priority=priorities))
+    if "job_priority" not in formula.site:
+        return jobs
+    # The value of the formula has it already.
+    return tuple(each._replace(job=each.job._replace(priority_class="")) for each in jobs)
 
 
 def jobs_of_json(answer: bytes, site_value: SiteValue) -> tuple[PbsJob, ...]:
@@ -207,6 +213,7 @@ def _job(name: str, record: Record, site_value: SiteValue) -> PbsJob:
         hosts=",".join(hosts),
         plain=not (has_dependency(depend) or array_id or "array" in record),
         array_id=array_id,
+        priority_class=str(as_int(record.get("Priority"))),
     )
     return PbsJob(job, as_int(record.get("queue_rank")), requeue_permit(name, record))
 
@@ -447,6 +454,9 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
         except CannotAskPbs as problem:
             return {}, [(str(problem), hint)]
         return known, [(f"pbs_rstat: the times of {', '.join(unclear)} are not clear", hint)] if unclear else []
+
+    def _sched_config(self) -> Path:
+        return openpbs_home() / SCHED_CONFIG
 
     def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         resources = parse_resources(self.commands.query("qmgr", "-c", "list resource"))

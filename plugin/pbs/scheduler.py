@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from offpeak.errors import SchedulerError
+from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.settings.agent import PbsSettings
 from plugin.contract.pbs import PbsContract, parse_sched_config
@@ -24,6 +25,7 @@ from plugin.pbs import commands as pbs
 from plugin.pbs import jobs as pbs_jobs
 from plugin.pbs.demand import StartChance, with_demand
 from plugin.pbs.reservations import ReservedNodes
+from plugin.pbs.rights import read_fair_share_entity, with_priority_classes
 from plugin.scheduler.job import JobState
 from plugin.scheduler.node import Node
 from plugin.scheduler.port import (
@@ -189,6 +191,7 @@ class PbsScheduler(ABC):
             contract=contract,
             cluster=name,
             reorder_method=reorder_method,
+            limits=self._limits(),
             cycle_s=cycle_s_of(attributes),
             needs_cycles=True,
         )
@@ -277,6 +280,14 @@ class PbsScheduler(ABC):
                 refusals[name] = self._run(self.dialect.node_commands(present[name], change, reason, now_s))
         return {name: refusal for name, refusal in refusals.items() if refusal}
 
+    def _limits(self) -> SiteLimits:
+        """Return what is known of limits and of the order of jobs."""
+        return SiteLimits()
+
+    @abstractmethod
+    def _sched_config(self) -> Path:
+        """Return the file of the scheduler's settings on the server's host."""
+
     @abstractmethod
     def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         """Return the command that moves jobs and how that is known, and the contract with what the dialect adds."""
@@ -315,7 +326,8 @@ class PbsScheduler(ABC):
         def read() -> tuple[pbs_jobs.PbsJob, ...]:
             return self.dialect.parse_jobs(self.commands.query("qstat", *arguments), server)
 
-        return pbs_jobs.read_all_jobs(read, lambda: self._server()[1], server.attributes)
+        jobs = pbs_jobs.read_all_jobs(read, lambda: self._server()[1], server.attributes)
+        return with_priority_classes(jobs, server.queues, read_fair_share_entity(self._sched_config()))
 
     def _holding_jobs(self) -> tuple[pbs_jobs.PbsJob, ...]:
         """Return the jobs that may have nodes: an order for one node does not wait for a long queue."""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
+from offpeak.model.limits import PriorityOrder, SiteLimits, SitePriority
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
 from offpeak.settings.agent import PbsSettings
@@ -24,6 +25,7 @@ from plugin.contract.pbs import TORQUE_RULES, PbsContract
 from plugin.pbs import commands as pbs
 from plugin.pbs import scheduler
 from plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
+from plugin.pbs.rights import SCHED_CONFIG
 from plugin.scheduler.job import HOLDING, Job, JobState
 from plugin.scheduler.node import OURS, Node, NodeUse
 from plugin.scheduler.port import Ranking
@@ -421,6 +423,14 @@ class TorqueScheduler(scheduler.PbsScheduler):
         # A time that has passed ends a wait; PBS takes no time of 1970.
         times = {job: qalter_time(max(at_s, now_s)) for job, at_s in begin_s.items() if job not in refused}
         return refused | pbs.change_by_value(self.commands, "qalter", "-a", times)
+
+    def _limits(self) -> SiteLimits:
+        """Return that positions in the queue are no rights, where jobs exchange these."""
+        is_swap = find_reorder_method(self.settings).method is ReorderMethod.SWAP
+        return SiteLimits(priority=SitePriority(PriorityOrder.SUBMISSION) if is_swap else None)
+
+    def _sched_config(self) -> Path:
+        return self.settings.home / SCHED_CONFIG
 
     def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         found = find_reorder_method(self.settings)

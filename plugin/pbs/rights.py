@@ -1,0 +1,50 @@
+"""What a PBS scheduler puts before priorities: the priority of the queue, and the entity of fair share.
+
+sched_config in sched_priv says whether there is fair share, and by what. Only root may read it at most sites: what the
+agent cannot read is taken for the default, which has no fair share.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from plugin.pbs.commands import AttributesByName, as_int
+from plugin.pbs.jobs import PbsJob
+from plugin.scheduler.job import Job
+
+SCHED_CONFIG = Path("sched_priv", "sched_config")
+_SETTING = re.compile(r"^\s*(fair_share|fairshare_entity)\s*:\s*(\S+)", re.MULTILINE)
+
+
+def read_fair_share_entity(file: Path) -> str:
+    """Return by what the scheduler shares: euser, queue, Account_Name and so on; "" without fair share."""
+    try:
+        found = dict(_SETTING.findall(file.read_text(encoding="utf-8", errors="replace")))
+    except OSError:
+        return ""
+    return found.get("fairshare_entity", "euser") if found.get("fair_share", "").lower() == "true" else ""
+
+
+def with_priority_classes(jobs: Iterable[PbsJob], queues: AttributesByName, entity: str) -> tuple[PbsJob, ...]:
+    """Return the jobs with the classes within which a price may move them: of one queue priority and one entity."""
+    priorities = {name: as_int(attributes.get("Priority")) for name, attributes in queues.items()}
+    found = []
+    for each in jobs:
+        job = each.job
+        queue = max((priorities.get(name, 0) for name in job.partitions), default=0)
+        parts = (f"{queue}", job.priority_class, _entity_of(job, entity))
+        found.append(each._replace(job=job._replace(priority_class="/".join(parts))))
+    return tuple(found)
+
+
+def _entity_of(job: Job, entity: str) -> str:
+    match entity:
+        case "":
+            return ""
+        case "Account_Name":
+            return job.account
+        case "queue":
+            return ",".join(job.partitions)
+        case _:
+            # A group of users is not shown: the jobs of a user stay among themselves.
+            return job.user
