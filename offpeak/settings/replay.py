@@ -91,8 +91,8 @@ class PowerSettings:
     )
     classes: tuple[str, ...] | None = row(
         NAMES,
-        "Power of jobs per node for the agent, by name, user:, account: or partition:; the first match applies and "
-        "takes precedence over measurements.",
+        "Power of a node full of such jobs, for the agent, by name, user:, account: or partition:; the first match "
+        "applies and takes precedence over measurements.",
         example=("hot*=400W", "partition:gpu=900W"),
         flag="--power-classes",
     )

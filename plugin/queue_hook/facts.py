@@ -137,10 +137,6 @@ class Competition:
         """Return how many nodes the job, or a task of it, fills: shares of nodes add up."""
         return self.fit(job).filled_nodes or max(job.nodes, 1)
 
-    def share(self, job: Job) -> float:
-        """Return the share of its nodes that the job fills, at most 1."""
-        return min(1.0, self.filled_nodes(job) / max(job.nodes, 1))
-
 
 def _fit_of(cluster: Cluster, request: Request) -> RequestFit:
     pools = cluster.candidates(request)
@@ -238,8 +234,9 @@ class QueueFacts:
 
     `jobs` are all jobs that the scheduler lists, recently ended ones included. `peak` holds until `peak_until_s`.
     `prices` are what decisions go by, per MWh, published and forecast; `basis` names the source of each interval. By
-    job: `node_power_w` [W per node] and `expected_run_s` as predicted, `wait_allowances` of jobs that may be delayed,
-    `notices` the last notice to its owner. `free_nodes` are those of each pool of the `cluster`, by number. The next
+    job: `node_power_w`, what it draws of each of its nodes [W], `full_node_w`, what a node draws that is full of such
+    jobs [W], `expected_run_s` as predicted, `wait_allowances` of jobs that may be delayed, and `notices`, the last
+    notice to its owner. `free_nodes` are those of each pool of the `cluster`, by number. The next
     decision is `cycle_s` later; 0: only what is free now is weighed. `planned` is the day plan, None before the first
     one. `constraints` are the jobs that a cap on power delays, under any policy. `marks` record our earlier changes.
     """
@@ -252,6 +249,7 @@ class QueueFacts:
     prices: Series | None = None
     basis: tuple[str, ...] = ()
     node_power_w: Mapping[str, float] = field(default_factory=dict)
+    full_node_w: Mapping[str, float] = field(default_factory=dict)
     expected_run_s: Mapping[str, int] = field(default_factory=dict)
     wait_allowances: Mapping[str, WaitAllowance] = field(default_factory=dict)
     cluster: Cluster = NO_CLUSTER

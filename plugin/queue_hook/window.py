@@ -479,9 +479,8 @@ def window_view(window: GroupWindow, ranks: Sequence[int], weights: "JobWeights"
 
 
 def full_node_w(job: Job, facts: QueueFacts) -> float:
-    """Return the draw of a node that is full of such jobs [W]: of a share of a node, the draw divided by the share."""
-    node_w, share = facts.node_power_w[job.job_id], facts.competition.share(job)
-    return node_w if share == 1.0 else node_w / share
+    """Return the draw of a node that is full of such jobs [W]; without another figure jobs have whole nodes."""
+    return facts.full_node_w.get(job.job_id, facts.node_power_w[job.job_id])
 
 
 MOST_UNITS, UNITS_PER_NODE = 4096, 64

@@ -5,6 +5,7 @@ the share of its nodes that are its own, else the share of the processors that i
 counts as idle, so the shares of all jobs and of the idle rest are the whole node.
 """
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,10 +26,19 @@ from plugin.scheduler.node import Node
 
 
 class JobDraw(NamedTuple):
-    """The power per node [W], of a shared node the share of the job, and the basis as a text."""
+    """What a job draws of each of its nodes [W], the basis as a text, and its share of these nodes, 0..1.
+
+    A node that is full of such jobs draws `full_node_w`.
+    """
 
     node_w: float
     basis: str
+    share: float = 1.0
+
+    @property
+    def full_node_w(self) -> float:
+        """The power of a node that is full of such jobs [W]."""
+        return self.node_w / self.share
 
 
 def share_of(job: Job, cpus: int | None) -> float:
@@ -59,7 +69,7 @@ DECLARED_HINT = (
 
 @dataclass(frozen=True)
 class DeclaredDraw:
-    """Jobs whose column fits the pattern have the power `node_w` [W per node]; `text` is the declaration."""
+    """Nodes full of jobs whose column fits the pattern draw `node_w` [W per node]; `text` is the declaration."""
 
     column: str
     pattern: str
@@ -70,10 +80,9 @@ class DeclaredDraw:
         """Return whether the declaration applies to the job."""
         return any(map(self._fits, JOB_FIELDS[self.column](job)))
 
-    @cached_property
-    def draw(self) -> JobDraw:
-        """The power of those jobs."""
-        return JobDraw(self.node_w, f"declared: {self.text}")
+    def draw(self, share: float) -> JobDraw:
+        """Return the power of such a job that has this share of its nodes."""
+        return JobDraw(self.node_w * share, f"declared: {self.text}", share)
 
     @cached_property
     def _fits(self) -> Callable[[str], object]:
@@ -109,9 +118,10 @@ def _parse_declared_draw(text: str) -> DeclaredDraw:
     return DeclaredDraw(column, pattern.strip(), node_w, text)
 
 
-def find_declared_draw(job: Job, declared: Sequence[DeclaredDraw]) -> JobDraw | None:
-    """Return the power of the first declaration that applies to the job, None without one."""
-    return next((declaration.draw for declaration in declared if declaration.fits(job)), None)
+def find_declared_draw(job: Job, declared: Sequence[DeclaredDraw], kinds: Mapping[str, "NodeKind"]) -> JobDraw | None:
+    """Return the power of the job by the first declaration that applies to it, None without one."""
+    declaration = next((each for each in declared if each.fits(job)), None)
+    return None if declaration is None else declaration.draw(_share_by_kind(job, find_kind(job, kinds)))
 
 
 ASSUMED = JobDraw((ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2, "assumed: no node class is set")
@@ -119,10 +129,11 @@ ASSUMED = JobDraw((ASSUMED_POWER.low_w + ASSUMED_POWER.high_w) / 2, "assumed: no
 
 @dataclass(frozen=True)
 class NodeKind:
-    """The mean of a partition's nodes."""
+    """The mean of a partition's nodes; none of them draws more than `most_w`."""
 
     busy: JobDraw
     cpus: float
+    most_w: float = math.inf
 
 
 def find_node_kinds(nodes: Iterable[Node], class_of: Callable[[str], NodeClass | None]) -> dict[str, NodeKind]:
@@ -136,10 +147,23 @@ def find_node_kinds(nodes: Iterable[Node], class_of: Callable[[str], NodeClass |
 
 def draw_by_class(job: Job, kinds: Mapping[str, NodeKind]) -> JobDraw:
     """Return the power of a job by the kind of its nodes only; of a shared node its share by processors."""
-    kind = next((kinds[partition] for partition in job.partitions if partition in kinds), None)
-    if kind is None:
-        return ASSUMED
-    return JobDraw(kind.busy.node_w * share_of(job, round(kind.cpus)), kind.busy.basis)
+    kind = find_kind(job, kinds)
+    share = _share_by_kind(job, kind)
+    return ASSUMED if kind is None else JobDraw(kind.busy.node_w * share, kind.busy.basis, share)
+
+
+def find_kind(job: Job, kinds: Mapping[str, NodeKind]) -> NodeKind | None:
+    """Return the kind of the nodes of the job's first known partition."""
+    return next((kinds[partition] for partition in job.partitions if partition in kinds), None)
+
+
+def _share_by_kind(job: Job, kind: NodeKind | None) -> float:
+    return share_of(job, None if kind is None else round(kind.cpus)) or 1.0
+
+
+def bounded_draw(draw: JobDraw, kind: NodeKind | None) -> JobDraw:
+    """Return the draw; no node that is full of such jobs draws more than nodes of the kind can."""
+    return draw if kind is None else draw._replace(node_w=min(draw.node_w, kind.most_w * draw.share))
 
 
 def _mean(nodes: list[Node], class_of: Callable[[str], NodeClass | None]) -> NodeKind:
@@ -149,4 +173,6 @@ def _mean(nodes: list[Node], class_of: Callable[[str], NodeClass | None]) -> Nod
         return NodeKind(ASSUMED, cpus)
     busy_w = {node_class.name: node_class.running_w(JOB_UTILISATION) for node_class in classes}
     names = ", ".join(sorted(busy_w))
-    return NodeKind(JobDraw(fmean(busy_w[node_class.name] for node_class in classes), f"node class {names}"), cpus)
+    most_w = max(node_class.running_w(1.0) for node_class in classes)
+    busy = JobDraw(fmean(busy_w[node_class.name] for node_class in classes), f"node class {names}")
+    return NodeKind(busy, cpus, most_w if len(classes) == len(nodes) else math.inf)

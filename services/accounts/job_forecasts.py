@@ -26,7 +26,16 @@ from predictors.job_power import chosen_power
 from predictors.port import ModelOrigin, certain, load_model, save_model
 from predictors.run_times import UNLIMITED_S, chosen_run_time
 from services.accounts.ended_jobs import EndedJob
-from services.accounts.job_draws import ASSUMED, DeclaredDraw, JobDraw, NodeKind, draw_by_class, find_declared_draw
+from services.accounts.job_draws import (
+    ASSUMED,
+    DeclaredDraw,
+    JobDraw,
+    NodeKind,
+    bounded_draw,
+    draw_by_class,
+    find_declared_draw,
+    find_kind,
+)
 from services.accounts.job_use import BookedJob
 
 UNKNOWN_S = -1
@@ -196,7 +205,8 @@ class JobPowers(SavedPredictor):
 
     def of(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], *, at_s: int) -> dict[str, JobDraw]:
         """Return the power of each job by its number; `kinds` are the nodes of each partition."""
-        declared = {job.job_id: draw for job in jobs if (draw := find_declared_draw(job, self._declared)) is not None}
+        found = ((job.job_id, find_declared_draw(job, self._declared, kinds)) for job in jobs)
+        declared = {job_id: draw for job_id, draw in found if draw is not None}
         return declared | self._predicted([job for job in jobs if job.job_id not in declared], kinds, at_s)
 
     def _predicted(self, jobs: Sequence[Job], kinds: Mapping[str, NodeKind], at_s: int) -> dict[str, JobDraw]:
@@ -206,5 +216,8 @@ class JobPowers(SavedPredictor):
         naive = certain(np.array([draw.node_w for draw in by_class]), "")
         naive = replace(naive, basis=tuple(draw.basis for draw in by_class))
         predicted = self.predictor.predict_beside(naive, jobs_at_submission(job_columns(jobs)), at_s)
-        rows = zip(jobs, predicted.point.tolist(), predicted.basis, strict=True)
-        return {job.job_id: JobDraw(node_w, basis) for job, node_w, basis in rows}
+        rows = zip(jobs, by_class, predicted.point.tolist(), predicted.basis, strict=True)
+        return {
+            job.job_id: bounded_draw(JobDraw(node_w, basis, naive_draw.share), find_kind(job, kinds))
+            for job, naive_draw, node_w, basis in rows
+        }

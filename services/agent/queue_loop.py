@@ -86,13 +86,14 @@ def queue_facts(
     view, curve = observed.view, observed.prices
     cluster = cluster_of(view, observed.traits.partitions, limits=observed.traits.limits)
     arrays = {job.array_id: job.job_id for job in view.jobs if job.array_id and job.state is JobState.PENDING}
-    task_w = {array: draws[task].node_w for array, task in arrays.items() if task in draws}
+    draws = {array: draws[task] for array, task in arrays.items() if task in draws} | dict(draws)
     task_s = {array: run_s[task] for array, task in arrays.items() if task in run_s}
     facts = QueueFacts(
         view.at_s,
         join_array_tasks(view.jobs),
         observed.traits.ranking,
-        node_power_w=task_w | {job: draw.node_w for job, draw in draws.items()},
+        node_power_w={job: draw.node_w for job, draw in draws.items()},
+        full_node_w={job: draw.full_node_w for job, draw in draws.items()},
         expected_run_s={**task_s, **run_s},
         cluster=cluster,
         free_nodes=free_nodes(cluster, view.nodes),

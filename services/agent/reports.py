@@ -112,7 +112,7 @@ def _job_status(
         nodes=job.nodes,
         place=None,
         of=0,
-        watts_per_node=facts.node_power_w.get(job.job_id),
+        watts_per_node=facts.full_node_w.get(job.job_id),
         why=_explain_wait(job, decision if waits or stops else None, offers if waits else (), flexibility.errors),
         would_start_unix_s=planned_s,
         latest_start_unix_s=_number(inputs.get("latest_start_s")),

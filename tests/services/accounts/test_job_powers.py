@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from account_jobs import job
+from hypothesis import given
+from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, BadSetting, CannotWrite
 from offpeak.ledger.rows import JobUse
@@ -69,7 +71,7 @@ def test_without_history_the_kind_of_nodes_decides() -> None:
     ]
     assert JobPowers().of(jobs, KINDS, at_s=0) == {
         "1": JobDraw(busy_w, "node class server"),
-        "2": JobDraw(busy_w / 4, "node class server"),
+        "2": JobDraw(busy_w / 4, "node class server", 0.25),
         "3": JobDraw(busy_w, "node class server"),
         "4": ASSUMED,
         "5": ASSUMED,
@@ -94,7 +96,7 @@ def test_jobs_of_the_same_user_and_name_tell_once_they_did_better_than_the_nodes
     draws = powers.of(
         [pending("4", name="hot_27"), pending("5", name="cold"), pending("6", user="bob")], KINDS, at_s=4000
     )
-    assert draws["4"] == (pytest.approx(400), "jobs of the same user, name and size")
+    assert draws["4"][:2] == (pytest.approx(400), "jobs of the same user, name and size")
     assert draws["5"].node_w == pytest.approx(100)
     assert powers.errors.mae is not None
     assert powers.errors.mae < 1 < powers.errors.naive_mae
@@ -128,7 +130,24 @@ def test_declared_job_power_overrides_learned_power() -> None:
         JobDraw(350.0, "declared: account:chem*=350W"),
         JobDraw(120.0, "declared: user:ann = 120W"),
     ]
-    assert find_declared_draw(pending("6", user="bob"), declared) is None
+    assert find_declared_draw(pending("6", user="bob"), declared, KINDS) is None
+
+
+def test_a_declared_power_is_that_of_a_node_full_of_such_jobs() -> None:
+    powers = JobPowers(parse_declared_draws(["hot*=700W"]))
+    shared = pending("1", name="hot", whole_nodes=False, cpus=2)
+    found = powers.of([shared, pending("2", name="hot")], KINDS, at_s=0)
+    assert found["1"] == JobDraw(175.0, "declared: hot*=700W", 0.25)
+    assert [draw.full_node_w for draw in found.values()] == [700.0, 700.0]
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.floats(1.0, 5000.0)), min_size=1, max_size=40), st.integers(1, 8))
+def test_no_node_is_expected_to_draw_more_than_it_can(history: list[tuple[int, float]], cpus: int) -> None:
+    powers = JobPowers()
+    for number, (before, node_w) in enumerate(history, 10):
+        learn_watched(powers, [ran(str(number), node_w, whole_nodes=False, cpus=before)])
+    draw = powers.of([pending("1", whole_nodes=False, cpus=cpus)], KINDS, at_s=4000)["1"]
+    assert draw.node_w <= draw.full_node_w <= SERVER.running_w(1.0) * (1 + 1e-9)
 
 
 def test_a_constant_draw_is_that_of_all_jobs_that_no_class_names() -> None:
