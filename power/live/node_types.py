@@ -42,10 +42,14 @@ def find_types(nodes: Iterable[Node]) -> dict[NodeType, list[Node]]:
 
 
 class NodePlace(NamedTuple):
-    """What the scheduler knows of a node: its equipment in words, and its partitions as "batch,gpu"; "" if unknown."""
+    """What the scheduler knows of a node: its equipment in words, and its partitions as "batch,gpu"; "" if unknown.
+
+    `left` is its state there and what to type, for a node that is on and that no job can use.
+    """
 
     node_type: str = ""
     partitions: str = ""
+    left: str = ""
 
 
 UNKNOWN_PLACE = NodePlace()

@@ -222,10 +222,9 @@ def make_snapshot(agent: SiteAgent, jobs_seen_unix_s: float | None) -> StatusSna
                 now,
                 watts,
                 agent.site.node_class(node),
-                places.get(node, UNKNOWN_PLACE),
+                places.get(node, UNKNOWN_PLACE)._replace(left=agent.power.left.get(node, "")),
                 racks[node],
                 overdue_s=agent.power.overdue.get(node, 0.0),
-                left=agent.power.left.get(node, ""),
             )
             for node, record in agent.power.records.nodes.items()
         ),
@@ -243,7 +242,6 @@ def node_status(
     rack: str = "",
     *,
     overdue_s: float = 0.0,
-    left: str = "",
 ) -> NodeStatus:
     """Return the status of a node."""
     row, observed = make_state_row(record, now), record.observed
@@ -259,7 +257,7 @@ def node_status(
         idle_watts=None if node_class is None else node_class.idle_w,
         since_unix_s=observed.since_unix_s,
         by=observed.cause,
-        why=printable("; ".join(filter(None, (left, overdue, observed.problem, row.why))), enough=LONGEST_WHY),
+        why=printable("; ".join(filter(None, (place.left, overdue, observed.problem, row.why))), enough=LONGEST_WHY),
         held=record.hold is not None and record.hold.lasts(now.unix_s),
         **place._asdict(),
         rack=rack,

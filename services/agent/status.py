@@ -195,7 +195,8 @@ class NodeStatus(NamedTuple):
     `watts` is its power, `measured` or by its class; `idle_watts` is the power of its class when it is on and idle.
     `node_type` is its equipment in words, `partitions` are joined by commas; "" if the scheduler does not tell them.
     `rack` is that of the inventory, else its enclosure there, "" for neither. If it is still on and should have gone
-    down since, `overdue_s` is how long ago it was ordered to sleep, else 0.
+    down since, `overdue_s` is how long ago it was ordered to sleep, else 0. If it is on and no job can use it, `left`
+    is its state in the scheduler and what to type; `why` begins with it.
     Fields with defaults came later: agents of older versions do not send them.
     """
 
@@ -214,6 +215,7 @@ class NodeStatus(NamedTuple):
     partitions: str = ""
     rack: str = ""
     overdue_s: float = 0.0
+    left: str = ""
 
 
 class PriceSlot(NamedTuple):

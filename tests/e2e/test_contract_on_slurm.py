@@ -1,12 +1,12 @@
 """What slurm.conf promises, on a real slurmctld: excluded nodes stay up, and all commands name the same faults."""
 
-import json
 import tomllib
 from pathlib import Path
 
 import pytest
-from node_story import FLAT, for_a_while, is_up, offpeak, orders, sleeping, wait_for_line, wait_for_sleep
+from node_story import FLAT, for_a_while, is_up, orders, sleeping, wait_for_line, wait_for_sleep
 from powered_fixtures import StartPowered
+from told_findings import broken_rules, init, told_findings
 from zygote import Zygote
 
 from benchmarks.local_slurm.agent import agent, run_offpeak, write_site
@@ -33,11 +33,6 @@ def configure(cluster: PoweredCluster, before: str, after: str) -> None:
     assert before in text
     conf.write_text(text.replace(before, after))
     cluster.run("scontrol", "reconfigure")
-
-
-def init(cluster: PoweredCluster, folder: Path) -> str:
-    options = ("--price", "0.21EUR/kWh", "--bmcs", "{node}-bmc", "--node-class", "server")
-    return offpeak(cluster, "init", "--folder", str(folder), *options)
 
 
 def test_excluded_nodes_stay_up_until_an_admin_includes_them(
@@ -116,29 +111,10 @@ def test_all_commands_name_the_same_faults_in_the_same_words(
     lines = [line for line in lines if not line.startswith(tuple(f"{key} " for key in changes))]
     own = [f"{key} {value}" if key.startswith("Part") else f"{key}={value}" for key, value in changes.items() if value]
     conf.write_text("\n".join([*lines, *own, ""]))
-    settings = write_site(cluster, {"agent": {"mode": "shadow"}, **FLAT})
     try:
         cluster.run("scontrol", "reconfigure")
-        checked = json.loads(run_offpeak(cluster, "check", "--json").stdout)
-        code = run_offpeak(cluster, "check").returncode
-        words = init(cluster, tmp_path / "new")
-        with agent(cluster, settings, by=zygote.start):
-            cluster.wait(lambda: "looked" in run_offpeak(cluster, "status").stdout, what="the first round")
-            status = offpeak(cluster, "status")
-            page = json.loads(offpeak(cluster, "status", "--json"))["troubles"]
-        log = (cluster.folder / "agent.log").read_text()
+        messages = told_findings(cluster, tmp_path / "new", zygote.start)
     finally:
         conf.write_text(before)
         cluster.run("scontrol", "reconfigure")
-    found = [each for each in checked if each["part"] == "scheduler" and each["verdict"] != "ok"]
-    messages = [each["said"] for each in found]
-    for rule in SLURM_RULES:
-        told = sum(f": {rule.reason}" in message for message in messages)
-        assert (told > 0) is (rule.name in expected), f"{rule.name}: {messages}"
-    assert code == 1 if expected else all(each["verdict"] != "failed" for each in found)
-    for each in found:
-        line = f"{each['said']}; {each['hint']}"
-        assert f"- {line}" in status
-        assert line in page
-        assert line in log
-        assert each["said"] in words
+    assert broken_rules(messages, SLURM_RULES) == expected

@@ -176,7 +176,7 @@ def read_node_places(settings: Settings) -> Mapping[str, NodePlace]:
     try:
         statuses = fetch_snapshot(settings.agent.socket).nodes
         if any(status.node_type or status.partitions for status in statuses):
-            return {status.node: NodePlace(status.node_type, status.partitions) for status in statuses}
+            return {each.node: NodePlace(each.node_type, each.partitions, each.left) for each in statuses}
     except OffpeakError:
         pass
     try:
@@ -236,10 +236,11 @@ def _node_row(
     holds: Mapping[str, Hold],
     place: NodePlace | None,
 ) -> NodeRow:
-    state, hold = record.observed.state, holds.get(record.node)
+    state, hold, place = record.observed.state, holds.get(record.node), place or UNKNOWN_PLACE
     as_recorded = recorded is not None and recorded.observed == state
     held, why = f"held by {hold.owner}: {hold.reason}" if hold else "", recorded.why if recorded is not None else ""
     reasons = [
+        place.left,
         record.observed.problem,
         # The agent records the hold as a reason one cycle after it began.
         held if held not in why else "",
@@ -253,7 +254,8 @@ def _node_row(
         by=recorded.by if recorded is not None and as_recorded else "",
         desired=recorded.desired if recorded is not None else "",
         why="; ".join(each for each in reasons if each),
-        **(place or UNKNOWN_PLACE)._asdict(),
+        node_type=place.node_type,
+        partitions=place.partitions,
     )
 
 

@@ -136,3 +136,10 @@ def drawn() -> StatusSnapshot:
     node = node_status(record(NodeState.OFF), NOW, {}, SERVER, NodePlace("64 cores, 256 GiB", "batch,long"))
     planned_w = ((int(NOW.unix_s), 1450.0), (int(NOW.unix_s) + 900, 2100.0))
     return StatusSnapshot(PUBLISHED, "Europe/Berlin", NOW.unix_s, NOW.unix_s, nodes=(node,), planned_w=planned_w)
+
+
+def test_a_node_that_is_on_and_lost_for_jobs_says_why_and_what_to_type() -> None:
+    left = "DOWN+POWERED_DOWN in the scheduler for 12 min: `scontrol update nodename=n1 state=resume`"
+    node = node_status(record(NodeState.ON), NOW, {}, SERVER, NodePlace("", "batch", left))
+    assert node.left == left
+    assert node.why.startswith(left)
