@@ -6,11 +6,14 @@ they go forward some never happen.
 """
 
 from datetime import tzinfo
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
+from offpeak.model.step_series import sorted_once
 from offpeak.model.zones import offset_at
 
 # 1970-01-01, day 0, was a Thursday; Monday is 0 as in datetime.weekday.
@@ -22,14 +25,25 @@ def offset_changes(zone: tzinfo, from_s: int, until_s: int) -> tuple[Int64, Int6
 
     Looks once a day, so two changes within one day would be missed: no zone has had that.
     """
-    days = np.append(np.arange(from_s, until_s, DAY_S), until_s)
-    offsets = [offset_at(int(day), zone) for day in days]
-    since, ahead = [from_s], [offsets[0]]
-    for i in range(1, len(days)):
-        if offsets[i] != ahead[-1]:
-            since.append(_change_between(zone, int(days[i - 1]), int(days[i])))
-            ahead.append(offsets[i])
-    return np.array(since, np.int64), np.array(ahead, np.int64)
+    blocks = range((from_s - 1) // BLOCK_S, until_s // BLOCK_S + 1)
+    changes = [change for block in blocks for change in _changes_of_block(zone, block) if from_s < change[0] <= until_s]
+    found = np.array([(from_s, offset_at(from_s, zone)), *changes], np.int64)
+    return found[:, 0], found[:, 1]
+
+
+BLOCK_S = 366 * DAY_S
+
+
+@lru_cache(maxsize=1024)
+def _changes_of_block(zone: tzinfo, block: int) -> tuple[tuple[int, int], ...]:
+    """Return the instants of a block of days at which the offset changes, and the offsets. Each replay needs them."""
+    days = range(block * BLOCK_S, (block + 1) * BLOCK_S + 1, DAY_S)
+    changes, ahead = list[tuple[int, int]](), offset_at(days[0], zone)
+    for before_s, after_s in pairwise(days):
+        if (offset := offset_at(after_s, zone)) != ahead:
+            changes.append((_change_between(zone, before_s, after_s), offset))
+            ahead = offset
+    return tuple(changes)
 
 
 def _change_between(zone: tzinfo, before_s: int, after_s: int) -> int:
@@ -72,7 +86,7 @@ def local_edges_s(clock_s: Int64, zone: tzinfo) -> Int64:
         return clock_s
     first, last = to_unix_s(clock_s, zone)
     changes, _ = offset_changes(zone, int(first.min()), int(last.max()) + DAY_S)
-    return np.unique(np.concatenate([first, last, changes]))
+    return sorted_once(first, last, changes)
 
 
 def local_days(from_s: int, until_s: int, zone: tzinfo) -> Int64:

@@ -10,7 +10,7 @@ import numpy as np
 
 from offpeak.compiled import index, kernel, part, python_first
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.step_series import Series, merge, running_integral
+from offpeak.model.step_series import Series, merge, running_integral, sorted_once
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def multiply(one: StepIntegral, other: StepIntegral) -> StepIntegral:
     """Return the integral of the product of two series."""
     if len(one.at_s) == 1:
         return StepIntegral(other.at_s, one.value[0] * other.value, one.value[0] * other.total)
-    at_s = np.union1d(one.at_s, other.at_s)
+    at_s = sorted_once(one.at_s, other.at_s)
     first, second = (
         each.value[np.maximum(np.searchsorted(each.at_s, at_s, side="right") - 1, 0)] for each in (one, other)
     )

@@ -14,6 +14,7 @@ from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.flexibility import RIGID, Flexibility, Tier
+from offpeak.model.step_series import sorted_once
 from plugin.queue_hook.facts import (
     CAP_AHEAD_S,
     EQUAL,
@@ -72,7 +73,7 @@ class StartCosts:
     def _turning(self) -> tuple[Int64, Float64]:
         """The starts and costs at which the run begins or ends with a price: the cost is least at one of them."""
         edges_s = self.prices.edges_s
-        at_s = np.union1d(edges_s, edges_s - self.run_s)
+        at_s = sorted_once(edges_s, edges_s - self.run_s)
         cost = self.prices.per_watt(at_s, self.run_s)
         return at_s, np.where(np.isnan(cost), np.inf, cost)
 

@@ -20,6 +20,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH, WEEK_S
 from offpeak.model.step_integrals import StepIntegral, Usage, charge_by_job, integrals
+from offpeak.model.step_series import sorted_once
 from sim_backend.engine.state import NOT_YET
 from sim_backend.nodes.power_curve import PowerCurve, power_curve
 
@@ -91,7 +92,7 @@ def _charge_between(curve: PowerCurve, edges_s: Int64, price: StepIntegral) -> F
     """Return what the power of a curve costs between consecutive edges, in units of the price, watts and seconds."""
     if len(edges_s) < 2:
         return np.zeros(0)
-    cut_s = np.union1d(curve.at_s[curve.at_s < edges_s[-1]], edges_s)
+    cut_s = sorted_once(curve.at_s[curve.at_s < edges_s[-1]], edges_s)
     watts = curve.total_w[np.searchsorted(curve.at_s, cut_s[:-1], side="right") - 1]
     return np.add.reduceat(watts * integrals(price, cut_s[:-1], cut_s[1:]), np.searchsorted(cut_s, edges_s[:-1]))
 
