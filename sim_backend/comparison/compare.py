@@ -284,7 +284,7 @@ def _replay(
         return _held_replay(case, policy, peaks, progress)
     if case.is_mixed:
         return _mixed_replay(case, policy, peaks, report)
-    if policy.capacity is None:
+    if not policy.capacity:
         size = case.machine.size
         return replay(case.jobs, case.node_power_w, machine_size=size, policy=policy, peaks=peaks, progress=report)
     assert isinstance(case.nodes, PoweredMachine)
@@ -293,7 +293,7 @@ def _replay(
         case.node_power_w,
         case.nodes,
         policy,
-        policy.capacity,
+        policy.capacity[0],
         peaks=peaks,
         without_limit=case.without_limit,
         shaving=_peak_rules(case, policy),
@@ -347,12 +347,12 @@ def _mixed_replay(
     )
     widths = band_widths(policy.priority_band_percent, case.cluster, mixed.workload.priority)
     rules = rules_of(policy, case.cluster.timing)._replace(widths=widths)
-    if not policy.pool_capacity:
+    if not policy.capacity:
         site = case.priorities
         priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
         return replay_mixed(mixed, policy, rules, peaks=peaks, priorities=priorities, progress=report)
     assert case.nodes is not None
-    powered = PoweredMixedReplay(mixed, policy, rules, policy.pool_capacity, case.nodes.classes, peaks=peaks)
+    powered = PoweredMixedReplay(mixed, policy, rules, policy.capacity, case.nodes.classes, peaks=peaks)
     powered.run(report)
     return powered
 

@@ -50,7 +50,7 @@ ESTIMATES = {"user": USER_ESTIMATE, "exact": EXACT_RUNTIME, "predicted": PREDICT
 class Policy:
     """What is replayed under one name. `kill_at_estimate`: jobs end at their estimate at the latest.
 
-    `capacity` is None if no node of a machine of equal nodes ever sleeps; several pools have `pool_capacity` each.
+    `capacity` says for each pool of nodes when its nodes sleep; there is none where no node ever sleeps.
     Jobs change places whose priorities differ by at most `priority_band_percent` of their range. `peak` is the target
     of peak shaving, None without it. `hold` gives for each job how long it may be kept back for cheaper hours [s], None
     if no job is.
@@ -60,8 +60,7 @@ class Policy:
     rules: SchedulingRules
     window_policy: WindowPolicy
     kill_at_estimate: bool
-    capacity: CapacityPolicy | None = None
-    pool_capacity: tuple[CapacityPolicy, ...] = ()
+    capacity: tuple[CapacityPolicy, ...] = ()
     peak: PeakTarget | None = None
     hold: Callable[[Jobs], Int64] | None = None
     priority_band_percent: int = 100
@@ -70,14 +69,14 @@ class Policy:
         """Return this policy on a machine whose nodes sleep as `capacity` says, with peak shaving, named after all."""
         shaved = f"peak:{peak.power_w / 1000:g}kW" if peak else ""
         if capacity.keeps_all_awake:
-            return replace(self, name=self._name_with(shaved), capacity=capacity, peak=peak) if peak else self
-        return replace(self, name=self._name_with(f"{capacity.name} {shaved}".strip()), capacity=capacity, peak=peak)
+            return replace(self, name=self._name_with(shaved), capacity=(capacity,), peak=peak) if peak else self
+        return replace(self, name=self._name_with(f"{capacity.name} {shaved}".strip()), capacity=(capacity,), peak=peak)
 
     def on_pools(self, name: str, capacity: tuple[CapacityPolicy, ...]) -> "Policy":
         """Return this policy on pools of nodes, each of which sleeps as its policy says, named after both."""
         if all(each.keeps_all_awake for each in capacity):
             return self
-        return replace(self, name=self._name_with(name), pool_capacity=capacity)
+        return replace(self, name=self._name_with(name), capacity=capacity)
 
     def _name_with(self, capacity: str) -> str:
         if self.rules.pass_per_event:

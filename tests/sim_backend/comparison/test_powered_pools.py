@@ -160,5 +160,5 @@ def test_what_no_pool_can_have_of_its_own_is_refused(policy: str, settings: Capa
 def test_numbers_of_nodes_are_those_of_the_cluster() -> None:
     case = mixed_case()
     policy = with_capacity(EASY, "green-pool:8", case, CapacitySettings(keep_hot=4))
-    assert [int(each.schedule.reserve[0]) for each in policy.pool_capacity] == [5, 2, 1]
-    assert [each.rules.keep_hot for each in policy.pool_capacity] == [3, 1, 0]
+    assert [int(each.schedule.reserve[0]) for each in policy.capacity] == [5, 2, 1]
+    assert [each.rules.keep_hot for each in policy.capacity] == [3, 1, 0]
