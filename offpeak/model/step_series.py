@@ -76,8 +76,9 @@ def sorted_once(*parts: Int64) -> Int64:
 
     np.unique puts integers into a hash table first, which takes dozens of times as long where the parts are sorted.
     """
-    ordered = np.sort(np.concatenate(parts), kind="stable")
-    return ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    ordered: Int64 = np.sort(np.concatenate(parts), kind="stable")
+    once: Int64 = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return once
 
 
 def split(series: Series, at_s: Int64) -> Series:
