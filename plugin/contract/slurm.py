@@ -135,7 +135,12 @@ def _find_short_suspend_time(contract: SlurmContract, site: ManagedSite) -> Iter
 
 
 def _find_suspending_partitions(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
-    short = [node for node in site.switched_nodes if (contract.partition_suspend_s(node) or math.inf) < LONG_S]
+    # What a node shows holds: its own time is above those of its partitions.
+    short = [
+        node
+        for node in site.switched_nodes
+        if (contract.partition_suspend_s(node) or math.inf) < LONG_S and (node.suspend_s or 0.0) < LONG_S
+    ]
     for name, fields in contract.partitions.items():
         after_s = parse_suspend_s(fields.get("SuspendTime", ""))
         nodes = frozenset(node.name for node in short if name in node.partitions)

@@ -18,7 +18,7 @@ from plugin.slurm.commands import count, parts
 
 NODES, PARTITIONS, STATES = "SuspendExcNodes", "SuspendExcParts", "SuspendExcStates"
 EVERY_NODE = "ALL"
-INFINITE, UNSET = "INFINITE", ("", "NONE", "GLOBAL")
+INFINITE, UNSET = "INFINITE", ("", "NONE", "GLOBAL", "-2")
 _SET = re.compile(r"((?:[^,:\[]|\[[^\]]*\])+)(?::(\d+))?")
 
 

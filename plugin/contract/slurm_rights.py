@@ -7,7 +7,7 @@ not by the level in slurmdbd. Without slurmdbd only root and SlurmUser have a le
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -59,9 +59,8 @@ class SlurmRights:
 ALL_RIGHTS = SlurmRights("", AdminLevel.ADMINISTRATOR)
 
 
-def read_rights(*, timeout_s: float) -> SlurmRights:
-    """Return the rights of the user of this process. Raises CannotAskSlurm if slurmctld does not answer."""
-    config = parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
+def read_rights(config: Mapping[str, str], *, timeout_s: float) -> SlurmRights:
+    """Return the rights of the user of this process; `config` is the answer to `scontrol show config`."""
     user = user_name(os.geteuid())
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return SlurmRights(user, AdminLevel.ADMINISTRATOR, is_daemons=True)
@@ -70,14 +69,18 @@ def read_rights(*, timeout_s: float) -> SlurmRights:
     return SlurmRights(user, level, private if level is AdminLevel.NONE else ())
 
 
-def cached_rights(timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[[], SlurmRights]:
-    """Return a function that gives the rights and reads them again after RECHECK_S."""
+def cached_rights(timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[..., SlurmRights]:
+    """Return a function that gives the rights and reads them again after RECHECK_S.
+
+    It takes the configuration if that has just been read. Raises CannotAskSlurm if slurmctld does not answer.
+    """
     known: list[tuple[float, SlurmRights]] = []
 
-    def rights() -> SlurmRights:
+    def rights(config: Mapping[str, str] | None = None) -> SlurmRights:
         now_s = clock()
         if not known or now_s - known[-1][0] > RECHECK_S:
-            known[:] = [(now_s, read_rights(timeout_s=timeout_s))]
+            config = config or parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
+            known[:] = [(now_s, read_rights(config, timeout_s=timeout_s))]
         return known[-1][1]
 
     return rights

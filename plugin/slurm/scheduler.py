@@ -23,7 +23,7 @@ from offpeak.installation import install_hint
 from offpeak.machines.credentials import Secret, read_secret
 from plugin.scheduler.job import Job, JobState
 from plugin.scheduler.node import Node, Reservation
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, rows_of_squeue
+from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, parse_config, rows_of_squeue
 from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, parse_task_limits, squeue_arguments
 from plugin.slurm.nodes import (
     NODES_ARGUMENTS,
@@ -308,7 +308,7 @@ class SlurmScheduler:
         config = ask("scontrol", "show", "config", timeout_s=self._timeout_s)
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
         self._scontrol = self._scontrol._replace(order_s=order_wait_s(config))
-        rights, now_s = self._rights(), self._clock()
+        rights, now_s = self._rights(parse_config(config)), self._clock()
         if not 0 <= now_s - self._limits_s < LIMITS_LAST_S:
             self._limits, self._limits_s = read_limits(config, timeout_s=self._timeout_s), now_s
         self._shared_user = rights.user if rights.is_daemons else ""

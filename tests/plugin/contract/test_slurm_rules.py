@@ -1,5 +1,6 @@
 """Each rule for slurm.conf: what breaks it, in which words, for which nodes, and what keeps it."""
 
+import json
 import math
 import os
 import re
@@ -10,13 +11,20 @@ from pathlib import Path
 import pytest
 
 from offpeak.model.orders import PowerState
-from plugin.contract.rules import ContractFinding, ManagedSite, Severity, check_contract, find_nodes_kept_awake
+from plugin.contract.rules import (
+    NO_CONTRACT,
+    ContractFinding,
+    ManagedSite,
+    Severity,
+    check_contract,
+    find_nodes_kept_awake,
+)
 from plugin.contract.slurm import SLURM_RULES
 from plugin.contract.slurm_programs import FOLDER, PROGRAMS, find_problem_of_file
 from plugin.contract.slurm_rights import ALL_RIGHTS, AdminLevel, SlurmRights
 from plugin.scheduler.node import Node, NodeUse
 from plugin.slurm.configuration import traits_of_text
-from plugin.slurm.nodes import nodes_of_text
+from plugin.slurm.nodes import nodes_of_json, nodes_of_text
 
 pytestmark = pytest.mark.quick
 
@@ -157,7 +165,10 @@ def test_the_suspend_time_of_each_node_in_slurm_26() -> None:
     assert (suspends.what, suspends.nodes) == ("NodeName lines: SuspendTime=600", frozenset({"n1"}))
     assert (never.what, never.nodes) == ("NodeName lines: SuspendTime=INFINITE", frozenset({"n2"}))
     assert never.rule.excludes
-    # A node's own value counts in place of the cluster's.
+    # A node's own value counts in place of that of a partition, and of the cluster's.
+    suspending = f"{BATCH}\nPartitionName=big SuspendTime=300"
+    assert [each.nodes for each in findings({}, suspending, nodes=nodes)] == []
+    assert [each.nodes for each in findings({}, suspending)] == [{"n3"}]
     everywhere = findings({"SuspendTime": "600 sec"}, nodes=nodes)
     assert [(each.what, each.nodes) for each in everywhere] == [("SuspendTime=600", frozenset())]
 
@@ -248,6 +259,22 @@ def test_hints_name_files_that_exist() -> None:
     assert all((DEPLOYED / name).is_file() for name in named)
     packaged = (REPOSITORY / "deploy/package/nfpm.yaml").read_text()
     assert all(f"dst: {FOLDER}/{name}" in packaged for name in named)
+
+
+def test_the_suspend_time_of_a_node_in_text_and_json() -> None:
+    line = b"NodeName=n1 State=IDLE CPUTot=4 LastBusyTime=0 ResumeAfterTime=None SuspendTime="
+    shown = [nodes_of_text(line + value)[0].suspend_s for value in (b"600", b"INFINITE", b"-2")]
+    assert shown == [600, math.inf, None]
+    times = ({"set": True, "infinite": False, "number": 600}, {"set": False, "infinite": True}, {"set": False}, None)
+    records = [{"name": f"n{at}", "state": ["IDLE"], "suspend_time": each} for at, each in enumerate(times)]
+    answer = json.dumps({"nodes": records}).encode()
+    assert [each.suspend_s for each in nodes_of_json(answer, source="scontrol")] == [600, math.inf, None, None]
+
+
+def test_a_danger_keeps_its_nodes_awake_and_a_fault_does_not() -> None:
+    suspending = findings({"ReturnToService": "0"}, f"{BATCH}\nPartitionName=big SuspendTime=300")
+    assert {each.severity for each in suspending} == {Severity.DANGER, Severity.FAULT}
+    assert find_nodes_kept_awake(NO_CONTRACT, suspending, NODES) == {"n3": "partition big: SuspendTime=300"}
 
 
 def test_sets_with_a_count_and_states_keep_nodes_awake_as_they_are_now() -> None:
