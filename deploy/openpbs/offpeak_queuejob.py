@@ -6,8 +6,10 @@
     qsub -v OFFPEAK=cap                          the power of its nodes may be capped
     qsub -v OFFPEAK=now                          leave it alone
 
-Several hints are separated by semicolons. A new job begins without an offset in the order. If the hook fails, the job
-passes and the failure is reported to the agent.
+Several hints are separated by semicolons. A new job begins without an offset in the order. One that may wait, by delay=
+or deadline=, begins in two minutes unless its owner gave it a time: the server starts a job at its submission where
+nodes are free, before offpeak's first decision about it. If the hook fails, the job passes and the failure is reported
+to the agent.
 """
 
 import datetime
@@ -18,7 +20,8 @@ from pathlib import Path
 
 import pbs
 
-NAME, VARIABLE, PRIO = "offpeak_queuejob", "OFFPEAK", "offpeak_prio"
+NAME, VARIABLE, PRIO, BEGIN = "offpeak_queuejob", "OFFPEAK", "offpeak_prio", "offpeak_begin"
+HOLD_S = 120
 FAILURES = Path(os.environ.get("OFFPEAK_HOOK_FAILURES", "/run/offpeak-hooks"))
 FIRST_YEAR, LAST_YEAR = 1970, 2999
 LONGEST_S = 100 * 36525 * 864
@@ -46,6 +49,12 @@ def find_problem(value):
         if problem:
             return f"{VARIABLE}={hint}: {problem}"
     return ""
+
+
+def may_wait(value):
+    """Return whether the owner allows a delay."""
+    names = [re.sub("^offpeak:", "", hint).partition("=")[0] for hint in re.split(r"[,;\s]+", value.strip())]
+    return "now" not in names and ("delay" in names or "deadline" in names)
 
 
 def delay_problem(text):
@@ -98,8 +107,11 @@ event = pbs.event()
 try:
     job = event.job
     variables = job.Variable_List or {}
-    problem = find_problem(str(variables[VARIABLE])) if VARIABLE in variables else ""
+    value = str(variables[VARIABLE]) if VARIABLE in variables else ""
+    problem = find_problem(value) if value else ""
     job.Resource_List[PRIO] = 0.0
+    if may_wait(value) and not getattr(job, "Execution_Time", None):
+        job.Resource_List[BEGIN] = int(time.time()) + HOLD_S
 except Exception as error:
     failed(error)
     problem = ""

@@ -1,4 +1,6 @@
--- Refuse a submission whose comment has invalid hints for offpeak. All other submissions pass unchanged.
+-- Refuse a submission whose comment has invalid hints for offpeak. A job that may wait, by delay= or deadline=, gets a
+-- begin time in two minutes if it has none: Slurm would start it at once where nodes are free, before offpeak's first
+-- decision about it. All other submissions pass unchanged.
 --
 --   offpeak:delay=12h                      the job may start up to 12 hours later than it could (s, min, h, d)
 --   offpeak:deadline=2026-11-22T08:00      the job may wait if it ends before this time, at its time limit
@@ -8,12 +10,14 @@
 --   offpeak:key=...                        key by which a broker finds the job
 --
 -- In slurm.conf: JobSubmitPlugins=lua; put this file next to slurm.conf. A site with its own job_submit.lua copies
--- `offpeak_trouble` into it and calls it from its slurm_job_submit. If this code fails, the job passes.
+-- `offpeak_trouble` and `offpeak_may_wait` into it and calls them from its slurm_job_submit, as below. If this code
+-- fails, the job passes.
 
 local UNIT_S = { s = 1, min = 60, h = 3600, d = 86400 }
 local SIGNALS = { USR1 = true, USR2 = true, TERM = true, INT = true, HUP = true }
 local LONGEST_S = 100 * 36525 * 864
 local FIRST_YEAR, LAST_YEAR = 1970, 2999
+local HOLD_S = 120
 local DAYS = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }
 
 local function delay_trouble(text)
@@ -104,9 +108,9 @@ local function hint_problem(hint, earliest_s, limit_s)
   end
 end
 
--- Return the problem of the comment, nil if there is none. `earliest_s` is the earliest start [Unix s], `limit_s`
--- the time limit, 0 for none. After the first hint and a comma, further hints may omit "offpeak:".
-function offpeak_trouble(comment, earliest_s, limit_s)
+-- Return the hints of the comment. After the first hint and a comma, further hints may omit "offpeak:".
+local function hints_of(comment)
+  local hints = {}
   for chunk in string.gmatch(comment, "%S+") do
     local begun = false
     for piece in string.gmatch(chunk, "[^,;]+") do
@@ -116,12 +120,35 @@ function offpeak_trouble(comment, earliest_s, limit_s)
       if not hint and begun and (piece == "now" or piece == "cap" or name == "delay" or name == "deadline" or name == "checkpoint") then
         hint = piece
       end
-      local trouble = hint and hint ~= "" and hint_problem(hint, earliest_s, limit_s)
-      if trouble then
-        return string.format("offpeak:%s in the comment: %s", hint, trouble)
+      if hint and hint ~= "" then
+        table.insert(hints, hint)
       end
     end
   end
+  return hints
+end
+
+-- Return the problem of the comment, nil if there is none. `earliest_s` is the earliest start [Unix s], `limit_s`
+-- the time limit, 0 for none.
+function offpeak_trouble(comment, earliest_s, limit_s)
+  for _, hint in ipairs(hints_of(comment)) do
+    local trouble = hint_problem(hint, earliest_s, limit_s)
+    if trouble then
+      return string.format("offpeak:%s in the comment: %s", hint, trouble)
+    end
+  end
+end
+
+-- Return whether the owner allows a delay.
+function offpeak_may_wait(comment)
+  local may_wait = false
+  for _, hint in ipairs(hints_of(comment)) do
+    if hint == "now" then
+      return false
+    end
+    may_wait = may_wait or string.match(hint, "^delay=") ~= nil or string.match(hint, "^deadline=") ~= nil
+  end
+  return may_wait
 end
 
 local function trouble_of(job)
@@ -133,6 +160,13 @@ local function trouble_of(job)
   return offpeak_trouble(job.comment, math.max(os.time(), begin_s), unlimited and 0 or limit_min * 60)
 end
 
+local function hold(job)
+  local has_begin = job.begin_time and job.begin_time > 0 and job.begin_time ~= slurm.NO_VAL64
+  if type(job.comment) == "string" and not has_begin and offpeak_may_wait(job.comment) then
+    job.begin_time = os.time() + HOLD_S
+  end
+end
+
 function slurm_job_submit(job_desc, part_list, submit_uid)
   local fine, trouble = pcall(trouble_of, job_desc)
   if not fine then
@@ -140,6 +174,10 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   elseif trouble then
     slurm.log_user("%s", trouble)
     return slurm.ERROR
+  end
+  local held, why_not = pcall(hold, job_desc)
+  if not held then
+    slurm.log_error("offpeak: job_submit.lua: %s", tostring(why_not))
   end
   return slurm.SUCCESS
 end

@@ -118,6 +118,8 @@ SAME_S = 60
 """A begin time that would move by less stays."""
 LEAST_SAVING = 0.03
 """The share that a delay, or another begin time, must save. Forecasts move by as much."""
+SUBMISSION_HOLD_S = 121
+"""deploy/slurm/job_submit.lua lets a job that may wait begin two minutes after its submission: time for a decision."""
 KEPT_BACK, LET_GO = "kept back", "let go"
 NO_CAP = "the cap on power that kept it back no longer does"
 NOW = 0
@@ -178,8 +180,10 @@ class BeginTimePlanner:
             ours = marks.is_ours(BEGIN, job.begin_s)
             if ours is None:
                 return BeginChoice(None, "left alone", "its begin time was set by hand")
-            if not ours:
+            if not ours and not (hints.allows_delay and job.begin_s - job.submit_s <= SUBMISSION_HOLD_S):
                 return None
+            if not ours:
+                return self._keep_back(constraint) if constraint else self._choose_delay(job, hints)
             cap_until_s, is_stopped = (marks[BY_CAP].to, bool(marks[BY_CAP].was)) if BY_CAP in marks else (0, False)
             if constraint is None and cap_until_s > now_s:
                 return self._lift(job, hints, after_s=max(job.begin_s - cap_until_s, 0), is_stopped=is_stopped)

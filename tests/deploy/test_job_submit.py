@@ -16,6 +16,7 @@ from slurm_fixtures import PACKAGES
 from benchmarks.local_slurm.processes import reserved_ports
 from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld
 from offpeak.model.flexibility import parse_user_hints
+from plugin.queue_hook.start_times import SUBMISSION_HOLD_S
 
 PROGRAMS = ("slurmctld", "sbatch", "munged", "setpriv", "/usr/lib/*/slurm-wlm/job_submit_lua.so")
 BROKEN = 'error("broken on purpose")\n'
@@ -124,12 +125,33 @@ def test_a_deadline_has_to_leave_room_for_the_limit(cluster: SlurmCluster) -> No
     assert submit(cluster, soon) == ""
 
 
-def test_plugin_changes_nothing_of_a_job(cluster: SlurmCluster) -> None:
+def test_nothing_but_the_begin_of_a_job_is_changed(cluster: SlurmCluster) -> None:
     job = cluster.run("sbatch", "--parsable", "--comment=offpeak:delay=1h", "--hold", "--wrap=true").strip()
     shown = cluster.run("scontrol", "show", "job", job)
     assert "Comment=offpeak:delay=1h" in shown
     assert "AdminComment" not in shown
     cluster.run("scontrol", "update", f"jobid={job}", "comment=offpeak:nonsense")
+
+
+@pytest.mark.parametrize(
+    ("comment", "begin", "waits_s"),
+    [
+        ("offpeak:delay=1h", "now", SUBMISSION_HOLD_S),
+        ("for ann offpeak:cap,deadline=2999-01-01T00:00", "now", SUBMISSION_HOLD_S),
+        ("offpeak:delay=1h", "now+1hour", 3601),
+        ("offpeak:delay=1h,now", "now", 1),
+        ("offpeak:cap", "now", 1),
+        ("delay=1h", "now", 1),
+    ],
+)
+def test_a_job_that_may_wait_waits_for_the_first_decision(
+    cluster: SlurmCluster, comment: str, begin: str, waits_s: int
+) -> None:
+    options = () if begin == "now" else (f"--begin={begin}",)
+    job = cluster.run("sbatch", "--parsable", f"--comment={comment}", *options, "--wrap=true").strip()
+    shown = dict(term.partition("=")[::2] for term in cluster.run("scontrol", "show", "job", job).split())
+    submitted, eligible = (datetime.fromisoformat(shown[name]) for name in ("SubmitTime", "EligibleTime"))
+    assert waits_s - 2 <= (eligible - submitted).total_seconds() <= waits_s
 
 
 def test_an_error_of_its_own_lets_the_job_pass(cluster: SlurmCluster) -> None:

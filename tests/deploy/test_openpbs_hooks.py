@@ -15,6 +15,7 @@ from pbs_standin import standin
 from offpeak.model.flexibility import parse_user_hints
 from plugin.pbs.commands import hints_comment
 from plugin.pbs.openpbs_server import HOOK_FAILURES
+from plugin.queue_hook.start_times import SUBMISSION_HOLD_S
 from sim_backend.pbs_standin.submission import HookEvent, Resources, priority, run_hook
 
 BROKEN = object()
@@ -70,6 +71,27 @@ def test_hints_are_checked_at_submission(value: str, error: str, repository: Pat
     assert refusal.startswith(error)
     assert bool(refusal) == bool(error)
     assert job.Resource_List["offpeak_prio"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("value", "begin", "is_held"),
+    [
+        ("delay=12h", None, True),
+        ("cap;offpeak:deadline=2999-01-01T00:00", None, True),
+        ("delay=12h", 1_900_000_000, False),
+        ("delay=12h;now", None, False),
+        ("cap", None, False),
+    ],
+)
+def test_a_job_that_may_wait_waits_for_the_first_decision(
+    value: str, begin: int | None, is_held: bool, repository: Path
+) -> None:
+    job = SimpleNamespace(Variable_List={"OFFPEAK": value}, Resource_List=Resources(), Execution_Time=begin)
+    before_s = time.time()
+    assert run("offpeak_queuejob", repository, job=job) == ""
+    assert ("offpeak_begin" in job.Resource_List) == is_held
+    if is_held:
+        assert before_s + SUBMISSION_HOLD_S - 2 <= job.Resource_List["offpeak_begin"] <= time.time() + SUBMISSION_HOLD_S
 
 
 YEARS = st.sampled_from(("0001", "1969", "1970", "2026", "2999", "3000", "9999"))

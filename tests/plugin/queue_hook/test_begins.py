@@ -50,6 +50,17 @@ def test_a_consenting_job_waits_for_the_cheapest_hours():
     assert site.apply(plan).plan().changes_nothing
 
 
+def test_the_begin_time_of_the_submission_gives_way_to_the_decision():
+    submitted = {"submit_s": NOW_S - 30, "begin_s": NOW_S + 90}
+    held = consenting(**submitted)
+    assert begin_of(held) == AT_2
+    assert held.apply(held.plan()).plan().changes_nothing
+    # A later begin time is the owner's own, and a job without consent has none from us.
+    assert begin_of(consenting(**submitted | {"begin_s": NOW_S + 120})) is None
+    assert begin_of(consenting(comment="", **submitted)) is None
+    assert begin_of(held, prices=prices(*[50] * 48)) is None
+
+
 def test_a_long_queue_takes_its_time_off_the_delay():
     assert begin_of(consenting(), wait_allowances={"1": WaitAllowance(5 * HOUR_S)}) == NOW_S + 4 * HOUR_S
     assert begin_of(consenting(), wait_allowances={"1": WaitAllowance(20 * HOUR_S)}) is None
