@@ -143,10 +143,10 @@ def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     """Whether it sleeps by offpeak's order, and the scheduler, which has lost its state since, counts it as down."""
     if record.observed.state not in ASLEEP:
         return False
-    if node.power is PowerState.OFF:
-        # A node that did not come up in time has another reason than offpeak's.
-        return node.is_marked
-    return node.power is PowerState.ON and not node.responds and record.observed.by == US
+    if node.power is PowerState.ON:
+        return not node.responds and record.observed.by == US
+    # A node that did not come up in time has another reason than offpeak's.
+    return node.is_marked
 
 
 def _choose_for_counted_down(

@@ -107,6 +107,13 @@ DOWN, ON, OFF = PowerState.OFF, NodeState.ON, NodeState.OFF
             NodeOrder.SOFT_OFF,
             NodeChange.RESUME,
         ),
+        (
+            {"failed": True, "power": PowerState.POWERING_OFF, "reason": "offpeak: it is off"},
+            OFF,
+            True,
+            NodeOrder.SOFT_OFF,
+            None,
+        ),
         ({"failed": True, "power": DOWN}, ON, False, None, NodeChange.RESUME),
         ({"failed": True}, ON, True, None, None),
         ({"failed": True}, OFF, False, None, None),
