@@ -7,6 +7,7 @@ concerns are not put to sleep and not switched off; they are still woken.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from offpeak.machines.node_sets import fold_names
@@ -38,10 +39,19 @@ class ManagedSite:
     wakes_per_min: int = 0
     nodes_per_sweep: int = 0
 
-    @property
+    @cached_property
     def switched_nodes(self) -> list[Node]:
         """The nodes that offpeak may switch, as far as the scheduler shows them."""
         return [node for node in self.nodes if node.name in self.switched]
+
+    @cached_property
+    def switched_by_partition(self) -> Mapping[str, list[Node]]:
+        """The same, by the names of their partitions."""
+        found: dict[str, list[Node]] = {}
+        for node in self.switched_nodes:
+            for name in node.partitions:
+                found.setdefault(name, []).append(node)
+        return found
 
 
 class Fault(NamedTuple):
@@ -90,7 +100,7 @@ class ContractFinding:
     def reason(self) -> str:
         """The reason for the rule, and which nodes are not switched off."""
         stays = self.severity is Severity.DANGER and self.nodes
-        return f"{self.rule.reason}; not switched off: {fold_names(self.nodes)}" if stays else self.rule.reason
+        return f"{self.rule.reason}; not switched off: {_fold(self.nodes)}" if stays else self.rule.reason
 
     @property
     def message(self) -> str:
@@ -142,8 +152,16 @@ def check_contract(contract: Contract, site: ManagedSite) -> tuple[ContractFindi
 
 
 def _make_finding(rule: Rule, fault: Fault, nodes: frozenset[str]) -> ContractFinding:
-    hint = rule.change.replace("{subject}", fault.subject).replace("{nodes}", fold_names(nodes) or "NODES")
+    hint = rule.change.replace("{subject}", fault.subject)
+    if "{nodes}" in hint:
+        hint = hint.replace("{nodes}", _fold(nodes) or "NODES")
     return ContractFinding(rule, fault.what, nodes, hint)
+
+
+@lru_cache(maxsize=16)
+def _fold(nodes: frozenset[str]) -> str:
+    # The agent folds the same thousands of names in each round.
+    return fold_names(nodes)
 
 
 def find_nodes_kept_awake(

@@ -135,32 +135,36 @@ def _find_short_suspend_time(contract: SlurmContract, site: ManagedSite) -> Iter
 
 
 def _find_suspending_partitions(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
-    # What a node shows holds: its own time is above those of its partitions.
-    short = [
-        node
-        for node in site.switched_nodes
-        if (contract.partition_suspend_s(node) or math.inf) < LONG_S and (node.suspend_s or 0.0) < LONG_S
-    ]
     for name, fields in contract.partitions.items():
         after_s = parse_suspend_s(fields.get("SuspendTime", ""))
-        nodes = frozenset(node.name for node in short if name in node.partitions)
-        if after_s is not None and nodes:
-            yield Fault(f"partition {name}: SuspendTime={after_s:.0f}", nodes, name)
+        if after_s is None or after_s >= LONG_S:
+            continue
+        # The longest of several partitions holds, and a node's own time above all of them.
+        short = [
+            node.name
+            for node in site.switched_by_partition.get(name, ())
+            if (contract.partition_suspend_s(node) or 0.0) < LONG_S and (node.suspend_s or 0.0) < LONG_S
+        ]
+        if short:
+            yield Fault(f"partition {name}: SuspendTime={after_s:.0f}", frozenset(short), name)
 
 
 def _find_partitions_that_power_down(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
     for name, fields in contract.partitions.items():
-        nodes = frozenset(node.name for node in site.switched_nodes if name in node.partitions)
-        if fields.get("PowerDownOnIdle") == "YES" and nodes:
-            yield Fault(f"partition {name}: PowerDownOnIdle=YES", nodes, name)
+        nodes = site.switched_by_partition.get(name) if fields.get("PowerDownOnIdle") == "YES" else None
+        if nodes:
+            yield Fault(f"partition {name}: PowerDownOnIdle=YES", frozenset(node.name for node in nodes), name)
 
 
 def _suspend_times_of_nodes(contract: SlurmContract, site: ManagedSite) -> Iterator[tuple[float, frozenset[str]]]:
     """Yield each SuspendTime that nodes have of their own, with the nodes; Slurm shows it from 26.05 on."""
     by_time: dict[float, set[str]] = {}
     for node in site.switched_nodes:
-        if node.suspend_s not in (None, contract.suspend_s, contract.partition_suspend_s(node)):
-            by_time.setdefault(node.suspend_s or 0.0, set()).add(node.name)
+        if node.suspend_s is not None and node.suspend_s not in (
+            contract.suspend_s,
+            contract.partition_suspend_s(node),
+        ):
+            by_time.setdefault(node.suspend_s, set()).add(node.name)
     yield from ((after_s, frozenset(names)) for after_s, names in sorted(by_time.items()))
 
 
