@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.orders import PowerState
-from plugin.contract.rules import Fault, ManagedSite, Rule, Severity
+from plugin.contract.rules import Breach, ManagedSite, Rule, Severity
 from plugin.pbs import jobs as pbs_jobs
 from plugin.pbs.commands import as_int, limit_s
 from plugin.pbs.openpbs_server import (
@@ -76,151 +76,151 @@ def parse_sched_config(text: str) -> dict[str, str]:
     return {name: value.strip('"') for name, value in found.items()}
 
 
-def _find_hidden_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_hidden_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.hidden_jobs is not None:
-        yield Fault(contract.hidden_jobs[0], subject=contract.hidden_jobs[1])
+        yield Breach(contract.hidden_jobs[0], subject=contract.hidden_jobs[1])
 
 
-def _find_no_manager(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_manager(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if not contract.may_order and contract.hidden_jobs is None:
         user = contract.user
-        yield Fault(f"{user.user} is neither manager nor operator", subject=f"{user.user}@{user.host}")
+        yield Breach(f"{user.user} is neither manager nor operator", subject=f"{user.user}@{user.host}")
 
 
-def _find_no_scheduling(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_scheduling(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.attributes.get("scheduling", "True") != "True":
-        yield Fault("scheduling = False")
+        yield Breach("scheduling = False")
 
 
-def _find_unknown_states(_: PbsContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_unknown_states(_: PbsContract, site: ManagedSite) -> Iterator[Breach]:
     states: dict[str, list[str]] = {}
     for node in site.switched_nodes:
         if node.use is NodeUse.UNKNOWN and node.responds:
             states.setdefault(node.native_state, []).append(node.name)
     for state, names in states.items():
         shown = ", ".join(names[:SHOWN_NODES]) + (", ..." if len(names) > SHOWN_NODES else "")
-        yield Fault(f"{shown}: the state {state!r} is not known", frozenset(names))
+        yield Breach(f"{shown}: the state {state!r} is not known", frozenset(names))
 
 
-def _find_nodes_that_pbs_powers(_: PbsContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_nodes_that_pbs_powers(_: PbsContract, site: ManagedSite) -> Iterator[Breach]:
     if nodes := frozenset(node.name for node in site.switched_nodes if node.suspend_s is not None):
-        yield Fault("poweroff_eligible = True", nodes)
+        yield Breach("poweroff_eligible = True", nodes)
 
 
-def _find_nodes_that_another_powers(_: PbsContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_nodes_that_another_powers(_: PbsContract, site: ManagedSite) -> Iterator[Breach]:
     nodes = [node for node in site.switched_nodes if node.power is PowerState.OFF and not node.is_marked]
     if nodes:
-        yield Fault("power_state is not Running", frozenset(node.name for node in nodes))
+        yield Breach("power_state is not Running", frozenset(node.name for node in nodes))
 
 
-def _find_missing_resources(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_missing_resources(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     missing = [name for name in (PRIORITY_RESOURCE, BEGIN_RESOURCE, NODE_RESOURCE) if name not in contract.resources]
     if missing:
-        yield Fault(f"the server has no resource {', '.join(missing)}")
+        yield Breach(f"the server has no resource {', '.join(missing)}")
 
 
-def _find_no_term(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_term(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if not contract.formula.ours:
-        yield Fault(f"job_sort_formula has no {PRIORITY_RESOURCE}")
+        yield Breach(f"job_sort_formula has no {PRIORITY_RESOURCE}")
 
 
-def _find_hidden_term(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_hidden_term(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.formula.problem:
-        yield Fault(f"job_sort_formula {contract.formula.site!r} cannot be evaluated: {contract.formula.problem}")
+        yield Breach(f"job_sort_formula {contract.formula.site!r} cannot be evaluated: {contract.formula.problem}")
 
 
-def _find_eligible_time(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_eligible_time(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if "eligible_time" in contract.formula.site and contract.attributes.get("eligible_time_enable") != "True":
-        yield Fault("eligible_time_enable = False, and job_sort_formula has eligible_time")
+        yield Breach("eligible_time_enable = False, and job_sort_formula has eligible_time")
 
 
-def _find_other_order(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_other_order(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     fair_share = contract.sched_config.get("fair_share", "").lower() == "true"
     keys = [
         *(["fair_share"] if fair_share else []),
         *(["job_sort_key"] if "job_sort_key" in contract.sched_config else []),
     ]
     if keys and not contract.formula.site:
-        yield Fault(f"sched_config orders jobs by {' and '.join(keys)}")
+        yield Breach(f"sched_config orders jobs by {' and '.join(keys)}")
 
 
-def _find_no_runjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_runjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.hooks is not None and RUNJOB_HOOK not in contract.hooks:
-        yield Fault(f"the server has no enabled hook {RUNJOB_HOOK}")
+        yield Breach(f"the server has no enabled hook {RUNJOB_HOOK}")
 
 
-def _find_no_modifyjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_modifyjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.hooks is not None and MODIFYJOB_HOOK not in contract.hooks:
-        yield Fault(f"the server has no enabled hook {MODIFYJOB_HOOK}")
+        yield Breach(f"the server has no enabled hook {MODIFYJOB_HOOK}")
 
 
-def _find_failures(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_failures(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     for message, hint in contract.failures:
-        yield Fault(message, subject=hint)
+        yield Breach(message, subject=hint)
 
 
-def _find_denied_reservations(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_denied_reservations(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.attributes.get("power_provisioning") != "True":
-        yield Fault("the hook PBS_power is disabled")
+        yield Breach("the hook PBS_power is disabled")
 
 
-def _find_spread_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_spread_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if (way := contract.sched_config.get("smp_cluster_dist", "pack")) != "pack":
-        yield Fault(f"smp_cluster_dist: {way} in sched_config")
+        yield Breach(f"smp_cluster_dist: {way} in sched_config")
 
 
-def _find_emptiest_first(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_emptiest_first(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     key = contract.sched_config.get("node_sort_key", "")
     if re.search(r"\bHIGH\s+unused|\bLOW\s+assigned", key):
-        yield Fault(f"node_sort_key: {key} in sched_config")
+        yield Breach(f"node_sort_key: {key} in sched_config")
 
 
-def _find_long_history(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_long_history(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     kept_s = limit_s(contract.attributes.get("job_history_duration")) or DEFAULT_HISTORY_S
     if contract.attributes.get("job_history_enable") == "True" and kept_s > LONG_HISTORY_S:
-        yield Fault(f"job_history_duration = {kept_s // HOUR_S}:00:00")
+        yield Breach(f"job_history_duration = {kept_s // HOUR_S}:00:00")
 
 
-def _find_no_reordering(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_reordering(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.reorder_problem is not None:
-        yield Fault(contract.reorder_problem[0], subject=contract.reorder_problem[1])
+        yield Breach(contract.reorder_problem[0], subject=contract.reorder_problem[1])
 
 
-def _find_long_keeping(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_long_keeping(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if (kept_s := as_int(contract.attributes.get("keep_completed"))) > LONG_HISTORY_S:
-        yield Fault(f"keep_completed = {kept_s}")
+        yield Breach(f"keep_completed = {kept_s}")
 
 
-def _find_no_job_sync(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_job_sync(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.attributes.get("mom_job_sync") == "False":
-        yield Fault("mom_job_sync = False")
+        yield Breach("mom_job_sync = False")
 
 
-def _find_check_rate(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_check_rate(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     rate_s = as_int(contract.attributes.get("node_check_rate"))
     if rate_s and not SHORTEST_CHECK_S <= rate_s <= LONGEST_CHECK_S:
-        yield Fault(f"node_check_rate = {rate_s}")
+        yield Breach(f"node_check_rate = {rate_s}")
 
 
-def _find_load_balancing(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_load_balancing(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     for name in ("load_balancing", "load_balancing_rr"):
         if contract.sched_config.get(name, "").lower() == "true":
-            yield Fault(f"{name}: true in sched_config")
+            yield Breach(f"{name}: true in sched_config")
 
 
-def _find_scattered_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_scattered_jobs(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.attributes.get("node_pack") == "False":
-        yield Fault("node_pack = False")
+        yield Breach("node_pack = False")
 
 
-def _find_cray(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_cray(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.attributes.get("cray_enabled") == "True":
-        yield Fault("cray_enabled = True")
+        yield Breach("cray_enabled = True")
 
 
-def _find_no_requeue(contract: PbsContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_requeue(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.attributes.get("disable_automatic_requeue") == "True":
-        yield Fault("disable_automatic_requeue = True")
+        yield Breach("disable_automatic_requeue = True")
 
 
 DANGER, FAULT, ADVICE = Severity.DANGER, Severity.FAULT, Severity.ADVICE

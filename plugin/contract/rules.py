@@ -54,7 +54,7 @@ class ManagedSite:
         return found
 
 
-class Fault(NamedTuple):
+class Breach(NamedTuple):
     """How the configuration breaks a rule: `what` it says, and the nodes concerned, None for all that are switched.
 
     `subject` is put into the rule's `change`, such as the name of a partition.
@@ -77,7 +77,7 @@ class Rule:
     severity: Severity
     reason: str
     change: str
-    find: Callable[[Any, ManagedSite], Iterable[Fault]]
+    find: Callable[[Any, ManagedSite], Iterable[Breach]]
     excludes: bool = False
     for_queue: bool = False
 
@@ -151,7 +151,7 @@ def check_contract(contract: Contract, site: ManagedSite) -> tuple[ContractFindi
     return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def _make_finding(rule: Rule, fault: Fault, nodes: frozenset[str]) -> ContractFinding:
+def _make_finding(rule: Rule, fault: Breach, nodes: frozenset[str]) -> ContractFinding:
     hint = rule.change.replace("{subject}", fault.subject)
     if "{nodes}" in hint:
         hint = hint.replace("{nodes}", _fold(nodes) or "NODES")

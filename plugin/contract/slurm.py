@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from offpeak.display import duration_text
 from offpeak.model.constants import DAY_S
-from plugin.contract.rules import Fault, ManagedSite, Rule, Severity
+from plugin.contract.rules import Breach, ManagedSite, Rule, Severity
 from plugin.contract.slurm_exclusions import (
     INFINITE,
     NO_EXCLUSIONS,
@@ -111,30 +111,30 @@ def _is_usable(contract: SlurmContract, name: str) -> bool:
     return bool(program.text) and not program.problem
 
 
-def _find_hidden_data(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_hidden_data(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.rights.hidden_data:
-        yield Fault(contract.rights.hidden_data, subject=contract.rights.hint)
+        yield Breach(contract.rights.hidden_data, subject=contract.rights.hint)
 
 
-def _find_low_level(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_low_level(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     rights = contract.rights
     if rights.level is not AdminLevel.ADMINISTRATOR:
-        yield Fault(f"{rights.user}'s AdminLevel is {rights.level}", subject=rights.hint)
+        yield Breach(f"{rights.user}'s AdminLevel is {rights.level}", subject=rights.hint)
 
 
-def _find_no_suspend_time(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_suspend_time(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.suspend_s == math.inf:
-        yield Fault(f"SuspendTime={INFINITE}")
+        yield Breach(f"SuspendTime={INFINITE}")
 
 
-def _find_short_suspend_time(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_short_suspend_time(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     if contract.suspend_s < LONG_S:
         own = {node.name for node in site.switched_nodes if contract.partition_suspend_s(node) is not None}
         own |= {node.name for node in site.switched_nodes if node.suspend_s not in (None, contract.suspend_s)}
-        yield Fault(f"SuspendTime={contract.suspend_s:.0f}", site.switched - own)
+        yield Breach(f"SuspendTime={contract.suspend_s:.0f}", site.switched - own)
 
 
-def _find_suspending_partitions(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_suspending_partitions(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     for name, fields in contract.partitions.items():
         after_s = parse_suspend_s(fields.get("SuspendTime", ""))
         if after_s is None or after_s >= LONG_S:
@@ -146,14 +146,14 @@ def _find_suspending_partitions(contract: SlurmContract, site: ManagedSite) -> I
             if (contract.partition_suspend_s(node) or 0.0) < LONG_S and (node.suspend_s or 0.0) < LONG_S
         ]
         if short:
-            yield Fault(f"partition {name}: SuspendTime={after_s:.0f}", frozenset(short), name)
+            yield Breach(f"partition {name}: SuspendTime={after_s:.0f}", frozenset(short), name)
 
 
-def _find_partitions_that_power_down(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_partitions_that_power_down(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     for name, fields in contract.partitions.items():
         nodes = site.switched_by_partition.get(name) if fields.get("PowerDownOnIdle") == "YES" else None
         if nodes:
-            yield Fault(f"partition {name}: PowerDownOnIdle=YES", frozenset(node.name for node in nodes), name)
+            yield Breach(f"partition {name}: PowerDownOnIdle=YES", frozenset(node.name for node in nodes), name)
 
 
 def _suspend_times_of_nodes(contract: SlurmContract, site: ManagedSite) -> Iterator[tuple[float, frozenset[str]]]:
@@ -168,50 +168,50 @@ def _suspend_times_of_nodes(contract: SlurmContract, site: ManagedSite) -> Itera
     yield from ((after_s, frozenset(names)) for after_s, names in sorted(by_time.items()))
 
 
-def _find_suspending_nodes(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_suspending_nodes(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     for after_s, names in _suspend_times_of_nodes(contract, site):
         if after_s < LONG_S:
-            yield Fault(f"NodeName lines: SuspendTime={after_s:.0f}", names)
+            yield Breach(f"NodeName lines: SuspendTime={after_s:.0f}", names)
 
 
-def _find_nodes_never_suspended(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_nodes_never_suspended(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     for after_s, names in _suspend_times_of_nodes(contract, site):
         if after_s == math.inf > contract.suspend_s:
-            yield Fault(f"NodeName lines: SuspendTime={INFINITE}", names)
+            yield Breach(f"NodeName lines: SuspendTime={INFINITE}", names)
 
 
-def _find_missing_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_missing_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     for name in (SUSPEND, RESUME):
         if not contract.settings.get(name):
-            yield Fault(f"{name} is not set", subject=_line_of(name))
+            yield Breach(f"{name} is not set", subject=_line_of(name))
 
 
-def _find_unusable_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_unusable_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     for name in (SUSPEND, RESUME):
         if (program := contract.programs.get(name)) and program.problem:
-            yield Fault(f"{name}={program.text}: {program.problem}", subject=_line_of(name))
+            yield Breach(f"{name}={program.text}: {program.problem}", subject=_line_of(name))
 
 
-def _find_foreign_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_foreign_programs(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     for name in (SUSPEND, RESUME):
         if (program := contract.programs.get(name)) and program.is_foreign:
-            yield Fault(f"{name}={program.text} is not offpeak's", subject=_line_of(name))
+            yield Breach(f"{name}={program.text} is not offpeak's", subject=_line_of(name))
 
 
-def _find_no_resume_fail_program(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_resume_fail_program(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     program = contract.programs.get(RESUME_FAIL, PowerProgram(""))
     if not program.text:
-        yield Fault(f"{RESUME_FAIL} is not set", subject=_line_of(RESUME_FAIL))
+        yield Breach(f"{RESUME_FAIL} is not set", subject=_line_of(RESUME_FAIL))
     elif program.problem or program.is_foreign:
         why = program.problem or "it is not offpeak's"
-        yield Fault(f"{RESUME_FAIL}={program.text}: {why}", subject=_line_of(RESUME_FAIL))
+        yield Breach(f"{RESUME_FAIL}={program.text}: {why}", subject=_line_of(RESUME_FAIL))
 
 
 def _line_of(name: str) -> str:
     return f"{name}={FOLDER}/{PROGRAMS[name]}"
 
 
-def _find_short_resume_timeout(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_short_resume_timeout(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     by_limit: dict[tuple[int, float], set[str]] = {}
     for node in site.switched_nodes:
         boots_s, limit_s = site.boots_s.get(node.name, ()), contract.resume_timeout_s(node)
@@ -221,70 +221,70 @@ def _find_short_resume_timeout(contract: SlurmContract, site: ManagedSite) -> It
             by_limit.setdefault((limit_s, max(boots_s)), set()).add(node.name)
     for (limit_s, longest_s), names in by_limit.items():
         what = f"ResumeTimeout={limit_s}, and boots took up to {duration_text(math.ceil(longest_s))}"
-        yield Fault(what, frozenset(names), f"{2 * math.ceil(longest_s)}")
+        yield Breach(what, frozenset(names), f"{2 * math.ceil(longest_s)}")
 
 
-def _find_no_return(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_no_return(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     if (returns := contract.settings.get("ReturnToService", "")) != "2":
-        yield Fault(f"ReturnToService={returns}")
+        yield Breach(f"ReturnToService={returns}")
 
 
-def _find_short_slurmd_timeout(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_short_slurmd_timeout(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     silent_s, down_s = (count(contract.settings.get(name, "")) for name in ("SlurmdTimeout", "SuspendTimeout"))
     if 0 < silent_s < max(SHUTDOWN_S, down_s):
         shutdown = f" with SuspendTimeout={down_s}" if down_s > SHUTDOWN_S else ""
-        yield Fault(f"SlurmdTimeout={silent_s}{shutdown}", subject=f"{max(300, down_s + 60)}")
+        yield Breach(f"SlurmdTimeout={silent_s}{shutdown}", subject=f"{max(300, down_s + 60)}")
 
 
-def _find_slow_resume_rate(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_slow_resume_rate(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     rate = count(contract.settings.get("ResumeRate", ""))
     if 0 < rate < min(site.wakes_per_min, len(site.switched)):
-        yield Fault(f"ResumeRate={rate}", subject=f"{site.wakes_per_min}")
+        yield Breach(f"ResumeRate={rate}", subject=f"{site.wakes_per_min}")
 
 
-def _find_slow_suspend_rate(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_slow_suspend_rate(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     rate = count(contract.settings.get("SuspendRate", ""))
     if 0 < rate < min(site.nodes_per_sweep, len(site.switched)):
-        yield Fault(f"SuspendRate={rate}")
+        yield Breach(f"SuspendRate={rate}")
 
 
-def _find_long_interval(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_long_interval(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     for name in ("power_save_interval", "power_save_min_interval"):
         if (interval_s := count(contract.parameters.get(name, ""))) > LONGEST_INTERVAL_S:
-            yield Fault(f"SlurmctldParameters={name}={interval_s}", subject=name)
+            yield Breach(f"SlurmctldParameters={name}={interval_s}", subject=name)
 
 
-def _find_idle_on_suspend(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_idle_on_suspend(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     if "idle_on_node_suspend" in contract.parameters:
-        yield Fault("SlurmctldParameters=idle_on_node_suspend")
+        yield Breach("SlurmctldParameters=idle_on_node_suspend")
 
 
-def _find_fewest_powered(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_fewest_powered(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     most, own = contract.parameters.get("max_powered_nodes", ""), sum(not _is_cloud(node) for node in site.nodes)
     if most.isdecimal() and int(most) < own:
-        yield Fault(f"SlurmctldParameters=max_powered_nodes={most}, and Slurm has {own} nodes")
+        yield Breach(f"SlurmctldParameters=max_powered_nodes={most}, and Slurm has {own} nodes")
 
 
-def _find_rate_limit(contract: SlurmContract, _: ManagedSite) -> Iterator[Fault]:
+def _find_rate_limit(contract: SlurmContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.rate_limit is not None and contract.rate_limit[0] < ENOUGH_AT_ONCE:
         at_once, per_s = contract.rate_limit
         limit = f"slurmctld answers this user {at_once} requests, then {per_s:g} a second"
-        yield Fault(f"SlurmctldParameters=rl_enable, {limit}")
+        yield Breach(f"SlurmctldParameters=rl_enable, {limit}")
 
 
-def _find_excluded(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_excluded(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     for setting, nodes in contract.exclusions.of_nodes(site.switched_nodes).items():
-        yield Fault(setting, nodes, setting.partition("=")[0])
+        yield Breach(setting, nodes, setting.partition("=")[0])
 
 
-def _find_unknown_exclusions(contract: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_unknown_exclusions(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     if site.nodes and (unknown := contract.exclusions.unknown_names(site.nodes)):
-        yield Fault(f"{NODES} names {', '.join(unknown)}, which is no node that Slurm shows")
+        yield Breach(f"{NODES} names {', '.join(unknown)}, which is no node that Slurm shows")
 
 
-def _find_cloud_nodes(_: SlurmContract, site: ManagedSite) -> Iterator[Fault]:
+def _find_cloud_nodes(_: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
     if cloud := frozenset(node.name for node in site.switched_nodes if _is_cloud(node)):
-        yield Fault("State=CLOUD", cloud)
+        yield Breach("State=CLOUD", cloud)
 
 
 def _is_cloud(node: Node) -> bool:
