@@ -51,7 +51,7 @@ def read_series(path: Path, layout: PriceFileLayout, *, unit: str = "") -> Serie
     table = _rows_of_one_place(table, layout, export, times)
     if times and fall(_joined(table, times), month_first=export.month_first if export else None):
         table = table.turned()
-    column = _value_column(table, layout, export, times)
+    column = _value_column(table, layout, export, times, of_prices=not unit)
     usual = (_unit_in_rows(table) or export.unit if export else _unit_in_rows(table)) if not unit else ""
     unit, factor = (unit, 1.0) if unit else unit_of(layout, path.name, column, usual)
     value = read_numbers(table, column)
@@ -136,16 +136,22 @@ def _check_plausible(table: Table, value: Float64, unit: str) -> None:
         raise BadPrices(f"{table.where(row)}: {value[row]:g} {unit} is no plausible {what}", hint=plausible_range(unit))
 
 
-def _value_column(table: Table, layout: PriceFileLayout, export: Export | None, times: tuple[str, ...]) -> str:
-    """Return the column of the values. Raises BadPrices unless exactly one can be meant."""
+def _value_column(
+    table: Table, layout: PriceFileLayout, export: Export | None, times: tuple[str, ...], *, of_prices: bool
+) -> str:
+    """Return the column of the values, prices or carbon intensities unless `of_prices` is False.
+
+    Raises BadPrices unless exactly one can be meant.
+    """
     if layout.value:
         return find_column(table, layout.value)
     numbers = [name for name in table.columns if name not in times and is_numeric(table, name)]
     intensities = [name for name in numbers if INTENSITY.search(name.lower()) and not _is_price_unit(name)]
-    of_prices = _is_of_prices(layout, table.path.name)
-    if export is not None:
+    if not of_prices:
+        intensities, meant = [], [name for name in numbers if not PART_OF_TIME.search(name)]
+    elif export is not None:
         meant = [name for name in matching(table.columns, export.value) if name in numbers]
-    elif intensities and not of_prices:
+    elif intensities and not _is_of_prices(layout, table.path.name):
         meant = intensities
     else:
         meant = _likely_prices([name for name in numbers if name not in intensities], layout)
@@ -156,12 +162,11 @@ def _value_column(table: Table, layout: PriceFileLayout, export: Export | None, 
             f"{table.path}: no column of numbers among {listed(list(table.columns))}",
             hint="declare it, such as time=utc,value=price,unit=EUR/MWh",
         )
-    what = "carbon intensity" if meant and meant == intensities else "price"
+    what = "carbon intensity" if meant and meant == intensities else "price" if of_prices else "column of values"
     shown = listed([repr(name) for name in meant or numbers])
-    message = (
-        f"holds more than one {what}: {shown}" if meant else f"none of its columns is known to be a price: {shown}"
-    )
-    option = f"--carbon '{table.path},value={meant[0]}'" if what != "price" else f"value={(meant or numbers)[0]}"
+    message = f"holds more than one {what}: {shown}" if meant else f"no column is known to be a {what}: {shown}"
+    of_carbon = what == "carbon intensity"
+    option = f"--carbon '{table.path},value={meant[0]}'" if of_carbon else f"value={(meant or numbers)[0]}"
     raise BadPrices(f"{table.path}:1: {message}", hint=f"say which: {option}")
 
 

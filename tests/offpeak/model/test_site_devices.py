@@ -66,7 +66,7 @@ def test_a_series_that_is_short_or_has_a_gap_is_named(tmp_path: Path, begin_h: i
     if hours != 4:
         rows = rows.replace("02:00Z,\n", "02:00Z,7\n")
     devices = read_devices(written(tmp_path, PV, rows))
-    with pytest.raises(BadInput, match=f"pv.csv: has no value from {missing} UTC, which the period needs"):
+    with pytest.raises(BadInput, match=f"pv.csv, column kw: has no value from {missing} UTC, which the period needs"):
         devices.pv_kw(MIDNIGHT_S + 3600 * (begin_h + np.arange(hours + 1)))
 
 

@@ -300,6 +300,15 @@ def test_no_column_is_guessed(tmp_path: Path, header: str, layout: str, message:
         read(tmp_path, table(header, "1,2", "3,4"), layout)
 
 
+def test_a_file_of_another_quantity_needs_no_name_of_a_price(tmp_path: Path) -> None:
+    path = tmp_path / "sun.csv"
+    path.write_text(table("utc,hour,solar radiation", "0,10", "1,20"), encoding="utf-8")
+    assert read_series(path, parse_layout(""), unit="W/m2").value.tolist() == [10, 20]
+    path.write_text(table("utc,ghi,dni", "0,10", "1,20"), encoding="utf-8")
+    with pytest.raises(BadPrices, match="more than one column of values: 'ghi', 'dni'"):
+        read_series(path, parse_layout(""), unit="W/m2")
+
+
 def test_rows_of_several_places_are_asked_for(tmp_path: Path) -> None:
     rows = [f"{time},{area},{price}" for time in TIMES for area, price in (("DK1", 10), ("DK2", 20))]
     text = "\n".join(["utc,area,price", *rows, ""])
