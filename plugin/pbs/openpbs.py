@@ -410,7 +410,6 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
         name="openpbs",
         ranking=Ranking.TERM,
         rules=OPENPBS_RULES,
-        homes=(Path("/var/spool/pbs"),),
         closed_states=frozenset({SLEEP, OFFLINE}),
         open_message="is neither asleep nor offline: a job may start there",
         pbsnodes_all=("-a", "-F", "json"),

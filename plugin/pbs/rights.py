@@ -4,8 +4,7 @@ sched_config in sched_priv says whether there is fair share, and by what. Only r
 agent cannot read is taken for the default, which has no fair share.
 """
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from plugin.pbs.commands import AttributesByName, as_int
@@ -13,16 +12,12 @@ from plugin.pbs.jobs import PbsJob
 from plugin.scheduler.job import Job
 
 SCHED_CONFIG = Path("sched_priv", "sched_config")
-_SETTING = re.compile(r"^\s*(fair_share|fairshare_entity)\s*:\s*(\S+)", re.MULTILINE)
 
 
-def read_fair_share_entity(file: Path) -> str:
+def read_fair_share_entity(sched_config: Mapping[str, str]) -> str:
     """Return by what the scheduler shares: euser, queue, Account_Name and so on; "" without fair share."""
-    try:
-        found = dict(_SETTING.findall(file.read_text(encoding="utf-8", errors="replace")))
-    except OSError:
-        return ""
-    return found.get("fairshare_entity", "euser") if found.get("fair_share", "").lower() == "true" else ""
+    is_shared = sched_config.get("fair_share", "").lower() == "true"
+    return sched_config.get("fairshare_entity", "euser") if is_shared else ""
 
 
 def with_priority_classes(jobs: Iterable[PbsJob], queues: AttributesByName, entity: str) -> tuple[PbsJob, ...]:

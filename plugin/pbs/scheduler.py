@@ -99,7 +99,6 @@ class PbsServer(NamedTuple):
     queues: pbs.AttributesByName
 
 
-SCHED_CONFIG = Path("sched_priv", "sched_config")
 USUAL_CYCLE_S = 600
 """The scheduler_iteration of a server that shows none."""
 
@@ -130,13 +129,12 @@ class Dialect:
     `qselect_holding` selects the jobs that may have nodes, `qstat_holding` shows the jobs that are named behind it.
     `qstat_all` returns the arguments that show all jobs of a server. `parse_assigned` returns what each node's own
     record shows as assigned to jobs. `node_commands` returns those of a node's change, in order. `rules` are those of
-    the site's contract; the scheduler's folder is one of `homes`, if not that of the settings.
+    the site's contract.
     """
 
     name: str
     ranking: Ranking
     rules: tuple[Rule, ...]
-    homes: tuple[Path, ...]
     closed_states: frozenset[str]
     open_message: str
     pbsnodes_all: Command
@@ -294,9 +292,8 @@ class PbsScheduler(ABC):
 
     def _read_sched_config(self) -> dict[str, str]:
         """Return the settings of the scheduler, {} where this user may not read them."""
-        for home in (self.settings.home, *self.dialect.homes):
-            with suppress(OSError):
-                return parse_sched_config((home / SCHED_CONFIG).read_text(encoding="utf-8", errors="replace"))
+        with suppress(OSError):
+            return parse_sched_config(self._sched_config().read_text(encoding="utf-8", errors="replace"))
         return {}
 
     def _run(self, commands: Sequence[Command]) -> str:
@@ -327,7 +324,7 @@ class PbsScheduler(ABC):
             return self.dialect.parse_jobs(self.commands.query("qstat", *arguments), server)
 
         jobs = pbs_jobs.read_all_jobs(read, lambda: self._server()[1], server.attributes)
-        return with_priority_classes(jobs, server.queues, read_fair_share_entity(self._sched_config()))
+        return with_priority_classes(jobs, server.queues, read_fair_share_entity(self._read_sched_config()))
 
     def _holding_jobs(self) -> tuple[pbs_jobs.PbsJob, ...]:
         """Return the jobs that may have nodes: an order for one node does not wait for a long queue."""

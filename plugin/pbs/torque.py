@@ -171,7 +171,7 @@ def find_reorder_method(settings: PbsSettings, *, processes: Path = PROC) -> Reo
     if other := find_other_scheduler(processes):
         hint = 'set torque_order below [pbs]: "priority" if its USERPRIOWEIGHT is not 0, else "none"'
         return ReorderFinding(ReorderMethod.NONE, f"{other} runs here", hint)
-    return _method_of_config(settings.home / scheduler.SCHED_CONFIG)
+    return _method_of_config(settings.home / SCHED_CONFIG)
 
 
 def find_other_scheduler(processes: Path) -> str:
@@ -391,7 +391,6 @@ class TorqueScheduler(scheduler.PbsScheduler):
         name="torque",
         ranking=Ranking.VALUE,
         rules=TORQUE_RULES,
-        homes=(),
         closed_states=frozenset({OFFLINE}),
         open_message="is not offline: a job may start there",
         pbsnodes_all=("-x",),

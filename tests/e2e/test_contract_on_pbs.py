@@ -33,10 +33,7 @@ FAULTS = {
         "set server keep_completed = 604800",
     ),
 }
-CONFIG = {
-    OPENPBS: 'smp_cluster_dist: round_robin\nnode_sort_key: "ncpus HIGH unused" ALL\n',
-    TORQUE: "sort_by: shortest_job_first ALL\nload_balancing: true ALL\n",
-}
+CONFIG = {OPENPBS: "", TORQUE: "sort_by: shortest_job_first ALL\nload_balancing: true ALL\n"}
 BROKEN = {
     OPENPBS: {
         *("scheduling", "job_sort_formula: our term", "job_sort_formula: known terms", "eligible_time_enable"),

@@ -68,6 +68,9 @@ def server(servers: dict[str, Server], kind: str, monkeypatch: pytest.MonkeyPatc
     found = servers[kind]
     monkeypatch.setenv("PATH", found.running.path)
     monkeypatch.setenv(HOOK_FAILURES, str(found.folder / "failures"))
+    conf = found.folder / "pbs.conf"
+    conf.write_text(f"PBS_HOME={found.folder}\n")
+    monkeypatch.setenv("PBS_CONF_FILE", str(conf))
     before = dict(found.running.pbs.attributes)
     yield found
     found.config.write_text(CONFIG[kind])

@@ -1,12 +1,12 @@
 """A price moves jobs only within one queue priority and one entity of fair share."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from queue_site import RULES, Site, a_job
 
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
+from plugin.contract.pbs import parse_sched_config
 from plugin.pbs.jobs import PbsJob
 from plugin.pbs.rights import read_fair_share_entity, with_priority_classes
 from plugin.scheduler.port import Ranking
@@ -22,13 +22,11 @@ QUEUES = {"express": {"Priority": "150"}, "workq": {}}
         ("fair_share: true\tALL\nfairshare_entity: Account_Name\n", "Account_Name"),
         ("  fair_share : True ALL\n#fairshare_entity: egroup\n", "euser"),
         ("fair_share: false\tALL\nfairshare_entity: queue\n", ""),
-        (None, ""),
+        ("", ""),
     ],
 )
-def test_the_entity_is_read_from_sched_config(written: str | None, entity: str, tmp_path: Path) -> None:
-    if written is not None:
-        (tmp_path / "sched_config").write_text(written)
-    assert read_fair_share_entity(tmp_path / "sched_config") == entity
+def test_the_entity_is_read_from_sched_config(written: str, entity: str) -> None:
+    assert read_fair_share_entity(parse_sched_config(written)) == entity
 
 
 @pytest.mark.parametrize(("entity", "order"), [("", ["1", "5", "4", "3", "2"]), ("euser", ["1", "3", "2", "5", "4"])])
