@@ -37,14 +37,7 @@ CONFIG = {OPENPBS: "", TORQUE: "sort_by: shortest_job_first ALL\nload_balancing:
 BROKEN = {
     OPENPBS: {
         *("scheduling", "job_sort_formula: our term", "job_sort_formula: known terms", "eligible_time_enable"),
-        *(
-            "offpeak_runjob",
-            "offpeak_modifyjob",
-            "PBS_power",
-            "job_history_duration",
-            "smp_cluster_dist",
-            "node_sort_key",
-        ),
+        *("offpeak_runjob", "offpeak_modifyjob", "PBS_power", "job_history_duration"),
     },
     TORQUE: {
         *("scheduling", "mom_job_sync", "node_check_rate", "disable_automatic_requeue", "node_pack", "cray_enabled"),
