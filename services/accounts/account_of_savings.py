@@ -180,10 +180,8 @@ def account_of(
         return replace(sum_account(rows, None, is_shadow=is_shadow), delays=delays)
     last_s = max(row["until_unix_s"] for row in priced)
     # The bill of a running day ends where its saving ends, so that the share is the same until the next booking.
-    if not knows_booking or last_s <= span.until_unix_s:
-        booked_s = last_s
-    else:
-        booked_s = max(row["as_of_unix_s"] or last_s for row in priced if row["until_unix_s"] == last_s)
+    booked = [row["as_of_unix_s"] or last_s for row in priced if row["until_unix_s"] == last_s]
+    booked_s = max(booked) if knows_booking else last_s
     bill = _bill(connection, TimeRange(priced[0]["from_unix_s"], min(span.until_unix_s, booked_s)))
     return replace(sum_account(rows, bill, is_shadow=is_shadow), delays=delays)
 

@@ -11,6 +11,7 @@ from offpeak.model.node_class_file import node_class_named
 from offpeak.model.zones import parse_zone, zone_text
 from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.table import BY_NAME, Settings
+from plugin.priority_bands import has_rights
 from plugin.window_policy import ARRIVAL
 from power.capacity.registry import expand_front
 from sim_backend.engine.state import FCFS
@@ -51,10 +52,16 @@ def refuse_unused(
         (("prices.layout", "prices.fill_gaps"), prices.file is not None, "no price file is given", "add --prices FILE"),
         (("prices.peak_rule",), not has_hours, "the tariff has on-peak hours of its own", "give --prices FILE"),
         (
-            ("prices.peak_rule", "scheduling.window", "scheduling.max_postponement", "scheduling.priority_band"),
+            ("prices.peak_rule", "scheduling.window", "scheduling.max_postponement"),
             orders,
             "no policy orders the queue by power",
             "add --policy easy,greedy",
+        ),
+        (
+            ("scheduling.priority_band",),
+            orders and cluster is not None and has_rights(cluster),
+            "no policy changes the order of jobs whose priorities are rights",
+            "add --policy easy,greedy, and --cluster FILE with priorities or QOS",
         ),
         (("prices.decide_by",), orders or is_estimate, "no policy goes by it", "add --policy easy,greedy"),
         (("scheduling.estimates",), backfills or bool(sleepers), "fcfs plans without run times", "add --policy easy"),

@@ -38,6 +38,8 @@ url = "sqlite:///{folder}/ledger.sqlite"
 classes = ["hot=400W", "cool=100W"]
 [prices]
 tariff = "on=90EUR/MWh,off=30EUR/MWh,hours={dear},zone=UTC"
+[scheduling]
+priority_band = 100
 """
 EVENT = '[[event]]\nbegin = {begin}\nend = {end}\ncap_w = 300\nreason = "the <grid> asks"\n'
 

@@ -91,7 +91,7 @@ CASES: list[tuple[str, str, str]] = [
     ("log.swf --prices words_eur_per_mwh.csv", "words_eur_per_mwh.csv:9: ", ""),
     (
         "log.swf --prices short_eur_per_mwh.csv",
-        "short_eur_per_mwh.csv: less than a day of prices",
+        "short_eur_per_mwh.csv, column price: less than a day of prices",
         "at least a whole day",
     ),
     (
