@@ -55,6 +55,7 @@ def checked(head: BootedHead, before: str = "") -> tuple[dict[str, str], str]:
     """Return the finding for each login, and the remark on the user of the check."""
     done = head.run(f"{before} offpeak check --json --device-timeout 1s", check=False)
     assert done.returncode == 1, done.stderr
+    assert done.stdout, done.stderr
     findings: list[dict[str, Any]] = json.loads(done.stdout)
     return {finding["subject"]: finding["verdict"] for finding in findings if finding["part"] == "login"}, done.stderr
 

@@ -70,7 +70,7 @@ def test_json_has_the_figures_of_every_policy(offpeak: Offpeak) -> None:
         assert policy["co2_kg"] == pytest.approx(policy["energy_kwh"] * 0.4)
         assert 0.5 < policy["utilization"] < 1
     assert document["machine_size"] == 128
-    assert document["prices"] == SAMPLE_PRICES.name
+    assert document["prices"] == f"{SAMPLE_PRICES.name}, column price"
     assert (document["rejected"], document["skipped_lines"]) == ([], 0)
     assert document["notes"] == ["log mapped to its own dates, from 2023-04-03", "power of jobs: measured in the log"]
 
