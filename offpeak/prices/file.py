@@ -52,7 +52,7 @@ def read_series(path: Path, layout: PriceFileLayout, *, unit: str = "") -> Serie
     if times and fall(_joined(table, times), month_first=export.month_first if export else None):
         table = table.turned()
     column = _value_column(table, layout, export, times, of_prices=not unit)
-    usual = (_unit_in_rows(table) or export.unit if export else _unit_in_rows(table)) if not unit else ""
+    usual = _unit_in_rows(table) or (export.unit if export else "")
     unit, factor = (unit, 1.0) if unit else unit_of(layout, path.name, column, usual)
     value = read_numbers(table, column)
     if layout.start_s is None:

@@ -90,7 +90,7 @@ def unit_of(layout: PriceFileLayout, file_name: str, column: str = "", usual: st
     if named is not None or in_column is not None:
         return named or in_column  # type: ignore[return-value]
     if usual:
-        return parse_series_unit(usual.format(currency=currency_in_column(column) or "EUR"))
+        return parse_series_unit(usual.replace("{currency}", currency_in_column(column) or "EUR"))
     if _CARBON_IN_COLUMN.search(column.lower()):
         return parse_series_unit("g/kWh")
     raise BadPrices(

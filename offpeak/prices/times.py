@@ -27,6 +27,9 @@ _MARK = r"\s*\((?P<mark>CES?T)\)\s*$"
 _MARKED_AHEAD_S = {"CET": HOUR_S, "CEST": 2 * HOUR_S}
 _EPOCH = r"^\d{9,10}(?:\d{3})?$"
 _LONGEST_EPOCH_S = 10**11
+YEAR_DIGITS = 4
+EARLIEST_S, LATEST_S = -70 * 31_556_952, 230 * 31_556_952
+"""The begins of 1900 and 2200: clocks of time zones end with the years 1 and 9999."""
 _PARTS = (
     r"^(?P<a>\d{1,4})(?P<sep>[./-])(?P<b>\d{1,2})[./-](?P<c>\d{2,4})"
     r"(?:[ T,]+(?P<h>\d{1,2}):(?P<m>\d{2})(?::(?P<s>\d{2})(?:\.\d+)?)?)?\s*(?P<half>[AaPp][Mm])?$"
@@ -45,10 +48,11 @@ def parse_times(times: pa.Array, zone: tzinfo | None, where: RowName, *, month_f
     times, mark = _without_marks(times)
     aware = _aware_seconds(times)
     if aware is not None:
-        return aware
+        return _plausible(aware, times, where)
     local = _local_seconds(times, month_first)
     if local is None:
         raise _unreadable(times, where, month_first)
+    _plausible(local, times, where)
     if zone is None:
         raise BadPrices(
             f"{where(0)}: the time {times[0].as_py()!r} has neither Z nor an offset",
@@ -58,6 +62,16 @@ def parse_times(times: pa.Array, zone: tzinfo | None, where: RowName, *, month_f
     for name, ahead_s in _MARKED_AHEAD_S.items():
         unix_s = np.where(mark == name, local - ahead_s, unix_s)
     return unix_s
+
+
+def _plausible(seconds: Int64, times: pa.Array, where: RowName) -> Int64:
+    """Return the seconds. Raises BadPrices for a year in which electricity had or will have no price."""
+    odd = np.flatnonzero((seconds < EARLIEST_S) | (seconds >= LATEST_S))
+    if len(odd):
+        row = int(odd[0])
+        hint = "it lies between 1900 and 2200: check the columns and the clock that wrote them"
+        raise BadPrices(f"{where(row)}: {times[row].as_py()!r} is no plausible time of a price", hint=hint)
+    return seconds
 
 
 def fall(times: pa.Array, *, month_first: bool | None = None) -> bool:
@@ -133,7 +147,7 @@ def _local_seconds(times: pa.Array, month_first: bool | None) -> Int64 | None:
     text = {name: pc.struct_field(parts, name) for name in ("a", "sep", "b", "c", "h", "m", "s", "half")}
     first, second, third = (_whole(text[name]) for name in "abc")
     of_day_s = _seconds_of_day(text)
-    if first.min() > 31:
+    if pc.min(pc.utf8_length(text["a"])).as_py() == YEAR_DIGITS:
         return _local_of(first, second, third, of_day_s)
     year = np.where(third < 100, 2000 + third, third)
     if pc.all(pc.equal(text["sep"], ".")).as_py():

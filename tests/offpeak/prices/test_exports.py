@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from offpeak.errors import BadPrices
+from offpeak.errors import BadInput, BadPrices
 from offpeak.model.step_series import Series
 from offpeak.prices.exports import known_exports
 from offpeak.prices.file import read_series
@@ -300,6 +300,11 @@ def test_no_column_is_guessed(tmp_path: Path, header: str, layout: str, message:
         read(tmp_path, table(header, "1,2", "3,4"), layout)
 
 
+def test_a_unit_in_the_rows_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"unknown unit '\{0\}/MWh'"):
+        read(tmp_path, table("utc,price,unit", "1,{0}/MWh", "2,{0}/MWh"))
+
+
 def test_a_file_of_another_quantity_needs_no_name_of_a_price(tmp_path: Path) -> None:
     path = tmp_path / "sun.csv"
     path.write_text(table("utc,hour,solar radiation", "0,10", "1,20"), encoding="utf-8")
@@ -350,6 +355,9 @@ def test_day_and_month_are_told_apart(tmp_path: Path, dates: tuple[str, str], be
         (("1/2/2024 00:00", "1/2/2024 01:00"), "day and the month cannot be told apart"),
         (("30/2/2024 00:00", "30/2/2024 01:00"), "the time '30/2/2024 00:00' cannot be read"),
         (("1.2.2024 00:00", "1.2.2024 25:00"), "the time '1.2.2024 25:00' cannot be read"),
+        (("0001-01-01 00:00", "0001-01-01 01:00"), "'0001-01-01 00:00' is no plausible time of a price"),
+        (("0001/01/01 00:00", "0001/01/01 01:00"), "'0001/01/01 00:00' is no plausible time of a price"),
+        (("9999-12-31 22:00Z", "9999-12-31 23:00Z"), "'9999-12-31 22:00Z' is no plausible time of a price"),
     ],
 )
 def test_a_date_that_is_none_or_two_is_refused(tmp_path: Path, dates: tuple[str, str], message: str) -> None:
