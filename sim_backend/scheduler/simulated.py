@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from offpeak.errors import SchedulerError
+from offpeak.model.limits import PriorityOrder, SiteLimits, SitePriority
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
 from plugin.scheduler.job import HOLDING, Job, JobState
@@ -36,6 +37,7 @@ class SimulatedScheduler:
             shared_nodes=True,
             cluster="simulated",
             partitions=tuple(self.cluster.partitions.values()),
+            limits=SiteLimits(priority=SitePriority(PriorityOrder.SUBMISSION)),
         )
 
     def view(self) -> SchedulerView:
