@@ -278,8 +278,9 @@ def test_a_job_with_a_deadline_is_released_earlier_for_a_larger_share(
         site = BusySite(folder, monkeypatch, percent)
         job = release_job(site)
         with closing(sqlite3.connect(folder / "ledger.sqlite")) as ledger:
-            reasons = ledger.execute("SELECT reason FROM decisions WHERE subject = ?", (f"job {job.job_id}",)).fetchall()
-        assert any(f"({percent} % of jobs wait no longer)" in reason for (reason,) in reasons)
+            query = "SELECT reason FROM decisions WHERE subject = ?"
+            reasons = [reason for (reason,) in ledger.execute(query, (f"job {job.job_id}",))]
+        assert any(f"({percent} % of jobs wait no longer)" in reason for reason in reasons)
         allowed_s[percent] = job.submit_s + LATEST_S - job.begin_s
         assert job.begin_s <= (job.start_s or 0) <= job.submit_s + LATEST_S
     assert 0 < allowed_s[50] < allowed_s[90]
