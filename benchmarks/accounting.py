@@ -14,9 +14,9 @@ from benchmarks.command import ROUNDS, run_cold
 from benchmarks.logs import price_file
 from benchmarks.sacct_dump import write_sacct
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import replay
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import replay
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 LINES = 1_000_000
 START_S = 1_767_225_600  # 2026-01-01 00:00 UTC
@@ -31,7 +31,7 @@ from pathlib import Path
 begin = time.perf_counter()
 from offpeak.errors import BadTrace
 from offpeak.files import text_of_file
-from sim_backend.traces.slurm.read import sacct_trace
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
 sacct_trace(text_of_file(Path(sys.argv[1]), BadTrace), sys.argv[1], lenient=False, zone=UTC)
 seconds = time.perf_counter() - begin
 peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))

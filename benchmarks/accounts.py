@@ -12,16 +12,16 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading, Price
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import PowerState
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.meters.port import MeterResult, Reading
+from offpeak.services.accounts.booking import AccountRound, Accounts, account_round
+from offpeak.services.accounts.job_draws import find_node_kinds
+from offpeak.services.accounts.job_forecasts import JobPowers, RunTimes
+from offpeak.services.accounts.metering import Metering, Pace, after_round
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
-from power.lifecycle.node_record import Instant
-from power.meters.port import MeterResult, Reading
-from services.accounts.booking import AccountRound, Accounts, account_round
-from services.accounts.job_draws import find_node_kinds
-from services.accounts.job_forecasts import JobPowers, RunTimes
-from services.accounts.metering import Metering, Pace, after_round
 
 NODES, RUNNING, ENDED, PENDING = 1000, 2000, 100, 10_000
 CYCLE_S, METERS_S, HOURS = 30, 10, 3

@@ -22,10 +22,10 @@ from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.case.replay_case import prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 LOGS = ("KTH-SP2", "SDSC-SP2", "CTC-SP2")
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures" / "ordering" / "bands.csv"

@@ -9,12 +9,12 @@ from benchmarks.bars import Measured
 from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import Fleet
-from power.capacity.registry import make_capacity_policy
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
 
 NODE_CLASS = bundled_node_class("server")
 BARS_S = {"timeout:5min": float("inf"), "ols:1h": 60.0}

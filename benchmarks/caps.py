@@ -24,13 +24,13 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.power.door.cap_orders import CapDevices, CapOrderer, CapOrders, CapRecords, make_cap_door
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
 from offpeak.settings.ledger import LedgerSettings
-from power.door.cap_orders import CapDevices, CapOrderer, CapOrders, CapRecords, make_cap_door
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
-from sim_backend.virtual.machine_room import MachineRoom, machine_room
-from sim_backend.virtual.node import BmcFaults, BmcUser
-from sim_backend.virtual.room_plan import PduLogins, RoomLogins, RoomPlan
+from offpeak.sim_backend.virtual.machine_room import MachineRoom, machine_room
+from offpeak.sim_backend.virtual.node import BmcFaults, BmcUser
+from offpeak.sim_backend.virtual.room_plan import PduLogins, RoomLogins, RoomPlan
 
 NODES, DEAD, FEW, CAP_W = 1000, 125, 8, 400
 PORT, SECRET = 6923, b"secret"

@@ -22,13 +22,13 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.flexibility import parse_user_hints
 from offpeak.model.step_series import Series
+from offpeak.plugin.queue_hook.checkpoints import MOST_REQUEUES, choose_checkpoints
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.positions import NO_MARKS
+from offpeak.plugin.queue_hook.start_times import BeginTimePlanner
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.checkpoints import MOST_REQUEUES, choose_checkpoints
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.positions import NO_MARKS
-from plugin.queue_hook.start_times import BeginTimePlanner
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking
 
 LOG = SHARED / "modern" / "gaia" / "UniLu-Gaia-2014-2.swf.gz"
 BESTEFFORT, PROCESSORS = 2, 2004

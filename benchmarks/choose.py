@@ -15,9 +15,9 @@ from statistics import median
 from benchmarks.bars import Measured
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.peers import peer
-from plugin.federation.site_report import SiteReport, WaitTable
+from offpeak.plugin.federation.site_report import SiteReport, WaitTable
 
-OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
+OFFPEAK = (sys.executable, "-P", "-c", "from offpeak.ui.command import main; main()")
 RUNS = 10
 SITES = 8
 SITE = """\

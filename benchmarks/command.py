@@ -13,10 +13,10 @@ from statistics import median
 from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from benchmarks.logs import REBUILT, price_file, trace_file
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
-from sim_backend.traces.swf.read import read_swf
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROUNDS = 5

@@ -17,9 +17,9 @@ import numpy as np
 
 from benchmarks.logs import trace_file
 from offpeak.model.constants import DAY_S, HOUR_S
-from plugin.planner.problem import Work
-from plugin.planner.solvers import RULE_BASED
-from studies.profit_cooling.run import (
+from offpeak.plugin.planner.problem import Work
+from offpeak.plugin.planner.solvers import RULE_BASED
+from offpeak.studies.profit_cooling.run import (
     DAYS,
     LEAST_W,
     NODE_CORES,
@@ -34,7 +34,7 @@ from studies.profit_cooling.run import (
     rolled,
     work_of,
 )
-from studies.profit_cooling.study import gain_pct
+from offpeak.studies.profit_cooling.study import gain_pct
 
 SCENARIO, SEED = "air summer", 1
 PERIODS = 11

@@ -18,20 +18,20 @@ from benchmarks.logs import price_file, trace_file
 from benchmarks.savings import SLEEP
 from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Trace
+from offpeak.power.capacity.levers import add_sleeping_nodes, with_capacity
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power.capacity.levers import add_sleeping_nodes, with_capacity
-from sim_backend.case.replay_case import ReplayCase, prepare
-from sim_backend.comparison.replications import (
+from offpeak.sim_backend.case.replay_case import ReplayCase, prepare
+from offpeak.sim_backend.comparison.replications import (
     ReplicationInterval,
     alignment_interval_of,
     interval_of,
     replay_each,
 )
-from sim_backend.estimate import MOST_REPLAYS
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.estimate import MOST_REPLAYS
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 LOGS = ("KTH-SP2", "SDSC-SP2", "SDSC-BLUE")
 HELD_BACK = 20

@@ -14,14 +14,14 @@ from offpeak.model.facility import facility_named
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
+from offpeak.plugin.day_plan.inputs import PlanFacility, PlanInputs
+from offpeak.plugin.day_plan.make import plan_day
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.day_plan.inputs import PlanFacility, PlanInputs
-from plugin.day_plan.make import plan_day
-from plugin.planner.searches import budget_of
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking
 
 JOBS, NODES, LOST = 1000, 200, 50
 RULES = QueueRules("plan", 100, 24 * HOUR_S, 100, 72 * HOUR_S, UTC)

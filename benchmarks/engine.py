@@ -10,12 +10,12 @@ from benchmarks.logs import price_file, rebuilt_logs
 from offpeak.model.job_power import default_power_model, node_power_w
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.case.electricity import peak_times, prices_of
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine, guessed_end_s, log_span
-from sim_backend.comparison.compare import meters_of, usage_of
-from sim_backend.comparison.outcome import charges_of
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import replay
+from offpeak.sim_backend.case.electricity import peak_times, prices_of
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, guessed_end_s, log_span
+from offpeak.sim_backend.comparison.compare import meters_of, usage_of
+from offpeak.sim_backend.comparison.outcome import charges_of
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import replay
 
 ROUNDS = 15
 HOURLY = PriceSettings(file=price_file())

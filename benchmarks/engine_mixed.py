@@ -19,12 +19,12 @@ from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.peak import Peak
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.engine.state import PeakTimes
-from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
-from sim_backend.mixed.replay import replay_mixed, rules_of
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import Schedule
 
 JOBS, ROUNDS, SEED, LOAD, ARRAY_TASKS = 100_000, 5, 1, 0.9, 20
 GIB = 1024

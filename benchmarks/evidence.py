@@ -142,7 +142,7 @@ def evidence_benchmarks() -> Iterator[Measured]:
 
 def _run(*arguments: object) -> float:
     """Run the command, which must succeed, and return how long it took."""
-    command = [sys.executable, "-c", "from ui.command import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from offpeak.ui.command import main; main()", *map(str, arguments)]
     began = time.perf_counter()
     subprocess.run(command, check=True, env=os.environ | {"TZ": "UTC"})
     return time.perf_counter() - began

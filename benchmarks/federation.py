@@ -13,11 +13,11 @@ from benchmarks.bars import Measured
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Int64
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import GridCycle, SiteStates
-from plugin.federation.jobs import grid_jobs
-from plugin.federation.metaschedule import cheapest_flow, flow_cost, integer_costs, mcmf, scale_of, weights_of
-from plugin.federation.placement_costs import CostModel
-from plugin.federation.sites import Grid, Site
+from offpeak.plugin.federation.cycle import GridCycle, SiteStates
+from offpeak.plugin.federation.jobs import grid_jobs
+from offpeak.plugin.federation.metaschedule import cheapest_flow, flow_cost, integer_costs, mcmf, scale_of, weights_of
+from offpeak.plugin.federation.placement_costs import CostModel
+from offpeak.plugin.federation.sites import Grid, Site
 
 HOUR_S = 3600
 SITES = 50

@@ -13,10 +13,10 @@ from offpeak.errors import DeviceError
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.model.orders import PowerState
-from power.drivers.poll import iterate_completed, poll_drivers
-from power.drivers.port import PowerDriver
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
+from offpeak.power.drivers.poll import iterate_completed, poll_drivers
+from offpeak.power.drivers.port import PowerDriver
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
 
 BMCS, DEAD, ROUNDS = 64, 8, 30
 DATA = f"{BMCS} ipmi_sim on the same machine"

@@ -20,17 +20,17 @@ from benchmarks.power_cycle import INVENTORY, AnswersAtOnce
 from benchmarks.queue_cycle import EXPENSIVE, queried_by_us
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import PowerState
+from offpeak.plugin.slurm.jobs import SQUEUE_COLUMNS
+from offpeak.power.drivers.port import PowerDriver
+from offpeak.power.lifecycle.sweep import NodePoller
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.service import limit_memory
+from offpeak.services.agent.site_context import SiteContext, make_site_context
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.slurm.jobs import SQUEUE_COLUMNS
-from power.drivers.port import PowerDriver
-from power.lifecycle.sweep import NodePoller
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.service import limit_memory
-from services.agent.site_context import SiteContext, make_site_context
 
 NODES, RUNNING, PENDING, PARTITIONS, ROUNDS = 10_000, 9_000, 50_000, 25, 4
 END = "~"

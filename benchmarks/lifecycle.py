@@ -9,11 +9,11 @@ from benchmarks.bars import Measured
 from offpeak.door.effect import US, Outcome
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
-from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerObservation
-from power.lifecycle.decisions import NodeContexts, NodeRecords, find_due_orders, make_effect, record_poll
-from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import (
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.drivers.port import PowerObservation
+from offpeak.power.lifecycle.decisions import NodeContexts, NodeRecords, find_due_orders, make_effect, record_poll
+from offpeak.power.lifecycle.node_context import NodeContext
+from offpeak.power.lifecycle.node_record import (
     DesiredState,
     DesiredStateChange,
     Instant,
@@ -21,7 +21,7 @@ from power.lifecycle.node_record import (
     NodeRecord,
     OrderAnswer,
 )
-from power.lifecycle.transitions import apply_event
+from offpeak.power.lifecycle.transitions import apply_event
 
 NODES, ROUNDS = 1000, 20
 DATA = f"{NODES:,} nodes, no BMCs"

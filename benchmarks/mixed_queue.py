@@ -12,12 +12,12 @@ import numpy as np
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
+from offpeak.plugin.queue_hook.facts import NO_GROUP, QueueFacts
+from offpeak.plugin.queue_hook.positions import JobMarks, queue_positions
+from offpeak.plugin.queue_hook.window import group_positions, startable_positions
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import NO_GROUP, QueueFacts
-from plugin.queue_hook.positions import JobMarks, queue_positions
-from plugin.queue_hook.window import group_positions, startable_positions
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking
 
 NOW_S, HOUR_S = 1_795_000_000, 3600
 HIGHEST = 4_294_901_759

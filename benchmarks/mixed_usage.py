@@ -6,9 +6,9 @@ import numpy as np
 
 from offpeak.model.arrays import Float64
 from offpeak.model.step_integrals import StepIntegral, integral, integrals
-from sim_backend.engine.state import NOT_YET
-from sim_backend.mixed.case import MixedCase
-from sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.mixed.case import MixedCase
+from offpeak.sim_backend.replay.schedule import Schedule
 
 
 @dataclass(frozen=True)

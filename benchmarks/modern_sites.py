@@ -29,19 +29,19 @@ from offpeak.model.node_cap import CappableNode, best_priced_cap, cap_curve_name
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import Series
+from offpeak.plugin.capacity.peak_shaving import PeakTarget
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import CarbonSettings, PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from plugin.capacity.peak_shaving import PeakTarget
-from power.capacity.registry import make_capacity_policy
-from sim_backend.case.replay_case import PreparedCase, ReplayCase, fleet_of, prepare
-from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import alignment_interval_of, replay_each, shifted
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.powered import PoweredMachine
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.replay_case import PreparedCase, ReplayCase, fleet_of, prepare
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome
+from offpeak.sim_backend.comparison.replications import alignment_interval_of, replay_each, shifted
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 MODERN = SHARED / "modern"
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures" / "site-2026"

@@ -20,16 +20,23 @@ from benchmarks.bars import machine
 from benchmarks.logs import SHARED, price_file, trace_file
 from offpeak.model.constants import HOUR_S, WEEK_S
 from offpeak.model.jobs import Trace
+from offpeak.power.capacity.levers import (
+    LEVERS,
+    TIERS,
+    LeverMeasurement,
+    add_sleeping_nodes,
+    hold_of_tier,
+    with_capacity,
+)
 from offpeak.settings.replay import MachineSettings, PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power.capacity.levers import LEVERS, TIERS, LeverMeasurement, add_sleeping_nodes, hold_of_tier, with_capacity
-from sim_backend.case.replay_case import prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.comparison.weeks import LEAST_WEEKS
-from sim_backend.estimate import estimate_savings
-from sim_backend.replay.policy import parse_policy
-from sim_backend.sample import SAMPLE_LOG
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.weeks import LEAST_WEEKS
+from offpeak.sim_backend.estimate import estimate_savings
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.sample import SAMPLE_LOG
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 ORDERS = ("greedy", "knapsack")
 WHOLE_WEEKS = 24

@@ -17,10 +17,10 @@ from offpeak.machines.inventory import Enclosure
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
-from power.lifecycle.node_record import Instant
-from power.meters.plausibility import DrawBound, find_draw_bound
-from power.meters.port import MeterResult, Reading
-from services.accounts.metering import MeteredSite, Metering, Pace, after_round
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.meters.plausibility import DrawBound, find_draw_bound
+from offpeak.power.meters.port import MeterResult, Reading
+from offpeak.services.accounts.metering import MeteredSite, Metering, Pace, after_round
 
 FILE = Path("../shared/data/modern/idle_nodes/harvard_powered_down_2025-06-03.parquet")
 SENSORS = {"node": "sys_power_w", "enclosure": "chassis_power_w", "supply": "psu_power_w"}

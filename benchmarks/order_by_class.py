@@ -18,10 +18,10 @@ from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.case.replay_case import prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 LOG = "SDSC-BLUE"
 CLASSES = ("dune", "jufit", "juggle", "server", "sketch")

@@ -37,25 +37,25 @@ from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH, WEEK_S
 from offpeak.model.facility import Facility
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_series import Series, value_at
+from offpeak.plugin.day_plan.join import refit_plan
+from offpeak.plugin.planner.problem import NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.queue_hook.facts import PriceIntegral
+from offpeak.plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.peak import parse_peak_rule
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from plugin.day_plan.join import refit_plan
-from plugin.planner.problem import NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
-from plugin.planner.searches import budget_of
-from plugin.queue_hook.facts import PriceIntegral
-from plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
-from sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_times
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine
-from sim_backend.comparison.compare import replay_policy
-from sim_backend.engine.advance import DECIDE, advance
-from sim_backend.engine.state import NOT_YET, State, new_state
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import decide_window, replay, steps, workload_of
-from sim_backend.traces.filters import runnable
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_times
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
+from offpeak.sim_backend.comparison.compare import replay_policy
+from offpeak.sim_backend.engine.advance import DECIDE, advance
+from offpeak.sim_backend.engine.state import NOT_YET, State, new_state
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import decide_window, replay, steps, workload_of
+from offpeak.sim_backend.traces.filters import runnable
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 SLOT_S = 900
 LATER_S = DAY_S

@@ -23,25 +23,25 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S, WEEK_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import Weights
+from offpeak.plugin.federation.cycle import GridRules
+from offpeak.plugin.federation.jobs import Goal
+from offpeak.plugin.federation.metaschedule import NOON_S, two_price_curve
+from offpeak.plugin.federation.policies import grid_policy
+from offpeak.predictors.waits.similar_jobs import SimilarJobs
 from offpeak.prices.peak import ClockHours
-from plugin.federation.cycle import GridRules
-from plugin.federation.jobs import Goal
-from plugin.federation.metaschedule import NOON_S, two_price_curve
-from plugin.federation.policies import grid_policy
-from predictors.waits.similar_jobs import SimilarJobs
-from sim_backend.grid import broker
-from sim_backend.grid.grid import DayAhead, Markets
-from sim_backend.grid.sites import outcome_of, utilizations
-from studies.day_ahead.inputs import DAYS, make_forecasts, places
-from studies.day_ahead.run import HISTORY, WEEK_DAYS, WEEKS_MORE, grid_of
-from studies.energy_carbon.federation import TESTBEDS, log_of, on_testbeds
-from studies.energy_carbon.paper import WALLTIME_S
-from studies.harness import Replays
-from studies.logs import LogSource, read_log
-from studies.online_simulation.plan import OnlineSubject, experiments, subjects_of
-from studies.online_simulation.run import ALWAYS_ON, run
-from studies.online_simulation.tables import OnlineResults
-from studies.report import cell_text, confidence_of
+from offpeak.sim_backend.grid import broker
+from offpeak.sim_backend.grid.grid import DayAhead, Markets
+from offpeak.sim_backend.grid.sites import outcome_of, utilizations
+from offpeak.studies.day_ahead.inputs import DAYS, make_forecasts, places
+from offpeak.studies.day_ahead.run import HISTORY, WEEK_DAYS, WEEKS_MORE, grid_of
+from offpeak.studies.energy_carbon.federation import TESTBEDS, log_of, on_testbeds
+from offpeak.studies.energy_carbon.paper import WALLTIME_S
+from offpeak.studies.harness import Replays
+from offpeak.studies.logs import LogSource, read_log
+from offpeak.studies.online_simulation.plan import OnlineSubject, experiments, subjects_of
+from offpeak.studies.online_simulation.run import ALWAYS_ON, run
+from offpeak.studies.online_simulation.tables import OnlineResults
+from offpeak.studies.report import cell_text, confidence_of
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 SWEEP_REPLAYS, WEEK_REPLAYS = 10, Replays(20, 1)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from benchmarks.bars import Measured
-from plugin.pbs.openpbs import jobs_of_json
-from plugin.pbs.torque import jobs_of_xml
+from offpeak.plugin.pbs.openpbs import jobs_of_json
+from offpeak.plugin.pbs.torque import jobs_of_xml
 
 JOBS = 10_000
 TRIES = 5

@@ -15,9 +15,9 @@ from benchmarks.bars import Measured
 from offpeak.errors import NoAnswer
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
-from power.drivers.transport import Transport
-from power.meters.port import Meter
-from power.meters.registry import pdu_meter
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.port import Meter
+from offpeak.power.meters.registry import pdu_meter
 
 PDUS, DEAD = 50, 10
 ROUNDS = 7

@@ -14,18 +14,18 @@ import numpy as np
 
 from benchmarks.logs import trace_file
 from offpeak.model.constants import QUARTER_S
+from offpeak.plugin.capacity.peak_shaving import PeakTarget
+from offpeak.power.capacity.levers import add_sleeping_nodes
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.prices.bill import demand_cost
 from offpeak.prices.tariff_file import parse_tariff_file
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from plugin.capacity.peak_shaving import PeakTarget
-from power.capacity.levers import add_sleeping_nodes
-from power.capacity.registry import make_capacity_policy
-from sim_backend.case.replay_case import ReplayCase, fleet_of, prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.replay_case import ReplayCase, fleet_of, prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 LOGS = ("KTH-SP2", "CTC-SP2", "SDSC-BLUE")
 START = "2024-01-01"

@@ -1,10 +1,10 @@
 """How much can the place of jobs save? Federations on real electricity, solved: `python -m benchmarks.place_bound`.
 
-A sample is a week of four logs: each machine stands in another market or country, drawn at random, and all jobs go to
-a broker. Jobs run equally long everywhere and draw the same power, so only the electricity differs. The policies of
-plugin.federation place the jobs in a simulated grid, with the waits that sites publish; they know prices and carbon
-intensities until the end of the day, and take those of the week before for later hours. What counts is the cost or the
-CO2 of the jobs' energy.
+A sample is a week of four logs: each machine stands in another market or country, drawn at random, and all jobs go to a
+broker. Jobs run equally long everywhere and draw the same power, so only the electricity differs. The policies of
+offpeak.plugin.federation place the jobs in a simulated grid, with the waits that sites publish; they know prices and
+carbon intensities until the end of the day, and take those of the week before for later hours. What counts is the cost
+or the CO2 of the jobs' energy.
 
 The bounds are optima of linear programmes over node-hours, not jobs: in each hour each site runs node-hours of jobs
 that it is large enough for, no more than it has nodes, and none sooner than if its job started at its submission. The
@@ -45,19 +45,19 @@ from offpeak.model.jobs import Jobs, make_jobs
 from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_steps
 from offpeak.model.step_series import Series
 from offpeak.model.weighing import Weights
+from offpeak.plugin.federation.cycle import GridRules
+from offpeak.plugin.federation.jobs import Goal
+from offpeak.plugin.federation.policies import grid_policy
+from offpeak.plugin.federation.sites import Site
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.cycle import GridRules
-from plugin.federation.jobs import Goal
-from plugin.federation.policies import grid_policy
-from plugin.federation.sites import Site
-from sim_backend.grid.broker import Decider, LongestWaits, run_grid
-from sim_backend.grid.grid import AHEAD_DAYS, DayAhead, GridLog, SimulatedGrid, SimulatedSite
-from sim_backend.grid.sites import GridSchedule, outcome_of
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.filters import runnable
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.grid.broker import Decider, LongestWaits, run_grid
+from offpeak.sim_backend.grid.grid import AHEAD_DAYS, DayAhead, GridLog, SimulatedGrid, SimulatedSite
+from offpeak.sim_backend.grid.sites import GridSchedule, outcome_of
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.filters import runnable
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 HOURS, WEEK_DAYS = 24, 7
 
@@ -253,7 +253,7 @@ def grid_of(
 
 
 class PlacePolicy(NamedTuple):
-    """A policy of plugin.federation, the share of time in its weights, and what it knows beyond what a broker does.
+    """A policy of plugin/federation, the share of time in its weights, and what it knows beyond what a broker does.
 
     `later`: all electricity to come. `run_times`: those of the jobs, as do the sites, instead of users' estimates.
     """

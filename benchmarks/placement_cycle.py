@@ -22,20 +22,20 @@ from pathlib import Path
 
 from benchmarks.peers import peer
 from offpeak.ledger.ledger import Ledger
+from offpeak.plugin.federation.live_cycle import SiteReply
+from offpeak.plugin.federation.site_report import SiteReport, WaitTable
+from offpeak.plugin.federation.sites import Grid, Reach, Site
+from offpeak.plugin.pbs.batch import PbsBatch
+from offpeak.plugin.scheduler.batch import BatchResult
+from offpeak.plugin.slurm.batch import SlurmBatch
 from offpeak.prices.tariff import parse_tariff
+from offpeak.services.broker.federation import Federation, JobPreferences, make_broker_job, make_federation
+from offpeak.services.broker.placement_cycle import PlacementCycle
+from offpeak.services.broker.site_commands import LocalRoute, SiteCommands, Submitter
+from offpeak.services.broker.submission import Broker, make_broker
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.ledger import LedgerSettings
-from plugin.federation.live_cycle import SiteReply
-from plugin.federation.site_report import SiteReport, WaitTable
-from plugin.federation.sites import Grid, Reach, Site
-from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import BatchResult
-from plugin.slurm.batch import SlurmBatch
-from services.broker.federation import Federation, JobPreferences, make_broker_job, make_federation
-from services.broker.placement_cycle import PlacementCycle
-from services.broker.site_commands import LocalRoute, SiteCommands, Submitter
-from services.broker.submission import Broker, make_broker
-from sim_backend.pbs_standin.pbs import TORQUE
+from offpeak.sim_backend.pbs_standin.pbs import TORQUE
 
 JOBS, MOST = 200, 80
 JOBS_PER_KILL = 4

@@ -11,11 +11,11 @@ from benchmarks.logs import trace_file
 from offpeak.errors import OffpeakError
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
-from plugin.planner.searches import budget_of, multi_search
-from plugin.planner.verify import upper_bound, verify_plan
-from sim_backend.workloads.generate import lublin_jobs
-from studies.profit_cooling.run import NODES, SCENARIOS, curie_jobs, facility_of, machine, work_of
+from offpeak.plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
+from offpeak.plugin.planner.searches import budget_of, multi_search
+from offpeak.plugin.planner.verify import upper_bound, verify_plan
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.studies.profit_cooling.run import NODES, SCENARIOS, curie_jobs, facility_of, machine, work_of
 
 JOBS = 1500
 BAR_S, VERIFY_BAR_S = 5.0, 0.1

@@ -15,15 +15,15 @@ from benchmarks.power_loop import NAMES, NODES, PENDING, RUNNING, snapshot_of
 from offpeak.door.door import Confirm
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeChange, NodeOrder, PowerState
+from offpeak.plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
+from offpeak.power.drivers.port import PowerDriver, PowerObservation, confirm_at_once
+from offpeak.power.lifecycle.sweep import NodePoller
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.site_context import SiteContext, make_site_context
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
-from power.drivers.port import PowerDriver, PowerObservation, confirm_at_once
-from power.lifecycle.sweep import NodePoller
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.site_context import SiteContext, make_site_context
 
 ROUNDS = 5
 INVENTORY = """\

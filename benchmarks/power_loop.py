@@ -10,15 +10,15 @@ from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, Sleep
 from offpeak.machines.node_sets import fold
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_record import Instant, NodeRecord, ObservedState
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
+from offpeak.power.live.power_plan import plan_power
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import Instant, NodeRecord, ObservedState
-from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
-from power.live.power_plan import plan_power
 
 NODES, RUNNING, PENDING, ROUNDS = 1000, 400, 1600, 5
 NOW_S = 1_800_000_000

@@ -12,9 +12,9 @@ from benchmarks.bars import Measured
 from benchmarks.command import MEASURE
 from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
-from predictors.run_times import RunTimeQuantity
-from predictors.trees.boosted import BoostedTrees
-from predictors.trees.forest import GrowthSchedule, grow
+from offpeak.predictors.run_times import RunTimeQuantity
+from offpeak.predictors.trees.boosted import BoostedTrees
+from offpeak.predictors.trees.forest import GrowthSchedule, grow
 
 JOBS = 200_000
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,14 +8,14 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.logs import rebuilt_logs
 from offpeak.model.jobs import Jobs
+from offpeak.power.whatif import simulate_waits_s
+from offpeak.predictors.scores import WaitExam, wait_exam
+from offpeak.predictors.waits.questions import NO_JOB, WaitQuestions
+from offpeak.predictors.waits.registry import WaitPredictor, wait_predictors
+from offpeak.predictors.waits.states import snapshot_features
 from offpeak.settings.replay import SchedulingSettings
-from power.whatif import simulate_waits_s
-from predictors.scores import WaitExam, wait_exam
-from predictors.waits.questions import NO_JOB, WaitQuestions
-from predictors.waits.registry import WaitPredictor, wait_predictors
-from predictors.waits.states import snapshot_features
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import replay
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import replay
 
 HISTORY, ASKED = 50_000, 1000
 ROUNDS = 5

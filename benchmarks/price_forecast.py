@@ -17,8 +17,8 @@ import numpy as np
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.model.zones import parse_zone
-from predictors.prices.history import PriceSteps, price_history
-from predictors.prices.predictor import PricePredictor
+from offpeak.predictors.prices.history import PriceSteps, price_history
+from offpeak.predictors.prices.predictor import PricePredictor
 history = price_history(read_series(Path(sys.argv[1]), PriceFileLayout()))
 two_years = history.take(np.arange(min(len(history), 2 * 365 * 96)))
 now_s = two_years.steps.end_s

@@ -20,11 +20,11 @@ from offpeak.model.site_devices import Battery, SiteDevices
 from offpeak.model.step_series import Series
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from sim_backend.case.replay_case import prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.comparison.devices import load_of_run, with_device_bills
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.read import read_log
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.devices import load_of_run, with_device_bills
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.read import read_log
 
 PERFORMANCE = 0.8
 

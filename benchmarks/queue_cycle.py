@@ -18,15 +18,15 @@ from statistics import median
 from benchmarks.bars import Measured
 from benchmarks.peers import peer
 from offpeak.ledger.ledger import Ledger
+from offpeak.plugin.queue_hook.positions import RANK
+from offpeak.predictors.site_sources import build_price_source
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.site_context import make_site_context
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import FeedSettings, PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.queue_hook.positions import RANK
-from predictors.site_sources import build_price_source
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.site_context import make_site_context
 
 JOBS, PARTITIONS, ROUNDS = 10_000, 25, 6
 EXPENSIVE, CHEAP = (f"on=90EUR/MWh,off=30EUR/MWh,hours={hours},zone=UTC" for hours in ("00:01-24:00", "00:00-00:01"))

@@ -14,12 +14,12 @@ from offpeak.ledger.rows import JobMark
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.positions import RANK
+from offpeak.plugin.queue_hook.queue_plan import plan_queue
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.positions import RANK
-from plugin.queue_hook.queue_plan import plan_queue
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking
 
 NOW_S = 1_795_000_000
 HOUR_S = 3600

@@ -28,14 +28,14 @@ from benchmarks.local_slurm.servers import (
     wait_for_nodes,
 )
 from offpeak.ledger.rows import JobMark
+from offpeak.plugin.queue_hook.facts import QueueRules
+from offpeak.plugin.queue_hook.queue_plan import plan_queue
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.prices.peak import Peak
+from offpeak.services.accounts.job_draws import JobDraw
+from offpeak.services.agent.observer import ClusterObservation
+from offpeak.services.agent.queue_loop import queue_facts
 from offpeak.settings.agent import SlurmSettings
-from plugin.queue_hook.facts import QueueRules
-from plugin.queue_hook.queue_plan import plan_queue
-from plugin.slurm.scheduler import SlurmScheduler
-from services.accounts.job_draws import JobDraw
-from services.agent.observer import ClusterObservation
-from services.agent.queue_loop import queue_facts
 
 NODES, JOBS, CHANGES = 4, 500, 5
 AGE, FAIR_SHARE, JOB_SIZE = 10_000, 2_000, 1_000

@@ -8,11 +8,11 @@ from benchmarks.price_model import synthetic_prices, write_series_csv
 from benchmarks.sacct_dump import write_sacct
 from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import replay
-from sim_backend.sample import FOLDER, MONDAY, NODES, SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT, ZONE
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import replay
+from offpeak.sim_backend.sample import FOLDER, MONDAY, NODES, SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT, ZONE
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 JOBS, LOAD, SEED = 4_500, 0.75, 1
 PROCESSORS_PER_NODE = 32

@@ -19,19 +19,19 @@ from benchmarks.logs import price_file, trace_file
 from offpeak.model.constants import WEEK_S
 from offpeak.model.jobs import Trace
 from offpeak.model.step_series import Series
+from offpeak.power.capacity.levers import add_sleeping_nodes
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power.capacity.levers import add_sleeping_nodes
-from power.capacity.registry import make_capacity_policy
-from sim_backend.case.replay_case import ReplayCase, fleet_of, prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import alignment_interval_of
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.replay_case import ReplayCase, fleet_of, prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome
+from offpeak.sim_backend.comparison.replications import alignment_interval_of
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 LOGS = ("KTH-SP2", "SDSC-SP2", "CTC-SP2", "SDSC-BLUE")
 """Each unit counts as a node, so CEA-curie with its 80,640 cores is left out."""

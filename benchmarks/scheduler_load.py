@@ -182,9 +182,9 @@ from offpeak.settings.agent import AgentSettings, SlurmSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.site_context import make_site_context
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.site_context import make_site_context
 
 folder = Path(sys.argv[1])
 settings = Settings(

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 
-from predictors.run_times import LastTwo, UserEstimate, chosen_run_time, similar_run_times
-from predictors.scores import compute_score, take_exam
-from sim_backend.sample import SAMPLE_LOG
-from studies.scores.log_scores import (
+from offpeak.predictors.run_times import LastTwo, UserEstimate, chosen_run_time, similar_run_times
+from offpeak.predictors.scores import compute_score, take_exam
+from offpeak.sim_backend.sample import SAMPLE_LOG
+from offpeak.studies.scores.log_scores import (
     POWER,
     RUN_TIME,
     WAIT,

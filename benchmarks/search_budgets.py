@@ -24,9 +24,9 @@ import numpy as np
 from benchmarks.logs import trace_file
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
 from offpeak.model.facility import facility_named
-from plugin.planner import cp_solver, solvers
-from plugin.planner.cp_solver import CpQuestion, EnergyBand
-from plugin.planner.problem import (
+from offpeak.plugin.planner import cp_solver, solvers
+from offpeak.plugin.planner.cp_solver import CpQuestion, EnergyBand
+from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
     NodeCapacities,
@@ -36,9 +36,9 @@ from plugin.planner.problem import (
     compute_profit,
     pue_under,
 )
-from plugin.planner.searches import Budget, best_plan, budget_of, leave_out_losses, multi_search
-from plugin.planner.verify import compute_gap, upper_bound, verify_plan
-from studies.profit_cooling.run import (
+from offpeak.plugin.planner.searches import Budget, best_plan, budget_of, leave_out_losses, multi_search
+from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
+from offpeak.studies.profit_cooling.run import (
     DAYS,
     NODES,
     SCENARIOS,
@@ -49,7 +49,7 @@ from studies.profit_cooling.run import (
     rolled,
     work_of,
 )
-from studies.profit_cooling.study import gain_pct
+from offpeak.studies.profit_cooling.study import gain_pct
 
 SCENARIO, SEED = "air summer", 1
 PLAN_DAYS = (1, 4)

@@ -32,22 +32,22 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, PowerState
 from offpeak.model.time_range import TimeRange
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.power.drivers.port import PowerDriver, PowerObservation, confirm_at_once
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.lifecycle.sweep import NodePoller
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.site_context import SiteContext, make_site_context
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.job import JobState
-from power.drivers.port import PowerDriver, PowerObservation, confirm_at_once
-from power.drivers.registry import DriverPool
-from power.lifecycle.sweep import NodePoller
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.site_context import SiteContext, make_site_context
-from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.node import LiveNode, VirtualNode
-from sim_backend.virtual.room_plan import RoomPlan
-from ui.demo.live_cluster import LiveCluster
-from ui.demo.site import BATCH, BATCH_KINDS, BEGIN_S, THIN, DemoJob, price_at
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.sim_backend.virtual.node import LiveNode, VirtualNode
+from offpeak.sim_backend.virtual.room_plan import RoomPlan
+from offpeak.ui.demo.live_cluster import LiveCluster
+from offpeak.ui.demo.site import BATCH, BATCH_KINDS, BEGIN_S, THIN, DemoJob, price_at
 
 DAYS, NODES, STEP_S = 14, 16, 60
 LOAD, LONGEST_S = 0.45, 4 * HOUR_S

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from benchmarks.bars import Measured
-from plugin.scheduler.job import Job
-from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_text, separator
-from plugin.slurm.nodes import nodes_of_text
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_text, separator
+from offpeak.plugin.slurm.nodes import nodes_of_text
 
 JOBS, NODES = 10_000, 1000
 TRIES = 5

@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.bars import Measured, machine
 from offpeak.model.arrays import Float64
+from offpeak.services.accounts.trials import TrialEffect, draw_blocks, estimate_effect, make_covariates
 from offpeak.settings.agent import AgentSettings
-from services.accounts.trials import TrialEffect, draw_blocks, estimate_effect, make_covariates
 
 VARIATION, EXPLAINED = 0.15, 0.9
 

@@ -22,11 +22,11 @@ from benchmarks.bars import Measured
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import PowerState
-from power.drivers.poll import poll_drivers
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
-from power.live.cluster_snapshot import PowerMemory
-from power.live.power_plan import plan_power
+from offpeak.power.drivers.poll import poll_drivers
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.live.cluster_snapshot import PowerMemory
+from offpeak.power.live.power_plan import plan_power
 
 CABINETS, NODES_OF_EACH = 100, 1000
 TIMEOUT_S = 120.0

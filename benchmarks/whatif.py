@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.bars import Measured
 from benchmarks.engine import best_s
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from power.capacity.online_simulation import find_ols_units
+from offpeak.power.capacity.online_simulation import find_ols_units
 
 NOW_S = 1_000_000
 DAY_S = 86_400

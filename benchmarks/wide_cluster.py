@@ -13,7 +13,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.cluster_file import cluster_text
 from offpeak.model.request import Request
-from sim_backend.mixed.case import MixedJobs
+from offpeak.sim_backend.mixed.case import MixedJobs
 
 NODES, TYPES, PARTITIONS = 20_000, 40, 30
 BEGIN_S = 1_600_000_000

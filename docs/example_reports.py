@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from offpeak.model.constants import DAY_S, HOUR_S
-from plugin.federation.live_cycle import SiteReply
-from plugin.federation.site_report import Curve, NodePart, PartWaits, PoolWaits, SiteReport
-from services.broker.federation import FederationSnapshot, write_snapshots
+from offpeak.plugin.federation.live_cycle import SiteReply
+from offpeak.plugin.federation.site_report import Curve, NodePart, PartWaits, PoolWaits, SiteReport
+from offpeak.services.broker.federation import FederationSnapshot, write_snapshots
 
 LIMITS_S = (DAY_S,)
 

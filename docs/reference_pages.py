@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from offpeak.model.zones import zone_text
+from offpeak.plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
+from offpeak.plugin.contract.rules import Rule
+from offpeak.plugin.contract.slurm import SLURM_RULES
+from offpeak.power.meters.snmp.family import BUNDLED, KINDS, ColumnSpec, RowSource, bundled_family, bundled_names
 from offpeak.prices.exports import Export, known_exports
 from offpeak.settings.file import example_toml, toml
 from offpeak.settings.kinds import Setting
 from offpeak.settings.table import SECTIONS, SETTINGS
-from plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
-from plugin.contract.rules import Rule
-from plugin.contract.slurm import SLURM_RULES
-from power.meters.snmp.family import BUNDLED, KINDS, ColumnSpec, RowSource, bundled_family, bundled_names
-from ui.manual import Command, command_tree, option_records
+from offpeak.ui.manual import Command, command_tree, option_records
 
 _COMMANDS_HEAD = """\
 # Commands

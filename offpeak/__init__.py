@@ -5,7 +5,7 @@
 decisions and actions. The other files are tools: errors, texts, files, processes, compiled kernels, HTTP sessions, the
 installation. All other packages import from here; nothing here imports from them.
 
-`import offpeak` also offers the functions of `ui.notebook` to notebooks: load, price, replay, compare, plot.
+`import offpeak` also offers the functions of `offpeak.ui.notebook` to notebooks: load, price, replay, compare, plot.
 """
 
 from importlib import import_module
@@ -17,7 +17,7 @@ __all__ = ["compare", "load", "plot", "price", "replay"]
 def __getattr__(name: str) -> Any:
     """Return a function for notebooks. Its first use loads it: nothing of offpeak itself needs the upper layer."""
     if name in __all__:
-        return getattr(import_module("ui.notebook"), name)
+        return getattr(import_module("offpeak.ui.notebook"), name)
     raise AttributeError(f"module 'offpeak' has no attribute {name!r}")
 
 

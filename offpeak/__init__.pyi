@@ -1,7 +1,7 @@
-"""The functions of `import offpeak`, for type checkers and editors: at run time `ui.notebook` loads on first use."""
+"""The functions of `import offpeak`, for type checkers and editors: at run time they load on first use."""
 
-from ui.notebook import compare as compare
-from ui.notebook import load as load
-from ui.notebook import plot as plot
-from ui.notebook import price as price
-from ui.notebook import replay as replay
+from offpeak.ui.notebook import compare as compare
+from offpeak.ui.notebook import load as load
+from offpeak.ui.notebook import plot as plot
+from offpeak.ui.notebook import price as price
+from offpeak.ui.notebook import replay as replay

@@ -27,9 +27,7 @@ R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
 ROOT = Path(__file__).resolve().parents[1]
-WITH_KERNELS = ("offpeak", "predictors", "plugin", "sim_backend")
-# Listed by name: an installed offpeak shares its folder with other packages.
-OURS = (*WITH_KERNELS, "power", "services", "studies", "ui", "benchmarks")
+OURS = ("offpeak", "benchmarks")
 IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 NAME = re.compile(rb"\w+")
 BEGAN_NS = time.time_ns()

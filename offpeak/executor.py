@@ -27,6 +27,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
+from glob import glob
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -179,16 +180,14 @@ def _sigterm_interrupts() -> AbstractContextManager[None]:
 @cache
 def program() -> str:
     """Return what decides results besides the tasks: offpeak's version and sources, Python, numpy and numba."""
-    root = Path(__file__).resolve().parents[1]
+    root = Path(__file__).resolve().parent
     digest = hashlib.sha256()
-    for source in sorted(path for folder in OURS for path in (root / folder).rglob("*.py")):
-        digest.update(str(source.relative_to(root)).encode() + source.read_bytes())
+    # A repository has links to packages, which Path.rglob does not follow.
+    for source in sorted(glob("**/*.py", root_dir=root, recursive=True)):
+        digest.update(source.encode() + (root / source).read_bytes())
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
     python = ".".join(platform.python_version_tuple()[:2])
     return f"offpeak {installed_version()} ({digest.hexdigest()[:8]}), Python {python}, {libraries}"
-
-
-OURS = ("offpeak", "predictors", "plugin", "sim_backend", "power", "services", "studies")
 
 
 @dataclass(frozen=True)

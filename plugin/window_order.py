@@ -25,8 +25,17 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
+from offpeak.plugin.window_policy import (
+    ARRIVAL,
+    EXTERNAL,
+    GREEDY,
+    GREEDY_SLIDE,
+    KNAPSACK,
+    WindowPolicy,
+    WindowView,
+    own_ranks,
+)
 from offpeak.prices.peak import Peak
-from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, GREEDY_SLIDE, KNAPSACK, WindowPolicy, WindowView, own_ranks
 
 
 @python_first

@@ -14,10 +14,10 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.model.constants import MINUTE_S
 from offpeak.model.orders import NodeOrder
+from offpeak.power.door.node_orders import find_power_steps
+from offpeak.power.drivers.ipmi.bmc import IPMI_PORT
+from offpeak.power.interlocks.rate_limits import count_burst, find_groups
 from offpeak.settings.agent import AgentSettings
-from power.door.node_orders import find_power_steps
-from power.drivers.ipmi.bmc import IPMI_PORT
-from power.interlocks.rate_limits import count_burst, find_groups
 
 FILE = "wake.json"
 PACE = "[pace]"
@@ -93,7 +93,7 @@ def _ipmi(machine: InventoryNode, login: Credential) -> WakeMethod:
 
 def _redfish(machine: InventoryNode, login: Credential) -> WakeMethod:
     # Slow to import, and needed for the address only.
-    from power.drivers.redfish import base_url
+    from offpeak.power.drivers.redfish import base_url
 
     verify = machine.hardware.verify
     return {

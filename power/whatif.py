@@ -22,11 +22,11 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.engine.advance import advance
-from sim_backend.engine.running_jobs import resumed_state
-from sim_backend.engine.state import EXACT_RUNTIME, NEVER, Workload
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.schedule import NO_PEAKS
+from offpeak.sim_backend.engine.advance import advance
+from offpeak.sim_backend.engine.running_jobs import resumed_state
+from offpeak.sim_backend.engine.state import EXACT_RUNTIME, NEVER, Workload
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 UNKNOWN = np.iinfo(np.int64).min
 

@@ -22,8 +22,8 @@ import numpy as np
 from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
-from predictors.port import Prediction, Predictor, State, check_state, join_states, scalar_array, state_part
-from predictors.recent_errors import WINDOW, OpenQuestions
+from offpeak.predictors.port import Prediction, Predictor, State, check_state, join_states, scalar_array, state_part
+from offpeak.predictors.recent_errors import WINDOW, OpenQuestions
 
 NAIVE = 0
 """The index of the naive candidate."""

@@ -15,10 +15,10 @@ import numpy as np
 from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, LogNames
-from predictors.port import Prediction, State, join_states, state_part
-from predictors.recent_errors import LEAST, ErrorWindow, OpenQuestions, RecentErrors, add_error, new_windows
-from predictors.trees.boosted import TreeQuantity, categories
-from predictors.trees.running_statistics import (
+from offpeak.predictors.port import Prediction, State, join_states, state_part
+from offpeak.predictors.recent_errors import LEAST, ErrorWindow, OpenQuestions, RecentErrors, add_error, new_windows
+from offpeak.predictors.trees.boosted import TreeQuantity, categories
+from offpeak.predictors.trees.running_statistics import (
     COMMON,
     COUNT,
     RECENT_MEAN,

@@ -12,11 +12,11 @@ import numpy as np
 
 from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs
-from predictors.choice import ChosenPredictor
-from predictors.job_history import JobHistory, JobSimilarity
-from predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain
-from predictors.trees.boosted import APPLICATION, SCHEDULE, SIZE, USER, BoostedTrees
-from predictors.trees.forest import GrowthSchedule
+from offpeak.predictors.choice import ChosenPredictor
+from offpeak.predictors.job_history import JobHistory, JobSimilarity
+from offpeak.predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain
+from offpeak.predictors.trees.boosted import APPLICATION, SCHEDULE, SIZE, USER, BoostedTrees
+from offpeak.predictors.trees.forest import GrowthSchedule
 
 LEAST_W = 0.1
 """Less than a sleeping core draws; a lower meter value is invalid."""

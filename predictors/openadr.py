@@ -28,11 +28,11 @@ from pydantic.alias_generators import to_camel
 from offpeak.display import utc_text
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, MINUTE_S, QUARTER_S, WEEK_S
 from offpeak.model.facility import PowerCap
+from offpeak.predictors.demand_response import MOST, CapEvent, OrderedEvents
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem
+from offpeak.predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get, post
 from offpeak.settings.plan import PlanSettings
 from offpeak.text import counted, printable
-from predictors.demand_response import MOST, CapEvent, OrderedEvents
-from predictors.feeds.port import FeedCondition, FeedProblem
-from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get, post
 
 SOURCE = "openadr"
 LIMIT = "IMPORT_CAPACITY_LIMIT"

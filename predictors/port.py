@@ -1,7 +1,7 @@
 """The port of every predictor: learn outcomes, answer questions with quantiles, save the state as arrays.
 
 An outcome is learned at the second at which it became known, never before; a question is put at a second, and its
-answer uses nothing from later seconds. The evaluator in predictors.scores enforces that for all predictors.
+answer uses nothing from later seconds. The evaluator in offpeak.predictors.scores enforces that for all predictors.
 
 The state of a predictor is a mapping of arrays, so it is kept in an .npz file without pickle, which can run no code.
 Open questions are no part of the state: a restored predictor is not judged by them.

@@ -20,17 +20,17 @@ from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.step_series import Series, split, value_at
 from offpeak.model.weighing import CO2_UNIT, Weighing
+from offpeak.predictors.choice import NAIVE, ChosenErrors
+from offpeak.predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tariff
+from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownSeries, Window
+from offpeak.predictors.port import ModelOrigin, Prediction, certain, load_model, save_model
+from offpeak.predictors.prices.history import QUARTERS, STEPS_S, PriceHistory, PriceSteps, price_at, price_history
+from offpeak.predictors.prices.lear import INPUT_DAYS
+from offpeak.predictors.prices.outlook import price_fallback
+from offpeak.predictors.prices.predictor import KEPT_S, PricePredictor
 from offpeak.prices.peak import Peak, PeakRule, classify, weigh
 from offpeak.prices.tariff import Tariff, charge_market, price_of_next_mwh, tariff_series
-from predictors.choice import NAIVE, ChosenErrors
-from predictors.feeds.declared import BasedSeries, TariffSource, fill_with_tariff
-from predictors.feeds.feed import Feed
-from predictors.feeds.port import INCOMPLETE, FeedCondition, FeedProblem, KnownSeries, Window
-from predictors.port import ModelOrigin, Prediction, certain, load_model, save_model
-from predictors.prices.history import QUARTERS, STEPS_S, PriceHistory, PriceSteps, price_at, price_history
-from predictors.prices.lear import INPUT_DAYS
-from predictors.prices.outlook import price_fallback
-from predictors.prices.predictor import KEPT_S, PricePredictor
 
 HISTORY_OF_OWN_S = KEPT_S
 """How much of the operator's own file is read; a service is not queried for years."""
@@ -213,8 +213,9 @@ class PriceCurve:
     """A series of prices without gaps from a midnight on, and of each interval its class (`Peak`) and its basis.
 
     `basis` is "published", "tariff" or "forecast ...". `problems` are those of the sources. `quantiles` are the lowest
-    and the highest of predictors.port.LEVELS for each interval, float64[n, 2]; None without forecast. `errors` [unit]
-    are those of recent forecasts, None if unknown. `weighed` replaces the prices where the site's decisions weigh CO2.
+    and the highest of offpeak.predictors.port.LEVELS for each interval, float64[n, 2]; None without forecast. `errors`
+    [unit] are those of recent forecasts, None if unknown. `weighed` replaces the prices where the site's decisions
+    weigh CO2.
     """
 
     series: Series

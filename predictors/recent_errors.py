@@ -13,7 +13,7 @@ import numpy as np
 
 from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
-from predictors.port import LEVELS, State, check_state, join_states, scalar_array, state_part
+from offpeak.predictors.port import LEVELS, State, check_state, join_states, scalar_array, state_part
 
 MOST_OPEN = 100_000
 """Cancelled jobs never end: beyond this number the oldest questions are dropped."""

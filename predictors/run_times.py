@@ -18,11 +18,11 @@ from offpeak.compiled import in_place, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs
-from predictors.choice import ChosenPredictor
-from predictors.job_history import JobHistory, JobSimilarity
-from predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain, check_state
-from predictors.trees.boosted import APPLICATION, ESTIMATE, SCHEDULE, SIZE, USER, BoostedTrees
-from predictors.trees.forest import GrowthSchedule
+from offpeak.predictors.choice import ChosenPredictor
+from offpeak.predictors.job_history import JobHistory, JobSimilarity
+from offpeak.predictors.port import EMPTY_STATE, Prediction, Predictor, State, certain, check_state
+from offpeak.predictors.trees.boosted import APPLICATION, ESTIMATE, SCHEDULE, SIZE, USER, BoostedTrees
+from offpeak.predictors.trees.forest import GrowthSchedule
 
 
 @part

@@ -22,11 +22,11 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.local_time import to_local_s, to_unix_s
-from predictors.job_history import jobs_at_submission
-from predictors.port import LEVELS, MEDIAN, ModelOrigin, Prediction, Predictor
-from predictors.prices.history import HIGHEST, PriceHistory, PriceSteps
-from predictors.waits.questions import WaitOutcomes, WaitQuestions
-from predictors.waits.states import LogStates, log_rows
+from offpeak.predictors.job_history import jobs_at_submission
+from offpeak.predictors.port import LEVELS, MEDIAN, ModelOrigin, Prediction, Predictor
+from offpeak.predictors.prices.history import HIGHEST, PriceHistory, PriceSteps
+from offpeak.predictors.waits.questions import WaitOutcomes, WaitQuestions
+from offpeak.predictors.waits.states import LogStates, log_rows
 
 Mask = NDArray[np.bool_]
 

@@ -13,15 +13,15 @@ from offpeak.errors import BadSetting
 from offpeak.installation import missing_extra
 from offpeak.model.step_series import Series
 from offpeak.model.units import parse_carbon_g_per_kwh
+from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.feeds.markets import find_market, site_zone
+from offpeak.predictors.feeds.port import FeedProblem, Window
+from offpeak.predictors.feeds.registry import carbon_feed, input_feeds, price_feed
+from offpeak.predictors.price_forecast import PriceSource
 from offpeak.prices.layout import parse_file_and_layout
 from offpeak.prices.tariff import Tariff, check_market
 from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
-from predictors.feeds.feed import Feed
-from predictors.feeds.markets import find_market, site_zone
-from predictors.feeds.port import FeedProblem, Window
-from predictors.feeds.registry import carbon_feed, input_feeds, price_feed
-from predictors.price_forecast import PriceSource
 
 TARIFF = "tariff"
 EUROPEAN, AMERICAN = ("energy-charts", "nord-pool"), ("us-markets",)

@@ -29,15 +29,15 @@ from offpeak.log_lines import begin_log
 from offpeak.machines.inventory import Collector, Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.power.drivers.poll import ReportedProblem, limit_repeats
+from offpeak.power.drivers.redfish import DeviceWebApi, parse_error_message
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.meters.port import Meter, MeterResult, Reading
+from offpeak.power.meters.registry import device_meters
+from offpeak.services.accounts.metering import HELD_PERIODS, MeteredSite, Metering, Pace, after_round, read_due_meters
 from offpeak.settings.table import Settings
 from offpeak.text import counted, did_you_mean, printable
-from power.drivers.poll import ReportedProblem, limit_repeats
-from power.drivers.redfish import DeviceWebApi, parse_error_message
-from power.drivers.transport import Transport
-from power.lifecycle.node_record import Instant
-from power.meters.port import Meter, MeterResult, Reading
-from power.meters.registry import device_meters
-from services.accounts.metering import HELD_PERIODS, MeteredSite, Metering, Pace, after_round, read_due_meters
 
 LOG = logging.getLogger("offpeak")
 

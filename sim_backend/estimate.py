@@ -20,16 +20,16 @@ from offpeak.model.schedule_metrics import utilization
 from offpeak.model.step_series import split
 from offpeak.prices.peak import Peak, classify
 from offpeak.settings.table import Settings
-from sim_backend.case.electricity import decision_series
-from sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
-from sim_backend.comparison.compare import Comparison, compare, demand_of, meters_of, usage_of
-from sim_backend.comparison.likeness import Likeness, likeness_of
-from sim_backend.comparison.outcome import Demand, PolicyOutcome, charges_of
-from sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
-from sim_backend.comparison.weeks import LEAST_WEEKS
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import Schedule
-from sim_backend.traces.filters import known_period_s, last_days, priced
+from offpeak.sim_backend.case.electricity import decision_series
+from offpeak.sim_backend.case.replay_case import PreparedCase, ReplayCase, prepare
+from offpeak.sim_backend.comparison.compare import Comparison, compare, demand_of, meters_of, usage_of
+from offpeak.sim_backend.comparison.likeness import Likeness, likeness_of
+from offpeak.sim_backend.comparison.outcome import Demand, PolicyOutcome, charges_of
+from offpeak.sim_backend.comparison.replications import ReplicationSpread, replay_each, spreads_of
+from offpeak.sim_backend.comparison.weeks import LEAST_WEEKS
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.traces.filters import known_period_s, last_days, priced
 
 
 @dataclass(frozen=True)

@@ -23,17 +23,17 @@ from offpeak.files import replacing
 from offpeak.model.cluster import Cluster
 from offpeak.model.cluster_file import cluster_text
 from offpeak.model.jobs import Trace
+from offpeak.power.capacity.levers import all_policies
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
+from offpeak.sim_backend.case.electricity import Carbon, LaidSeries, ReplayPrices, carbon_of, prices_of
+from offpeak.sim_backend.case.replay_case import ReplayCase, log_span, prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.replications import FIGURES, shifted
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from offpeak.studies.report import Report, StudyTable, TableCell, range_of
 from offpeak.text import counted
-from power.capacity.levers import all_policies
-from sim_backend.case.electricity import Carbon, LaidSeries, ReplayPrices, carbon_of, prices_of
-from sim_backend.case.replay_case import ReplayCase, log_span, prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.comparison.replications import FIGURES, shifted
-from sim_backend.replay.policy import Policy, parse_policy
-from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
-from studies.report import Report, StudyTable, TableCell, range_of
 
 SECTION = "grid"
 
@@ -156,7 +156,9 @@ def sweep(grid: SweepGrid, order: StudyOrder, progress: Progress) -> Report:
     laid = {at: _electricity_digest(*each) for at, each in electricity.items()}
     described = (repr(settings), cluster_text(grid.cluster, "") if grid.cluster else "")
     keys = {
-        cell: result_key("studies.grid", cell, replayed[cell.node_class], laid[cell.year, cell.week], *described)
+        cell: result_key(
+            "offpeak.studies.grid", cell, replayed[cell.node_class], laid[cell.year, cell.week], *described
+        )
         for cell in cells
     }
     run = GridRun({name: each.case for name, each in base.items()}, electricity, disciplines, settings)

@@ -21,9 +21,9 @@ from offpeak.compiled import ROOT, sources_of
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.executor import Executor
 from offpeak.files import replacing
+from offpeak.studies.logs import StudyLog
+from offpeak.studies.report import folder_for
 from offpeak.text import counted
-from studies.logs import StudyLog
-from studies.report import folder_for
 
 Progress = Callable[[int, int], None]
 """Receives how many experiments are done, and how many there are."""
@@ -82,7 +82,7 @@ def _code_digest(run_module: str) -> str:
 
 
 def module_path(module: str) -> Path:
-    """Return the file of an offpeak module such as "studies.sleeping.run"."""
+    """Return the file of an offpeak module such as "offpeak.studies.sleeping.run"."""
     return ROOT.joinpath(*module.split(".")).with_suffix(".py")
 
 

@@ -12,12 +12,12 @@ from offpeak.errors import BadInput, BadTrace
 from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.model.step_integrals import Usage
-from sim_backend.comparison.replications import LARGEST_SHIFT_S
-from sim_backend.replay.powered import PoweredMachine
-from sim_backend.replay.schedule import Schedule
-from sim_backend.traces.filters import runnable
-from sim_backend.traces.swf.read import read_swf
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.comparison.replications import LARGEST_SHIFT_S
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.traces.filters import runnable
+from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 SUFFIXES = (".swf", ".swf.gz")
 GENERATED = "generated"

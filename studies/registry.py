@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping
 
 from offpeak.errors import BadInput
+from offpeak.studies.day_ahead.nordugrid_study import nordugrid
+from offpeak.studies.day_ahead.study import day_ahead
+from offpeak.studies.dynamic_pricing.study import dynamic_pricing
+from offpeak.studies.energy_carbon.federation_study import federation
+from offpeak.studies.energy_carbon.single_site import single_site
+from offpeak.studies.harness import Progress, StudyOrder
+from offpeak.studies.online_simulation.study import online_simulation
+from offpeak.studies.price_capacity.study import price_capacity
+from offpeak.studies.profit_cooling.study import profit_cooling
+from offpeak.studies.report import Report
+from offpeak.studies.sleeping.study import sleeping
 from offpeak.text import did_you_mean
-from studies.day_ahead.nordugrid_study import nordugrid
-from studies.day_ahead.study import day_ahead
-from studies.dynamic_pricing.study import dynamic_pricing
-from studies.energy_carbon.federation_study import federation
-from studies.energy_carbon.single_site import single_site
-from studies.harness import Progress, StudyOrder
-from studies.online_simulation.study import online_simulation
-from studies.price_capacity.study import price_capacity
-from studies.profit_cooling.study import profit_cooling
-from studies.report import Report
-from studies.sleeping.study import sleeping
 
 Study = Callable[[StudyOrder, Progress], Report]
 """Runs the experiments whose results the output folder does not have. Raises BadInput, CannotWrite or OffpeakError."""

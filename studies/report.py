@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from offpeak.errors import CannotWrite
 from offpeak.files import replacing
 from offpeak.installation import missing_extra
-from sim_backend.comparison.weeks import STUDENT_95
+from offpeak.sim_backend.comparison.weeks import STUDENT_95
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes

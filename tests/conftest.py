@@ -8,13 +8,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from glob import glob
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from offpeak.compiled import WITH_KERNELS, cache_folder
+from offpeak.compiled import cache_folder
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 QUICK = """\
@@ -74,7 +75,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Say how many files of kernels the run is about to compile, and begin with the largest kernels."""
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
-    files = (path for package in WITH_KERNELS for path in (REPOSITORY / package).rglob("*.py"))
+    files = (REPOSITORY / path for path in glob("offpeak/**/*.py", root_dir=REPOSITORY, recursive=True))
     sources = [path for path in files if KERNEL.search(path.read_text())]
     new = sum(not cache_folder(source).is_dir() for source in sources)
     if terminal and new:
@@ -86,10 +87,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         )
 
 
-ENGINE = REPOSITORY / "sim_backend/engine/advance.py"
+ENGINE = REPOSITORY / "offpeak/sim_backend/engine/advance.py"
 COMPILING = pytest.StashKey["subprocess.Popen[bytes]"]()
 ESTIMATE = """\
-from ui.command import main
+from offpeak.ui.command import main
 import sys
 sample = "sim_backend/sample/sample"
 sys.argv = ["offpeak", "estimate", f"{sample}_sacct.txt.gz", "--prices", f"{sample}_prices_eur_per_mwh.csv.gz",

@@ -6,11 +6,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from offpeak.model.limits import SiteLimits
+from offpeak.plugin.federation.jobs import GOALS, PlacementRequest, policy_for
+from offpeak.plugin.federation.policies import POLICIES
+from offpeak.plugin.scheduler.port import Ranking, SchedulerView
+from offpeak.services.agent.queue_loop import queue_facts
 from offpeak.settings.broker import TOGETHER
-from plugin.federation.jobs import GOALS, PlacementRequest, policy_for
-from plugin.federation.policies import POLICIES
-from plugin.scheduler.port import Ranking, SchedulerView
-from services.agent.queue_loop import queue_facts
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -22,7 +22,7 @@ from zygote import Zygote
 from offpeak.errors import OffpeakError
 from offpeak.settings.file import read_values
 from offpeak.settings.table import SECTIONS
-from ui.manual import command_tree
+from offpeak.ui.manual import command_tree
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

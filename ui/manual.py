@@ -1,4 +1,4 @@
-"""Generate man pages and shell completion from the commands: `python -m ui.manual FOLDER`.
+"""Generate man pages and shell completion from the commands: `python -m offpeak.ui.manual FOLDER`.
 
 Below that folder come `man1/offpeak-simulate.1`, a page for each command, and `completions/bash`, `zsh` and `fish`.
 """
@@ -12,7 +12,7 @@ import typer
 from typer._completion_shared import get_completion_script
 
 from offpeak.installation import installed_version
-from ui.command import COMPLETE, app
+from offpeak.ui.command import COMPLETE, app
 
 SHELLS = ("bash", "zsh", "fish")
 STATUS = (("0", "done"), ("1", "failed"), ("2", "bad input"), ("130", "interrupted"))

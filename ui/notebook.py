@@ -19,18 +19,18 @@ import plotly.graph_objects as go
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.settings.table import BY_NAME
+from offpeak.sim_backend.case.replay_case import PreparedCase
 from offpeak.text import counted, did_you_mean
-from sim_backend.case.replay_case import PreparedCase
-from ui.estimate.accounting_source import Accounting, log_on_cluster
-from ui.options import CommandSettings
-from ui.replay.command import SIMULATED
-from ui.replay.comparison import basis_lines, policies_json, policy_table
-from ui.replay.simulate_answer import LogReplay, prepare_log, replay_log
-from ui.replay.unused import refuse_unused
-from ui.report.figure import layout
-from ui.report.subject import subject_of
-from ui.report.write import figures_of
-from ui.terminal import table_lines
+from offpeak.ui.estimate.accounting_source import Accounting, log_on_cluster
+from offpeak.ui.options import CommandSettings
+from offpeak.ui.replay.command import SIMULATED
+from offpeak.ui.replay.comparison import basis_lines, policies_json, policy_table
+from offpeak.ui.replay.simulate_answer import LogReplay, prepare_log, replay_log
+from offpeak.ui.replay.unused import refuse_unused
+from offpeak.ui.report.figure import layout
+from offpeak.ui.report.subject import subject_of
+from offpeak.ui.report.write import figures_of
+from offpeak.ui.terminal import table_lines
 
 SECTIONS = {"load": "log machine", "price": "prices carbon plan power", "replay": "scheduling capacity"}
 """The sections of the settings whose options each function takes."""
@@ -171,5 +171,5 @@ def _coloured(value: Any) -> Any:
 
 @cache
 def _palette() -> dict[str, str]:
-    bright = files("services.page").joinpath("palette.css").read_text(encoding="utf-8").partition("@media")[0]
+    bright = files("offpeak.services.page").joinpath("palette.css").read_text(encoding="utf-8").partition("@media")[0]
     return dict(re.findall(r"--([\w-]+): ([^;]+);", bright))

@@ -177,8 +177,8 @@ def completion(setting: str) -> Callable[[str], list[tuple[str, str]]] | None:
 
 def _registered(setting: str) -> dict[str, str]:
     from offpeak.model.node_class_file import bundled_node_classes
-    from power.capacity.registry import CAPACITY_POLICIES
-    from sim_backend.replay.policy import policy_docs
+    from offpeak.power.capacity.registry import CAPACITY_POLICIES
+    from offpeak.sim_backend.replay.policy import policy_docs
 
     if setting == "scheduling.policies":
         return policy_docs()
@@ -219,7 +219,7 @@ def names_text() -> str:
     from offpeak.display import watts_text
     from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes
     from offpeak.model.node_states import DEPTHS
-    from power.capacity.registry import CAPACITY_POLICIES
+    from offpeak.power.capacity.registry import CAPACITY_POLICIES
 
     classes = {name: bundled_node_class(name) for name in bundled_node_classes()}
     sections = {

@@ -118,7 +118,7 @@ class _ShortHelp:
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Write the examples of the command."""
-        from ui.examples import EXAMPLES
+        from offpeak.ui.examples import EXAMPLES
 
         if examples := EXAMPLES.get(ctx.command_path):
             with formatter.section("Examples"):
@@ -134,7 +134,7 @@ class _ShortHelp:
         return self._everything
 
 
-_EVERYTHING = "ui.parameters.everything"
+_EVERYTHING = "offpeak.ui.parameters.everything"
 
 
 def _is_long(params: Any) -> bool:

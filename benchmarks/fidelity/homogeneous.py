@@ -29,12 +29,12 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.engine.state import PeakTimes
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import replay
-from sim_backend.sample import NODES as LOGGED_NODES
-from sim_backend.sample import SAMPLE_LOG
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import replay
+from offpeak.sim_backend.sample import NODES as LOGGED_NODES
+from offpeak.sim_backend.sample import SAMPLE_LOG
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 JOBS, NODES, HOUR_S = 300, 16, 1.5
 POLICIES = frozenset({"easy", "greedy"})

@@ -27,15 +27,15 @@ from benchmarks.local_slurm.plan import PoweredPlan
 from benchmarks.queue_cycle import queried_by_us
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.step_series import Series
+from offpeak.predictors.price_forecast import PriceCurve
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.site_context import make_site_context
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from predictors.price_forecast import PriceCurve
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.site_context import make_site_context
-from sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.engine.state import PeakTimes
 
 OWN, SLEEPING, LIMITED = "own", "sleeping", "limited"
 QUEUE_POLICIES = ("greedy", "knapsack")

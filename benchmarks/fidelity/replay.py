@@ -12,16 +12,16 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import SchedulerTiming
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import OFF, asleep
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import Fleet
-from power.capacity.registry import make_capacity_policy
-from sim_backend.engine.state import PeakTimes
-from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from sim_backend.mixed.powered import PoweredMixedReplay
-from sim_backend.mixed.replay import replay_mixed, rules_of
-from sim_backend.nodes.node_log import NodeLog
-from sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.powered import PoweredMixedReplay
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.nodes.node_log import NodeLog
+from offpeak.sim_backend.replay.policy import parse_policy
 
 TICKS = 100
 """The engine counts whole numbers: these are hundredths of a second of the compressed clock."""

@@ -18,7 +18,7 @@ from benchmarks.local_slurm.plan import REPOSITORY
 from benchmarks.local_slurm.processes import OFFPEAK, start_server
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
-from sim_backend.virtual.room_plan import OUTLETS
+from offpeak.sim_backend.virtual.room_plan import OUTLETS
 
 NODE_CLASS = """\
 idle = "{idle_w}W"

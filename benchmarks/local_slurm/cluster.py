@@ -26,7 +26,7 @@ from benchmarks.local_slurm.servers import (
     slurmdbd,
     wait_for_nodes,
 )
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 SCRIPT = """\
 #!/bin/bash

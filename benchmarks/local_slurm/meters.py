@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from benchmarks.local_slurm.node import LocalCluster, PoweredNode
 from benchmarks.local_slurm.processes import free_udp_port
-from sim_backend.virtual.machine_room import MeteredLoad, SnmpAgent, VirtualPdu
-from sim_backend.virtual.room_plan import OUTLETS, PduLogins
+from offpeak.sim_backend.virtual.machine_room import MeteredLoad, SnmpAgent, VirtualPdu
+from offpeak.sim_backend.virtual.room_plan import OUTLETS, PduLogins
 
 
 @dataclass(frozen=True)

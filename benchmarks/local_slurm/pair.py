@@ -24,7 +24,7 @@ from benchmarks.local_slurm.plan import REPOSITORY
 from benchmarks.local_slurm.processes import start_server, wait_until
 from benchmarks.local_slurm.wire import Wire, wire
 from offpeak.errors import OffpeakError
-from services.agent.status import StatusReply, fetch_status
+from offpeak.services.agent.status import StatusReply, fetch_status
 
 PROBE = """\
 import json, os
@@ -38,7 +38,7 @@ def noted_take(lease, row, *, stands_by):
     trace.write(json.dumps([lease._from_s, os.environ["PAIR_HOST"], "take", str(lease._token)]) + chr(10))
 
 DatabaseLease._take = noted_take
-from ui.command import main
+from offpeak.ui.command import main
 main()
 """
 AS_HOST = ("unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"')

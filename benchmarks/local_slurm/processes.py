@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
+OFFPEAK = (sys.executable, "-c", "from offpeak.ui.command import main; main()")
 
 # Daemons live in folders that an ordinary user's PATH may lack.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])

@@ -16,7 +16,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
-from sim_backend.nodes.bounds import Gaps
+from offpeak.sim_backend.nodes.bounds import Gaps
 
 
 class Prices(NamedTuple):

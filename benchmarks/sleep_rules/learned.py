@@ -25,8 +25,8 @@ from benchmarks.sleep_rules.needs import (
 from benchmarks.sleep_rules.replays import STEP_S, Decide, Part, run
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S
-from sim_backend.engine.power import Power
-from sim_backend.engine.state import State
+from offpeak.sim_backend.engine.power import Power
+from offpeak.sim_backend.engine.state import State
 
 EVERY, MOST_ROWS = 4, 300_000
 TREES, LEAVES, LEARNING_RATE = 50, 31, 0.15

@@ -18,18 +18,18 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE, OFF, STATES, asleep
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import CapacityPolicy, Fleet
-from power.capacity.registry import make_capacity_policy
-from sim_backend.engine.power import Power
-from sim_backend.engine.state import State
-from sim_backend.nodes.node_log import Int8, Int32
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import PoweredMachine, PoweredReplay
-from sim_backend.replay.schedule import Schedule
-from studies.logs import LogSource, StudyLog, read_log, shift_submissions
-from studies.sleeping.run import units_per_node
+from offpeak.sim_backend.engine.power import Power
+from offpeak.sim_backend.engine.state import State
+from offpeak.sim_backend.nodes.node_log import Int8, Int32
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine, PoweredReplay
+from offpeak.sim_backend.replay.schedule import Schedule
+from offpeak.studies.logs import LogSource, StudyLog, read_log, shift_submissions
+from offpeak.studies.sleeping.run import units_per_node
 
 STEP_S = 300
 NODES = bundled_node_class("sketch")

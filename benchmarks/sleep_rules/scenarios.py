@@ -10,10 +10,10 @@ from benchmarks.sleep_rules.replays import NODES, STEP_S, Decide, Part, capacity
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S
-from plugin.capacity.port import CapacityPolicy
-from plugin.capacity.rules import CapacitySchedule
-from sim_backend.engine.power import Power
-from sim_backend.engine.state import State
+from offpeak.plugin.capacity.port import CapacityPolicy
+from offpeak.plugin.capacity.rules import CapacitySchedule
+from offpeak.sim_backend.engine.power import Power
+from offpeak.sim_backend.engine.state import State
 
 SCENARIOS = 21
 """Past days: three of each day of the week."""

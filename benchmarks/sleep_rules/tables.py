@@ -11,9 +11,9 @@ from benchmarks.sleep_rules.experiments import FAMILIES, TIMEOUT, UNSEEN, Rule
 from benchmarks.sleep_rules.replays import NODES, Part, Weeks, run, weeks_of
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import MINUTE_S
-from sim_backend.nodes.bounds import gaps_of
-from studies.logs import usage_of
-from studies.sleeping.study import between
+from offpeak.sim_backend.nodes.bounds import gaps_of
+from offpeak.studies.logs import usage_of
+from offpeak.studies.sleeping.study import between
 
 RESAMPLES = 1000
 PERFECT = "future known, no job moved"

@@ -14,9 +14,9 @@ from benchmarks.soak.plan import BMC_PORT, SoakPlan
 from benchmarks.soak.truth import NodeTruth
 from benchmarks.soak.watched_bmc import WatchedBmc
 from offpeak.model.node_class_file import bundled_node_class
-from sim_backend.virtual.node import LiveNode, VirtualBmc, VirtualNode
-from sim_backend.virtual.rmcp.server import BmcServer, serve
-from sim_backend.virtual.room_plan import RoomLogins
+from offpeak.sim_backend.virtual.node import LiveNode, VirtualBmc, VirtualNode
+from offpeak.sim_backend.virtual.rmcp.server import BmcServer, serve
+from offpeak.sim_backend.virtual.room_plan import RoomLogins
 
 
 class BmcRoom:

@@ -6,8 +6,8 @@ from benchmarks.soak.faults import Faults
 from benchmarks.soak.site import Look
 from benchmarks.soak.truth import NodeTruth, Truth
 from offpeak.model.orders import PowerState
-from power.drivers.port import PowerObservation
-from power.meters.port import MeterResult
+from offpeak.power.drivers.port import PowerObservation
+from offpeak.power.meters.port import MeterResult
 
 SILENT_FAULTS = ("silent", "late", "garbage", "restarts", "says -1")
 """With these faults nothing can be known of a device."""

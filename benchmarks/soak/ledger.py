@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.soak.truth import Truth
-from power.meters.energy import Energy, Part, add_readings
-from power.meters.port import MeterResult
+from offpeak.power.meters.energy import Energy, Part, add_readings
+from offpeak.power.meters.port import MeterResult
 
 PEAK_W = 700.0
 """No order changes a node's power by more."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.soak.plan import SoakPlan
-from sim_backend.virtual.room_plan import RoomLogins, room_logins
+from offpeak.sim_backend.virtual.room_plan import RoomLogins, room_logins
 
 
 class SwitchableDevices(Protocol):

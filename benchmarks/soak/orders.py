@@ -11,7 +11,7 @@ from benchmarks.soak.truth import Truth
 from offpeak.errors import DeviceError
 from offpeak.machines.inventory import Enrolment
 from offpeak.model.orders import NodeOrder, PowerState
-from power.drivers.port import check_identity
+from offpeak.power.drivers.port import check_identity
 
 OFTEN = 0.5
 """The share of sweeps with an order."""

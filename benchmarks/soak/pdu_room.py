@@ -13,9 +13,9 @@ from benchmarks.soak.obeys import obey_lines
 from benchmarks.soak.plan import PDU_PORT, SoakPlan
 from benchmarks.soak.truth import PduTruth
 from offpeak.model.node_class_file import bundled_node_class
-from sim_backend.virtual.machine_room import PduFaults, SnmpAgent, VirtualPdu
-from sim_backend.virtual.node import LiveNode, VirtualNode
-from sim_backend.virtual.room_plan import RoomLogins
+from offpeak.sim_backend.virtual.machine_room import PduFaults, SnmpAgent, VirtualPdu
+from offpeak.sim_backend.virtual.node import LiveNode, VirtualNode
+from offpeak.sim_backend.virtual.room_plan import RoomLogins
 
 LOSS_FACTOR = 1.06
 

@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 
 from benchmarks.soak.plan import SoakPlan
 from benchmarks.soak.truth import Truth, truth_of
-from sim_backend.virtual.room_plan import room_logins
+from offpeak.sim_backend.virtual.room_plan import room_logins
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

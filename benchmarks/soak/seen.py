@@ -11,7 +11,7 @@ from benchmarks.soak.ledger import EnergyLedger
 from benchmarks.soak.site import Look
 from benchmarks.soak.truth import Truth
 from offpeak.errors import OffpeakError
-from power.drivers.poll import ReportedProblem, limit_repeats
+from offpeak.power.drivers.poll import ReportedProblem, limit_repeats
 
 
 @dataclass

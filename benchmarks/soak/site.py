@@ -11,13 +11,13 @@ from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, Pdu
 from offpeak.model.orders import PowerState
-from power.drivers.poll import iterate_completed
-from power.drivers.port import PowerDriver, PowerObservation
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
-from power.meters.port import Meter, MeterResult, read_meters
-from power.meters.registry import device_meters, pdu_meter
-from sim_backend.virtual.room_plan import BMC_PASSWORD, PDU_COMMUNITY, USER
+from offpeak.power.drivers.poll import iterate_completed
+from offpeak.power.drivers.port import PowerDriver, PowerObservation
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.port import Meter, MeterResult, read_meters
+from offpeak.power.meters.registry import device_meters, pdu_meter
+from offpeak.sim_backend.virtual.room_plan import BMC_PASSWORD, PDU_COMMUNITY, USER
 
 STEPS = 4
 """A question may cost so many time-outs: to find a BMC, to log in, to be answered, and one for what waits its turn."""

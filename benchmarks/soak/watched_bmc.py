@@ -3,9 +3,9 @@
 import time
 import uuid
 
-from sim_backend.virtual.node import BmcFaults, VirtualBmc
-from sim_backend.virtual.rmcp.login import LoginDesk
-from sim_backend.virtual.rmcp.sessions import SILENCE_S
+from offpeak.sim_backend.virtual.node import BmcFaults, VirtualBmc
+from offpeak.sim_backend.virtual.rmcp.login import LoginDesk
+from offpeak.sim_backend.virtual.rmcp.sessions import SILENCE_S
 
 FAULTS = {
     "silent": BmcFaults(silent=True),

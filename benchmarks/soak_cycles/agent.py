@@ -14,18 +14,24 @@ from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.port import FindUses
+from offpeak.power.door.node_orders import InterlockContext, make_node_orders, reconcile
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.interlocks.preconditions import StateReading
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_context import NodeContext
+from offpeak.power.lifecycle.node_record import (
+    DesiredState,
+    DesiredStateChange,
+    Release,
+    make_state_row,
+    restore_record,
+)
+from offpeak.power.lifecycle.sweep import SweepContext, ledger_fields, make_poller, sweep
+from offpeak.power.lifecycle.transitions import apply_event
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.node import SchedulerState
-from plugin.scheduler.port import FindUses
-from power.door.node_orders import InterlockContext, make_node_orders, reconcile
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
-from power.interlocks.preconditions import StateReading
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import DesiredState, DesiredStateChange, Release, make_state_row, restore_record
-from power.lifecycle.sweep import SweepContext, ledger_fields, make_poller, sweep
-from power.lifecycle.transitions import apply_event
 
 READY_S = 30.0
 PATIENCE_S = 0.2

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from power.lifecycle.node_record import Instant
+from offpeak.power.lifecycle.node_record import Instant
 
 BEGIN_UNIX_S = 1.8e9
 

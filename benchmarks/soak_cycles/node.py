@@ -3,7 +3,7 @@
 import random
 
 from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 DOWN_S, UP_S, JOB_S, IDLE_S = (20.0, 200.0), (60.0, 500.0), (60.0, 900.0), (0.0, 300.0)
 FOLLOWS_NOTHING = 1_000_000

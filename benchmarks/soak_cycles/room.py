@@ -10,8 +10,8 @@ from benchmarks.soak_cycles.clock import RoomClock
 from benchmarks.soak_cycles.node import CycledNode
 from benchmarks.soak_cycles.plan import CyclesPlan
 from offpeak.model.orders import NodeOrder
-from plugin.scheduler.node import SchedulerState
-from plugin.scheduler.port import NodeUses
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.port import NodeUses
 
 FAULTS = ("frozen", "dead", "exchanged", "drops orders", "stays on", "hangs in its boot", "by hand")
 LONGEST_SWEEPS = 8

@@ -25,9 +25,9 @@ from offpeak.door.effect import Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.lifecycle.node_record import Release, is_goal
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.node import SchedulerState
-from power.lifecycle.node_record import Release, is_goal
 
 EVENTS = {"locked": (0.15, 0.45, 0.75), "set back": (0.2, 0.6), "crash": (0.3,)}
 """At which shares of the cycles the ledger is locked, the clock is set back, the program is killed."""

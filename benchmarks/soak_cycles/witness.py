@@ -9,7 +9,7 @@ from benchmarks.soak_cycles.plan import NODE_CLASS, CyclesPlan
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
-from power.interlocks.rate_limits import power_step_of_class
+from offpeak.power.interlocks.rate_limits import power_step_of_class
 
 
 @dataclass(frozen=True, slots=True)

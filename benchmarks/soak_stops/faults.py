@@ -12,9 +12,9 @@ from pathlib import Path
 from benchmarks.soak_stops.site import SiteScheduler
 from benchmarks.soak_stops.witness import Rules
 from offpeak.errors import OffpeakError
-from services.agent.requests import END_HOLD, HOLD, format_hold
-from services.agent.status import exchange
-from sim_backend.virtual.node import BmcFaults
+from offpeak.services.agent.requests import END_HOLD, HOLD, format_hold
+from offpeak.services.agent.status import exchange
+from offpeak.sim_backend.virtual.node import BmcFaults
 
 LASTS_S, RETRY_S, PATIENCE_S = (0.3, 4.0), 0.5, 40.0
 """Real seconds."""

@@ -26,15 +26,15 @@ from benchmarks.soak_stops.site import (
 from benchmarks.soak_stops.witness import Rules, Witness
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.clock import FastClock
+from offpeak.services.agent import accounting_loops as meter_loop
+from offpeak.services.agent import power_loop, service
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.service import Service
+from offpeak.services.agent.site_context import SiteContext, make_site_context
 from offpeak.settings.table import Settings
-from services.agent import accounting_loops as meter_loop
-from services.agent import power_loop, service
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.service import Service
-from services.agent.site_context import SiteContext, make_site_context
-from sim_backend.virtual.machine_room import MachineRoom, machine_room
-from sim_backend.virtual.room_plan import room_logins, write_inventory
+from offpeak.sim_backend.virtual.machine_room import MachineRoom, machine_room
+from offpeak.sim_backend.virtual.room_plan import room_logins, write_inventory
 
 LOOK_S = 0.05
 PAUSE_S, DEAD_S = (0.5, 4.0), (0.0, 2.0)

@@ -21,14 +21,14 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Chunk
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import NodeUses, RequeuePermit, SchedulerTraits, SchedulerView
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import NodeUses, RequeuePermit, SchedulerTraits, SchedulerView
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
-from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.room_plan import INVENTORY, RoomPlan
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.sim_backend.virtual.room_plan import INVENTORY, RoomPlan
 
 RESUME = Path(__file__).resolve().parents[2] / "deploy" / "slurm" / "offpeak-resume"
 QUEUE, CPUS = "batch", 4
@@ -84,7 +84,7 @@ def _lasting(transition: Transition, seconds: int) -> Transition:
 
 @dataclass
 class SiteScheduler:
-    """Implements plugin.scheduler.port.Scheduler. What is wrong with it is set from outside.
+    """Implements offpeak.plugin.scheduler.port.Scheduler. What is wrong with it is set from outside.
 
     `error`: it answers nothing but that. `slow_s`: so many real seconds each change takes. `hides_jobs`: it shows no
     job, as to a reader that lost its rights. `resume` is called with the nodes that jobs need woken.

@@ -7,8 +7,8 @@ from functools import partial
 
 from benchmarks.soak_stops.site import SiteScheduler
 from offpeak.model.orders import PowerState
-from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.rmcp.server import HARD_OFF, ON, SOFT_OFF
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.sim_backend.virtual.rmcp.server import HARD_OFF, ON, SOFT_OFF
 
 ORDER_NAMES = {ON: "on", SOFT_OFF: "soft_off", HARD_OFF: "hard_off"}
 MINUTE_S = 60.0

@@ -16,11 +16,11 @@ from offpeak.model.constants import J_PER_MWH
 from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.units import parse_duration_s
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
+from offpeak.plugin.capacity.sleepers import STEP_S
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.text import did_you_mean
-from plugin.capacity.port import CapacityPolicy, Fleet
-from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
-from plugin.capacity.sleepers import STEP_S
 
 DEEPEST = "deepest"
 

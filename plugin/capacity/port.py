@@ -8,7 +8,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
 from offpeak.model.snapshot import Snapshot, no_rows
-from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule
+from offpeak.plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule
 
 
 @dataclass(frozen=True)

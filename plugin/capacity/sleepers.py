@@ -19,7 +19,7 @@ from offpeak.compiled import in_place, index, part, python_first
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_states import ACTIVE, DEPTHS
-from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, CapacityRules, CapacitySchedule, NodeTable
+from offpeak.plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, CapacityRules, CapacitySchedule, NodeTable
 
 STEP_S = 300
 STEPS_AHEAD = 24

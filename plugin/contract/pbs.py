@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.orders import PowerState
-from plugin.contract.rules import Breach, ManagedSite, Rule, Severity
-from plugin.pbs import jobs as pbs_jobs
-from plugin.pbs.commands import as_int, limit_s
-from plugin.pbs.openpbs_server import (
+from offpeak.plugin.contract.rules import Breach, ManagedSite, Rule, Severity
+from offpeak.plugin.pbs import jobs as pbs_jobs
+from offpeak.plugin.pbs.commands import as_int, limit_s
+from offpeak.plugin.pbs.openpbs_server import (
     BEGIN_RESOURCE,
     INSTALL_HINT,
     MODIFYJOB_HOOK,
@@ -23,7 +23,7 @@ from plugin.pbs.openpbs_server import (
     Formula,
     parse_formula,
 )
-from plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.node import Node, NodeUse
 
 SHORTEST_CHECK_S, LONGEST_CHECK_S = 60, 600
 """pbs_mom reports every 45 s: a Torque server that waits for less takes nodes that are up for dead."""

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from offpeak.machines.node_sets import fold_names
-from plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.node import Node
 
 
 class Severity(StrEnum):

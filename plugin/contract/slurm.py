@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from offpeak.display import duration_text
 from offpeak.model.constants import DAY_S
-from plugin.contract.rules import Breach, ManagedSite, Rule, Severity
-from plugin.contract.slurm_exclusions import (
+from offpeak.plugin.contract.rules import Breach, ManagedSite, Rule, Severity
+from offpeak.plugin.contract.slurm_exclusions import (
     INFINITE,
     NO_EXCLUSIONS,
     NODES,
@@ -19,10 +19,18 @@ from plugin.contract.slurm_exclusions import (
     parse_exclusions,
     parse_suspend_s,
 )
-from plugin.contract.slurm_programs import FOLDER, PROGRAMS, RESUME, RESUME_FAIL, SUSPEND, PowerProgram, read_programs
-from plugin.contract.slurm_rights import ALL_RIGHTS, AdminLevel, SlurmRights
-from plugin.scheduler.node import Node
-from plugin.slurm.commands import count
+from offpeak.plugin.contract.slurm_programs import (
+    FOLDER,
+    PROGRAMS,
+    RESUME,
+    RESUME_FAIL,
+    SUSPEND,
+    PowerProgram,
+    read_programs,
+)
+from offpeak.plugin.contract.slurm_rights import ALL_RIGHTS, AdminLevel, SlurmRights
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.slurm.commands import count
 
 A_YEAR_S = 31_536_000
 # Less than this, and Slurm may suspend a node before the agent has decided.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from offpeak.errors import BadInput
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import PowerState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.slurm.commands import count, parts
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.slurm.commands import count, parts
 
 NODES, PARTITIONS, STATES = "SuspendExcNodes", "SuspendExcParts", "SuspendExcStates"
 EVERY_NODE = "ALL"

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from offpeak.plugin.slurm.commands import CannotAskSlurm, ask, parse_config
 from offpeak.process import user_name
-from plugin.slurm.commands import CannotAskSlurm, ask, parse_config
 
 RECHECK_S = 60.0
 NEEDED = ("jobs", "nodes", "partitions", "reservations")

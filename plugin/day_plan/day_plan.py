@@ -13,8 +13,8 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import PowerCap
-from plugin.planner.dispatch import Dispatch
-from plugin.queue_hook.facts import PlannedStarts, StartConstraint
+from offpeak.plugin.planner.dispatch import Dispatch
+from offpeak.plugin.queue_hook.facts import PlannedStarts, StartConstraint
 
 
 @dataclass(frozen=True)

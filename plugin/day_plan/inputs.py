@@ -12,11 +12,11 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import Facility, PowerCap, temperature_segments
 from offpeak.model.step_series import Series, value_at
+from offpeak.plugin.planner.problem import NO_LIMIT, Plan, Problem, Rates
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.settings.plan import Revenue
-from plugin.planner.problem import NO_LIMIT, Plan, Problem, Rates
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, NodeUse
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,12 @@ from offpeak.model.facility import PowerCap
 from offpeak.model.limits import Limit
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.day_plan.day_plan import DayPlan, Load, PlannedJob
+from offpeak.plugin.day_plan.inputs import PlanInputs, expected_end_s, is_usable, power_over_time, subtract_power
+from offpeak.plugin.planner.problem import NO_DEMAND, UNLIMITED, Demands, LimitUse, Plan, PlanLimits, Rates, Work
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.text import counted
-from plugin.day_plan.day_plan import DayPlan, Load, PlannedJob
-from plugin.day_plan.inputs import PlanInputs, expected_end_s, is_usable, power_over_time, subtract_power
-from plugin.planner.problem import NO_DEMAND, UNLIMITED, Demands, LimitUse, Plan, PlanLimits, Rates, Work
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodeUse
 
 
 class UserLimit(NamedTuple):

@@ -16,11 +16,17 @@ from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.site_devices import SiteDevices
 from offpeak.model.step_series import Series
-from plugin.day_plan.day_plan import DayPlan, DeviceSchedule
-from plugin.day_plan.inputs import PlanInputs, build_rates, planned_power, subtract_power
-from plugin.day_plan.join import PoolResult, QueueOrder, find_queue_order, join_pool_plans, refit_plan
-from plugin.day_plan.limits import Supply, subtract_outside_load, taken_by_planned, taken_by_running, unexplained_w
-from plugin.day_plan.pools import (
+from offpeak.plugin.day_plan.day_plan import DayPlan, DeviceSchedule
+from offpeak.plugin.day_plan.inputs import PlanInputs, build_rates, planned_power, subtract_power
+from offpeak.plugin.day_plan.join import PoolResult, QueueOrder, find_queue_order, join_pool_plans, refit_plan
+from offpeak.plugin.day_plan.limits import (
+    Supply,
+    subtract_outside_load,
+    taken_by_planned,
+    taken_by_running,
+    unexplained_w,
+)
+from offpeak.plugin.day_plan.pools import (
     PlanPool,
     PoolProblem,
     StartHold,
@@ -32,13 +38,13 @@ from plugin.day_plan.pools import (
     split_arrays,
     split_into_pools,
 )
-from plugin.planner.dispatch import DispatchProblem, cost_of, solve_dispatch
-from plugin.planner.placement import place_one_by_one
-from plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, first_unit
-from plugin.planner.searches import Budget, budget_of
-from plugin.queue_hook.positions import job_number
-from plugin.queue_hook.start_times import BeginTimePlanner
-from plugin.scheduler.job import HOLDING
+from offpeak.plugin.planner.dispatch import DispatchProblem, cost_of, solve_dispatch
+from offpeak.plugin.planner.placement import place_one_by_one
+from offpeak.plugin.planner.problem import NO_LIMIT, TOMORROW, Plan, first_unit
+from offpeak.plugin.planner.searches import Budget, budget_of
+from offpeak.plugin.queue_hook.positions import job_number
+from offpeak.plugin.queue_hook.start_times import BeginTimePlanner
+from offpeak.plugin.scheduler.job import HOLDING
 
 UNPRICED_S = 2 * DAY_S
 """The time of a plan without prices."""

@@ -18,18 +18,25 @@ from offpeak.errors import BadInput
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import HOUR_S
+from offpeak.plugin.day_plan.day_plan import Load
+from offpeak.plugin.day_plan.inputs import PlanFacility, PlanInputs, expected_end_s, expected_run_s_of, is_usable
+from offpeak.plugin.day_plan.limits import (
+    Amounts,
+    Supply,
+    build_limits,
+    limit_amounts,
+    most_tasks,
+    never_admitted_reason,
+)
+from offpeak.plugin.planner.problem import MOST_POOLS, NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
+from offpeak.plugin.queue_hook.facts import Competition, QueueFacts
+from offpeak.plugin.queue_hook.positions import BEGIN, NO_MARKS, JobMarks, marks_by_job
+from offpeak.plugin.queue_hook.start_times import LEAST_SAVING, BeginTimePlanner
+from offpeak.plugin.scheduler.cluster_view import cluster_of
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.settings.plan import revenue_per_core_h
-from plugin.day_plan.day_plan import Load
-from plugin.day_plan.inputs import PlanFacility, PlanInputs, expected_end_s, expected_run_s_of, is_usable
-from plugin.day_plan.limits import Amounts, Supply, build_limits, limit_amounts, most_tasks, never_admitted_reason
-from plugin.planner.problem import MOST_POOLS, NO_LIMIT, NodeCapacities, Problem, Rates, Running, Work
-from plugin.queue_hook.facts import Competition, QueueFacts
-from plugin.queue_hook.positions import BEGIN, NO_MARKS, JobMarks, marks_by_job
-from plugin.queue_hook.start_times import LEAST_SAVING, BeginTimePlanner
-from plugin.scheduler.cluster_view import cluster_of
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import SchedulerView
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.step_series import Series
 from offpeak.model.weighing import PAPER_WEIGHTS, Weights
-from plugin.federation.jobs import Goal, GridJobs
-from plugin.federation.sites import Grid
+from offpeak.plugin.federation.jobs import Goal, GridJobs
+from offpeak.plugin.federation.sites import Grid
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import in_place, part
 from offpeak.model.arrays import Float64, Int64
-from plugin.federation.cycle import NO_SITE
+from offpeak.plugin.federation.cycle import NO_SITE
 
 LEAST_GAIN = 0.01
 """The step of the flow's rounded costs: for a smaller gain no job moves."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.request import Request
 from offpeak.model.snapshot import NEVER
-from plugin.federation.sites import LOCAL, UNKNOWN, Grid
+from offpeak.plugin.federation.sites import LOCAL, UNKNOWN, Grid
 
 
 class Goal(IntEnum):

@@ -14,7 +14,7 @@ from offpeak.display import co2_text, duration_text, energy_text, money_text
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, J_PER_KWH
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import (
+from offpeak.plugin.federation.cycle import (
     NO_SITE,
     DecisionReason,
     GridCycle,
@@ -24,11 +24,11 @@ from plugin.federation.cycle import (
     SiteEstimate,
     SiteStates,
 )
-from plugin.federation.jobs import PlacementRequest, request_columns
-from plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches, transfer_s
-from plugin.federation.policies import grid_policy
-from plugin.federation.site_report import Curve, SiteReport, SiteWait, WaitRows, expected_wait
-from plugin.federation.sites import Grid, Site, mix_carbon, tariff_price
+from offpeak.plugin.federation.jobs import PlacementRequest, request_columns
+from offpeak.plugin.federation.placement_costs import SiteFit, check_fit, find_mismatches, transfer_s
+from offpeak.plugin.federation.policies import grid_policy
+from offpeak.plugin.federation.site_report import Curve, SiteReport, SiteWait, WaitRows, expected_wait
+from offpeak.plugin.federation.sites import Grid, Site, mix_carbon, tariff_price
 
 REASONS = {
     DecisionReason.IMPOSSIBLE: "no site can run it: {missing}",

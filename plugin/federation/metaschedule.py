@@ -27,11 +27,11 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import Series, merge, split
 from offpeak.model.weighing import WHOLE_PERCENT, Weights
+from offpeak.plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, Predictions
+from offpeak.plugin.federation.exchange import PlacementCosts, PlacementLimits, exchange_places
+from offpeak.plugin.federation.jobs import Goal
+from offpeak.plugin.federation.placement_costs import CostModel
 from offpeak.prices.peak import ClockHours
-from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, Predictions
-from plugin.federation.exchange import PlacementCosts, PlacementLimits, exchange_places
-from plugin.federation.jobs import Goal
-from plugin.federation.placement_costs import CostModel
 
 INTEGER_SCALE = 100
 # A thousand times the range: beyond it the solver's integers would overflow, and no site is meant.
@@ -234,7 +234,7 @@ def mcmf(cycle: GridCycle) -> GridDecision:
     """All jobs at once, at the least weighted sum of response time, electricity cost, CO2 and energy.
 
     The flow places each job as if it were alone. Jobs that are placed together are then exchanged, see
-    plugin.federation.exchange: their terms are scaled up to the longest waits behind each other.
+    offpeak.plugin.federation.exchange: their terms are scaled up to the longest waits behind each other.
     """
     model = CostModel(cycle)
     alone = model.predict(cycle.wait_s)

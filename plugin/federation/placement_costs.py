@@ -16,9 +16,9 @@ from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.step_series import IntegralCurve, Series
-from plugin.federation.cycle import GridCycle, Predictions, SiteMismatch
-from plugin.federation.jobs import GridJobs
-from plugin.federation.sites import Grid, integrate_series
+from offpeak.plugin.federation.cycle import GridCycle, Predictions, SiteMismatch
+from offpeak.plugin.federation.jobs import GridJobs
+from offpeak.plugin.federation.sites import Grid, integrate_series
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import NEVER
+from offpeak.plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, Predictions
+from offpeak.plugin.federation.jobs import Goal
+from offpeak.plugin.federation.metaschedule import inst, mcmf, two_price
+from offpeak.plugin.federation.placement_costs import CostModel
 from offpeak.text import did_you_mean
-from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridDecision, Predictions
-from plugin.federation.jobs import Goal
-from plugin.federation.metaschedule import inst, mcmf, two_price
-from plugin.federation.placement_costs import CostModel
 
 
 class SiteLoads:

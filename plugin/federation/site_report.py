@@ -20,9 +20,9 @@ from offpeak.display import clock_text
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
+from offpeak.plugin.federation.jobs import PlacementRequest
+from offpeak.plugin.federation.sites import Site
 from offpeak.text import counted
-from plugin.federation.jobs import PlacementRequest
-from plugin.federation.sites import Site
 
 REPORT_VERSION = 1
 WaitRows = tuple[tuple[float | None, ...], ...]

@@ -23,11 +23,11 @@ from offpeak.model.facility import Facility, facility_named
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes, read_node_class
 from offpeak.model.zones import parse_zone
+from offpeak.plugin.federation import sites as federation
+from offpeak.predictors.feeds.markets import MARKETS, find_market
 from offpeak.prices.tariff import Tariff, parse_tariff
 from offpeak.settings.kinds import BANDWIDTH, CARBON, LATENCY
 from offpeak.text import did_you_mean
-from plugin.federation import sites as federation
-from predictors.feeds.markets import MARKETS, find_market
 
 AtLeastOne = Annotated[int, Field(ge=1)]
 Number = Annotated[float, Field(strict=False, allow_inf_nan=False)]
@@ -289,7 +289,7 @@ def _known_carbon_zone(zone: str) -> str:
 
 
 PAGE = "docs/reference/sites.md explains every key"
-EXAMPLE = files("plugin.federation") / "sites.example.toml"
+EXAMPLE = files("offpeak.plugin.federation") / "sites.example.toml"
 
 
 def read_sites(path: Path) -> federation.Grid:

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 
 from offpeak.errors import SchedulerError
 from offpeak.model.constants import HOUR_S
-from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
+from offpeak.plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
 
 KEY, DEADLINE = "OFFPEAK_KEY", "OFFPEAK_DEADLINE"
 LONGEST_NAME = 15

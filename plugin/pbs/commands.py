@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from offpeak.errors import SchedulerError
-from plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
-from plugin.scheduler.port import RequeuePermit
+from offpeak.plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
+from offpeak.plugin.scheduler.port import RequeuePermit
 
 # English messages, and UTC: qstat writes times, and qalter reads them, in the time zone of their user.
 PLAIN = {"LC_ALL": "C", "TZ": "UTC"}

@@ -25,11 +25,11 @@ from typing import NamedTuple
 from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk
-from plugin.pbs.jobs import PbsJob
-from plugin.pbs.reservations import ALL_CPUS, ReservedCpus
-from plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, find_allocations
-from plugin.scheduler.job import HOLDING, Job, JobState, count_running_tasks
-from plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.pbs.jobs import PbsJob
+from offpeak.plugin.pbs.reservations import ALL_CPUS, ReservedCpus
+from offpeak.plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, find_allocations
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState, count_running_tasks
+from offpeak.plugin.scheduler.node import Node, NodeUse
 
 MOST_JOBS = 500
 """Only the first jobs of the queue count: nodes are woken for jobs that can start next."""

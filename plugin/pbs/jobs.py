@@ -21,10 +21,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from offpeak.model.request import Chunk, Request
-from plugin.pbs import commands as pbs
-from plugin.scheduler.job import HOLDING, MOST_COUNT, MOST_MEMORY_MIB, Job, JobState
-from plugin.scheduler.node import OURS, Node, NodeUse
-from plugin.scheduler.port import RequeuePermit
+from offpeak.plugin.pbs import commands as pbs
+from offpeak.plugin.scheduler.job import HOLDING, MOST_COUNT, MOST_MEMORY_MIB, Job, JobState
+from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.port import RequeuePermit
 
 
 class PbsJob(NamedTuple):

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
-from plugin.contract.pbs import OPENPBS_RULES, PbsContract
-from plugin.pbs import scheduler
-from plugin.pbs.accounting import openpbs_home
-from plugin.pbs.commands import (
+from offpeak.plugin.contract.pbs import OPENPBS_RULES, PbsContract
+from offpeak.plugin.pbs import scheduler
+from offpeak.plugin.pbs.accounting import openpbs_home
+from offpeak.plugin.pbs.commands import (
     HINTS_VARIABLE,
     CannotAskPbs,
     PbsCommands,
@@ -45,8 +45,8 @@ from plugin.pbs.commands import (
     parse_json,
     requeue_permit,
 )
-from plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, chunks_of, job_reason, with_memory
-from plugin.pbs.openpbs_server import (
+from offpeak.plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, chunks_of, job_reason, with_memory
+from offpeak.plugin.pbs.openpbs_server import (
     BEGIN_RESOURCE,
     FORMULA_SCALE,
     NODE_RESOURCE,
@@ -57,7 +57,7 @@ from plugin.pbs.openpbs_server import (
     parse_hooks,
     parse_resources,
 )
-from plugin.pbs.reservations import (
+from offpeak.plugin.pbs.reservations import (
     EXCLUSIVE,
     RSTAT,
     UNDER_MAINTENANCE,
@@ -67,10 +67,10 @@ from plugin.pbs.reservations import (
     parse_reservations,
     reservation_names,
 )
-from plugin.pbs.rights import SCHED_CONFIG
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import OURS, Node, NodeUse
-from plugin.scheduler.port import Ranking
+from offpeak.plugin.pbs.rights import SCHED_CONFIG
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.port import Ranking
 
 USUAL_IDLE_LIMIT_S = 1800
 """The node_idle_limit of the hook PBS_power, which only root can read."""

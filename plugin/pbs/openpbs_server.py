@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.model.constants import DAY_S
-from plugin.pbs.commands import Record, as_int, as_text, json_part, limit_s, memory_mib
+from offpeak.plugin.pbs.commands import Record, as_int, as_text, json_part, limit_s, memory_mib
 
 PRIORITY_RESOURCE = "offpeak_prio"
 """A resource of a job, which is added to the site's formula. Float; users may not set it."""

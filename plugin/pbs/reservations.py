@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from offpeak.model.orders import PowerState
-from plugin.pbs.commands import as_int, as_text, ctime_s, json_records, parse_json
-from plugin.scheduler.node import Node, NodeUse, Reservation
+from offpeak.plugin.pbs.commands import as_int, as_text, ctime_s, json_records, parse_json
+from offpeak.plugin.scheduler.node import Node, NodeUse, Reservation
 
 RSTAT = ("pbs_rstat", "-f")
 EXCLUSIVE, UNDER_MAINTENANCE = "resv-exclusive", "maintenance"

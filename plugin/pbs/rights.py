@@ -7,9 +7,9 @@ agent cannot read is taken for the default, which has no fair share.
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from plugin.pbs.commands import AttributesByName, as_int
-from plugin.pbs.jobs import PbsJob
-from plugin.scheduler.job import Job
+from offpeak.plugin.pbs.commands import AttributesByName, as_int
+from offpeak.plugin.pbs.jobs import PbsJob
+from offpeak.plugin.scheduler.job import Job
 
 SCHED_CONFIG = Path("sched_priv", "sched_config")
 

@@ -18,17 +18,16 @@ from typing import ClassVar, NamedTuple
 from offpeak.errors import SchedulerError
 from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange, PowerState
-from offpeak.settings.agent import PbsSettings
-from plugin.contract.pbs import PbsContract, parse_sched_config
-from plugin.contract.rules import Rule
-from plugin.pbs import commands as pbs
-from plugin.pbs import jobs as pbs_jobs
-from plugin.pbs.demand import StartChance, with_demand
-from plugin.pbs.reservations import ReservedNodes
-from plugin.pbs.rights import read_fair_share_entity, with_priority_classes
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import (
+from offpeak.plugin.contract.pbs import PbsContract, parse_sched_config
+from offpeak.plugin.contract.rules import Rule
+from offpeak.plugin.pbs import commands as pbs
+from offpeak.plugin.pbs import jobs as pbs_jobs
+from offpeak.plugin.pbs.demand import StartChance, with_demand
+from offpeak.plugin.pbs.reservations import ReservedNodes
+from offpeak.plugin.pbs.rights import read_fair_share_entity, with_priority_classes
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import (
     Ranking,
     RequeuePermit,
     SchedulerTraits,
@@ -37,6 +36,7 @@ from plugin.scheduler.port import (
     is_change_done,
     start_patience_s,
 )
+from offpeak.settings.agent import PbsSettings
 
 
 class MarkKind(StrEnum):
@@ -58,7 +58,7 @@ class NodeMark(NamedTuple):
 
 
 class PbsNodeState(NamedTuple):
-    """What a node's state and our mark mean together, as in plugin.scheduler.node.Node."""
+    """What a node's state and our mark mean together, as in offpeak.plugin.scheduler.node.Node."""
 
     power: PowerState
     closed: bool

@@ -20,15 +20,15 @@ from xml.etree import ElementTree
 from offpeak.model.limits import PriorityOrder, SiteLimits, SitePriority
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
+from offpeak.plugin.contract.pbs import TORQUE_RULES, PbsContract
+from offpeak.plugin.pbs import commands as pbs
+from offpeak.plugin.pbs import scheduler
+from offpeak.plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
+from offpeak.plugin.pbs.rights import SCHED_CONFIG
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.settings.agent import PbsSettings
-from plugin.contract.pbs import TORQUE_RULES, PbsContract
-from plugin.pbs import commands as pbs
-from plugin.pbs import scheduler
-from plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
-from plugin.pbs.rights import SCHED_CONFIG
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import OURS, Node, NodeUse
-from plugin.scheduler.port import Ranking
 
 STATES = {
     "C": JobState.ENDED,

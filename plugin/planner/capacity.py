@@ -10,7 +10,7 @@ import numpy as np
 
 from offpeak.compiled import in_place
 from offpeak.model.arrays import Float64, Int64
-from plugin.planner.problem import ALL_POOLS, NO_LIMIT, Demands, Problem
+from offpeak.plugin.planner.problem import ALL_POOLS, NO_LIMIT, Demands, Problem
 
 ROOM = 64
 

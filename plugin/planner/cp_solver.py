@@ -18,8 +18,8 @@ from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.facility import STEP_W
-from plugin.planner.capacity import watts
-from plugin.planner.problem import (
+from offpeak.plugin.planner.capacity import watts
+from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     Plan,
     Problem,

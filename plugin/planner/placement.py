@@ -12,7 +12,7 @@ import numpy as np
 
 from offpeak.compiled import in_place, kernel
 from offpeak.model.arrays import Int64
-from plugin.planner.capacity import (
+from offpeak.plugin.planner.capacity import (
     NO_STEPS,
     STEPS_OF_NODES,
     STEPS_OF_TOTALS,
@@ -29,7 +29,7 @@ from plugin.planner.capacity import (
     watts,
     with_more_steps,
 )
-from plugin.planner.problem import NO_DEMAND, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
+from offpeak.plugin.planner.problem import NO_DEMAND, TOMORROW, Plan, Problem, Work, empty_plan, first_unit
 
 
 class WorkColumns(NamedTuple):

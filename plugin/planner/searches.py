@@ -22,8 +22,8 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
-from plugin.planner.placement import place_one_by_one
-from plugin.planner.problem import (
+from offpeak.plugin.planner.placement import place_one_by_one
+from offpeak.plugin.planner.problem import (
     TOMORROW,
     NodeCapacities,
     Plan,

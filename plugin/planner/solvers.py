@@ -15,11 +15,10 @@ from numpy.random import Generator
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
-from offpeak.text import did_you_mean
-from plugin.planner.cp_solver import CpAnswer, build_cp_question, require_or_tools, solve
-from plugin.planner.placement import place_one_by_one, rule_based
-from plugin.planner.problem import Plan, Problem, Work, compute_profit, first_unit
-from plugin.planner.searches import (
+from offpeak.plugin.planner.cp_solver import CpAnswer, build_cp_question, require_or_tools, solve
+from offpeak.plugin.planner.placement import place_one_by_one, rule_based
+from offpeak.plugin.planner.problem import Plan, Problem, Work, compute_profit, first_unit
+from offpeak.plugin.planner.searches import (
     Budget,
     better_plan,
     delay_search,
@@ -28,6 +27,7 @@ from plugin.planner.searches import (
     multi_search,
     power_per_revenue,
 )
+from offpeak.text import did_you_mean
 
 LATER = np.iinfo(np.int64).max
 

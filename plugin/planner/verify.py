@@ -17,7 +17,7 @@ from offpeak.compiled import kernel
 from offpeak.display import watts_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
-from plugin.planner.problem import (
+from offpeak.plugin.planner.problem import (
     TOMORROW,
     Plan,
     Problem,

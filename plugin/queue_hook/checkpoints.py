@@ -13,11 +13,11 @@ from offpeak.display import duration_text
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.constants import HOUR_S, J_PER_MWH
 from offpeak.model.flexibility import Checkpoint, Flexibility, Tier
-from plugin.queue_hook.facts import CAP_AHEAD_S, QueueFacts, QueueRules, StartConstraint
-from plugin.queue_hook.positions import BEGIN, BY_CAP, EXPECTED_SAVING, NO_MARKS, marks_by_job
-from plugin.queue_hook.start_times import BeginTimePlanner, StartCost, latest_start_s, saves_enough, shift_mark
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import RequeuePermit
+from offpeak.plugin.queue_hook.facts import CAP_AHEAD_S, QueueFacts, QueueRules, StartConstraint
+from offpeak.plugin.queue_hook.positions import BEGIN, BY_CAP, EXPECTED_SAVING, NO_MARKS, marks_by_job
+from offpeak.plugin.queue_hook.start_times import BeginTimePlanner, StartCost, latest_start_s, saves_enough, shift_mark
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import RequeuePermit
 
 CHECKPOINT, REQUEUED, GOES_ON = "checkpoint", "requeued", "goes on"
 """The kinds of marks: of a job that was asked, `was` is the start of its run, `to` the end of its declared time; of a

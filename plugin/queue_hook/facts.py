@@ -23,10 +23,10 @@ from offpeak.model.flexibility import Flexibility, FlexibilityRules
 from offpeak.model.request import Request
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.model.weighing import CO2_UNIT
+from offpeak.plugin.scheduler.job import Job, JobState, count_running_tasks, count_startable_tasks
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.window_policy import OrderWindows
 from offpeak.prices.peak import Peak
-from plugin.scheduler.job import Job, JobState, count_running_tasks, count_startable_tasks
-from plugin.scheduler.port import Ranking
-from plugin.window_policy import OrderWindows
 
 
 class CompetitionGroup(NamedTuple):

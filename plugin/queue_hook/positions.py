@@ -16,9 +16,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from offpeak.ledger.rows import JobMark
-from plugin.queue_hook.facts import QueueFacts
-from plugin.scheduler.job import Job
-from plugin.scheduler.port import Ranking
+from offpeak.plugin.queue_hook.facts import QueueFacts
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.port import Ranking
 
 RANK, BEGIN, PASSED, SHIFT = "rank", "begin", "passed", "shift "
 BEFORE, BY_ADMIN = " before", " by hand"

@@ -14,11 +14,9 @@ from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import DecisionRecord, Inputs, JobMark
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
-from offpeak.prices.peak import Peak
-from offpeak.text import printable
-from plugin.queue_hook.checkpoints import REQUEUED
-from plugin.queue_hook.facts import OFF, PLAN, QueueFacts, QueueRules
-from plugin.queue_hook.positions import (
+from offpeak.plugin.queue_hook.checkpoints import REQUEUED
+from offpeak.plugin.queue_hook.facts import OFF, PLAN, QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.positions import (
     BEFORE,
     BEGIN,
     BY_ADMIN,
@@ -33,11 +31,13 @@ from plugin.queue_hook.positions import (
     queue_position,
     queue_positions,
 )
-from plugin.queue_hook.start_times import NOW, plan_begin_times
-from plugin.queue_hook.window import ReorderedWindow, full_node_w, reorder_windows
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking
-from plugin.window_policy import WindowView
+from offpeak.plugin.queue_hook.start_times import NOW, plan_begin_times
+from offpeak.plugin.queue_hook.window import ReorderedWindow, full_node_w, reorder_windows
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.window_policy import WindowView
+from offpeak.prices.peak import Peak
+from offpeak.text import printable
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.flexibility import RIGID, Flexibility, Tier
 from offpeak.model.step_series import sorted_once
-from plugin.queue_hook.facts import (
+from offpeak.plugin.queue_hook.facts import (
     CAP_AHEAD_S,
     EQUAL,
     NO_DATE,
@@ -26,8 +26,17 @@ from plugin.queue_hook.facts import (
     WaitAllowance,
     local_time,
 )
-from plugin.queue_hook.positions import BEGIN, BY_ADMIN, BY_CAP, EXPECTED_SAVING, NO_MARKS, SHIFT, JobMarks, MarksByJob
-from plugin.scheduler.job import Job
+from offpeak.plugin.queue_hook.positions import (
+    BEGIN,
+    BY_ADMIN,
+    BY_CAP,
+    EXPECTED_SAVING,
+    NO_MARKS,
+    SHIFT,
+    JobMarks,
+    MarksByJob,
+)
+from offpeak.plugin.scheduler.job import Job
 
 
 @dataclass(frozen=True)

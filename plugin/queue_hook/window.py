@@ -1,9 +1,9 @@
 """The window of each group: the first jobs that could start now, their new order, and its priorities.
 
 The order comes from the day plan or from a window policy: each sees the jobs that may be moved as the engine shows them
-(plugin.window_order.order_view), one from outside in a process of its own. Jobs then go back into the bands of
-plugin.priority_bands, which keep the site's rights. The new priorities are the site's own values, assigned in another
-order, so that no job outside the window is passed.
+(offpeak.plugin.window_order.order_view), one from outside in a process of its own. Jobs then go back into the bands of
+offpeak.plugin.priority_bands, which keep the site's rights. The new priorities are the site's own values, assigned in
+another order, so that no job outside the window is passed.
 
 Starvation bound: a job that later submissions have been passing for too long keeps its place, as in the simulator. See
 docs/decisions/0003-starvation-bound.md. The scheduler forgets jobs that have ended, so the first passing is marked.
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from offpeak.ledger.rows import JobMark
 from offpeak.model.constants import DAY_S
-from plugin.priority_bands import (
+from offpeak.plugin.priority_bands import (
     ALONE,
     NO_BANDS,
     WHOLE_PERCENT,
@@ -32,8 +32,8 @@ from plugin.priority_bands import (
     ranks_in_bands,
     right_of,
 )
-from plugin.queue_hook.facts import NO_GROUP, PLAN, CompetitionGroup, QueueFacts, QueueRules
-from plugin.queue_hook.positions import (
+from offpeak.plugin.queue_hook.facts import NO_GROUP, PLAN, CompetitionGroup, QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.positions import (
     LEAST_PRIORITY,
     NO_MARKS,
     PASSED,
@@ -43,11 +43,11 @@ from plugin.queue_hook.positions import (
     QueuePositions,
     job_number,
 )
-from plugin.queue_hook.start_times import latest_start_s
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking
-from plugin.window_order import count_kept, free_behind, free_until, order_view
-from plugin.window_policy import BUILT_IN_BY_NAME, NO_POLICY, OrderWindows, WindowView
+from offpeak.plugin.queue_hook.start_times import latest_start_s
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.window_order import count_kept, free_behind, free_until, order_view
+from offpeak.plugin.window_policy import BUILT_IN_BY_NAME, NO_POLICY, OrderWindows, WindowView
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from offpeak.model.cluster import Cluster, ClusterNode, NodeType, Partition, pools_of
 from offpeak.model.limits import DEFAULT_PREEMPTION, SiteLimits
 from offpeak.model.request import Request
-from plugin.scheduler.job import HOLDING, Job
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
+from offpeak.plugin.scheduler.job import HOLDING, Job
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
 
 
 def cluster_of(

@@ -15,9 +15,9 @@ from offpeak.errors import SchedulerError
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange, PowerState
-from plugin.contract.rules import NO_CONTRACT, Contract
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, Reservation
+from offpeak.plugin.contract.rules import NO_CONTRACT, Contract
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node, Reservation
 
 
 class Ranking(StrEnum):

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from offpeak.errors import SchedulerError
+from offpeak.plugin.pbs.accounting import may_be_there
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.plugin.scheduler.port import Scheduler
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.table import Settings
-from plugin.pbs.accounting import may_be_there
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.torque import TorqueScheduler
-from plugin.scheduler.port import Scheduler
-from plugin.slurm.scheduler import SlurmScheduler
 
 SLURM, TORQUE, OPENPBS, SIMULATED = "slurm", "torque", "openpbs", "simulated"
 

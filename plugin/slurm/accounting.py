@@ -12,7 +12,7 @@ from io import BytesIO
 from itertools import islice
 
 from offpeak.model.limits import Allowance, PreemptMode, PriorityOrder, PriorityWeights, Qos, ShareAccount, SitePriority
-from plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parse_config, parts
+from offpeak.plugin.slurm.commands import CannotAskSlurm, ask, count, limit_s, parse_config, parts
 
 SACCT_COLUMNS = (
     *("JobIDRaw", "JobID", "User", "Account", "Partition", "State", "Submit", "Eligible", "Start", "End"),

@@ -8,9 +8,9 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 
-from plugin.contract.slurm_rights import find_admin_level
-from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
-from plugin.slurm.commands import CannotAskSlurm
+from offpeak.plugin.contract.slurm_rights import find_admin_level
+from offpeak.plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
+from offpeak.plugin.slurm.commands import CannotAskSlurm
 
 MAYBE_TAKEN = ("timed out", "zero bytes", "unexpected message", "communication connection failure")
 """Messages of sbatch after which slurmctld may have the job: all other complaints are refusals."""

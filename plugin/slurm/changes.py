@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from offpeak.errors import ListRefused
 from offpeak.model.orders import NodeChange, PowerState
-from plugin.scheduler.node import OURS, Node, NodeUse
-from plugin.scheduler.port import Ranking, RequeuePermit, is_change_done
-from plugin.slurm.commands import (
+from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.port import Ranking, RequeuePermit, is_change_done
+from offpeak.plugin.slurm.commands import (
     CannotAskSlurm,
     SlurmIsSilent,
     ask,
@@ -23,7 +23,7 @@ from plugin.slurm.commands import (
     rows_of_squeue,
     run_scontrol,
 )
-from plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
+from offpeak.plugin.slurm.nodes import NODES_ARGUMENTS, nodes_of_text
 
 # Larger values mean "none" in Slurm.
 HIGHEST_PRIORITY = 4_294_967_293

@@ -23,7 +23,7 @@ from itertools import islice
 from typing import Any
 
 from offpeak.errors import SchedulerError
-from plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
+from offpeak.plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
 
 # English messages, times as Unix seconds, and complete lists of array tasks: answers depend on no language, no time
 # zone and no width.

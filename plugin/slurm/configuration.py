@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from offpeak.model.cluster import NO_TIMING, Partition, SchedulerTiming
 from offpeak.model.limits import ANY_AMOUNT, PreemptionRules, PreemptMode, Qos, SiteLimits
-from plugin.contract.slurm import make_slurm_contract
-from plugin.contract.slurm_programs import slurm_user_id
-from plugin.contract.slurm_rights import ALL_RIGHTS, SlurmRights
-from plugin.scheduler.port import NO_LOAD, Ranking, SchedulerLoad, SchedulerTraits
-from plugin.slurm.accounting import parse_preempt_mode, parse_priority, read_qos
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, count, limit_s, parse_config, plain
+from offpeak.plugin.contract.slurm import make_slurm_contract
+from offpeak.plugin.contract.slurm_programs import slurm_user_id
+from offpeak.plugin.contract.slurm_rights import ALL_RIGHTS, SlurmRights
+from offpeak.plugin.scheduler.port import NO_LOAD, Ranking, SchedulerLoad, SchedulerTraits
+from offpeak.plugin.slurm.accounting import parse_preempt_mode, parse_priority, read_qos
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, count, limit_s, parse_config, plain
 
 PREEMPT_BY_PARTITION, PREEMPT_BY_QOS = "preempt/partition_prio", "preempt/qos"
 

@@ -13,8 +13,8 @@ from hashlib import blake2b
 from sys import intern
 
 from offpeak.model.request import Request
-from plugin.scheduler.job import Job, JobState, bounded_limit_s
-from plugin.slurm.commands import (
+from offpeak.plugin.scheduler.job import Job, JobState, bounded_limit_s
+from offpeak.plugin.slurm.commands import (
     NOTHING,
     Record,
     count,
@@ -30,7 +30,7 @@ from plugin.slurm.commands import (
     rows_of_squeue,
     unix_s,
 )
-from plugin.slurm.requests import RequestTerms, count_tasks, is_per_cpu, parse_request, throttle
+from offpeak.plugin.slurm.requests import RequestTerms, count_tasks, is_per_cpu, parse_request, throttle
 
 # In Slurm's order: of a job with several flags Slurm shows the first.
 STATE_FLAGS = {

@@ -17,12 +17,12 @@ from typing import NamedTuple
 from offpeak.errors import BadInput, SchedulerError
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import PowerState
-from plugin.contract.slurm_exclusions import parse_suspend_s
-from plugin.contract.slurm_rights import SlurmRights
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse, Reservation
-from plugin.scheduler.port import NodeUses
-from plugin.slurm.commands import (
+from offpeak.plugin.contract.slurm_exclusions import parse_suspend_s
+from offpeak.plugin.contract.slurm_rights import SlurmRights
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse, Reservation
+from offpeak.plugin.scheduler.port import NodeUses
+from offpeak.plugin.slurm.commands import (
     CannotAskSlurm,
     Record,
     ask,
@@ -38,7 +38,7 @@ from plugin.slurm.commands import (
     rows_of_squeue,
     unix_s,
 )
-from plugin.slurm.requests import parse_node_gres
+from offpeak.plugin.slurm.requests import parse_node_gres
 
 BASE_STATES = {"IDLE": NodeUse.FREE, "DOWN": NodeUse.FREE, "ALLOCATED": NodeUse.USED, "MIXED": NodeUse.USED}
 
@@ -59,7 +59,7 @@ _KNOWN = _OTHERS | _RESERVED | _FAILED | {flag for flag, _ in _POWERS} | set(BAS
 
 
 class SlurmNodeState(NamedTuple):
-    """What a node's state means, as in plugin.scheduler.node.Node."""
+    """What a node's state means, as in offpeak.plugin.scheduler.node.Node."""
 
     use: NodeUse
     power: PowerState

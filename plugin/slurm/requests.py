@@ -13,8 +13,8 @@ from typing import NamedTuple
 from offpeak.errors import BadInput
 from offpeak.machines.node_sets import expand
 from offpeak.model.request import Chunk, Request, parse_features
-from plugin.scheduler.job import MOST_COUNT, MOST_MEMORY_MIB
-from plugin.slurm.commands import NOTHING, count, memory_mib, parts, plain
+from offpeak.plugin.scheduler.job import MOST_COUNT, MOST_MEMORY_MIB
+from offpeak.plugin.slurm.commands import NOTHING, count, memory_mib, parts, plain
 
 GPU = "gpu"
 _OTHER_TRES = frozenset({"cpu", "mem", "node", "billing", "energy", "vmem", "pages", "license", "fs", "bb", "ic"})

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from offpeak.errors import BadSetting
 from offpeak.installation import install_hint
 from offpeak.machines.credentials import Secret, read_secret
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, Reservation
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, parse_config, rows_of_squeue
-from plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, parse_task_limits, squeue_arguments
-from plugin.slurm.nodes import (
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, Reservation
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, parse_config, rows_of_squeue
+from offpeak.plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, parse_task_limits, squeue_arguments
+from offpeak.plugin.slurm.nodes import (
     NODES_ARGUMENTS,
     RESERVATIONS_ARGUMENTS,
     nodes_of_json,
@@ -42,14 +42,14 @@ from dataclasses import replace
 
 from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange
+from offpeak.plugin.contract.slurm_rights import cached_rights
+from offpeak.plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
+from offpeak.plugin.slurm import changes
+from offpeak.plugin.slurm.changes import ScontrolOptions
+from offpeak.plugin.slurm.configuration import order_wait_s, read_limits, read_load, traits_of_text
+from offpeak.plugin.slurm.jobs import FACTORS_ARGUMENTS, with_factors
+from offpeak.plugin.slurm.nodes import find_node_uses, with_suspended_jobs
 from offpeak.settings.agent import SlurmSettings
-from plugin.contract.slurm_rights import cached_rights
-from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
-from plugin.slurm import changes
-from plugin.slurm.changes import ScontrolOptions
-from plugin.slurm.configuration import order_wait_s, read_limits, read_load, traits_of_text
-from plugin.slurm.jobs import FACTORS_ARGUMENTS, with_factors
-from plugin.slurm.nodes import find_node_uses, with_suspended_jobs
 
 
 class SlurmSnapshot(NamedTuple):

@@ -23,13 +23,13 @@ from offpeak.model.node_class import scale_node_class
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import integral_between
 from offpeak.model.units import parse_duration_s
+from offpeak.plugin.capacity.peak_shaving import PeakTarget
+from offpeak.plugin.capacity.policies import always_on
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.power.capacity.registry import expand_front, make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
-from plugin.capacity.peak_shaving import PeakTarget
-from plugin.capacity.policies import always_on
-from plugin.capacity.port import CapacityPolicy, Fleet
-from power.capacity.registry import expand_front, make_capacity_policy
-from sim_backend.case.replay_case import (
+from offpeak.sim_backend.case.replay_case import (
     ASSUMED_CLASS,
     PoweredPools,
     ReplayCase,
@@ -37,13 +37,19 @@ from sim_backend.case.replay_case import (
     pool_fleets_of,
     powered_pools,
 )
-from sim_backend.case.site_jobs import round_memory
-from sim_backend.comparison.outcome import PolicyOutcome, saving_pct
-from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_each, spreads_of, without_demand
-from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, saving_of
-from sim_backend.nodes.power_curve import power_curve
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.case.site_jobs import round_memory
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome, saving_pct
+from offpeak.sim_backend.comparison.replications import (
+    PoliciesAt,
+    ReplicationSpread,
+    replay_each,
+    spreads_of,
+    without_demand,
+)
+from offpeak.sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, saving_of
+from offpeak.sim_backend.nodes.power_curve import power_curve
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.powered import PoweredMachine
 
 
 def with_capacity(

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from offpeak.errors import BadInput
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.units import parse_duration_s
+from offpeak.plugin.capacity.policies import capacity_rules, constant_schedule, idle_before_depth_s, used_depths
+from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
+from offpeak.power.whatif import EASY_POLICY, WhatIfPlan, check_units, simulate_units
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
+from offpeak.sim_backend.replay.policy import Policy
 from offpeak.text import counted
-from plugin.capacity.policies import capacity_rules, constant_schedule, idle_before_depth_s, used_depths
-from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
-from power.whatif import EASY_POLICY, WhatIfPlan, check_units, simulate_units
-from sim_backend.replay.policy import Policy
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,13 @@ from offpeak.model.node_class import JOB_UTILISATION, NodeClass
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_integrals import StepIntegral, integrate_steps
+from offpeak.plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_depths
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.plugin.capacity.rules import CapacityRules, DepthTable
+from offpeak.power.whatif import EASY_POLICY
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_depths
-from plugin.capacity.port import Fleet
-from plugin.capacity.rules import CapacityRules, DepthTable
-from power.whatif import EASY_POLICY
-from sim_backend.engine.state import SchedulingRules
-from sim_backend.replay.powered import depth_table
+from offpeak.sim_backend.engine.state import SchedulingRules
+from offpeak.sim_backend.replay.powered import depth_table
 
 HORIZON_S = 24 * HOUR_S
 """The horizon of known prices: day-ahead auctions publish tomorrow's prices at noon, 11 to 35 hours ahead."""

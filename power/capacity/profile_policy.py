@@ -16,12 +16,12 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import Snapshot
+from offpeak.plugin.capacity.policies import constant_schedule
+from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
+from offpeak.power.capacity import price_profile
+from offpeak.power.capacity.online_simulation import DEFAULT_PERIOD, check_sla, parse_period_and_sla
+from offpeak.power.capacity.profile_simulation import ProfilePlan, ProfileSimulation
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
-from plugin.capacity.policies import constant_schedule
-from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
-from power.capacity import price_profile
-from power.capacity.online_simulation import DEFAULT_PERIOD, check_sla, parse_period_and_sla
-from power.capacity.profile_simulation import ProfilePlan, ProfileSimulation
 
 MOST_PLANS = 16
 CAP_LEVELS = 4

@@ -1,6 +1,6 @@
 """The what-if of a profile: runs the engine with sleeping nodes on from a snapshot and charges energy by prices.
 
-Jobs run as in power.whatif. While fewer units are on offer than are usable, jobs with a green SLA are queued
+Jobs run as in offpeak.power.whatif. While fewer units are on offer than are usable, jobs with a green SLA are queued
 behind all others, except those that would then end too late.
 
 Nodes are equal, so it is unknown and irrelevant which job holds which node. Here they are numbered: nodes that are up
@@ -22,15 +22,15 @@ from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, co
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_integrals import integrals
-from plugin.capacity.rules import CapacitySchedule
-from power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
-from power.whatif import WhatIfPlan, check_units, make_whatif_plan
-from sim_backend.engine.advance import LOG_FULL, advance
-from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, PoweredNodes, TransitionLog, all_active
-from sim_backend.engine.running_jobs import resumed_state
-from sim_backend.engine.state import NEVER, State, Workload
-from sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
-from sim_backend.replay.schedule import NO_PEAKS
+from offpeak.plugin.capacity.rules import CapacitySchedule
+from offpeak.power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
+from offpeak.power.whatif import WhatIfPlan, check_units, make_whatif_plan
+from offpeak.sim_backend.engine.advance import LOG_FULL, advance
+from offpeak.sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, PoweredNodes, TransitionLog, all_active
+from offpeak.sim_backend.engine.running_jobs import resumed_state
+from offpeak.sim_backend.engine.state import NEVER, State, Workload
+from offpeak.sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 UNCHANGED = ("profile", "window", "recent_s", "log")
 """The parts of the engine's state that a run without window policy, promises and predictions leaves, and the log."""
@@ -211,7 +211,7 @@ def charge_plan(
 
 @dataclass(frozen=True, eq=False)
 class ProfilePlan:
-    """The result of the engine for a snapshot under a profile; start and end as in power.whatif.WhatIfPlan.
+    """The result of the engine for a snapshot under a profile; start and end as in offpeak.power.whatif.WhatIfPlan.
 
     `slowdown` is the mean over the jobs without a green SLA, 1 without such jobs, `mean_wait_s` the mean over all jobs.
     `late_s` is by how much each queued job ends after its latest end. `cost` is in the prices' currency.

@@ -4,9 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from offpeak.errors import BadInput
-from offpeak.settings.capacity import CapacitySettings
-from offpeak.text import did_you_mean
-from plugin.capacity.policies import (
+from offpeak.plugin.capacity.policies import (
     always_on,
     break_even,
     energy_aware,
@@ -17,7 +15,9 @@ from plugin.capacity.policies import (
     timeout,
     two_level,
 )
-from plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.text import did_you_mean
 
 MakeCapacity = Callable[[Fleet, CapacitySettings, str], CapacityPolicy]
 
@@ -35,13 +35,13 @@ class CapacityPolicyKind:
 
 def _ols(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
     # It loads the engine, which an agent with another policy does without.
-    from power.capacity.online_simulation import make_ols_policy
+    from offpeak.power.capacity.online_simulation import make_ols_policy
 
     return make_ols_policy(fleet, settings, argument)
 
 
 def _profile(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
-    from power.capacity.profile_policy import make_profile_policy
+    from offpeak.power.capacity.profile_policy import make_profile_policy
 
     return make_profile_policy(fleet, settings, argument)
 

@@ -17,17 +17,17 @@ from offpeak.display import duration_text, watts_text
 from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
 from offpeak.machines.inventory import Enrolment, Inventory, InventoryNode, Pdu, SleepMethod, is_standby_proof
 from offpeak.model.orders import NodeOrder
-from power.check.findings import CheckVerdict, Finding, check_credentials, failed_finding
-from power.drivers.ipmi.bmc import address_of
-from power.drivers.ipmi.requests import read_restore_policy
-from power.drivers.port import PowerDriver
-from power.drivers.registry import driver_of
-from power.drivers.ssh import NodeProbe, NodeSsh, check_standby
-from power.drivers.transport import Transport
-from power.drivers.wake_on_lan import WakeOnLanDriver
-from power.meters.port import Reading
-from power.meters.registry import bmc_meter, pdu_meter
-from power.wake_list import FILE, make_wake_list
+from offpeak.power.check.findings import CheckVerdict, Finding, check_credentials, failed_finding
+from offpeak.power.drivers.ipmi.bmc import address_of
+from offpeak.power.drivers.ipmi.requests import read_restore_policy
+from offpeak.power.drivers.port import PowerDriver
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.ssh import NodeProbe, NodeSsh, check_standby
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.drivers.wake_on_lan import WakeOnLanDriver
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.registry import bmc_meter, pdu_meter
+from offpeak.power.wake_list import FILE, make_wake_list
 
 ALWAYS_OFF_HINT = "nodes that start all at once after a power failure are a risk: ipmitool chassis policy always-off"
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from offpeak.errors import BadInput, OffpeakError, SchedulerError
 from offpeak.machines.credentials import Credential, read_secret
 from offpeak.model.constants import HOUR_S
+from offpeak.plugin.contract.rules import ManagedSite, Severity, check_contract
+from offpeak.plugin.scheduler.port import Scheduler
+from offpeak.plugin.slurm.commands import CannotAskSlurm, ask
+from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.feeds.port import KnownSeries, Window
 from offpeak.process import user_name
-from plugin.contract.rules import ManagedSite, Severity, check_contract
-from plugin.scheduler.port import Scheduler
-from plugin.slurm.commands import CannotAskSlurm, ask
-from predictors.feeds.feed import Feed
-from predictors.feeds.port import KnownSeries, Window
 
 SLURM_TIMEOUT_S = 10.0
 SCHEDULER_PART, SLURM, QOS_PART = "scheduler", "Slurm", "qos"

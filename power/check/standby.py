@@ -16,15 +16,15 @@ from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer, Offpe
 from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.plugin.scheduler.port import FindUses
+from offpeak.power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.ssh import NodeProbe, NodeSsh, check_standby
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.interlocks.preconditions import StateReading
+from offpeak.power.meters.port import Meter
+from offpeak.power.meters.registry import bmc_meter
 from offpeak.settings.agent import AgentSettings
-from plugin.scheduler.port import FindUses
-from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
-from power.drivers.registry import DriverPool
-from power.drivers.ssh import NodeProbe, NodeSsh, check_standby
-from power.drivers.transport import Transport
-from power.interlocks.preconditions import StateReading
-from power.meters.port import Meter
-from power.meters.registry import bmc_meter
 
 STANDBY_POLL_S = 1.0
 SILENT_POLLS = 3

@@ -20,11 +20,11 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import expand, fold
 from offpeak.model.orders import CapOrder
-from power.drivers.caps import CapDriver, CapState, cap_driver_of
-from power.drivers.poll import iterate_completed
-from power.drivers.port import PowerDriver, check_identity
-from power.drivers.transport import Transport
-from power.interlocks.preconditions import refuse_held, require_opt_in
+from offpeak.power.drivers.caps import CapDriver, CapState, cap_driver_of
+from offpeak.power.drivers.poll import iterate_completed
+from offpeak.power.drivers.port import PowerDriver, check_identity
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.interlocks.preconditions import refuse_held, require_opt_in
 
 DEAD_MAN_S = 900
 """A node removes its own cap after this time unless the agent renews it."""

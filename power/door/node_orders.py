@@ -17,10 +17,10 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.clock import boot_s
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.plugin.scheduler.port import FindUses
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.interlocks import preconditions, rate_limits
 from offpeak.settings.agent import AgentSettings
-from plugin.scheduler.port import FindUses
-from power.drivers.registry import DriverPool
-from power.interlocks import preconditions, rate_limits
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from offpeak.door.effect import US, Effect, Hold, ModeOf, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import ListRefused, OffpeakError, OrderTooLate, SchedulerError
 from offpeak.model.orders import NodeChange, QueueChange
-from plugin.scheduler.port import Scheduler
-from power.interlocks.preconditions import KEPT_AWAKE, refuse_held, refuse_kept_awake, require_opt_in
+from offpeak.plugin.scheduler.port import Scheduler
+from offpeak.power.interlocks.preconditions import KEPT_AWAKE, refuse_held, refuse_kept_awake, require_opt_in
 
 QUEUE = "queue of "
 OWN_POLICY = "own_policy"

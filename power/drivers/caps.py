@@ -15,12 +15,12 @@ from typing import Any, Protocol
 
 from offpeak.errors import BadAnswer, BadInventory, DeviceError, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.ipmi.bmc import BmcRefusal, address_of
-from power.drivers.ipmi.requests import IpmiRequest, SendRequest
-from power.drivers.power_control import find_node_control, service_of
-from power.drivers.redfish import RedfishService, find_system, get_nested, parse_links
-from power.drivers.transport import Transport
-from power.meters.bmc import GROUP, POWER_READING, parse_chassis, watts
+from offpeak.power.drivers.ipmi.bmc import BmcRefusal, address_of
+from offpeak.power.drivers.ipmi.requests import IpmiRequest, SendRequest
+from offpeak.power.drivers.power_control import find_node_control, service_of
+from offpeak.power.drivers.redfish import RedfishService, find_system, get_nested, parse_links
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.bmc import GROUP, POWER_READING, parse_chassis, watts
 
 
 @dataclass(frozen=True)
@@ -253,7 +253,7 @@ class NodeDeviceCap:
 
     def __init__(self, machine: InventoryNode, wire: Transport, *, device: str) -> None:
         # asyncssh takes a while to import.
-        from power.drivers.ssh import NodeSsh
+        from offpeak.power.drivers.ssh import NodeSsh
 
         self._node, self._device = NodeSsh(machine, logins=wire.logins, timeout_s=wire.timeout_s), device
 

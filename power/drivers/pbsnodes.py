@@ -13,10 +13,10 @@ from offpeak.door.door import Confirm
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from plugin.pbs import commands
-from plugin.pbs.scheduler import MarkKind
-from plugin.pbs.torque import DOWN, RUNNING, parse_torque_note, status_of
-from power.drivers.port import PowerObservation, confirm_at_once
+from offpeak.plugin.pbs import commands
+from offpeak.plugin.pbs.scheduler import MarkKind
+from offpeak.plugin.pbs.torque import DOWN, RUNNING, parse_torque_note, status_of
+from offpeak.power.drivers.port import PowerObservation, confirm_at_once
 
 POWER_ARGUMENTS = {NodeOrder.ON: "running", NodeOrder.SOFT_OFF: "shutdown"}
 OFF = frozenset({"Shutdown", "Hibernate"})

@@ -11,7 +11,7 @@ from typing import TypeVar
 from offpeak.errors import DeviceError, NoAnswer, unexpected_error
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import PowerState
-from power.drivers.port import PowerDriver, PowerObservation
+from offpeak.power.drivers.port import PowerDriver, PowerObservation
 
 Result = TypeVar("Result")
 

@@ -28,10 +28,10 @@ from offpeak.errors import (
 )
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
+from offpeak.power.drivers.port import PowerObservation, confirm_at_once
+from offpeak.power.drivers.redfish import DeviceWebApi, Resource, credential_of, parse_resource
+from offpeak.power.drivers.transport import Transport
 from offpeak.text import counted, printable
-from power.drivers.port import PowerObservation, confirm_at_once
-from power.drivers.redfish import DeviceWebApi, Resource, credential_of, parse_resource
-from power.drivers.transport import Transport
 
 JOIN_S = 0.05
 """A request waits so long for others to be sent with it; the door's last answer about jobs is fresh for longer."""

@@ -24,10 +24,10 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.drivers.port import PowerObservation, confirm_at_once
 from offpeak.text import printable
 from offpeak.web_session import WebSession, read_body
-from power.drivers.logins import Logins
-from power.drivers.port import PowerObservation, confirm_at_once
 
 Resource = dict[str, Any]
 

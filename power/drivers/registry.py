@@ -9,33 +9,33 @@ from offpeak.door.effect import Effect
 from offpeak.errors import BadInventory
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder
+from offpeak.power.drivers.ipmi.driver import ipmi_driver
+from offpeak.power.drivers.ipmi.programs import ipmipower_driver, ipmitool_driver
+from offpeak.power.drivers.port import BY_PACKET, NeededLogins, PowerDriver
+from offpeak.power.drivers.transport import Transport
 from offpeak.text import did_you_mean
-from power.drivers.ipmi.driver import ipmi_driver
-from power.drivers.ipmi.programs import ipmipower_driver, ipmitool_driver
-from power.drivers.port import BY_PACKET, NeededLogins, PowerDriver
-from power.drivers.transport import Transport
 
 
 def _redfish(machine: InventoryNode, wire: Transport) -> PowerDriver:
-    from power.drivers.redfish import RedfishDriver
+    from offpeak.power.drivers.redfish import RedfishDriver
 
     return RedfishDriver(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 
 
 def _wake_on_lan(machine: InventoryNode, wire: Transport) -> PowerDriver:
-    from power.drivers.wake_on_lan import WakeOnLanDriver
+    from offpeak.power.drivers.wake_on_lan import WakeOnLanDriver
 
     return WakeOnLanDriver(machine, timeout_s=wire.timeout_s, now=wire.clock)
 
 
 def _pbsnodes(machine: InventoryNode, wire: Transport) -> PowerDriver:
-    from power.drivers.pbsnodes import PbsnodesDriver
+    from offpeak.power.drivers.pbsnodes import PbsnodesDriver
 
     return PbsnodesDriver(machine, timeout_s=wire.timeout_s, now=wire.clock)
 
 
 def _power_control(machine: InventoryNode, wire: Transport) -> PowerDriver:
-    from power.drivers.power_control import PowerControlDriver
+    from offpeak.power.drivers.power_control import PowerControlDriver
 
     return PowerControlDriver(machine, wire)
 
@@ -116,7 +116,7 @@ class DriverPool:
         if way in WAKE_DRIVERS:
             return WAKE_DRIVERS[way](machine, self._wire)
         # asyncssh takes a while to import.
-        from power.drivers.ssh import DEAD_MAN_S, SshDriver
+        from offpeak.power.drivers.ssh import DEAD_MAN_S, SshDriver
 
         wire, dead_man_s = self._wire, self._dead_man_s or DEAD_MAN_S
         return SshDriver(machine, logins=wire.logins, timeout_s=wire.timeout_s, dead_man_s=dead_man_s, now=wire.clock)

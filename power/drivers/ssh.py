@@ -31,14 +31,14 @@ from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import DEEP, InventoryNode, SleepMethod
 from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, PowerState
+from offpeak.plugin.scheduler.batch import BatchResult
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.drivers.port import PowerObservation, confirm_at_once
 from offpeak.tcp_delivery import bound_delivery
 from offpeak.text import printable
-from plugin.scheduler.batch import BatchResult
-from power.drivers.logins import Logins
-from power.drivers.port import PowerObservation, confirm_at_once
 
 if TYPE_CHECKING:
-    from plugin.federation.sites import Reach
+    from offpeak.plugin.federation.sites import Reach
 
 
 def read_private_key(file: Path) -> asyncssh.SSHKey:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from power.drivers.logins import Logins
+from offpeak.power.drivers.logins import Logins
 
 if TYPE_CHECKING:
-    from power.drivers.ipmi.sessions import IpmiSessions
-    from power.meters.snmp.engines import SnmpEngines
+    from offpeak.power.drivers.ipmi.sessions import IpmiSessions
+    from offpeak.power.meters.snmp.engines import SnmpEngines
 
 MAX_SEARCHES = 256
 """The number of devices that are searched at the same time. Each takes a file descriptor; pyghmi cannot use those above
@@ -45,14 +45,14 @@ class Transport:
     def sessions(self) -> "IpmiSessions":
         """IPMI sessions with BMCs."""
         # pyghmi takes a third of a second to import, and starts a thread when it is used.
-        from power.drivers.ipmi.sessions import IpmiSessions
+        from offpeak.power.drivers.ipmi.sessions import IpmiSessions
 
         return IpmiSessions(self.logins, timeout_s=self.timeout_s, searches=self.searches)
 
     @cached_property
     def engines(self) -> "SnmpEngines":
         """SNMP engines that query PDUs."""
-        from power.meters.snmp.engines import SnmpEngines
+        from offpeak.power.meters.snmp.engines import SnmpEngines
 
         return SnmpEngines()
 

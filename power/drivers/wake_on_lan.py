@@ -10,7 +10,7 @@ from offpeak.door.door import Confirm, Guard
 from offpeak.errors import BadInventory, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from power.drivers.port import PowerObservation, confirm_at_once
+from offpeak.power.drivers.port import PowerObservation, confirm_at_once
 
 DISCARD_PORT = 9
 _MAC = re.compile(r"([0-9a-f]{2})([:-]?)(?:[0-9a-f]{2}\2){4}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)

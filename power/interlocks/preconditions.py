@@ -15,8 +15,8 @@ from offpeak.door.journal import EffectHistory
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, NodeState, Order
-from plugin.scheduler.port import FindUses, NodeUses, use_of
-from power.drivers.port import BY_PACKET, PowerDriver, check_identity
+from offpeak.plugin.scheduler.port import FindUses, NodeUses, use_of
+from offpeak.power.drivers.port import BY_PACKET, PowerDriver, check_identity
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from offpeak.errors import BadSetting, ErrorKind
 from offpeak.machines.inventory import Inventory
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
-from power.drivers.port import NeededLogins
+from offpeak.power.drivers.port import NeededLogins
 
 BURST_S = 10.0
 PAUSE_S = 30.0

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeOrder, NodeState
-from offpeak.settings.agent import AgentSettings
-from plugin.scheduler.port import FindUses
-from power.door.node_orders import InterlockContext, make_node_orders
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
-from power.interlocks.preconditions import StateReading
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_context import NodeContext, RetryPolicy, make_retry_policy
-from power.lifecycle.node_record import (
+from offpeak.plugin.scheduler.port import FindUses
+from offpeak.power.door.node_orders import InterlockContext, make_node_orders
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.interlocks.preconditions import StateReading
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_context import NodeContext, RetryPolicy, make_retry_policy
+from offpeak.power.lifecycle.node_record import (
     DesiredState,
     DesiredStateChange,
     NodeRecord,
@@ -25,8 +24,9 @@ from power.lifecycle.node_record import (
     make_state_row,
     restore_record,
 )
-from power.lifecycle.sweep import SweepContext, make_poller, poll_once, read_clocks, sweep
-from power.lifecycle.transitions import apply_event
+from offpeak.power.lifecycle.sweep import SweepContext, make_poller, poll_once, read_clocks, sweep
+from offpeak.power.lifecycle.transitions import apply_event
+from offpeak.settings.agent import AgentSettings
 
 NO_RETRY = RetryPolicy(tries=1)
 """Each step is tried once: the admin sees the result."""

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from offpeak.door.effect import ADMIN, US, Effect
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, NodeState
-from plugin.scheduler.node import SchedulerState
-from power.lifecycle.node_context import NO_DURATIONS, MeasuredDurations, NodeContext
-from power.lifecycle.node_record import (
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.lifecycle.node_context import NO_DURATIONS, MeasuredDurations, NodeContext
+from offpeak.power.lifecycle.node_record import (
     ASLEEP,
     DesiredState,
     Instant,
@@ -22,7 +22,7 @@ from power.lifecycle.node_record import (
     TimePassed,
     is_goal,
 )
-from power.lifecycle.transitions import OrderStep, apply_event, list_steps, order_timeout_s
+from offpeak.power.lifecycle.transitions import OrderStep, apply_event, list_steps, order_timeout_s
 
 
 @dataclass(frozen=True, slots=True)

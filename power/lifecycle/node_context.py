@@ -8,8 +8,8 @@ from statistics import median
 
 from offpeak.machines.inventory import Hardware
 from offpeak.model.constants import HOUR_S
+from offpeak.power.lifecycle.node_record import MeasuredDuration
 from offpeak.settings.agent import AgentSettings
-from power.lifecycle.node_record import MeasuredDuration
 
 MOST_DURATIONS = 50
 FEWEST_DURATIONS = 5

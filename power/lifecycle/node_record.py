@@ -17,8 +17,8 @@ from offpeak.errors import DeviceError
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
-from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerObservation
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.drivers.port import PowerObservation
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

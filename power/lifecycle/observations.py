@@ -2,9 +2,9 @@
 
 from offpeak.door.effect import ADMIN
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
-from plugin.scheduler.node import SchedulerState
-from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import NodeObservation, NodeRecord
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.lifecycle.node_context import NodeContext
+from offpeak.power.lifecycle.node_record import NodeObservation, NodeRecord
 
 STANDBY_POLLS = 3
 """After so many consecutive polls in which it is silent and below its ceiling, a node counts as in standby."""

@@ -14,12 +14,12 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.errors import BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from plugin.scheduler.node import SchedulerState
-from power.drivers.poll import iterate_completed, poll_drivers
-from power.drivers.port import PowerDriver, PowerObservation
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
-from power.lifecycle.decisions import (
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.drivers.poll import iterate_completed, poll_drivers
+from offpeak.power.drivers.port import PowerDriver, PowerObservation
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.lifecycle.decisions import (
     DueOrder,
     NodeContexts,
     NodeRecords,
@@ -28,15 +28,15 @@ from power.lifecycle.decisions import (
     record_poll,
     sort_silent_first,
 )
-from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import Instant, NodeObservation, NodeRecord, OrderAnswer
-from power.lifecycle.observations import needs_evidence
-from power.lifecycle.transitions import apply_event, record_sending
-from power.meters.port import Meter
-from power.meters.registry import bmc_meter
+from offpeak.power.lifecycle.node_context import NodeContext
+from offpeak.power.lifecycle.node_record import Instant, NodeObservation, NodeRecord, OrderAnswer
+from offpeak.power.lifecycle.observations import needs_evidence
+from offpeak.power.lifecycle.transitions import apply_event, record_sending
+from offpeak.power.meters.port import Meter
+from offpeak.power.meters.registry import bmc_meter
 
 if TYPE_CHECKING:
-    from power.drivers.ssh import NodeSsh
+    from offpeak.power.drivers.ssh import NodeSsh
 
 
 Evidence = tuple[bool | None, float | None, int | None, bool | None]
@@ -77,7 +77,7 @@ def make_poller(machines: Iterable[InventoryNode], wire: Transport) -> NodePolle
 
 def _connect_ssh(reached: Mapping[str, InventoryNode], wire: Transport) -> dict[str, "NodeSsh"]:
     # This loads asyncssh, 15 MiB that a site without ssh to its nodes does not need.
-    from power.drivers.ssh import NodeSsh
+    from offpeak.power.drivers.ssh import NodeSsh
 
     return {node: NodeSsh(each, logins=wire.logins, timeout_s=wire.timeout_s) for node, each in reached.items()}
 

@@ -12,9 +12,9 @@ from offpeak.errors import AccessRefused, ErrorKind, WrongDevice
 from offpeak.machines.inventory import SleepMethod
 from offpeak.model.clock import backoff_s
 from offpeak.model.orders import NodeOrder, NodeState
-from plugin.scheduler.node import SchedulerState
-from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import (
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.lifecycle.node_context import NodeContext
+from offpeak.power.lifecycle.node_record import (
     ASLEEP,
     SETTLED,
     UNKNOWN_CAUSE,
@@ -40,7 +40,7 @@ from power.lifecycle.node_record import (
     is_goal,
     sleep_order_of,
 )
-from power.lifecycle.observations import count_silent_polls, determine_state
+from offpeak.power.lifecycle.observations import count_silent_polls, determine_state
 
 BOOT = "boot"
 CHANGE_OF_ORDER = {NodeOrder.STANDBY: "suspend", NodeOrder.SOFT_OFF: "shutdown", NodeOrder.HARD_OFF: "shutdown"}

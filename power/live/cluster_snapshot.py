@@ -22,22 +22,22 @@ from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_D
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.model.request import Request
 from offpeak.model.snapshot import no_rows
+from offpeak.plugin.capacity.policies import used_depths
+from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TypeShare, no_prices
+from offpeak.plugin.capacity.sleepers import NeedRecord
+from offpeak.plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
+from offpeak.plugin.scheduler.job import Job, count_running_tasks
+from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.port import START_MARGIN_S, SchedulerView
+from offpeak.power.capacity.registry import make_capacity_policy
+from offpeak.power.interlocks.rate_limits import PAUSE_S
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_context import NO_DURATIONS
+from offpeak.power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
+from offpeak.power.lifecycle.transitions import name_change
+from offpeak.power.live.node_steps import was_opened
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.policies import used_depths
-from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TypeShare, no_prices
-from plugin.capacity.sleepers import NeedRecord
-from plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
-from plugin.scheduler.job import Job, count_running_tasks
-from plugin.scheduler.node import OURS, Node, NodeUse
-from plugin.scheduler.port import START_MARGIN_S, SchedulerView
-from power.capacity.registry import make_capacity_policy
-from power.interlocks.rate_limits import PAUSE_S
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_context import NO_DURATIONS
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
-from power.lifecycle.transitions import name_change
-from power.live.node_steps import was_opened
 
 LEAD_FACTOR = 1.2
 """A node is woken this much earlier than its wake takes."""

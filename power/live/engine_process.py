@@ -13,8 +13,8 @@ from typing import Any
 
 from offpeak.errors import OffpeakError
 from offpeak.model.constants import MINUTE_S
-from plugin.federation.site_report import ExpectedWaits
-from plugin.scheduler.port import SchedulerTraits, SchedulerView
+from offpeak.plugin.federation.site_report import ExpectedWaits
+from offpeak.plugin.scheduler.port import SchedulerTraits, SchedulerView
 
 LONGEST_S = 10 * MINUTE_S
 """A process that takes longer is killed. The first one may compile the engine; a simulation takes seconds."""
@@ -28,7 +28,7 @@ class SimulationFailed(OffpeakError):
 async def simulate_apart(view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> ExpectedWaits:
     """Return the waits of further jobs as `simulate_waits` does. Raises as `call_apart`."""
     terms = {"shared": traits.shared_nodes, "partitions": traits.partitions, "limits": traits.limits}
-    function = "power.live.expected_waits:simulate_waits"
+    function = "offpeak.power.live.expected_waits:simulate_waits"
     waits: ExpectedWaits = await call_apart(function, (view, dict(run_s)), terms, result="waits")
     return waits
 

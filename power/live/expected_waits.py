@@ -20,19 +20,27 @@ from offpeak.model.cluster import Cluster, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
 from offpeak.model.limits import SiteLimits
 from offpeak.model.request import Chunk, Request
-from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits, WaitRows, WaitTable
-from plugin.scheduler.cluster_view import cluster_of, requested_features
-from plugin.scheduler.job import Job, join_array_tasks
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
-from power.live.node_types import find_types
-from power.live.pool_state import expected_end_of, expected_run_of, holds_nodes, is_waiting
-from power.whatif import EASY_POLICY
-from sim_backend.engine.state import NOT_YET
-from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from sim_backend.mixed.replay import rules_of
-from sim_backend.mixed.start_forecast import JobSizes, RunningPlaces, forecast_starts, shared_pools
-from sim_backend.mixed.state import CORES, GPU_TYPES, SLOTS
+from offpeak.plugin.federation.site_report import (
+    NO_WAITS,
+    ExpectedWaits,
+    NodePart,
+    PartWaits,
+    PoolWaits,
+    WaitRows,
+    WaitTable,
+)
+from offpeak.plugin.scheduler.cluster_view import cluster_of, requested_features
+from offpeak.plugin.scheduler.job import Job, join_array_tasks
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.live.node_types import find_types
+from offpeak.power.live.pool_state import expected_end_of, expected_run_of, holds_nodes, is_waiting
+from offpeak.power.whatif import EASY_POLICY
+from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.replay import rules_of
+from offpeak.sim_backend.mixed.start_forecast import JobSizes, RunningPlaces, forecast_starts, shared_pools
+from offpeak.sim_backend.mixed.state import CORES, GPU_TYPES, SLOTS
 
 TIME_LIMITS_S = (900, HOUR_S, 4 * HOUR_S, 12 * HOUR_S, DAY_S, 3 * DAY_S, WEEK_S)
 POOL_LIMITS_S = (HOUR_S, 4 * HOUR_S, DAY_S, WEEK_S)

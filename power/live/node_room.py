@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from plugin.scheduler.cluster_view import Allocation
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node
-from power.live.cluster_snapshot import ClusterSnapshot
+from offpeak.plugin.scheduler.cluster_view import Allocation
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot
 
 MANY = 1 << 40
 _OrderKey = tuple[int, tuple[str, ...], int, bool]

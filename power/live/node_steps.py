@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from offpeak.door.effect import ADMIN, SCHEDULER, US
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
-from plugin.scheduler.node import Node, NodeUse
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, sleep_order_of
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.power.lifecycle.node_record import ASLEEP, Instant, NodeRecord, sleep_order_of
 
 
 def find_exclusion(node: Node, record: NodeRecord | None, now: Instant) -> str:

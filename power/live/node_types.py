@@ -11,12 +11,12 @@ from typing import NamedTuple, Self
 
 from offpeak.model.cluster import NodeType
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.capacity.port import TypeShare
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from power.live.cluster_snapshot import ClusterSnapshot
-from power.live.node_room import NodeRoom
-from power.live.pool_state import RISING_DEPTH, NodePool, holds_nodes, is_deferred, is_waiting
+from offpeak.plugin.capacity.port import TypeShare
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot
+from offpeak.power.live.node_room import NodeRoom
+from offpeak.power.live.pool_state import RISING_DEPTH, NodePool, holds_nodes, is_deferred, is_waiting
 
 EQUAL_MEMORY = 1.05
 """Nodes of one type report slightly different memory; a larger ratio is another type."""

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node
-from power.live.cluster_snapshot import ClusterSnapshot
-from power.live.pool_state import PoolState, count_units, expected_end_of, holds_nodes, is_waiting
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot
+from offpeak.power.live.pool_state import PoolState, count_units, expected_end_of, holds_nodes, is_waiting
 
 CAPACITY = "capacity"
 """The first word of the reason of a node that is not on offer to jobs."""

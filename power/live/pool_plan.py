@@ -19,18 +19,18 @@ from offpeak.display import duration_text
 from offpeak.door.effect import ADMIN
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, ORDER_OF_DEPTH, asleep
 from offpeak.model.orders import NodeOrder
-from plugin.capacity.rules import NEVER
-from plugin.capacity.sleepers import (
+from offpeak.plugin.capacity.rules import NEVER
+from offpeak.plugin.capacity.sleepers import (
     NO_DEPTH,
     SleepCriteria,
     pick_sleepers,
 )
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import SchedulerView
-from power.live.cluster_snapshot import ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
-from power.live.node_steps import ObservedNode
-from power.live.offer import CAPACITY, Offer, PoolOffer
-from power.live.pool_state import PoolState, PoolTargets
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PoolMemory, PowerMemory, PowerSite
+from offpeak.power.live.node_steps import ObservedNode
+from offpeak.power.live.offer import CAPACITY, Offer, PoolOffer
+from offpeak.power.live.pool_state import PoolState, PoolTargets
 
 ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
 

@@ -18,14 +18,14 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, asleep, coming_up, going_down
 from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs, Snapshot
-from plugin.capacity.port import CapacityPolicy, TypeShare
-from plugin.capacity.rules import NodeTable
-from plugin.capacity.sleepers import expect_needs, floor_nodes, follow_queue, new_record
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
-from power.live.cluster_snapshot import ClusterSnapshot, NodeSleep, PoolMemory, PowerMemory, PowerSite
-from power.live.node_room import NodeRoom
+from offpeak.plugin.capacity.port import CapacityPolicy, TypeShare
+from offpeak.plugin.capacity.rules import NodeTable
+from offpeak.plugin.capacity.sleepers import expect_needs, floor_nodes, follow_queue, new_record
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, NodeSleep, PoolMemory, PowerMemory, PowerSite
+from offpeak.power.live.node_room import NodeRoom
 
 CURRENT_STATES = HOLDING | {JobState.PENDING}
 RISING_DEPTH = {coming_up(depth): depth for depth in DEPTH_OF_STATE.values()}

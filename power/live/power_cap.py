@@ -17,18 +17,18 @@ from offpeak.display import watts_text
 from offpeak.model.facility import PowerCap
 from offpeak.model.node_states import ACTIVE, FAILED, ORDER_OF_DEPTH
 from offpeak.model.orders import NodeOrder
-from plugin.scheduler.job import HOLDING
-from plugin.scheduler.node import NodeUse
-from power.live.cluster_snapshot import HANDOVER_S, ClusterSnapshot, PowerMemory, PowerSite
-from power.live.node_steps import GOING_OFF, ObservedNode
-from power.live.pool_plan import (
+from offpeak.plugin.scheduler.job import HOLDING
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.power.live.cluster_snapshot import HANDOVER_S, ClusterSnapshot, PowerMemory, PowerSite
+from offpeak.power.live.node_steps import GOING_OFF, ObservedNode
+from offpeak.power.live.pool_plan import (
     LeastNodes,
     PoolPlan,
     find_nodes_that_may_leave,
     list_names_always_offered,
     list_nodes_to_wake,
 )
-from power.live.pool_state import RISING_DEPTH, PoolState
+from offpeak.power.live.pool_state import RISING_DEPTH, PoolState
 
 OPEN_AGAIN = 1.1
 """A withdrawn node is opened if this multiple of its power is free: meters and forecasts move a little."""

@@ -15,9 +15,9 @@ from offpeak.machines.node_sets import fold
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
-from plugin.scheduler.node import OURS, Node, NodeUse, SchedulerState
-from power.lifecycle.node_record import DesiredState, sleep_order_of
-from power.live.cluster_snapshot import (
+from offpeak.plugin.scheduler.node import OURS, Node, NodeUse, SchedulerState
+from offpeak.power.lifecycle.node_record import DesiredState, sleep_order_of
+from offpeak.power.live.cluster_snapshot import (
     REST_S,
     ClusterSnapshot,
     NodeMemory,
@@ -28,7 +28,7 @@ from power.live.cluster_snapshot import (
     SleepTrial,
     update_node_memory,
 )
-from power.live.node_steps import (
+from offpeak.power.live.node_steps import (
     GOING_OFF,
     HANDED_OVER,
     NodeStep,
@@ -39,11 +39,11 @@ from power.live.node_steps import (
     observe_node,
     was_opened,
 )
-from power.live.node_types import TypeSplit
-from power.live.offer import PoolOffer
-from power.live.pool_plan import PoolPlan, plan_pool
-from power.live.pool_state import NodePool, find_awake_beside, find_pools, observe_pool
-from power.live.power_cap import PowerBudget, find_budget, obey_cap
+from offpeak.power.live.node_types import TypeSplit
+from offpeak.power.live.offer import PoolOffer
+from offpeak.power.live.pool_plan import PoolPlan, plan_pool
+from offpeak.power.live.pool_state import NodePool, find_awake_beside, find_pools, observe_pool
+from offpeak.power.live.power_cap import PowerBudget, find_budget, obey_cap
 
 CHANGE_ORDER = (
     NodeChange.RESUME,

@@ -9,12 +9,12 @@ from typing import Any
 from offpeak.errors import BadAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.constants import J_PER_KWH
-from power.drivers.ipmi.bmc import address_of
-from power.drivers.ipmi.requests import IpmiRequest, SendRequest
-from power.drivers.logins import Logins
-from power.drivers.redfish import RedfishService, Resource, find_system, get_nested, parse_links
-from power.drivers.transport import Transport
-from power.meters.port import Reading
+from offpeak.power.drivers.ipmi.bmc import address_of
+from offpeak.power.drivers.ipmi.requests import IpmiRequest, SendRequest
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.drivers.redfish import RedfishService, Resource, find_system, get_nested, parse_links
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.port import Reading
 
 GROUP = 0xDC
 POWER_READING = IpmiRequest("DCMI Get Power Reading", 0x2C, 0x02, bytes([GROUP, 0x01, 0x00, 0x00]))
@@ -26,7 +26,7 @@ NO_WATTS = "the BMC reports 0 W: it has no sensor, or measures only while the no
 
 
 class DcmiMeter:
-    """Implements power.meters.port.Meter for one node."""
+    """Implements offpeak.power.meters.port.Meter for one node."""
 
     way = "dcmi"
 

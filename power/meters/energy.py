@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from offpeak.model.constants import J_PER_KWH
-from power.meters.port import MeterResult, Reading
+from offpeak.power.meters.port import MeterResult, Reading
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ import requests
 
 from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
 from offpeak.ledger.energy_use import GPU, GPU_BUSY, GPU_IDLE
+from offpeak.power.meters.port import Reading
 from offpeak.web_session import WebSession, read_body
-from power.meters.port import Reading
 
 IDLE_BELOW_PERCENT = 1.0
 MOST_W, MOST_PERCENT = 10_000.0, 100.0

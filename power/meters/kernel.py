@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from offpeak.errors import NotSupported
-from power.meters.port import Reading
+from offpeak.power.meters.port import Reading
 
 
 def read_first_line(file: Path) -> str:

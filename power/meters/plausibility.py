@@ -13,7 +13,7 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
-from power.meters.port import Reading
+from offpeak.power.meters.port import Reading
 
 POSSIBLE_FACTOR = 1.5
 """A node draws at most so many times the maximum of its class: classes hold means, and meters are inexact."""

@@ -6,27 +6,27 @@ from pathlib import Path
 
 from offpeak.machines.inventory import Inventory, InventoryNode, Pdu
 from offpeak.machines.node_sets import expand
+from offpeak.plugin.scheduler.registry import SLURM, scheduler_name
+from offpeak.plugin.slurm.commands import CannotAskSlurm, ask
+from offpeak.plugin.slurm.nodes import read_machine
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.bmc import dcmi_meter
+from offpeak.power.meters.kernel import HwmonMeter, RaplMeter
+from offpeak.power.meters.port import Meter
+from offpeak.power.meters.slurm import SlurmMeter, gathers_energy
 from offpeak.settings.table import Settings
-from plugin.scheduler.registry import SLURM, scheduler_name
-from plugin.slurm.commands import CannotAskSlurm, ask
-from plugin.slurm.nodes import read_machine
-from power.drivers.transport import Transport
-from power.meters.bmc import dcmi_meter
-from power.meters.kernel import HwmonMeter, RaplMeter
-from power.meters.port import Meter
-from power.meters.slurm import SlurmMeter, gathers_energy
 
 SLURM_TIMEOUT_S = 10.0
 
 
 def _redfish(machine: InventoryNode, wire: Transport) -> Meter:
-    from power.meters.bmc import RedfishMeter
+    from offpeak.power.meters.bmc import RedfishMeter
 
     return RedfishMeter(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 
 
 def _ssh(machine: InventoryNode, wire: Transport) -> Meter:
-    from power.meters.ssh import SshMeter
+    from offpeak.power.meters.ssh import SshMeter
 
     return SshMeter(machine, logins=wire.logins, timeout_s=wire.timeout_s, now=wire.clock)
 
@@ -61,8 +61,8 @@ def bmc_meter(machine: InventoryNode, wire: Transport) -> Meter | None:
 def pdu_meter(pdu: Pdu, wire: Transport) -> Meter:
     """Return the meter of a PDU. Raises BadInventory for an unknown family."""
     # pysnmp takes a third of a second to import.
-    from power.meters.snmp.client import DEFAULT_PATIENCE, SnmpPatience
-    from power.meters.snmp.pdu import SnmpPdu
+    from offpeak.power.meters.snmp.client import DEFAULT_PATIENCE, SnmpPatience
+    from offpeak.power.meters.snmp.pdu import SnmpPdu
 
     patience = SnmpPatience(wire.timeout_s / (DEFAULT_PATIENCE.retries + 1), DEFAULT_PATIENCE.retries)
     return SnmpPdu(pdu, engines=wire.engines, logins=wire.logins, patience=patience, clock=wire.clock)
@@ -112,6 +112,6 @@ def gpu_meters(settings: Settings, machines: Iterable[InventoryNode], wire: Tran
     url, names = settings.hardware.prometheus, frozenset(machine.node for machine in machines)
     if not url or not names:
         return ()
-    from power.meters.gpu import PrometheusMeter
+    from offpeak.power.meters.gpu import PrometheusMeter
 
     return (PrometheusMeter(url, names, timeout_s=wire.timeout_s),)

@@ -19,8 +19,8 @@ import requests
 from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.rows import MeterReading
 from offpeak.machines.credentials import read_secret
+from offpeak.power.meters.port import RemoteWriteCounts
 from offpeak.web_session import WebSession, read_body
-from power.meters.port import RemoteWriteCounts
 
 METRIC = "offpeak_meter_power_watts"
 STALE = struct.pack("<Q", 0x7FF0000000000002)

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from offpeak.errors import NoAnswer, NotSupported
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
-from power.meters.port import Reading
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask
+from offpeak.power.meters.port import Reading
 
 _NODE = re.compile(r"^NodeName=(\S+)(.*)$", re.MULTILINE)
 _STATE = re.compile(r" State=(\S+)")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from offpeak.errors import NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.logins import Logins
-from power.drivers.ssh import NodeSsh, unexpected_answer
-from power.meters.gpu import MOST_PERCENT, MOST_W, GpuSample, gpu_readings, parse_gpu_number
-from power.meters.kernel import (
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.drivers.ssh import NodeSsh, unexpected_answer
+from offpeak.power.meters.gpu import MOST_PERCENT, MOST_W, GpuSample, gpu_readings, parse_gpu_number
+from offpeak.power.meters.kernel import (
     HwmonSensor,
     RaplSample,
     RaplZone,
@@ -18,7 +18,7 @@ from power.meters.kernel import (
     parse_counter,
     rapl_readings,
 )
-from power.meters.port import Reading
+from offpeak.power.meters.port import Reading
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from pydantic import AwareDatetime, FiniteFloat
 from offpeak.display import utc_minute_text
 from offpeak.errors import BadInput
 from offpeak.model.units import parse_price_unit
-from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
-from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get_json
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
+from offpeak.predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get_json
 
 
 class EnergyChartsAnswer(AnswerShape):

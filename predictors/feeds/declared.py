@@ -11,9 +11,9 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.step_series import Series, value_at
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem, KnownSeries, SourceAnswer, Window, clip_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.tariff import Tariff, tariff_series
-from predictors.feeds.port import FeedCondition, FeedProblem, KnownSeries, SourceAnswer, Window, clip_series
 
 
 @dataclass(frozen=True)

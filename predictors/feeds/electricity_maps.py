@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import AwareDatetime, FiniteFloat
 
-from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
-from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, KeyLocation, get_json, read_key
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, build_series
+from offpeak.predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, KeyLocation, get_json, read_key
 
 
 class IntensityHour(AnswerShape):

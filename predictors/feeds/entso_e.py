@@ -19,8 +19,7 @@ import requests
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series, value_at
-from offpeak.web_session import WebSession
-from predictors.feeds.port import (
+from offpeak.predictors.feeds.port import (
     FeedCondition,
     FeedProblem,
     FeedQuantity,
@@ -29,7 +28,8 @@ from predictors.feeds.port import (
     build_series,
     price_quantity,
 )
-from predictors.feeds.web import TIMEOUT_S, KeyLocation, read_key, request_problem, status_problem
+from offpeak.predictors.feeds.web import TIMEOUT_S, KeyLocation, read_key, request_problem, status_problem
+from offpeak.web_session import WebSession
 
 DAY_AHEAD, MEGAWATT = "A01", "MAW"
 TAGS = {

@@ -27,7 +27,7 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.local_time import to_local_s
 from offpeak.model.step_series import Series, merge, split
 from offpeak.model.zones import offset_at
-from predictors.feeds.port import (
+from offpeak.predictors.feeds.port import (
     INCOMPLETE,
     FeedCondition,
     FeedProblem,

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, FiniteFloat
 
 from offpeak.display import utc_minute_text
 from offpeak.model.constants import HOUR_S
-from predictors.feeds.port import (
+from offpeak.predictors.feeds.port import (
     OUTSIDE_TEMPERATURE,
     FeedCondition,
     FeedProblem,
@@ -18,7 +18,7 @@ from predictors.feeds.port import (
     Window,
     build_series,
 )
-from predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get_json
+from offpeak.predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get_json
 
 FORECAST_URL = "https://api.open-meteo.com/v1/forecast"
 ARCHIVE_URL = "https://archive-api.open-meteo.com/v1/archive"

@@ -12,17 +12,19 @@ from pathlib import Path
 from offpeak.errors import BadInput, BadSetting
 from offpeak.model.constants import DAY_S
 from offpeak.model.zones import parse_zone
-from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
-from offpeak.prices.tariff_file import site_tariff
-from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
-from offpeak.text import did_you_mean
-from predictors.feeds.auctions import EnergyCharts, NordPool, UsMarket
-from predictors.feeds.declared import FileSource, TariffSource
-from predictors.feeds.electricity_maps import ElectricityMaps
-from predictors.feeds.entso_e import LOAD_FORECAST, WIND_SOLAR_FORECAST, EntsoE, EntsoEDocument, day_ahead_prices
-from predictors.feeds.feed import Feed
-from predictors.feeds.markets import Market, find_market
-from predictors.feeds.open_meteo import (
+from offpeak.predictors.feeds.auctions import EnergyCharts, NordPool, UsMarket
+from offpeak.predictors.feeds.declared import FileSource, TariffSource
+from offpeak.predictors.feeds.electricity_maps import ElectricityMaps
+from offpeak.predictors.feeds.entso_e import (
+    LOAD_FORECAST,
+    WIND_SOLAR_FORECAST,
+    EntsoE,
+    EntsoEDocument,
+    day_ahead_prices,
+)
+from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.feeds.markets import Market, find_market
+from offpeak.predictors.feeds.open_meteo import (
     ARCHIVE_URL,
     FORECAST_URL,
     SUNSHINE,
@@ -31,8 +33,12 @@ from predictors.feeds.open_meteo import (
     OpenMeteo,
     WeatherVariable,
 )
-from predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, FeedSource, Window, price_quantity
-from predictors.feeds.web import KeyLocation
+from offpeak.predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, FeedSource, Window, price_quantity
+from offpeak.predictors.feeds.web import KeyLocation
+from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
+from offpeak.prices.tariff_file import site_tariff
+from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
+from offpeak.text import did_you_mean
 
 # A source may send several requests for one answer.
 ASKS = 3

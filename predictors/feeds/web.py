@@ -15,8 +15,8 @@ import requests
 from pydantic import BaseModel, ConfigDict, ValidationError
 from urllib3.exceptions import ReadTimeoutError
 
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem
 from offpeak.web_session import WebSession, read_body
-from predictors.feeds.port import FeedCondition, FeedProblem
 
 ENOUGH_BYTES = 16 * 1024 * 1024
 TIMEOUT_S = 20.0

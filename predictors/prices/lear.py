@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
-from predictors.prices.history import SUNDAY, Past
+from offpeak.predictors.prices.history import SUNDAY, Past
 
 # The median absolute deviation of a normal distribution in standard deviations.
 NORMAL_MAD = 0.6745

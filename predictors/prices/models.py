@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64
-from predictors.prices.history import Past
-from predictors.prices.lear import Lear, fit_scale
+from offpeak.predictors.prices.history import Past
+from offpeak.predictors.prices.lear import Lear, fit_scale
 
 P = ParamSpec("P")
 R = TypeVar("R")

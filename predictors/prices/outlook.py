@@ -13,10 +13,19 @@ import numpy as np
 
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64
-from predictors.choice import ChoiceRule, PredictorChoice
-from predictors.port import LEVELS, MEDIAN
-from predictors.prices.history import Past
-from predictors.prices.models import ENOUGH_DAYS, WEEK, Member, fit_all, forecasts, mix_forecasts, one_thread, shares
+from offpeak.predictors.choice import ChoiceRule, PredictorChoice
+from offpeak.predictors.port import LEVELS, MEDIAN
+from offpeak.predictors.prices.history import Past
+from offpeak.predictors.prices.models import (
+    ENOUGH_DAYS,
+    WEEK,
+    Member,
+    fit_all,
+    forecasts,
+    mix_forecasts,
+    one_thread,
+    shares,
+)
 
 AHEAD_DAYS = 7
 # The number of days of forecasts on which the weights of the models and the intervals are based.

@@ -18,9 +18,9 @@ from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.local_time import to_local_s
-from predictors.choice import NAIVE, PredictorChoice
-from predictors.port import ModelOrigin, Prediction, State, check_state, join_states, scalar_array, state_part
-from predictors.prices.history import (
+from offpeak.predictors.choice import NAIVE, PredictorChoice
+from offpeak.predictors.port import ModelOrigin, Prediction, State, check_state, join_states, scalar_array, state_part
+from offpeak.predictors.prices.history import (
     QUARTERS,
     Past,
     PriceHistory,
@@ -31,8 +31,8 @@ from predictors.prices.history import (
     price_at,
     split_days,
 )
-from predictors.prices.models import MEMBERS, WEEK, Member
-from predictors.prices.outlook import (
+from offpeak.predictors.prices.models import MEMBERS, WEEK, Member
+from offpeak.predictors.prices.outlook import (
     AHEAD_DAYS,
     Outlook,
     Track,

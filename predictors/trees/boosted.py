@@ -10,10 +10,9 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.text import counted
-from predictors.port import LEVELS, Prediction, Restorable, State, join_states, scalar_array, state_part
-from predictors.recent_errors import ErrorsBySize, OpenQuestions
-from predictors.trees.forest import (
+from offpeak.predictors.port import LEVELS, Prediction, Restorable, State, join_states, scalar_array, state_part
+from offpeak.predictors.recent_errors import ErrorsBySize, OpenQuestions
+from offpeak.predictors.trees.forest import (
     Forest,
     Growth,
     GrowthSchedule,
@@ -25,7 +24,8 @@ from predictors.trees.forest import (
     no_trees,
     restore_forest,
 )
-from predictors.trees.running_statistics import RunningStatistics
+from offpeak.predictors.trees.running_statistics import RunningStatistics
+from offpeak.text import counted
 
 WEEK_DAYS = 7
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import in_place, index
 from offpeak.model.arrays import Float64
-from predictors.port import State, check_state, scalar_array
+from offpeak.predictors.port import State, check_state, scalar_array
 
 Int32 = NDArray[np.int32]
 

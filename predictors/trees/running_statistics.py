@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from offpeak.bits import product64
 from offpeak.compiled import in_place, index, kernel, part, python_first
 from offpeak.model.arrays import Float64, Int64
-from predictors.port import State, check_state
+from offpeak.predictors.port import State, check_state
 
 COUNT, COMMON = 0, 1
 LATEST, SECOND, THIRD, RECENT_MEAN, MEAN, SPREAD, OF_A_TARGET = 0, 1, 2, 3, 4, 5, 6

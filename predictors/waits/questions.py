@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import MINUTE_S
 from offpeak.model.snapshot import Snapshot
-from predictors.port import LEVELS, Prediction, State
-from predictors.recent_errors import ErrorsBySize, OpenQuestions
+from offpeak.predictors.port import LEVELS, Prediction, State
+from offpeak.predictors.recent_errors import ErrorsBySize, OpenQuestions
 
 NO_JOB = -1
 
@@ -19,7 +19,7 @@ NO_JOB = -1
 class WaitQuestions:
     """How long will each of n jobs wait that is, or would be, submitted now?
 
-    `rows` float64[n, len(FEATURES)], as predictors.waits.states makes them, is the job and the state that it is
+    `rows` float64[n, len(FEATURES)], as offpeak.predictors.waits.states makes them, is the job and the state that it is
     submitted into; that state itself is `states[state[i]]`, for predictors that plan with it. `job_id` is NO_JOB of a
     job that does not exist yet; `user` and `queue` are -1 where unknown. All are int64[n].
     """

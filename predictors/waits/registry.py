@@ -16,8 +16,7 @@ import numpy as np
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.snapshot import Snapshot
-from offpeak.text import counted
-from predictors.port import (
+from offpeak.predictors.port import (
     EMPTY_STATE,
     Prediction,
     Predictor,
@@ -29,12 +28,13 @@ from predictors.port import (
     scalar_array,
     state_part,
 )
-from predictors.recent_errors import OpenQuestions
-from predictors.trees import forest
-from predictors.trees.running_statistics import COMMON, RECENT_MEAN, RunningStatistics
-from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
-from predictors.waits.similar_jobs import SimilarJobs
-from predictors.waits.states import FEATURES
+from offpeak.predictors.recent_errors import OpenQuestions
+from offpeak.predictors.trees import forest
+from offpeak.predictors.trees.running_statistics import COMMON, RECENT_MEAN, RunningStatistics
+from offpeak.predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
+from offpeak.predictors.waits.similar_jobs import SimilarJobs
+from offpeak.predictors.waits.states import FEATURES
+from offpeak.text import counted
 
 MOST_ROWS = 200_000
 GROWTH = forest.Growth(loss="absolute_error")

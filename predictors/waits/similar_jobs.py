@@ -12,9 +12,9 @@ import numpy as np
 
 from offpeak.compiled import kernel
 from offpeak.model.arrays import Float64, Int64
-from predictors.port import Prediction, State, check_state, join_states, state_part
-from predictors.waits.questions import WaitOutcomes, WaitQuestions, WaitSpread
-from predictors.waits.states import PUBLISHED
+from offpeak.predictors.port import Prediction, State, check_state, join_states, state_part
+from offpeak.predictors.waits.questions import WaitOutcomes, WaitQuestions, WaitSpread
+from offpeak.predictors.waits.states import PUBLISHED
 
 
 class LatestRows:

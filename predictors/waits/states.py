@@ -18,7 +18,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S, WEEK_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from predictors.waits.questions import NO_JOB, WaitQuestions
+from offpeak.predictors.waits.questions import NO_JOB, WaitQuestions
 
 FEATURES = (
     *("size", "estimate_s", "queued_units", "queued_estimate_s", "queued_waited_s", "used_units"),

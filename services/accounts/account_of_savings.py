@@ -169,7 +169,7 @@ def account_of(
     """
     # The status of the agent is of this account, and commands that print it start without SQLAlchemy.
     from offpeak.ledger.records import savings_in
-    from services.accounts.credits import credits_by_account
+    from offpeak.services.accounts.credits import credits_by_account
 
     rows = [row for row in savings_in(connection, span) if bool(row["is_shadow"]) == is_shadow]
     rows = [row for row in rows if row["lever"] != DEMAND]

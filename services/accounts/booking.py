@@ -11,12 +11,12 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_marks
 from offpeak.ledger.rows import JobCredit, JobGpus
-from plugin.scheduler.port import SchedulerView
-from services.accounts import ended_jobs
-from services.accounts.credits import CreditRates, make_credits
-from services.accounts.job_draws import JobDraw, NodeKind
-from services.accounts.job_forecasts import JobPowers, RunTimes
-from services.accounts.job_use import BookedJob, measure_job_gpus, measure_jobs, model_job
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.services.accounts import ended_jobs
+from offpeak.services.accounts.credits import CreditRates, make_credits
+from offpeak.services.accounts.job_draws import JobDraw, NodeKind
+from offpeak.services.accounts.job_forecasts import JobPowers, RunTimes
+from offpeak.services.accounts.job_use import BookedJob, measure_job_gpus, measure_jobs, model_job
 
 
 def book_jobs(

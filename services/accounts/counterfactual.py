@@ -3,7 +3,7 @@
 The site is that of the agent's view: usable nodes by class. The log has the ledger's jobs with the energy that each has
 used, and jobs that have not ended with what is expected of them; a row of an older program does not say when its job
 was submitted: it is left out, and counted. The engine replays the log under each policy with the same shifts of
-submissions, prices and power, and charges each period. `services.accounts.lever_savings` compares the bills.
+submissions, prices and power, and charges each period. `offpeak.services.accounts.lever_savings` compares the bills.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,15 +29,15 @@ from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from sim_backend.case.electricity import LaidSeries, ReplayPrices, decision_series
-from sim_backend.case.replay_case import ReplayCase
-from sim_backend.comparison.compare import charge_period, meters_of, replay_policy
-from sim_backend.comparison.outcome import Meters
-from sim_backend.comparison.replications import shifted
-from sim_backend.engine.state import PeakTimes
-from sim_backend.replay.policy import DEFAULT_DISCIPLINE, DISCIPLINES, Policy, parse_policy
-from sim_backend.replay.schedule import Schedule
-from sim_backend.traces.records import request_classes
+from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, decision_series
+from offpeak.sim_backend.case.replay_case import ReplayCase
+from offpeak.sim_backend.comparison.compare import charge_period, meters_of, replay_policy
+from offpeak.sim_backend.comparison.outcome import Meters
+from offpeak.sim_backend.comparison.replications import shifted
+from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.replay.policy import DEFAULT_DISCIPLINE, DISCIPLINES, Policy, parse_policy
+from offpeak.sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.traces.records import request_classes
 
 COLUMNS = (
     *("started_unix_s", "ended_unix_s", "submitted_unix_s", "limit_s", "node_count", "cpus", "energy_j"),

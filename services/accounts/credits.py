@@ -19,8 +19,8 @@ from offpeak.ledger.rows import JobCredit, JobMark, JobUse
 from offpeak.ledger.tables import credits, jobs
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.time_range import TimeRange
-from plugin.queue_hook.positions import SHIFT
-from services.accounts.job_use import PRICED
+from offpeak.plugin.queue_hook.positions import SHIFT
+from offpeak.services.accounts.job_use import PRICED
 
 
 @dataclass(frozen=True)

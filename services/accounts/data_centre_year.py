@@ -20,12 +20,12 @@ from offpeak.ledger.tables import states
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.facility import facility_named
 from offpeak.model.time_range import TimeRange
+from offpeak.services.accounts.job_use import ALL
+from offpeak.services.accounts.savings import ENOUGH_MEASURED
 from offpeak.settings.ledger import DataCentreSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import BY_NAME
 from offpeak.text import counted
-from services.accounts.job_use import ALL
-from services.accounts.savings import ENOUGH_MEASURED
 
 MEASURED, ENTERED, MODELLED, UNKNOWN = "measured", "entered", "modelled", "not known"
 DATA_CENTRE, CUSTOMER, MONTH = "data centre", "customer", "month"

@@ -19,8 +19,8 @@ from offpeak.ledger.marks import read_memory
 from offpeak.ledger.tables import jobs
 from offpeak.machines.node_sets import expand
 from offpeak.model.time_range import TimeRange
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import SchedulerView
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import SchedulerView
 
 RUNS = frozenset({JobState.RUNNING, JobState.SUSPENDED, JobState.ENDS})
 """States in which a job uses its nodes."""

@@ -30,8 +30,8 @@ from offpeak.model.constants import J_PER_KWH
 from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.model.zones import zone_text
 from offpeak.prices.tariff_file import TariffSource, parse_source
-from services.accounts.account_of_savings import account_of
-from services.accounts.power_bill import read_demand
+from offpeak.services.accounts.account_of_savings import account_of
+from offpeak.services.accounts.power_bill import read_demand
 
 FORMAT, OLDER_FORMAT = 3, 2
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"

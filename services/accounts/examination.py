@@ -38,8 +38,7 @@ from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
 from offpeak.model.zones import parse_zone
 from offpeak.prices.tariff_file import TariffSource, parse_source
-from offpeak.text import counted
-from services.accounts.evidence import (
+from offpeak.services.accounts.evidence import (
     FORMAT,
     MANIFEST,
     MEMBERS,
@@ -51,7 +50,8 @@ from services.accounts.evidence import (
     find_figures,
     pack,
 )
-from services.accounts.power_bill import check_demand
+from offpeak.services.accounts.power_bill import check_demand
+from offpeak.text import counted
 
 LONGEST_S = 400 * DAY_S
 """A manifest does not make the program compute a longer time."""

@@ -17,8 +17,8 @@ from offpeak.ledger.records import decisions_of
 from offpeak.ledger.tables import credits, job_gpus, jobs
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.time_range import TimeRange
-from plugin.queue_hook.positions import EXPECTED_SAVING
-from services.accounts.job_use import PRICED
+from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING
+from offpeak.services.accounts.job_use import PRICED
 
 MOST_JOBS = 1000
 """A reply has the latest so many jobs."""

@@ -19,10 +19,10 @@ from offpeak.errors import BadSetting
 from offpeak.model.job_power import ASSUMED_POWER, ConstantPower, parse_power_model
 from offpeak.model.node_class import JOB_UTILISATION, NodeClass
 from offpeak.model.units import parse_power_w
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node
 from offpeak.settings.replay import PowerSettings
 from offpeak.text import did_you_mean
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node
 
 
 class JobDraw(NamedTuple):

@@ -2,8 +2,8 @@
 
 Power is what the site declares; else what such nodes draw, or what similar jobs drew. Run time is the limit, or by the
 user's last two jobs, or by similar jobs, never more than the limit. Of each the predictor is used that has had the
-lowest error on the jobs of this site (predictors.choice). The predictors and their errors are saved in files over a
-restart, and stay within a bound.
+lowest error on the jobs of this site (offpeak.predictors.choice). The predictors and their errors are saved in files
+over a restart, and stay within a bound.
 """
 
 import math
@@ -19,14 +19,14 @@ import numpy as np
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
-from plugin.scheduler.job import Job
-from predictors.choice import ChosenErrors, ChosenPredictor
-from predictors.job_history import jobs_at_submission, stable_code
-from predictors.job_power import chosen_power
-from predictors.port import ModelOrigin, certain, load_model, save_model
-from predictors.run_times import UNLIMITED_S, chosen_run_time
-from services.accounts.ended_jobs import EndedJob
-from services.accounts.job_draws import (
+from offpeak.plugin.scheduler.job import Job
+from offpeak.predictors.choice import ChosenErrors, ChosenPredictor
+from offpeak.predictors.job_history import jobs_at_submission, stable_code
+from offpeak.predictors.job_power import chosen_power
+from offpeak.predictors.port import ModelOrigin, certain, load_model, save_model
+from offpeak.predictors.run_times import UNLIMITED_S, chosen_run_time
+from offpeak.services.accounts.ended_jobs import EndedJob
+from offpeak.services.accounts.job_draws import (
     ASSUMED,
     DeclaredDraw,
     JobDraw,
@@ -36,7 +36,7 @@ from services.accounts.job_draws import (
     find_declared_draw,
     find_kind,
 )
-from services.accounts.job_use import BookedJob
+from offpeak.services.accounts.job_use import BookedJob
 
 UNKNOWN_S = -1
 MOST_TEXTS = 1 << 16

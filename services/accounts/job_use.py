@@ -19,9 +19,9 @@ from offpeak.ledger.rows import JobGpus, JobUse
 from offpeak.machines.node_sets import expand
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH
 from offpeak.model.time_range import TimeRange
-from plugin.scheduler.job import Job
-from services.accounts.ended_jobs import EndedJob
-from services.accounts.job_draws import JobDraw, shares
+from offpeak.plugin.scheduler.job import Job
+from offpeak.services.accounts.ended_jobs import EndedJob
+from offpeak.services.accounts.job_draws import JobDraw, shares
 
 GpuSums = dict[str, dict[str, list[EnergySums]]]
 """The GPUs of a node by meter, and "idle" or "busy"."""

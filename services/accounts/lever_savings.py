@@ -6,7 +6,7 @@ were done, or refused by the mode; where it says neither, the present mode count
 more. Where the door did both, or partitions have different modes, nothing is known. Replays begin some days before the
 first period, so that a job that offpeak moves over midnight leaves the one day and comes in the other.
 
-The savings of nodes that really slept are measured: services.accounts.savings.
+The savings of nodes that really slept are measured: offpeak.services.accounts.savings.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,12 +27,9 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.step_series import Series
 from offpeak.model.time_range import TimeRange, day_edges
-from offpeak.settings.capacity import CapacitySettings
-from offpeak.settings.table import Settings
-from offpeak.text import counted
-from power.capacity.levers import with_capacity
-from services.accounts.account_of_savings import ORDER, SLEEP
-from services.accounts.counterfactual import (
+from offpeak.power.capacity.levers import with_capacity
+from offpeak.services.accounts.account_of_savings import ORDER, SLEEP
+from offpeak.services.accounts.counterfactual import (
     REPLAYS,
     BilledDays,
     Bills,
@@ -44,14 +41,17 @@ from services.accounts.counterfactual import (
     site_policies,
     with_ledger_prices,
 )
-from services.accounts.job_use import PRICED
-from services.accounts.lever_site import LeverSite
-from sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
-from sim_backend.comparison.replications import LARGEST_SHIFT_S, interval_of
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.powered import PoweredMachine
-from sim_backend.replay.schedule import NO_PEAKS
-from sim_backend.traces.filters import between
+from offpeak.services.accounts.job_use import PRICED
+from offpeak.services.accounts.lever_site import LeverSite
+from offpeak.settings.capacity import CapacitySettings
+from offpeak.settings.table import Settings
+from offpeak.sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
+from offpeak.sim_backend.comparison.replications import LARGEST_SHIFT_S, interval_of
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
+from offpeak.sim_backend.traces.filters import between
+from offpeak.text import counted
 
 LEAD_IN_S = 3 * DAY_S
 MOST_LEFT_OUT = 0.1

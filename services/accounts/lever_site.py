@@ -1,6 +1,6 @@
 """The site as the replays of the levers need it: usable nodes by class, and the jobs that have not ended.
 
-The agent makes it from its view; a process of its own replays it (`services.accounts.lever_savings`).
+The agent makes it from its view; a process of its own replays it (`offpeak.services.accounts.lever_savings`).
 """
 
 from collections import Counter, defaultdict
@@ -13,14 +13,14 @@ from offpeak.ledger.rows import JobUse
 from offpeak.machines.inventory import Enclosure
 from offpeak.model.cluster import Cluster, Pool
 from offpeak.model.node_class import NodeClass
+from offpeak.plugin.day_plan.inputs import is_usable
+from offpeak.plugin.scheduler.cluster_view import cluster_of
+from offpeak.plugin.scheduler.port import SchedulerTraits, SchedulerView
+from offpeak.power.live.pool_state import is_waiting
+from offpeak.services.accounts.ended_jobs import RUNS, has_run
+from offpeak.services.accounts.job_draws import JobDraw
+from offpeak.services.accounts.job_use import job_row
 from offpeak.settings.table import Settings
-from plugin.day_plan.inputs import is_usable
-from plugin.scheduler.cluster_view import cluster_of
-from plugin.scheduler.port import SchedulerTraits, SchedulerView
-from power.live.pool_state import is_waiting
-from services.accounts.ended_jobs import RUNS, has_run
-from services.accounts.job_draws import JobDraw
-from services.accounts.job_use import job_row
 
 MOST_TASKS = 10_000
 """Of an array so many waiting tasks count."""

@@ -16,11 +16,11 @@ from statistics import median
 from offpeak.ledger.energy_use import GPU, WAYS
 from offpeak.ledger.rows import MeterReading
 from offpeak.machines.inventory import BMC_WAYS, Enclosure
-from power.drivers.poll import ReportedProblem, limit_repeats
-from power.lifecycle.node_record import Instant
-from power.meters import energy
-from power.meters.plausibility import DrawBound, PartHistory, check_reading, find_enclosure_bound
-from power.meters.port import Meter, MeterResult, Reading, read_meters
+from offpeak.power.drivers.poll import ReportedProblem, limit_repeats
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.meters import energy
+from offpeak.power.meters.plausibility import DrawBound, PartHistory, check_reading, find_enclosure_bound
+from offpeak.power.meters.port import Meter, MeterResult, Reading, read_meters
 
 LONGEST_PAUSE_S = 600.0
 

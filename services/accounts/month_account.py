@@ -14,9 +14,9 @@ from offpeak.ledger.prices import assumed_share
 from offpeak.ledger.records import savings_in
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff import Tariff
-from services.accounts.account_of_savings import DemandSaving, SavingsAccount, account_of, sum_account
-from services.accounts.power_bill import read_demand
-from services.accounts.trials import TrialResult, trial_results
+from offpeak.services.accounts.account_of_savings import DemandSaving, SavingsAccount, account_of, sum_account
+from offpeak.services.accounts.power_bill import read_demand
+from offpeak.services.accounts.trials import TrialResult, trial_results
 
 
 @dataclass(frozen=True)

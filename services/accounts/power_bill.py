@@ -20,8 +20,8 @@ from offpeak.model.time_range import TimeRange
 from offpeak.model.zones import zone_text
 from offpeak.prices.bill import Bill, DemandPeak, demand_peaks, demand_periods, make_bill
 from offpeak.prices.tariff import DemandCharge, Tariff, price_of_market, price_of_next_mwh
+from offpeak.services.accounts.account_of_savings import BASELINE, DEMAND, MEASURED_SHARE, ORDER, DemandSaving
 from offpeak.text import counted
-from services.accounts.account_of_savings import BASELINE, DEMAND, MEASURED_SHARE, ORDER, DemandSaving
 
 HALF_DAY_S = DAY_S / 2
 LONGEST_PERIOD_S = 366 * DAY_S

@@ -29,13 +29,13 @@ from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
+from offpeak.power.lifecycle.node_record import ASLEEP
 from offpeak.prices.bill import demand_periods
 from offpeak.prices.tariff import Tariff
+from offpeak.services.accounts.account_of_savings import BASELINE, DEMAND, SLEEP
+from offpeak.services.accounts.ended_jobs import find_node_runs
+from offpeak.services.accounts.power_bill import charge_terms, demand_baseline
 from offpeak.text import counted
-from power.lifecycle.node_record import ASLEEP
-from services.accounts.account_of_savings import BASELINE, DEMAND, SLEEP
-from services.accounts.ended_jobs import find_node_runs
-from services.accounts.power_bill import charge_terms, demand_baseline
 
 RESTING_STATES = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
 NO_ENCLOSURES: Mapping[str, Enclosure] = {}

@@ -28,9 +28,9 @@ from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_MWH
 from offpeak.model.step_series import IntegralCurve, Series, running_integral
 from offpeak.model.time_range import TimeRange
+from offpeak.services.accounts.account_of_savings import ORDER, SLEEP
 from offpeak.settings.agent import AgentSettings
 from offpeak.text import counted
-from services.accounts.account_of_savings import ORDER, SLEEP
 
 LEVERS = (SLEEP, ORDER)
 """The levers that can be off: nodes that sleep; the order of the queue and the delays that owners permit."""

@@ -34,28 +34,28 @@ from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.time_range import TimeRange
 from offpeak.model.zones import zone_text
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.meters.energy import Part, part_of
+from offpeak.power.meters.port import Meter, Reading
+from offpeak.power.meters.remote_write import NO_STORE, RemoteWriter
 from offpeak.prices.tariff import Tariff
 from offpeak.prices.tariff_file import read_source, site_tariff
+from offpeak.services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, account_of
+from offpeak.services.accounts.booking import NO_CREDITS, AccountRound, Accounts, account_round, first_round
+from offpeak.services.accounts.credits import CreditRates
+from offpeak.services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
+from offpeak.services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
+from offpeak.services.accounts.metering import HELD_PERIODS, MeteredSite, Metering, Pace, read_all_meters
+from offpeak.services.accounts.power_bill import read_demand
+from offpeak.services.accounts.savings import book_savings
+from offpeak.services.agent.loop import LOG, Loop, ProblemLog
+from offpeak.services.agent.observer import SLOW_S
+from offpeak.services.agent.status import ForecastStatus
+from offpeak.services.collectors import CollectorIntake
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import SETTINGS, Settings
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import SchedulerView
-from power.lifecycle.node_record import Instant
-from power.meters.energy import Part, part_of
-from power.meters.port import Meter, Reading
-from power.meters.remote_write import NO_STORE, RemoteWriter
-from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, account_of
-from services.accounts.booking import NO_CREDITS, AccountRound, Accounts, account_round, first_round
-from services.accounts.credits import CreditRates
-from services.accounts.job_draws import JobDraw, find_node_kinds, read_declared_draws
-from services.accounts.job_forecasts import JOB_POWER_FILE, RUN_TIMES_FILE, JobPowers, RunTimes
-from services.accounts.metering import HELD_PERIODS, MeteredSite, Metering, Pace, read_all_meters
-from services.accounts.power_bill import read_demand
-from services.accounts.savings import book_savings
-from services.agent.loop import LOG, Loop, ProblemLog
-from services.agent.observer import SLOW_S
-from services.agent.status import ForecastStatus
-from services.collectors import CollectorIntake
 
 ClassOf = Callable[[str], NodeClass | None]
 """Gives the class of a node by its name, None if no class is set."""

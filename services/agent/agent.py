@@ -16,15 +16,14 @@ from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.orders import NodeOrder, NodeState
-from offpeak.settings.table import Settings
-from plugin.contract.rules import ManagedSite
-from plugin.queue_hook.facts import PLAN
-from plugin.scheduler.job import Job, JobState
-from power.door.cap_orders import CapOrderer, CapOrders, CapRecords
-from power.door.node_orders import reconcile
-from power.door.scheduler_orders import SchedulerOrders
-from power.interlocks.preconditions import HELD, KEPT_AWAKE, StateReading
-from power.lifecycle.node_record import (
+from offpeak.plugin.contract.rules import ManagedSite
+from offpeak.plugin.queue_hook.facts import PLAN
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.power.door.cap_orders import CapOrderer, CapOrders, CapRecords
+from offpeak.power.door.node_orders import reconcile
+from offpeak.power.door.scheduler_orders import SchedulerOrders
+from offpeak.power.interlocks.preconditions import HELD, KEPT_AWAKE, StateReading
+from offpeak.power.lifecycle.node_record import (
     DesiredState,
     DesiredStateChange,
     HoldChange,
@@ -32,15 +31,15 @@ from power.lifecycle.node_record import (
     Release,
     WakesElsewhere,
 )
-from power.meters.plausibility import DrawBound, find_draw_bound
-from power.meters.port import Meter
-from power.meters.registry import site_meters
-from power.meters.remote_write import RemoteWriter
-from services.accounts.account_of_savings import ORDER, SLEEP
-from services.accounts.credits import CreditRates
-from services.accounts.lever_site import LeverSection
-from services.accounts.metering import MeteredSite, Pace
-from services.agent.accounting_loops import (
+from offpeak.power.meters.plausibility import DrawBound, find_draw_bound
+from offpeak.power.meters.port import Meter
+from offpeak.power.meters.registry import site_meters
+from offpeak.power.meters.remote_write import RemoteWriter
+from offpeak.services.accounts.account_of_savings import ORDER, SLEEP
+from offpeak.services.accounts.credits import CreditRates
+from offpeak.services.accounts.lever_site import LeverSection
+from offpeak.services.accounts.metering import MeteredSite, Pace
+from offpeak.services.agent.accounting_loops import (
     AccountSection,
     JobAccounts,
     MeterLoop,
@@ -50,10 +49,10 @@ from services.agent.accounting_loops import (
     SealLoop,
     meter_period_s,
 )
-from services.agent.cap_loop import CapController, NodeCapSection, outcome_text
-from services.agent.checkpoints import CheckpointController
-from services.agent.cycles import CycleStarter
-from services.agent.demand_response import (
+from offpeak.services.agent.cap_loop import CapController, NodeCapSection, outcome_text
+from offpeak.services.agent.checkpoints import CheckpointController
+from offpeak.services.agent.cycles import CycleStarter
+from offpeak.services.agent.demand_response import (
     FILE_EVERY_S,
     SERVER_EVERY_S,
     CapSection,
@@ -62,14 +61,14 @@ from services.agent.demand_response import (
     ReportLoop,
     Surroundings,
 )
-from services.agent.grid_event import EventSection, GridEventLoop, target_w
-from services.agent.lever_loop import LeverLoop
-from services.agent.loop import LOG, CallLoop, Loop, LoopRunner, ProblemLog
-from services.agent.node_memory import make_managed_site
-from services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop, WeatherSection
-from services.agent.power_loop import PowerController, PowerLoop, PowerSection
-from services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
-from services.agent.requests import (
+from offpeak.services.agent.grid_event import EventSection, GridEventLoop, target_w
+from offpeak.services.agent.lever_loop import LeverLoop
+from offpeak.services.agent.loop import LOG, CallLoop, Loop, LoopRunner, ProblemLog
+from offpeak.services.agent.node_memory import make_managed_site
+from offpeak.services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop, WeatherSection
+from offpeak.services.agent.power_loop import PowerController, PowerLoop, PowerSection
+from offpeak.services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
+from offpeak.services.agent.requests import (
     HOLD,
     CapRequest,
     HoldRequest,
@@ -80,7 +79,7 @@ from services.agent.requests import (
     make_wake_reply,
     parse_order,
 )
-from services.agent.site_context import (
+from offpeak.services.agent.site_context import (
     PartitionModes,
     SiteContext,
     SiteOrders,
@@ -88,8 +87,9 @@ from services.agent.site_context import (
     open_doors,
     open_site_scheduler_door,
 )
-from services.agent.trial_loop import TrialLoop, TrialSection
-from services.agent.wait_forecast import WaitForecast, WaitHistory
+from offpeak.services.agent.trial_loop import TrialLoop, TrialSection
+from offpeak.services.agent.wait_forecast import WaitForecast, WaitHistory
+from offpeak.settings.table import Settings
 
 LOG_OUT_S = 5.0
 LIFT_S = 20.0

@@ -16,10 +16,10 @@ from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import fold
 from offpeak.model import node_cap
 from offpeak.model.node_class import NodeClass
-from power.door.cap_orders import DEAD_MAN_S, OBEYS_WITHIN_W, CapOrderer, CapOrders, CapRecord, CapRecords
-from power.drivers.caps import CapState
-from power.drivers.poll import iterate_completed
-from services.agent.loop import Loop, ProblemLog
+from offpeak.power.door.cap_orders import DEAD_MAN_S, OBEYS_WITHIN_W, CapOrderer, CapOrders, CapRecord, CapRecords
+from offpeak.power.drivers.caps import CapState
+from offpeak.power.drivers.poll import iterate_completed
+from offpeak.services.agent.loop import Loop, ProblemLog
 
 PERIOD_S = 15.0
 READ_BACK_S = 60.0

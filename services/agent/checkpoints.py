@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import HOUR_S
-from plugin.queue_hook.checkpoints import (
+from offpeak.plugin.queue_hook.checkpoints import (
     GOES_ON,
     MOST_AT_ONCE,
     CheckpointPlan,
@@ -15,14 +15,14 @@ from plugin.queue_hook.checkpoints import (
     plan_checkpoints,
     plan_returns,
 )
-from plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
-from plugin.scheduler.job import Job, join_array_tasks
-from plugin.scheduler.port import RequeuePermit
-from power.door.scheduler_orders import SchedulerOrders
-from services.agent.loop import DecisionFilter, ProblemLog
-from services.agent.observer import Observer
-from services.agent.queue_loop import QueueController
-from services.agent.site_context import PartitionModes
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
+from offpeak.plugin.scheduler.job import Job, join_array_tasks
+from offpeak.plugin.scheduler.port import RequeuePermit
+from offpeak.power.door.scheduler_orders import SchedulerOrders
+from offpeak.services.agent.loop import DecisionFilter, ProblemLog
+from offpeak.services.agent.observer import Observer
+from offpeak.services.agent.queue_loop import QueueController
+from offpeak.services.agent.site_context import PartitionModes
 
 CHECKPOINTS = "checkpoints"
 """The subject of their problems in the log."""

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from offpeak.door.effect import Outcome
 from offpeak.model.clock import backoff_s
 from offpeak.model.orders import PowerState
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import SchedulerView
-from power.door.scheduler_orders import SchedulerOrders
-from power.live.cluster_snapshot import SAME_CLOCK_S
-from power.live.pool_state import is_deferred, is_waiting
-from services.agent.observer import ClusterObservation
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.door.scheduler_orders import SchedulerOrders
+from offpeak.power.live.cluster_snapshot import SAME_CLOCK_S
+from offpeak.power.live.pool_state import is_deferred, is_waiting
+from offpeak.services.agent.observer import ClusterObservation
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
 """The pause after a cycle that the scheduler did not start; it doubles."""

@@ -30,18 +30,18 @@ from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.step_series import Series
 from offpeak.model.time_range import TimeRange
+from offpeak.plugin.capacity.peak_shaving import soft_cap
+from offpeak.predictors.demand_response import CapEvent, OrderedEvents, caps_ahead, read_file_events
+from offpeak.predictors.feeds.feed import fetched
+from offpeak.predictors.openadr import MeasuredInterval, OpenAdr, is_in_force, make_report, read_server_events
 from offpeak.prices.bill import demand_peaks
 from offpeak.prices.tariff import DemandCharge, Tariff
 from offpeak.prices.tariff_file import site_tariff
+from offpeak.services.agent.loop import Loop, ProblemLog
+from offpeak.services.agent.observer import SLOW_S
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from plugin.capacity.peak_shaving import soft_cap
-from predictors.demand_response import CapEvent, OrderedEvents, caps_ahead, read_file_events
-from predictors.feeds.feed import fetched
-from predictors.openadr import MeasuredInterval, OpenAdr, is_in_force, make_report, read_server_events
-from services.agent.loop import Loop, ProblemLog
-from services.agent.observer import SLOW_S
 
 LOG = logging.getLogger("offpeak")
 

@@ -25,18 +25,18 @@ from offpeak.model.constants import MINUTE_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
+from offpeak.plugin.queue_hook.checkpoints import GOES_ON, may_stop
+from offpeak.plugin.queue_hook.facts import StartConstraint
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.power.door.cap_orders import CapOrderer
+from offpeak.power.live.power_cap import LATE_S, SETTLED_S, PowerBudget
+from offpeak.predictors.openadr import MeasuredInterval
+from offpeak.services.agent.cap_loop import CapController, outcome_text
+from offpeak.services.agent.checkpoints import CheckpointController
+from offpeak.services.agent.demand_response import OrderedCaps, measure_intervals
+from offpeak.services.agent.loop import Loop, ProblemLog
+from offpeak.services.agent.observer import Observer
 from offpeak.text import counted
-from plugin.queue_hook.checkpoints import GOES_ON, may_stop
-from plugin.queue_hook.facts import StartConstraint
-from plugin.scheduler.job import HOLDING, Job, JobState
-from power.door.cap_orders import CapOrderer
-from power.live.power_cap import LATE_S, SETTLED_S, PowerBudget
-from predictors.openadr import MeasuredInterval
-from services.agent.cap_loop import CapController, outcome_text
-from services.agent.checkpoints import CheckpointController
-from services.agent.demand_response import OrderedCaps, measure_intervals
-from services.agent.loop import Loop, ProblemLog
-from services.agent.observer import Observer
 
 EVENT = "grid event"
 """The subject of the decisions of the ladder."""

@@ -17,19 +17,19 @@ from offpeak.ledger.marks import read_off_blocks
 from offpeak.ledger.rows import SavingRecord
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.time_range import TimeRange
-from power.live.engine_process import call_apart
-from services.accounts.account_of_savings import ORDER
-from services.accounts.ended_jobs import AWAY_S
-from services.accounts.lever_site import LeverSection, jobs_not_ended, make_lever_site
-from services.agent.accounting_loops import SAVINGS_CYCLES, SAVINGS_EVERY_S, JobAccounts, find_midnights
-from services.agent.loop import Loop
-from services.agent.observer import Observer
+from offpeak.power.live.engine_process import call_apart
+from offpeak.services.accounts.account_of_savings import ORDER
+from offpeak.services.accounts.ended_jobs import AWAY_S
+from offpeak.services.accounts.lever_site import LeverSection, jobs_not_ended, make_lever_site
+from offpeak.services.agent.accounting_loops import SAVINGS_CYCLES, SAVINGS_EVERY_S, JobAccounts, find_midnights
+from offpeak.services.agent.loop import Loop
+from offpeak.services.agent.observer import Observer
 
 WATCH_NAME = "watched times"
 """The name in the ledger of the times in which the agent has seen all jobs."""
 LEVER_PACE = 20
 """The loop rests this many times as long as the replays have taken."""
-BOOK_LEVERS = "services.accounts.lever_savings:book_levers"
+BOOK_LEVERS = "offpeak.services.accounts.lever_savings:book_levers"
 KEEP_WATCHED_S = 6.0 * DAY_S
 OLDEST_VIEW_S = 30.0 * HOUR_S
 """An older view of the scheduler would book days again that are sealed."""

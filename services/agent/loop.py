@@ -16,7 +16,7 @@ from typing import TypeVar
 from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.model.clock import Clock
-from power.drivers.poll import ReportedProblem, limit_repeats
+from offpeak.power.drivers.poll import ReportedProblem, limit_repeats
 
 LOG = logging.getLogger("offpeak")
 

@@ -12,17 +12,17 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeChange
+from offpeak.plugin.scheduler.node import OURS, Node
+from offpeak.plugin.scheduler.port import Scheduler, in_use
+from offpeak.power.check.standby import OrderRefused
+from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
+from offpeak.power.lifecycle.sweep import poll_once
+from offpeak.power.live.node_steps import ADMIN_KNOWS_S, choose_change_for_admin
+from offpeak.services.agent.node_memory import read_last_sleep_orders
+from offpeak.services.agent.site_context import open_scheduler_door, parse_modes
 from offpeak.settings.agent import AgentSettings
-from plugin.scheduler.node import OURS, Node
-from plugin.scheduler.port import Scheduler, in_use
-from power.check.standby import OrderRefused
-from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
-from power.drivers.transport import Transport
-from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
-from power.lifecycle.sweep import poll_once
-from power.live.node_steps import ADMIN_KNOWS_S, choose_change_for_admin
-from services.agent.node_memory import read_last_sleep_orders
-from services.agent.site_context import open_scheduler_door, parse_modes
 
 STATE_FOLLOWS_S = 5.0
 """The longest time until a scheduler shows that a node is closed, or that its last job has ended."""

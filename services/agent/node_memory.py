@@ -21,14 +21,21 @@ from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
+from offpeak.plugin.contract.rules import ManagedSite
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_context import MeasuredDurations, durations_from_json
+from offpeak.power.lifecycle.node_record import (
+    Instant,
+    NodeRecord,
+    SentOrder,
+    record_from_json,
+    record_to_json,
+    restore_record,
+)
+from offpeak.power.lifecycle.sweep import ledger_fields
+from offpeak.power.lifecycle.transitions import BOOT
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
-from plugin.contract.rules import ManagedSite
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_context import MeasuredDurations, durations_from_json
-from power.lifecycle.node_record import Instant, NodeRecord, SentOrder, record_from_json, record_to_json, restore_record
-from power.lifecycle.sweep import ledger_fields
-from power.lifecycle.transitions import BOOT
 
 LATEST_EFFECT_S = DAY_S
 """The orders of so much time are read: nodes whose shutdown is delayed for longer are not closed any more."""

@@ -19,19 +19,25 @@ from offpeak.ledger.rows import Price
 from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_PRICE, Weighing
+from offpeak.plugin.contract.rules import (
+    NO_CONTRACT,
+    ContractFinding,
+    ManagedSite,
+    check_contract,
+    find_nodes_kept_awake,
+)
+from offpeak.plugin.scheduler.port import RequeuePermit, Scheduler, SchedulerTraits, SchedulerView
+from offpeak.predictors.feeds.feed import Feed, fetched
+from offpeak.predictors.feeds.port import INCOMPLETE, FeedProblem, Window
+from offpeak.predictors.feeds.registry import temperature_feed
+from offpeak.predictors.price_forecast import PriceCurve, PriceSource, price_curve, weigh_curve
+from offpeak.predictors.site_sources import carbon_series
 from offpeak.prices.peak import Peak, PeakRule
 from offpeak.prices.tariff import CHARGED
+from offpeak.services.agent.loop import Loop, ProblemLog
+from offpeak.services.agent.pace import ReadingPace, after_failure, after_reading
+from offpeak.services.agent.status import ForecastStatus, PriceSlot, PriceStatus
 from offpeak.settings.replay import FeedSettings
-from plugin.contract.rules import NO_CONTRACT, ContractFinding, ManagedSite, check_contract, find_nodes_kept_awake
-from plugin.scheduler.port import RequeuePermit, Scheduler, SchedulerTraits, SchedulerView
-from predictors.feeds.feed import Feed, fetched
-from predictors.feeds.port import INCOMPLETE, FeedProblem, Window
-from predictors.feeds.registry import temperature_feed
-from predictors.price_forecast import PriceCurve, PriceSource, price_curve, weigh_curve
-from predictors.site_sources import carbon_series
-from services.agent.loop import Loop, ProblemLog
-from services.agent.pace import ReadingPace, after_failure, after_reading
-from services.agent.status import ForecastStatus, PriceSlot, PriceStatus
 
 SLOW_S = 3.0
 """Real seconds between two rounds that take long, where the clock runs faster."""

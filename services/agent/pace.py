@@ -8,8 +8,8 @@ that the commands took. A busy scheduler stretches the cycle too.
 from dataclasses import dataclass, replace
 from statistics import median_low
 
-from plugin.scheduler.port import NO_LOAD, SchedulerLoad
-from services.agent.status import SchedulerUse
+from offpeak.plugin.scheduler.port import NO_LOAD, SchedulerLoad
+from offpeak.services.agent.status import SchedulerUse
 
 SHARE, URGENT_SHARE = 0.04, 0.5
 """The agent's part of the scheduler's time, usually and while an admin or a job waits for a node."""

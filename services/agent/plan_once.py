@@ -11,23 +11,29 @@ from offpeak.ledger.database import sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
 from offpeak.model.site_devices import read_devices
+from offpeak.plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
+from offpeak.plugin.day_plan.make import plan_beside_devices, plan_day
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.queue_hook.facts import PLAN, QueueFacts
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan
+from offpeak.power.door.scheduler_orders import ALLOW_OWN_POLICIES, find_partitions
+from offpeak.predictors.price_forecast import PriceSource
 from offpeak.process import exclusive_lock, login_name
+from offpeak.services.accounts.job_draws import find_node_kinds
+from offpeak.services.agent.accounting_loops import open_forecasts
+from offpeak.services.agent.demand_response import CapSection, OrderedCaps, PeakLoop, Surroundings
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.observer import (
+    ClusterObservation,
+    WeatherLoop,
+    WeatherSection,
+    describe_problems,
+    observe_cluster,
+)
+from offpeak.services.agent.queue_loop import QueueController, QueueSection, make_plan_inputs, queue_facts, queue_rules
+from offpeak.services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
-from plugin.day_plan.make import plan_beside_devices, plan_day
-from plugin.planner.searches import budget_of
-from plugin.queue_hook.facts import PLAN, QueueFacts
-from plugin.queue_hook.queue_plan import QueuePlan
-from power.door.scheduler_orders import ALLOW_OWN_POLICIES, find_partitions
-from predictors.price_forecast import PriceSource
-from services.accounts.job_draws import find_node_kinds
-from services.agent.accounting_loops import open_forecasts
-from services.agent.demand_response import CapSection, OrderedCaps, PeakLoop, Surroundings
-from services.agent.loop import ProblemLog
-from services.agent.observer import ClusterObservation, WeatherLoop, WeatherSection, describe_problems, observe_cluster
-from services.agent.queue_loop import QueueController, QueueSection, make_plan_inputs, queue_facts, queue_rules
-from services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 
 SEARCH_S = 5.0
 

@@ -23,19 +23,25 @@ from offpeak.model.clock import backoff_s
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
-from offpeak.settings.agent import AgentSettings
-from offpeak.settings.capacity import CapacitySettings
-from plugin.contract.rules import Contract
-from plugin.scheduler.node import SchedulerState, scheduler_states
-from plugin.scheduler.port import start_patience_s
-from power.door.scheduler_orders import SchedulerOrders
-from power.interlocks.preconditions import StateReading
-from power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll
-from power.lifecycle.node_context import NodeContext, make_retry_policy
-from power.lifecycle.node_record import DesiredStateChange, Event, HoldChange, Instant, Opened, is_goal, make_state_row
-from power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
-from power.lifecycle.transitions import apply_event
-from power.live.cluster_snapshot import (
+from offpeak.plugin.contract.rules import Contract
+from offpeak.plugin.scheduler.node import SchedulerState, scheduler_states
+from offpeak.plugin.scheduler.port import start_patience_s
+from offpeak.power.door.scheduler_orders import SchedulerOrders
+from offpeak.power.interlocks.preconditions import StateReading
+from offpeak.power.lifecycle.decisions import NodeContexts, NodeRecords, record_poll
+from offpeak.power.lifecycle.node_context import NodeContext, make_retry_policy
+from offpeak.power.lifecycle.node_record import (
+    DesiredStateChange,
+    Event,
+    HoldChange,
+    Instant,
+    Opened,
+    is_goal,
+    make_state_row,
+)
+from offpeak.power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
+from offpeak.power.lifecycle.transitions import apply_event
+from offpeak.power.live.cluster_snapshot import (
     ClusterSnapshot,
     NodeMemory,
     PowerMemory,
@@ -43,17 +49,19 @@ from power.live.cluster_snapshot import (
     SleepTrial,
     shift_node_memory,
 )
-from power.live.offer import PoolOffer
-from power.live.pool_state import find_undecided_jobs, without_jobs
-from power.live.power_cap import PowerBudget
-from power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
-from services.agent.accounting_loops import JobAccounts
-from services.agent.cycles import CycleStarter
-from services.agent.demand_response import Surroundings
-from services.agent.loop import DecisionFilter, Loop, ProblemLog
-from services.agent.node_memory import load_node_records, save_node_records
-from services.agent.observer import SAME_PART, Observer
-from services.agent.site_context import RuleInputs, SiteOrders
+from offpeak.power.live.offer import PoolOffer
+from offpeak.power.live.pool_state import find_undecided_jobs, without_jobs
+from offpeak.power.live.power_cap import PowerBudget
+from offpeak.power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
+from offpeak.services.agent.accounting_loops import JobAccounts
+from offpeak.services.agent.cycles import CycleStarter
+from offpeak.services.agent.demand_response import Surroundings
+from offpeak.services.agent.loop import DecisionFilter, Loop, ProblemLog
+from offpeak.services.agent.node_memory import load_node_records, save_node_records
+from offpeak.services.agent.observer import SAME_PART, Observer
+from offpeak.services.agent.site_context import RuleInputs, SiteOrders
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.capacity import CapacitySettings
 
 SHADOW_PAUSE_S = 600.0
 """The pause after a change that is only recorded, because of mode shadow."""

@@ -21,27 +21,27 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import Facility, facility_named
+from offpeak.plugin.day_plan.day_plan import DayPlan, StartChange
+from offpeak.plugin.day_plan.inputs import PlanFacility, PlanInputs
+from offpeak.plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, WaitAllowance, format_clock
+from offpeak.plugin.queue_hook.queue_plan import MOVES, QueuePlan, plan_queue
+from offpeak.plugin.queue_hook.start_times import NOW
+from offpeak.plugin.scheduler.cluster_view import cluster_of, free_nodes
+from offpeak.plugin.scheduler.job import Job, JobState, join_array_tasks
+from offpeak.plugin.window_policy import PolicyProcess
+from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
+from offpeak.power.live.pool_state import find_undecided_jobs, without_jobs
+from offpeak.services.accounts.job_draws import JobDraw
+from offpeak.services.agent.accounting_loops import JobAccounts
+from offpeak.services.agent.cycles import CycleStarter
+from offpeak.services.agent.demand_response import Surroundings
+from offpeak.services.agent.loop import DecisionFilter, Loop, ProblemLog
+from offpeak.services.agent.observer import SAME_PART, ClusterObservation, Observer
+from offpeak.services.agent.site_context import PartitionModes, SiteOrders
+from offpeak.services.agent.wait_forecast import WaitHistory
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
-from plugin.day_plan.day_plan import DayPlan, StartChange
-from plugin.day_plan.inputs import PlanFacility, PlanInputs
-from plugin.queue_hook.facts import PLAN, QueueFacts, QueueRules, WaitAllowance, format_clock
-from plugin.queue_hook.queue_plan import MOVES, QueuePlan, plan_queue
-from plugin.queue_hook.start_times import NOW
-from plugin.scheduler.cluster_view import cluster_of, free_nodes
-from plugin.scheduler.job import Job, JobState, join_array_tasks
-from plugin.window_policy import PolicyProcess
-from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
-from power.live.pool_state import find_undecided_jobs, without_jobs
-from services.accounts.job_draws import JobDraw
-from services.agent.accounting_loops import JobAccounts
-from services.agent.cycles import CycleStarter
-from services.agent.demand_response import Surroundings
-from services.agent.loop import DecisionFilter, Loop, ProblemLog
-from services.agent.observer import SAME_PART, ClusterObservation, Observer
-from services.agent.site_context import PartitionModes, SiteOrders
-from services.agent.wait_forecast import WaitHistory
 
 
 @dataclass(frozen=True)
@@ -399,9 +399,9 @@ class QueuePlanner:
     ) -> QueueFacts:
         """Return the facts with the plan, or unchanged without prices."""
         # An agent with another policy, and without caps, does without the kernels of the planner.
-        from plugin.day_plan.day_plan import constraints_of, planned_of
-        from plugin.day_plan.make import plan_day
-        from plugin.planner.searches import budget_of
+        from offpeak.plugin.day_plan.day_plan import constraints_of, planned_of
+        from offpeak.plugin.day_plan.make import plan_day
+        from offpeak.plugin.planner.searches import budget_of
 
         inputs = make_plan_inputs(facts, section, observed, surroundings)
         plan = await asyncio.to_thread(plan_day, inputs, self.latest, budget_of(SEARCH_S))
@@ -419,8 +419,8 @@ class QueuePlanner:
         self, facts: QueueFacts, section: QueueSection, observed: ClusterObservation, surroundings: Surroundings
     ) -> QueueFacts:
         """Return the facts with the begin times alone. The first time compiles kernels, before a cap needs them."""
-        from plugin.day_plan.day_plan import constraints_of
-        from plugin.day_plan.make import plan_under_caps
+        from offpeak.plugin.day_plan.day_plan import constraints_of
+        from offpeak.plugin.day_plan.make import plan_under_caps
 
         inputs = make_plan_inputs(facts, section, observed, surroundings)
         plan = await asyncio.to_thread(plan_under_caps, inputs)
@@ -430,7 +430,7 @@ class QueuePlanner:
 
     def _report_exceeded(self, plan: DayPlan, zone: tzinfo) -> None:
         """Report the caps that running jobs exceed, in words that stay the same while the cap lasts."""
-        from plugin.day_plan.limits import find_exceeded_caps
+        from offpeak.plugin.day_plan.limits import find_exceeded_caps
 
         exceeded = [
             f"the cap of {watts_text(cap.cap_w)} until {format_clock(cap.until_s, plan.at_s, zone)} ({cap.reason})"

@@ -17,23 +17,23 @@ from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
+from offpeak.plugin.federation.site_report import Curve, SiteReport, make_curve
+from offpeak.plugin.queue_hook.checkpoints import CHECKPOINT_STEPS
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING, QueuePosition, marks_by_job, queue_positions
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse, SchedulerState
+from offpeak.power.lifecycle.node_record import Instant, NodeRecord, make_state_row
+from offpeak.power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
+from offpeak.power.live.offer import PoolOffer
+from offpeak.power.live.pool_state import find_undecided_jobs, is_waiting, without_jobs
+from offpeak.predictors.feeds.port import Window, clip_series
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.queue_loop import queue_rules
+from offpeak.services.agent.site_context import PartitionModes
+from offpeak.services.agent.status import NO_SCHEDULER, JobStatus, NodeCounts, NodeStatus, StatusReply, StatusSnapshot
+from offpeak.services.agent.wait_forecast import partition_terms
 from offpeak.text import printable
-from plugin.federation.site_report import Curve, SiteReport, make_curve
-from plugin.queue_hook.checkpoints import CHECKPOINT_STEPS
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.positions import EXPECTED_SAVING, QueuePosition, marks_by_job, queue_positions
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodeUse, SchedulerState
-from power.lifecycle.node_record import Instant, NodeRecord, make_state_row
-from power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
-from power.live.offer import PoolOffer
-from power.live.pool_state import find_undecided_jobs, is_waiting, without_jobs
-from predictors.feeds.port import Window, clip_series
-from services.agent.agent import SiteAgent
-from services.agent.queue_loop import queue_rules
-from services.agent.site_context import PartitionModes
-from services.agent.status import NO_SCHEDULER, JobStatus, NodeCounts, NodeStatus, StatusReply, StatusSnapshot
-from services.agent.wait_forecast import partition_terms
 
 LONGEST_WHY, LONGEST_PART = 2000, 400
 """Letters of a text of reasons, and of each of them: what one user writes must not push the others out."""

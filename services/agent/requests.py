@@ -23,16 +23,16 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.model.units import HIGHEST_POWER_W
-from plugin.scheduler.job import LATEST_S, Job
-from plugin.scheduler.node import Node, NodeUse
-from power.lifecycle.decisions import describe_fault, find_due_order, make_effect
-from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord
-from power.lifecycle.transitions import apply_event
-from power.live.cluster_snapshot import NodeMemory
-from services.accounts.job_bills import BillQuery
-from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, JobStatus, StatusReply, status_json
-from services.unix_socket import Peer
+from offpeak.plugin.scheduler.job import LATEST_S, Job
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.power.lifecycle.decisions import describe_fault, find_due_order, make_effect
+from offpeak.power.lifecycle.node_context import NodeContext
+from offpeak.power.lifecycle.node_record import ASLEEP, DesiredState, DesiredStateChange, Instant, NodeRecord
+from offpeak.power.lifecycle.transitions import apply_event
+from offpeak.power.live.cluster_snapshot import NodeMemory
+from offpeak.services.accounts.job_bills import BillQuery
+from offpeak.services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, JobStatus, StatusReply, status_json
+from offpeak.services.unix_socket import Peer
 
 ROOT = 0
 

@@ -15,26 +15,26 @@ from offpeak.errors import BadInventory, CannotWrite, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
 from offpeak.model.orders import NodeChange, NodeState, PowerState
+from offpeak.plugin.queue_hook.positions import BY_CAP, RANK
+from offpeak.plugin.queue_hook.queue_plan import restore_plan
+from offpeak.plugin.scheduler.job import Job, JobState, join_array_tasks
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.power.door.cap_orders import CapDevices, CapOrderer, CapOrders, CapRecords, make_cap_door
+from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
+from offpeak.power.drivers.poll import poll_drivers
+from offpeak.power.drivers.port import PowerDriver
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
+from offpeak.power.live.node_steps import has_booted_since, may_still_go_down
 from offpeak.process import exclusive_lock, login_name
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.cap_loop import outcome_text
+from offpeak.services.agent.node_memory import load_node_records, read_last_sleep_orders
+from offpeak.services.agent.power_loop import POLL_TIMEOUTS
+from offpeak.services.agent.queue_loop import group_plan
+from offpeak.services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 from offpeak.settings.table import Settings
-from plugin.queue_hook.positions import BY_CAP, RANK
-from plugin.queue_hook.queue_plan import restore_plan
-from plugin.scheduler.job import Job, JobState, join_array_tasks
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import Ranking
-from power.door.cap_orders import CapDevices, CapOrderer, CapOrders, CapRecords, make_cap_door
-from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
-from power.drivers.poll import poll_drivers
-from power.drivers.port import PowerDriver
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
-from power.live.node_steps import has_booted_since, may_still_go_down
-from services.agent.agent import SiteAgent
-from services.agent.cap_loop import outcome_text
-from services.agent.node_memory import load_node_records, read_last_sleep_orders
-from services.agent.power_loop import POLL_TIMEOUTS
-from services.agent.queue_loop import group_plan
-from services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 
 DOWNWARDS = ASLEEP | {NodeState.GOING_DOWN}
 WHY = "the site has its own order again"

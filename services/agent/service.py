@@ -26,20 +26,20 @@ from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.log_lines import begin_log
 from offpeak.machines.node_sets import fold
+from offpeak.plugin.queue_hook.facts import PLAN
+from offpeak.power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 from offpeak.process import exclusive_lock
+from offpeak.services.accounts.job_bills import read_job_bills
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import LOG, ProblemLog
+from offpeak.services.agent.reports import make_site_report, make_snapshot, make_status
+from offpeak.services.agent.requests import NodeRequest, WakeReply
+from offpeak.services.agent.restore import give_back
+from offpeak.services.agent.site_context import PartitionModes, SiteContext, make_site_context, parse_modes
+from offpeak.services.agent.socket_server import SocketServer, serve_socket
+from offpeak.services.agent.standby import Standby
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
-from plugin.queue_hook.facts import PLAN
-from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
-from services.accounts.job_bills import read_job_bills
-from services.agent.agent import SiteAgent
-from services.agent.loop import LOG, ProblemLog
-from services.agent.reports import make_site_report, make_snapshot, make_status
-from services.agent.requests import NodeRequest, WakeReply
-from services.agent.restore import give_back
-from services.agent.site_context import PartitionModes, SiteContext, make_site_context, parse_modes
-from services.agent.socket_server import SocketServer, serve_socket
-from services.agent.standby import Standby
 
 STATUS_LETTERS = 1000
 """Room for a problem and its remedy."""

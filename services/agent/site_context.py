@@ -24,27 +24,27 @@ from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.weighing import check_carbon, parse_weighing
+from offpeak.plugin.scheduler.job import HOLDING, Job
+from offpeak.plugin.scheduler.port import Scheduler, SchedulerView
+from offpeak.plugin.scheduler.registry import scheduler_of
+from offpeak.plugin.window_policy import PolicyProcess
+from offpeak.power.capacity.registry import check_policy_name
+from offpeak.power.door.cap_orders import CapDevices, CapOrders, CapRecords, make_cap_door
+from offpeak.power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
+from offpeak.power.door.scheduler_orders import SchedulerOrders, find_partitions, make_scheduler_door
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.interlocks.preconditions import FindStateReading
+from offpeak.power.lifecycle.sweep import NodePoller, make_poller
+from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.price_forecast import PriceSource
+from offpeak.predictors.site_sources import build_carbon_source, build_price_source
 from offpeak.prices.peak import PeakRule, parse_peak_rule
+from offpeak.services.agent.observer import Observer, PriceSection
+from offpeak.services.agent.requests import Callers, find_callers
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import did_you_mean
-from plugin.scheduler.job import HOLDING, Job
-from plugin.scheduler.port import Scheduler, SchedulerView
-from plugin.scheduler.registry import scheduler_of
-from plugin.window_policy import PolicyProcess
-from power.capacity.registry import check_policy_name
-from power.door.cap_orders import CapDevices, CapOrders, CapRecords, make_cap_door
-from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
-from power.door.scheduler_orders import SchedulerOrders, find_partitions, make_scheduler_door
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
-from power.interlocks.preconditions import FindStateReading
-from power.lifecycle.sweep import NodePoller, make_poller
-from predictors.feeds.feed import Feed
-from predictors.price_forecast import PriceSource
-from predictors.site_sources import build_carbon_source, build_price_source
-from services.agent.observer import Observer, PriceSection
-from services.agent.requests import Callers, find_callers
 
 FindHold = Callable[[str], Hold | None]
 """Gives the hold of a node, None if it has none."""

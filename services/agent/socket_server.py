@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.errors import BadInput, OffpeakError
+from offpeak.plugin.day_plan.day_plan import DayPlan, plan_to_json
+from offpeak.plugin.federation.site_report import SiteReport, report_json
 from offpeak.process import user_name
-from plugin.day_plan.day_plan import DayPlan, plan_to_json
-from plugin.federation.site_report import SiteReport, report_json
-from services.accounts.job_bills import BillQuery, JobBill, bills_json
-from services.agent import requests as agent_requests
-from services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, StatusReply, StatusSnapshot, snapshot_json
-from services.unix_socket import Peer, bound_socket, peer_of, remove_socket
+from offpeak.services.accounts.job_bills import BillQuery, JobBill, bills_json
+from offpeak.services.agent import requests as agent_requests
+from offpeak.services.agent.status import FOR_ADMINS, FOR_BROKERS, SNAPSHOT, StatusReply, StatusSnapshot, snapshot_json
+from offpeak.services.unix_socket import Peer, bound_socket, peer_of, remove_socket
 
 PATIENCE_S = 5.0
 MOST_BYTES = 1024 * 1024

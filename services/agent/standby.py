@@ -15,12 +15,12 @@ from offpeak.errors import BadLedger, OffpeakError
 from offpeak.ledger.lease import POLLS
 from offpeak.ledger.ledger import Ledger
 from offpeak.process import AlreadyRunning
+from offpeak.services.agent.loop import LOG
+from offpeak.services.agent.reports import find_day_and_month
+from offpeak.services.agent.site_context import SiteContext, make_site_context
+from offpeak.services.agent.socket_server import SocketServer, serve_socket
+from offpeak.services.agent.status import NO_SCHEDULER, PriceStatus, StatusReply, StatusSnapshot
 from offpeak.settings.table import Settings
-from services.agent.loop import LOG
-from services.agent.reports import find_day_and_month
-from services.agent.site_context import SiteContext, make_site_context
-from services.agent.socket_server import SocketServer, serve_socket
-from services.agent.status import NO_SCHEDULER, PriceStatus, StatusReply, StatusSnapshot
 
 LONGEST_POLL_S = 5.0
 

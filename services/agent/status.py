@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from offpeak.door.journal import LeaseState
 from offpeak.errors import BadInput, OffpeakError
-from power.meters.port import RemoteWriteCounts
-from services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, SavingsAccount
+from offpeak.power.meters.port import RemoteWriteCounts
+from offpeak.services.accounts.account_of_savings import NO_SAVINGS, NO_SHADOW, DemandSaving, SavingsAccount
 
 if TYPE_CHECKING:
-    from plugin.day_plan.day_plan import DayPlan
-    from services.accounts.job_bills import JobBill
+    from offpeak.plugin.day_plan.day_plan import DayPlan
+    from offpeak.services.accounts.job_bills import JobBill
 
 PATIENCE_S, CLOCK_PATIENCE_S = 10.0, 2.0
 Answer = TypeVar("Answer")
@@ -312,7 +312,7 @@ def fetch_snapshot(path: Path, *, jobs_seen_unix_s: float | None = None) -> Stat
 def fetch_plan(path: Path) -> "DayPlan":
     """Return the plan that the agent carries out; errors as `fetch_status`."""
     # The planner imports numpy, which other commands do without.
-    from plugin.day_plan.day_plan import plan_from_json
+    from offpeak.plugin.day_plan.day_plan import plan_from_json
 
     return _fetch(path, FOR_ADMINS, "plan", plan_from_json)
 
@@ -323,7 +323,7 @@ def fetch_bills(path: Path, **query: str | float) -> "tuple[JobBill, ...]":
     The query has job, user, from_unix_s and until_unix_s; each may be left out.
     """
     # The bills are read by SQLAlchemy, which other commands do without.
-    from services.accounts.job_bills import parse_bills
+    from offpeak.services.accounts.job_bills import parse_bills
 
     return _fetch(path, {"ask": "bills", **query}, "bills", parse_bills)
 

@@ -17,15 +17,14 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import TrialBlock
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.step_series import Series
-from offpeak.settings.table import Settings
-from plugin.queue_hook.facts import OFF
-from power.lifecycle.node_record import Instant
-from power.live.cluster_snapshot import all_awake
-from predictors.feeds.feed import fetched
-from predictors.feeds.port import Window
-from predictors.feeds.registry import temperature_feed
-from services.accounts.account_of_savings import ORDER, SLEEP
-from services.accounts.trials import (
+from offpeak.plugin.queue_hook.facts import OFF
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.live.cluster_snapshot import all_awake
+from offpeak.predictors.feeds.feed import fetched
+from offpeak.predictors.feeds.port import Window
+from offpeak.predictors.feeds.registry import temperature_feed
+from offpeak.services.accounts.account_of_savings import ORDER, SLEEP
+from offpeak.services.accounts.trials import (
     RESULTS,
     STORED_RESULTS,
     TrialInputs,
@@ -33,8 +32,9 @@ from services.accounts.trials import (
     find_blocks,
     measure_trial,
 )
-from services.agent.loop import Loop, ProblemLog
-from services.agent.observer import SLOW_S
+from offpeak.services.agent.loop import Loop, ProblemLog
+from offpeak.services.agent.observer import SLOW_S
+from offpeak.settings.table import Settings
 
 NOTICE_S = HOUR_S
 """The shortest time from the draw to the first block."""

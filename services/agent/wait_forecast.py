@@ -18,14 +18,14 @@ from offpeak.errors import OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import MINUTE_S, WEEK_S
 from offpeak.model.request import Request
-from plugin.federation.site_report import NO_WAITS, PartitionTerms, wait_on_pools
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import SchedulerTraits, SchedulerView
-from power.live.engine_process import simulate_apart
-from power.live.pool_state import is_waiting
-from predictors.waits.questions import wait_errors
-from services.accounts.ended_jobs import RUNS, has_run
-from services.agent.loop import LOG
+from offpeak.plugin.federation.site_report import NO_WAITS, PartitionTerms, wait_on_pools
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import SchedulerTraits, SchedulerView
+from offpeak.power.live.engine_process import simulate_apart
+from offpeak.power.live.pool_state import is_waiting
+from offpeak.predictors.waits.questions import wait_errors
+from offpeak.services.accounts.ended_jobs import RUNS, has_run
+from offpeak.services.agent.loop import LOG
 
 EVERY_S = 10 * MINUTE_S
 """The least time between two simulations for the queue, which takes waits up to three times as old."""

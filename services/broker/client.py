@@ -50,7 +50,7 @@ async def read_agent_snapshot(path: Path) -> bytes:
     """Return the report of the agent at that socket as JSON. Raises NoAnswer with the error of the agent."""
     import asyncio
 
-    from services.agent.status import FOR_BROKERS
+    from offpeak.services.agent.status import FOR_BROKERS
 
     reader, writer = await asyncio.open_unix_connection(path, limit=MOST_BYTES)
     try:

@@ -19,12 +19,10 @@ from offpeak.errors import BadInput
 from offpeak.files import replacing
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.model.units import parse_data_mb
-from offpeak.settings.broker import BY_GOAL, TOGETHER, BrokerSettings
-from offpeak.text import did_you_mean
-from plugin.federation.cycle import GridRules, SiteChoice, choice_json
-from plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
-from plugin.federation.jobs import BY_WEIGHTS, GOALS, PlacementRequest, find_home, policy_for, request_columns
-from plugin.federation.live_cycle import (
+from offpeak.plugin.federation.cycle import GridRules, SiteChoice, choice_json
+from offpeak.plugin.federation.job_script import PBS, SLURM, ScriptRequest, parse_script
+from offpeak.plugin.federation.jobs import BY_WEIGHTS, GOALS, PlacementRequest, find_home, policy_for, request_columns
+from offpeak.plugin.federation.live_cycle import (
     DEFAULT_RULES,
     ON_THE_WAY_S,
     CycleChoices,
@@ -33,10 +31,12 @@ from plugin.federation.live_cycle import (
     choose_together,
     currency_of,
 )
-from plugin.federation.site_report import parse_report, report_json
-from plugin.federation.sites import Grid, Site
-from plugin.federation.sites_file import read_sites
-from plugin.scheduler.batch import JobSubmission
+from offpeak.plugin.federation.site_report import parse_report, report_json
+from offpeak.plugin.federation.sites import Grid, Site
+from offpeak.plugin.federation.sites_file import read_sites
+from offpeak.plugin.scheduler.batch import JobSubmission
+from offpeak.settings.broker import BY_GOAL, TOGETHER, BrokerSettings
+from offpeak.text import did_you_mean
 
 if TYPE_CHECKING:
     from offpeak.ledger.submissions import SiteSubmissions

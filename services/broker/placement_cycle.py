@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
+from offpeak.plugin.federation.cycle import SiteChoice
 from offpeak.process import login_name
+from offpeak.services.broker.federation import FAILED, TRIED, WAITING, BrokerJob, Federation, add_sent_jobs, stored_job
+from offpeak.services.broker.site_poller import Poller
+from offpeak.services.broker.submission import REFUSED, STORED, Broker, ChangedMeanwhile, without_job
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.cycle import SiteChoice
-from services.broker.federation import FAILED, TRIED, WAITING, BrokerJob, Federation, add_sent_jobs, stored_job
-from services.broker.site_poller import Poller
-from services.broker.submission import REFUSED, STORED, Broker, ChangedMeanwhile, without_job
 
 LOG = logging.getLogger("offpeak.broker")
 

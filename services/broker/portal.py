@@ -14,11 +14,10 @@ from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.time_range import parse_instant
 from offpeak.model.units import parse_duration_s
-from offpeak.settings.broker import BrokerSettings
-from plugin.federation.job_script import MOST_BYTES
-from plugin.federation.sites import LOCAL
-from services.broker.client import read_agent_snapshot
-from services.broker.federation import (
+from offpeak.plugin.federation.job_script import MOST_BYTES
+from offpeak.plugin.federation.sites import LOCAL
+from offpeak.services.broker.client import read_agent_snapshot
+from offpeak.services.broker.federation import (
     BrokerJob,
     Federation,
     add_sent_jobs,
@@ -27,8 +26,9 @@ from services.broker.federation import (
     make_choice,
     make_preferences,
 )
-from services.broker.site_poller import Poller
-from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
+from offpeak.services.broker.site_poller import Poller
+from offpeak.services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
+from offpeak.settings.broker import BrokerSettings
 
 Short = Annotated[str, Field(max_length=200)]
 

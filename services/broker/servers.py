@@ -33,19 +33,19 @@ from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.log_lines import begin_log
 from offpeak.machines.credentials import Secret, read_secret
+from offpeak.plugin.federation.metaschedule import need_or_tools
 from offpeak.process import login_name
+from offpeak.services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME
+from offpeak.services.broker.federation import Federation, make_broker_job, make_choice, make_preferences
+from offpeak.services.broker.placement_cycle import PlacementCycle
+from offpeak.services.broker.portal import BrokerPortal
+from offpeak.services.broker.signatures import ANSWER, REQUEST, ReplayGuard, check_stamp
+from offpeak.services.broker.site_commands import NoSite, NotKnown, SiteRefused, UnknownKey
+from offpeak.services.broker.site_poller import LOG, PAGE, Poller
+from offpeak.services.broker.submission import Broker, make_broker
+from offpeak.services.unix_socket import bound_socket, remove_socket
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
-from plugin.federation.metaschedule import need_or_tools
-from services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME
-from services.broker.federation import Federation, make_broker_job, make_choice, make_preferences
-from services.broker.placement_cycle import PlacementCycle
-from services.broker.portal import BrokerPortal
-from services.broker.signatures import ANSWER, REQUEST, ReplayGuard, check_stamp
-from services.broker.site_commands import NoSite, NotKnown, SiteRefused, UnknownKey
-from services.broker.site_poller import LOG, PAGE, Poller
-from services.broker.submission import Broker, make_broker
-from services.unix_socket import bound_socket, remove_socket
 
 MOST_CLIENTS = 32
 MAKE_ROOM_S = 1.0

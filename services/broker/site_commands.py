@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Protocol
 
 from offpeak.errors import OffpeakError, SchedulerError
+from offpeak.plugin.federation.sites import LOCAL, SLURM, Reach, Site
+from offpeak.plugin.pbs.batch import PbsBatch
+from offpeak.plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
+from offpeak.plugin.slurm.batch import SlurmBatch
+from offpeak.plugin.slurm.commands import plain_environment
 from offpeak.process import user_name
-from plugin.federation.sites import LOCAL, SLURM, Reach, Site
-from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
-from plugin.slurm.batch import SlurmBatch
-from plugin.slurm.commands import plain_environment
 
 
 class NoSite(OffpeakError):
@@ -84,7 +84,7 @@ def route_of(site: Site) -> SiteRoute:
     if reach.way in (LOCAL, SLURM):
         return LocalRoute()
     # A broker of sites on this machine does without asyncssh.
-    from power.drivers.ssh import SshRoute
+    from offpeak.power.drivers.ssh import SshRoute
 
     return SshRoute(site.name, reach)
 

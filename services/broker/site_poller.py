@@ -14,16 +14,22 @@ from offpeak.errors import NoAnswer, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.credentials import read_secret
 from offpeak.model.constants import HOUR_S
+from offpeak.plugin.federation.live_cycle import SiteReply
+from offpeak.plugin.federation.site_report import parse_report
+from offpeak.plugin.federation.sites import SSH, Reach, Site
+from offpeak.plugin.federation.sites_file import WatchedSites
+from offpeak.services.broker.client import MOST_BYTES, read_agent_snapshot
+from offpeak.services.broker.federation import (
+    Federation,
+    FederationSnapshot,
+    add_sent_jobs,
+    make_federation,
+    write_snapshots,
+)
+from offpeak.services.broker.signatures import ANSWER, REQUEST, check_answer, check_stamp, new_stamp
+from offpeak.services.broker.site_commands import reach_of, route_of
 from offpeak.settings.broker import BrokerSettings
 from offpeak.web_session import WebSession, read_body
-from plugin.federation.live_cycle import SiteReply
-from plugin.federation.site_report import parse_report
-from plugin.federation.sites import SSH, Reach, Site
-from plugin.federation.sites_file import WatchedSites
-from services.broker.client import MOST_BYTES, read_agent_snapshot
-from services.broker.federation import Federation, FederationSnapshot, add_sent_jobs, make_federation, write_snapshots
-from services.broker.signatures import ANSWER, REQUEST, check_answer, check_stamp, new_stamp
-from services.broker.site_commands import reach_of, route_of
 
 MOST_AHEAD_S = 60.0
 """A site whose clock differs by more is left out: the age of its answers and its hours would be wrong."""

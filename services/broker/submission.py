@@ -18,10 +18,9 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.model.orders import JobOrder
-from offpeak.settings.broker import TOGETHER, BrokerSettings
-from plugin.federation.cycle import SiteChoice, choice_json
-from plugin.scheduler.batch import SUBMIT_S
-from services.broker.federation import (
+from offpeak.plugin.federation.cycle import SiteChoice, choice_json
+from offpeak.plugin.scheduler.batch import SUBMIT_S
+from offpeak.services.broker.federation import (
     CANCELLED,
     FAILED,
     TAKEN,
@@ -32,7 +31,7 @@ from services.broker.federation import (
     add_sent_jobs,
     job_json,
 )
-from services.broker.site_commands import (
+from offpeak.services.broker.site_commands import (
     RIGHTS_S,
     NoSite,
     NotKnown,
@@ -41,6 +40,7 @@ from services.broker.site_commands import (
     UnknownKey,
     commands_of_site,
 )
+from offpeak.settings.broker import TOGETHER, BrokerSettings
 
 AT_ONCE_S = 5.0
 SETTLED_S = AT_ONCE_S + RIGHTS_S + SUBMIT_S

@@ -22,10 +22,10 @@ from offpeak.ledger.node_energy import NodeMean, node_means
 from offpeak.ledger.records import Record, latest_actions, latest_decisions, states_in
 from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
+from offpeak.services.accounts.account_of_savings import SavingsAccount, account_of, daily_accounts, delays_text
+from offpeak.services.accounts.ended_jobs import JobSpan, find_node_runs
+from offpeak.services.agent.status import StatusSnapshot, fetch_snapshot, snapshot_json
 from offpeak.settings.table import Settings
-from services.accounts.account_of_savings import SavingsAccount, account_of, daily_accounts, delays_text
-from services.accounts.ended_jobs import JobSpan, find_node_runs
-from services.agent.status import StatusSnapshot, fetch_snapshot, snapshot_json
 
 SHOWN_S = 24 * HOUR_S
 STILL_CHANGES_S = 2 * QUARTER_S

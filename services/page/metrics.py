@@ -24,9 +24,9 @@ from offpeak.ledger.prices import slot_intensities
 from offpeak.ledger.records import ActionCounts
 from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
+from offpeak.services.accounts.account_of_savings import SavingsAccount, daily_accounts
+from offpeak.services.agent.status import ForecastStatus, SchedulerUse, StatusSnapshot, fetch_snapshot
 from offpeak.settings.table import Settings
-from services.accounts.account_of_savings import SavingsAccount, daily_accounts
-from services.agent.status import ForecastStatus, SchedulerUse, StatusSnapshot, fetch_snapshot
 
 MODES = ("shadow", "advise", "active")
 COUNTERS = {

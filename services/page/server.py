@@ -36,12 +36,12 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from offpeak.errors import BadSetting, OffpeakError
 from offpeak.machines.credentials import Secret, read_secret
+from offpeak.services.agent.requests import SWEEP
+from offpeak.services.agent.status import AgentSilent, exchange
+from offpeak.services.page.access import COOKIE, HEADERS, check_page_listen, is_token, may_see, parse_page_listen
+from offpeak.services.page.event_stream import MOST_FOLLOWERS, Followers, PageReader
+from offpeak.services.page.metrics import Metrics
 from offpeak.settings.table import Settings
-from services.agent.requests import SWEEP
-from services.agent.status import AgentSilent, exchange
-from services.page.access import COOKIE, HEADERS, check_page_listen, is_token, may_see, parse_page_listen
-from services.page.event_stream import MOST_FOLLOWERS, Followers, PageReader
-from services.page.metrics import Metrics
 
 MOST_CONNECTIONS = 256
 SHARE_OF_FILES = 4
@@ -216,7 +216,7 @@ def _file(name: str) -> Response:
 
 
 def _own_file(name: str) -> Path | None:
-    folder = Path(str(files("services.page")))
+    folder = Path(str(files("offpeak.services.page")))
     return next((file for file in folder.iterdir() if file.name == name and file.suffix in KINDS), None)
 
 

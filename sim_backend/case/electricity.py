@@ -26,8 +26,8 @@ from offpeak.prices.tariff import Tariff, charge_market, check_market, tariff_se
 from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import CarbonSettings, PriceSettings
-from sim_backend.engine.state import PeakTimes
-from sim_backend.nodes.power_curve import PowerCurve
+from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.nodes.power_curve import PowerCurve
 
 A_MONDAY = datetime(2024, 1, 1)
 """Where a log without a date is laid on a tariff, which has no year."""

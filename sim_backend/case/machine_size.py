@@ -8,8 +8,8 @@ from offpeak.errors import BadTrace
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import MachineSettings
+from offpeak.sim_backend.traces.filters import whole_nodes
 from offpeak.text import counted
-from sim_backend.traces.filters import whole_nodes
 
 OVERLOADED, MANY_JOBS, MANY_RUNS = 1.02, 1000, 5
 """From this load on the queue of a log with so many jobs, so many times its longest run, grows without end."""

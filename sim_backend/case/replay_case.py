@@ -19,18 +19,25 @@ from offpeak.model.node_states import DEPTHS
 from offpeak.model.request import Request
 from offpeak.model.weighing import check_carbon
 from offpeak.model.zones import parse_zone
+from offpeak.plugin.capacity.port import Fleet, TypeShare
 from offpeak.prices.alignment import LogSpan, align_log
 from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import Settings
-from plugin.capacity.port import Fleet, TypeShare
-from sim_backend.case.electricity import CoolingConditions, LaidSeries, ReplayPrices, carbon_of, prices_of, room_of
-from sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
-from sim_backend.case.site_jobs import site_jobs, site_units
-from sim_backend.case.site_priorities import SitePriorities, without_formula
-from sim_backend.mixed.classes import RequestClasses
-from sim_backend.replay.powered import PoweredMachine
-from sim_backend.traces.filters import runnable
+from offpeak.sim_backend.case.electricity import (
+    CoolingConditions,
+    LaidSeries,
+    ReplayPrices,
+    carbon_of,
+    prices_of,
+    room_of,
+)
+from offpeak.sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
+from offpeak.sim_backend.case.site_jobs import site_jobs, site_units
+from offpeak.sim_backend.case.site_priorities import SitePriorities, without_formula
+from offpeak.sim_backend.mixed.classes import RequestClasses
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.traces.filters import runnable
 
 BUSY_WATTS, IDLE_WATTS = "watts of busy nodes (--power)", "watts of idle nodes (--idle-power)"
 

@@ -18,13 +18,13 @@ from offpeak.model.cluster import UNKNOWN, Cluster, NodeType
 from offpeak.model.jobs import Jobs, RejectedJobs, Trace
 from offpeak.model.limits import PriorityOrder
 from offpeak.model.request import Chunk, Request
+from offpeak.sim_backend.case.machine_size import AllocationUnits
+from offpeak.sim_backend.case.site_priorities import SitePriorities, order_note, order_of, ordered, site_priorities
+from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, case_of_classes, mixed_case
+from offpeak.sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
+from offpeak.sim_backend.traces.filters import reasons_text
+from offpeak.sim_backend.traces.records import request_classes as classes_of_rows
 from offpeak.text import counted, natural_key
-from sim_backend.case.machine_size import AllocationUnits
-from sim_backend.case.site_priorities import SitePriorities, order_note, order_of, ordered, site_priorities
-from sim_backend.mixed.case import MixedCase, MixedJobs, case_of_classes, mixed_case
-from sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
-from sim_backend.traces.filters import reasons_text
-from sim_backend.traces.records import request_classes as classes_of_rows
 
 MOST_TYPES_NAMED = 6
 SHOWN_NAMES = 5

@@ -14,8 +14,8 @@ from offpeak.model.cluster import Cluster
 from offpeak.model.jobs import Jobs, LogNames
 from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
 from offpeak.model.request import Request
+from offpeak.sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
 from offpeak.text import counted
-from sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
 
 
 @dataclass(frozen=True)

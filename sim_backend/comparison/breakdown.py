@@ -18,13 +18,13 @@ from offpeak.model.step_integrals import (
     integrate_series,
 )
 from offpeak.model.zones import date_text
-from sim_backend.case.electricity import LaidSeries
-from sim_backend.case.replay_case import ReplayCase
-from sim_backend.comparison.compare import Comparison, draw_of_pool, usage_of
-from sim_backend.comparison.outcome import PolicyRun
-from sim_backend.engine.state import NOT_YET
-from sim_backend.nodes.power_curve import StandingDraw, standing_charge
-from sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.case.electricity import LaidSeries
+from offpeak.sim_backend.case.replay_case import ReplayCase
+from offpeak.sim_backend.comparison.compare import Comparison, draw_of_pool, usage_of
+from offpeak.sim_backend.comparison.outcome import PolicyRun
+from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.nodes.power_curve import StandingDraw, standing_charge
+from offpeak.sim_backend.replay.schedule import Schedule
 
 NO_PARTITION = "none"
 

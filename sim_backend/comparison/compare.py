@@ -15,18 +15,17 @@ from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.model.step_series import integral_between
 from offpeak.model.time_range import TimeRange
+from offpeak.plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
+from offpeak.plugin.priority_bands import band_widths
+from offpeak.plugin.queue_hook.facts import PriceIntegral
+from offpeak.plugin.queue_hook.start_times import LEAST_SAVING
 from offpeak.prices.alignment import REPEATED_WEEKS
 from offpeak.prices.bill import demand_peaks
-from offpeak.text import counted
-from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
-from plugin.priority_bands import band_widths
-from plugin.queue_hook.facts import PriceIntegral
-from plugin.queue_hook.start_times import LEAST_SAVING
-from sim_backend.case.electricity import Cooling, cooling_of, decision_series, peak_times
-from sim_backend.case.machine_size import backlog_s
-from sim_backend.case.replay_case import ReplayCase, guessed_end_s
-from sim_backend.case.site_jobs import mixed_case_of
-from sim_backend.comparison.outcome import (
+from offpeak.sim_backend.case.electricity import Cooling, cooling_of, decision_series, peak_times
+from offpeak.sim_backend.case.machine_size import backlog_s
+from offpeak.sim_backend.case.replay_case import ReplayCase, guessed_end_s
+from offpeak.sim_backend.case.site_jobs import mixed_case_of
+from offpeak.sim_backend.comparison.outcome import (
     Charges,
     Demand,
     DeviceBill,
@@ -40,12 +39,12 @@ from sim_backend.comparison.outcome import (
     price_meters,
     sum_of_charges,
 )
-from sim_backend.comparison.pools import lowest_of_pool, pool_usages
-from sim_backend.engine.state import NOT_YET, PeakTimes
-from sim_backend.mixed.powered import PoweredMixedReplay
-from sim_backend.mixed.replay import replay_mixed, rules_of
-from sim_backend.nodes.node_log import PoweredUsage, join_node_logs, sleep_figures_of_pools, state_times
-from sim_backend.nodes.power_curve import (
+from offpeak.sim_backend.comparison.pools import lowest_of_pool, pool_usages
+from offpeak.sim_backend.engine.state import NOT_YET, PeakTimes
+from offpeak.sim_backend.mixed.powered import PoweredMixedReplay
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.nodes.node_log import PoweredUsage, join_node_logs, sleep_figures_of_pools, state_times
+from offpeak.sim_backend.nodes.power_curve import (
     PowerCurve,
     StandingDraw,
     power_curve,
@@ -53,9 +52,10 @@ from sim_backend.nodes.power_curve import (
     standing_draw,
     sum_of_curves,
 )
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.powered import PoweredMachine, PoweredReplay
-from sim_backend.replay.schedule import JobRuns, Schedule, replay
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.powered import PoweredMachine, PoweredReplay
+from offpeak.sim_backend.replay.schedule import JobRuns, Schedule, replay
+from offpeak.text import counted
 
 Replayed = Schedule | PoweredReplay | PoweredMixedReplay
 """A replay up to its last job's end. Nodes that can sleep may go on from there."""

@@ -17,12 +17,12 @@ from offpeak.model.local_time import local_days, to_unix_s
 from offpeak.model.site_devices import NO_BATTERY, SiteDevices
 from offpeak.model.step_series import Series, integral_between, value_at
 from offpeak.model.time_range import TimeRange
+from offpeak.plugin.planner.dispatch import Dispatch, DispatchProblem, cost_of, hold, operate, solve_dispatch
 from offpeak.prices.alignment import extend
 from offpeak.prices.bill import demand_periods
 from offpeak.prices.tariff import Tariff
-from plugin.planner.dispatch import Dispatch, DispatchProblem, cost_of, hold, operate, solve_dispatch
-from sim_backend.comparison.compare import Comparison, SiteLoad, site_load
-from sim_backend.comparison.outcome import DeviceBill, PolicyRun
+from offpeak.sim_backend.comparison.compare import Comparison, SiteLoad, site_load
+from offpeak.sim_backend.comparison.outcome import DeviceBill, PolicyRun
 
 
 def with_device_bills(comparison: Comparison, devices: SiteDevices) -> Comparison:

@@ -21,10 +21,10 @@ from offpeak.model.local_time import local_days, local_edges_s, to_local_s
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
 from offpeak.model.step_integrals import integrals, integrate_known_time, integrate_series
 from offpeak.model.step_series import integral_between
-from sim_backend.case.electricity import LaidSeries
-from sim_backend.nodes.node_log import Int32, StateCounts
-from sim_backend.nodes.power_curve import PowerCurve
-from sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.case.electricity import LaidSeries
+from offpeak.sim_backend.nodes.node_log import Int32, StateCounts
+from offpeak.sim_backend.nodes.power_curve import PowerCurve
+from offpeak.sim_backend.replay.schedule import Schedule
 
 SHORTEST_S = 12 * HOUR_S
 TRIED_PER_WINDOW = 7

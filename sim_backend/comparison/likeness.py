@@ -16,10 +16,10 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs, LogNames
 from offpeak.model.limits import PriorityOrder
 from offpeak.model.request import Request
+from offpeak.sim_backend.comparison.compare import Comparison
+from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.replay.schedule import JobRuns
 from offpeak.text import natural_key
-from sim_backend.comparison.compare import Comparison
-from sim_backend.engine.state import NOT_YET
-from sim_backend.replay.schedule import JobRuns
 
 WAIT_FACTOR, WAIT_S = 1.5, 60
 """A mean wait that differs by this factor and so many seconds makes a replay another queue than that of the log: on the

@@ -31,14 +31,14 @@ from offpeak.model.step_integrals import (
     integrate_series,
 )
 from offpeak.model.step_series import Series
-from sim_backend.case.electricity import Cooling
-from sim_backend.case.replay_case import ReplayMachine
-from sim_backend.comparison.pools import stopped_runs
-from sim_backend.comparison.weeks import ReplayedWeeks
-from sim_backend.engine.state import NOT_YET
-from sim_backend.nodes.bounds import captured_share
-from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
-from sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.case.electricity import Cooling
+from offpeak.sim_backend.case.replay_case import ReplayMachine
+from offpeak.sim_backend.comparison.pools import stopped_runs
+from offpeak.sim_backend.comparison.weeks import ReplayedWeeks
+from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.nodes.bounds import captured_share
+from offpeak.sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
+from offpeak.sim_backend.replay.schedule import Schedule
 
 
 @dataclass(frozen=True)

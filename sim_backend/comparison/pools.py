@@ -13,11 +13,11 @@ from offpeak.model.cluster import Cluster, NodeType
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_states import DEPTHS, asleep
 from offpeak.model.step_integrals import Usage, charge, integrate_constant
-from sim_backend.case.replay_case import PoweredPools, ReplayCase
-from sim_backend.nodes.bounds import lowest_for_schedule, units_in_use
-from sim_backend.nodes.node_log import NodeLog, PoweredUsage, power_cycles, state_times
-from sim_backend.replay.powered import PoweredMachine
-from sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.case.replay_case import PoweredPools, ReplayCase
+from offpeak.sim_backend.nodes.bounds import lowest_for_schedule, units_in_use
+from offpeak.sim_backend.nodes.node_log import NodeLog, PoweredUsage, power_cycles, state_times
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.schedule import Schedule
 
 
 def stopped_runs(schedule: Schedule) -> tuple[int, float]:

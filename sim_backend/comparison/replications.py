@@ -15,10 +15,10 @@ from numpy.random import Generator
 from offpeak.executor import HERE, Executor, check_interrupt
 from offpeak.model.arrays import Float64
 from offpeak.prices.alignment import AlignmentWeeks
-from sim_backend.case.replay_case import ReplayCase
-from sim_backend.comparison.compare import Comparison, compare, curve_of_run, meters_of
-from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.weeks import (
+from offpeak.sim_backend.case.replay_case import ReplayCase
+from offpeak.sim_backend.comparison.compare import Comparison, compare, curve_of_run, meters_of
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome
+from offpeak.sim_backend.comparison.weeks import (
     NOTHING_KNOWN,
     STUDENT_95,
     FurtherPeriod,
@@ -26,7 +26,7 @@ from sim_backend.comparison.weeks import (
     costs_of_weeks,
     further_period,
 )
-from sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.policy import Policy
 
 SLEEP_FIGURES = (
     *("idle_saved_pct", "captured_pct", "asleep_share", "cycles_per_node_day"),

@@ -11,11 +11,11 @@ before ends, and a job releases its nodes at its expected end.
 """
 
 from offpeak.compiled import in_place, part
-from plugin.window_policy import ARRIVAL, EXTERNAL
-from sim_backend.engine.backfill import next_backfilled, next_promised, open_backfill, open_promises
-from sim_backend.engine.peak_shaving import is_held, look_again, meter_draw
-from sim_backend.engine.power import PoweredNodes, log_is_full, refresh_free
-from sim_backend.engine.power_capacity import (
+from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL
+from offpeak.sim_backend.engine.backfill import next_backfilled, next_promised, open_backfill, open_promises
+from offpeak.sim_backend.engine.peak_shaving import is_held, look_again, meter_draw
+from offpeak.sim_backend.engine.power import PoweredNodes, log_is_full, refresh_free
+from offpeak.sim_backend.engine.power_capacity import (
     expect_needs,
     follow_schedule,
     is_to_reserve,
@@ -24,12 +24,28 @@ from sim_backend.engine.power_capacity import (
     next_power_s,
     nodes_needed,
 )
-from sim_backend.engine.power_jobs import drop_too_wide, end_powered, rebind, start_powered
-from sim_backend.engine.power_transitions import arrive
-from sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
-from sim_backend.engine.running_jobs import add_free, end_first, expect_end, held_until_s, release, start_job, unlist
-from sim_backend.engine.state import CAN_BE_OUTLIVED, CONSERVATIVE, NEVER, PeakTimes, SchedulingRules, State, Workload
-from sim_backend.engine.window import open_window, order_window
+from offpeak.sim_backend.engine.power_jobs import drop_too_wide, end_powered, rebind, start_powered
+from offpeak.sim_backend.engine.power_transitions import arrive
+from offpeak.sim_backend.engine.queue import close_pass, note_passed_over, smallest_waiting, submit_next
+from offpeak.sim_backend.engine.running_jobs import (
+    add_free,
+    end_first,
+    expect_end,
+    held_until_s,
+    release,
+    start_job,
+    unlist,
+)
+from offpeak.sim_backend.engine.state import (
+    CAN_BE_OUTLIVED,
+    CONSERVATIVE,
+    NEVER,
+    PeakTimes,
+    SchedulingRules,
+    State,
+    Workload,
+)
+from offpeak.sim_backend.engine.window import open_window, order_window
 
 PAUSED, FINISHED, DECIDE, CAPACITY, LOG_FULL = range(5)
 ORDER_REQUESTED, CAPACITY_REQUESTED = 1, 2

@@ -14,7 +14,7 @@ run longer than expected can break a promise; then all promises are made again, 
 """
 
 from offpeak.compiled import index, part
-from sim_backend.engine.queue import (
+from offpeak.sim_backend.engine.queue import (
     StartLimits,
     next_fitting,
     next_fitting_of_many,
@@ -22,9 +22,9 @@ from sim_backend.engine.queue import (
     widest_in_time,
     widest_of_few,
 )
-from sim_backend.engine.running_jobs import add_free, earliest, expect_end, forget_past, held_until_s, unlist
-from sim_backend.engine.state import BEST_FIT, BLOCK, EASY, FCFS, NEVER, NOT_YET, Queue, SchedulingRules, State
-from sim_backend.engine.window import entry
+from offpeak.sim_backend.engine.running_jobs import add_free, earliest, expect_end, forget_past, held_until_s, unlist
+from offpeak.sim_backend.engine.state import BEST_FIT, BLOCK, EASY, FCFS, NEVER, NOT_YET, Queue, SchedulingRules, State
+from offpeak.sim_backend.engine.window import entry
 
 
 @part

@@ -1,15 +1,15 @@
 """Peak shaving: jobs that would draw a new highest quarter-hour wait, and the engine meters its draw.
 
-The rule is `plugin.capacity.peak_shaving`, which also makes the agent's cap. The draw is that of the jobs, at the power
-of their nodes from the moment they get them, of idle units, and of nodes asleep; powers are in mW.
+The rule is `offpeak.plugin.capacity.peak_shaving`, which also makes the agent's cap. The draw is that of the jobs, at
+the power of their nodes from the moment they get them, of idle units, and of nodes asleep; powers are in mW.
 """
 
 from offpeak.compiled import index, part
 from offpeak.model.constants import QUARTER_S
 from offpeak.model.node_states import ACTIVE
-from plugin.capacity.peak_shaving import NO_CAP, PeakRules, soft_cap
-from sim_backend.engine.power import Power
-from sim_backend.engine.state import NEVER, State, Workload
+from offpeak.plugin.capacity.peak_shaving import NO_CAP, PeakRules, soft_cap
+from offpeak.sim_backend.engine.power import Power
+from offpeak.sim_backend.engine.state import NEVER, State, Workload
 
 start_cap = part(soft_cap)
 """The rule as a part of kernels, which Python cannot call."""

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from offpeak.bits import bitmap
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, STATES
-from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
-from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
-from plugin.capacity.sleepers import NeedRecord, new_record
-from sim_backend.engine.state import NEVER, NOT_YET, Int64, State
+from offpeak.plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
+from offpeak.plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
+from offpeak.plugin.capacity.sleepers import NeedRecord, new_record
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET, Int64, State
 
 MOST_ENTRIES_PER_NODE = 8
 """The most states that a node can enter within a second, with transitions that take no time."""

@@ -6,11 +6,11 @@ A forecast, passed to the engine every period, sets how many idle nodes stay awa
 from offpeak.bits import NO_BIT, next_bit, previous_bit
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.capacity import sleepers
-from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
-from sim_backend.engine.power import Power, PoweredNodes, falling_nodes, free_units, refresh_free, rising_nodes
-from sim_backend.engine.power_transitions import go_deeper, put_to_sleep, wake
-from sim_backend.engine.state import NOT_YET, State
+from offpeak.plugin.capacity import sleepers
+from offpeak.plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
+from offpeak.sim_backend.engine.power import Power, PoweredNodes, falling_nodes, free_units, refresh_free, rising_nodes
+from offpeak.sim_backend.engine.power_transitions import go_deeper, put_to_sleep, wake
+from offpeak.sim_backend.engine.state import NOT_YET, State
 
 A_MINUTE_S = 60
 

@@ -8,15 +8,15 @@ import numpy as np
 from offpeak.bits import NO_BIT, lowest_bit, next_bit, set_bit
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
-from plugin.capacity.sleepers import SHALLOW_TO_DEEP
-from sim_backend.engine import running_jobs
-from sim_backend.engine.backfill import duration_of
-from sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
-from sim_backend.engine.power_capacity import first_due_s
-from sim_backend.engine.power_transitions import wake
-from sim_backend.engine.queue import compact, copy_position, fill_position, note_estimate
-from sim_backend.engine.state import (
+from offpeak.plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable
+from offpeak.plugin.capacity.sleepers import SHALLOW_TO_DEEP
+from offpeak.sim_backend.engine import running_jobs
+from offpeak.sim_backend.engine.backfill import duration_of
+from offpeak.sim_backend.engine.power import STAYS, Power, free_units, rising_nodes
+from offpeak.sim_backend.engine.power_capacity import first_due_s
+from offpeak.sim_backend.engine.power_transitions import wake
+from offpeak.sim_backend.engine.queue import compact, copy_position, fill_position, note_estimate
+from offpeak.sim_backend.engine.state import (
     CHUNK_NODES,
     NEVER,
     NO_PIECE,

@@ -8,9 +8,9 @@ from offpeak.bits import NO_BIT, next_bit, set_bit
 from offpeak.compiled import index, part
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE
-from plugin.capacity.rules import DepthTable, NodeTable
-from sim_backend.engine.power import STAYS, Power, enter_state, set_state, write_entry
-from sim_backend.engine.state import NEVER, Nodes, State
+from offpeak.plugin.capacity.rules import DepthTable, NodeTable
+from offpeak.sim_backend.engine.power import STAYS, Power, enter_state, set_state, write_entry
+from offpeak.sim_backend.engine.state import NEVER, Nodes, State
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST_MIX = np.uint64(0xBF58476D1CE4E5B9)

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from offpeak.compiled import in_place, index, part
-from predictors.run_times import predict_run_time
-from sim_backend.engine.state import (
+from offpeak.predictors.run_times import predict_run_time
+from offpeak.sim_backend.engine.state import (
     BEST_FIT,
     BLOCK,
     CLASSES,

@@ -8,8 +8,8 @@ starts leave free. A resumed state has jobs that already hold units, and others 
 import numpy as np
 
 from offpeak.compiled import in_place, index, part
-from predictors.run_times import learn_run_time
-from sim_backend.engine.state import (
+from offpeak.predictors.run_times import learn_run_time
+from offpeak.sim_backend.engine.state import (
     EXACT_RUNTIME,
     NEVER,
     NOT_YET,

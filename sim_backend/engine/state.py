@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from offpeak.bits import popcount
 from offpeak.compiled import index, part
-from plugin.window_order import Fillings, scratch
+from offpeak.plugin.window_order import Fillings, scratch
 
 NO_PIECE = -1
 CHUNK_NODES = 64
@@ -94,10 +94,10 @@ CAN_BE_OUTLIVED = PREDICTED_RUNTIME
 class SchedulingRules(NamedTuple):
     """One policy's rules.
 
-    `policy` is the code of a window policy (plugin.window_policy), `window` the number of queued jobs that it may
-    reorder, `period_s` the interval of scheduling passes (0: at each event), `max_postponement_s` the time after which
-    a job that was passed over keeps its place. `pass_per_event`: a pass after every single event, submissions first, as
-    in the simulator pyss; otherwise one pass a second after all its events.
+    `policy` is the code of a window policy (offpeak.plugin.window_policy), `window` the number of queued jobs that it
+    may reorder, `period_s` the interval of scheduling passes (0: at each event), `max_postponement_s` the time after
+    which a job that was passed over keeps its place. `pass_per_event`: a pass after every single event, submissions
+    first, as in the simulator pyss; otherwise one pass a second after all its events.
     """
 
     discipline: int
@@ -147,7 +147,7 @@ class Queue(NamedTuple):
     """Waiting jobs in submission order, at positions [scalars.head, scalars.tail).
 
     A job that leaves turns its position into a hole, too wide for any machine (`size` NEVER), until the queue is
-    compacted. `bounds` are the bounds of sim_backend.engine.queue.
+    compacted. `bounds` are the bounds of offpeak.sim_backend.engine.queue.
     """
 
     job: Int64
@@ -160,7 +160,7 @@ class Queue(NamedTuple):
 
 
 class ByWidth(NamedTuple):
-    """The waiting jobs by size, for best fit in a long queue: see sim_backend.engine.queue. In use if scalars.ranked.
+    """The waiting jobs by size, for best fit in a long queue: see queue.py. In use if scalars.ranked.
 
     `rank[job]` and `job[rank]` order all jobs by size, then submission; `behind[width]` is the first rank of a wider
     job. `shortest_s` is a binary tree, its root at 1, the leaf of a rank in its second half.
@@ -209,7 +209,7 @@ class State(NamedTuple):
 
     `ends` is a binary heap of the slots of all running jobs by (end, start number), unused if each job ends when
     expected. `expected` holds the slots of jobs that still hold nodes, sorted by (expected end, start), in 4 bytes each
-    because they are moved often. `recent_s` is the state of predictors.run_times. `start_s` is the
+    because they are moved often. `recent_s` is the state of offpeak.predictors.run_times. `start_s` is the
     result: the start of each job, NOT_YET before it.
     """
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from offpeak.compiled import index, part
 from offpeak.model.arrays import Int64
+from offpeak.plugin.window_order import choose_order, count_kept, count_kept_part, free_behind, order_view
+from offpeak.plugin.window_policy import KNAPSACK_SLIDE, WindowPolicy, WindowView
 from offpeak.prices.peak import Peak
-from plugin.window_order import choose_order, count_kept, count_kept_part, free_behind, order_view
-from plugin.window_policy import KNAPSACK_SLIDE, WindowPolicy, WindowView
-from sim_backend.engine.state import NEVER, PeakTimes, QueueWindow, State
+from offpeak.sim_backend.engine.state import NEVER, PeakTimes, QueueWindow, State
 
 OFF_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.UNKNOWN)
 

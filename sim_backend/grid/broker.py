@@ -1,8 +1,8 @@
 """Runs a grid: all sites advance together, and in cycles the broker chooses a site for each of its jobs.
 
-The policies of plugin.federation choose: a `Decider` shows them a cycle and takes their decisions. The waits that they
-see are none, learned, the longest, or have an error. Learned: each site has a predictor of its own. Longest: all jobs
-run for all of their estimates, and none overtakes. Majanen et al., "Energy and Carbon Aware Scheduling in
+The policies of offpeak.plugin.federation choose: a `Decider` shows them a cycle and takes their decisions. The waits
+that they see are none, learned, the longest, or have an error. Learned: each site has a predictor of its own. Longest:
+all jobs run for all of their estimates, and none overtakes. Majanen et al., "Energy and Carbon Aware Scheduling in
 Supercomputing", section III-B.2: "it is possible to calculate only the maximum wait times"; from the status of running
 jobs and the walltimes of each queued job.
 """
@@ -19,14 +19,14 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import GridCycle, GridRules, SiteStates
-from plugin.federation.policies import GridPolicy
-from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions
-from predictors.waits.registry import WaitPredictor
-from predictors.waits.states import FEATURES, JobColumns, SubmittedJob, write_row
-from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.grid.grid import SimulatedGrid
-from sim_backend.grid.sites import NO_SITE, GridSchedule, OpenSite, RunningGrid
+from offpeak.plugin.federation.cycle import GridCycle, GridRules, SiteStates
+from offpeak.plugin.federation.policies import GridPolicy
+from offpeak.predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions
+from offpeak.predictors.waits.registry import WaitPredictor
+from offpeak.predictors.waits.states import FEATURES, JobColumns, SubmittedJob, write_row
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.grid.grid import SimulatedGrid
+from offpeak.sim_backend.grid.sites import NO_SITE, GridSchedule, OpenSite, RunningGrid
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,15 +16,15 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import StepIntegral
 from offpeak.model.step_series import Series
-from plugin.capacity.port import CapacityPolicy
-from plugin.federation.jobs import GridJobs, grid_jobs
-from plugin.federation.sites import Grid, Link, Site
-from plugin.window_policy import ARRIVAL
-from predictors.prices.history import Past
-from predictors.prices.models import Member
-from sim_backend.engine.state import CAN_BE_OUTLIVED, EXACT_RUNTIME, NEVER
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.powered import PoweredMachine
+from offpeak.plugin.capacity.port import CapacityPolicy
+from offpeak.plugin.federation.jobs import GridJobs, grid_jobs
+from offpeak.plugin.federation.sites import Grid, Link, Site
+from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.predictors.prices.history import Past
+from offpeak.predictors.prices.models import Member
+from offpeak.sim_backend.engine.state import CAN_BE_OUTLIVED, EXACT_RUNTIME, NEVER
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.powered import PoweredMachine
 
 
 @dataclass(frozen=True)

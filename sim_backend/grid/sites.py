@@ -15,16 +15,16 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.schedule_metrics import response_ratio
 from offpeak.model.step_integrals import StepIntegral, integrals, integrate_constant, integrate_steps, multiply
-from plugin.federation.sites import Site
-from sim_backend.engine.advance import LOG_FULL, advance
-from sim_backend.engine.power import PoweredNodes, all_active
-from sim_backend.engine.running_jobs import hold_until, next_event_s
-from sim_backend.engine.state import NEVER, NOT_YET, State, Workload, new_state
-from sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
-from sim_backend.nodes.node_log import NodeLog
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.powered import LogBook, depth_table
-from sim_backend.replay.schedule import NO_PEAKS
+from offpeak.plugin.federation.sites import Site
+from offpeak.sim_backend.engine.advance import LOG_FULL, advance
+from offpeak.sim_backend.engine.power import PoweredNodes, all_active
+from offpeak.sim_backend.engine.running_jobs import hold_until, next_event_s
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET, State, Workload, new_state
+from offpeak.sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
+from offpeak.sim_backend.nodes.node_log import NodeLog
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.powered import LogBook, depth_table
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,12 @@ partition and those on the same nodes. Full passes, which reserve and backfill, 
 """
 
 from offpeak.compiled import apart, in_place, index, part
-from plugin.window_policy import ARRIVAL, EXTERNAL
-from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
-from sim_backend.engine.window import order_window
-from sim_backend.mixed import queue
-from sim_backend.mixed.limits import is_limited
-from sim_backend.mixed.node_events import (
+from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from offpeak.sim_backend.engine.window import order_window
+from offpeak.sim_backend.mixed import queue
+from offpeak.sim_backend.mixed.limits import is_limited
+from offpeak.sim_backend.mixed.node_events import (
     a_log_is_full,
     follow_schedules,
     is_over,
@@ -30,8 +30,8 @@ from sim_backend.mixed.node_events import (
     take_decisions,
     take_node_events,
 )
-from sim_backend.mixed.preemption import lacks_room, look_again
-from sim_backend.mixed.reservations import (
+from offpeak.sim_backend.mixed.preemption import lacks_room, look_again
+from offpeak.sim_backend.mixed.reservations import (
     drop_reservations,
     first_start_s,
     keeps_reservation,
@@ -39,8 +39,8 @@ from sim_backend.mixed.reservations import (
     reserve_no_place,
     try_start,
 )
-from sim_backend.mixed.running import end_first, forget_refusals
-from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
+from offpeak.sim_backend.mixed.running import end_first, forget_refusals
+from offpeak.sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
 PAUSED, FINISHED, DECIDE, FULL, CAPACITY, LOG_FULL = range(6)
 EVENTS, TARGETS, PASSES = range(3)

@@ -11,12 +11,12 @@ from offpeak.model.cluster import Cluster
 from offpeak.model.jobs import RejectedJobs
 from offpeak.model.limits import PriorityOrder
 from offpeak.model.request import Request
+from offpeak.plugin.priority_bands import ALONE, right_of
+from offpeak.sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
+from offpeak.sim_backend.mixed.limits import NONE, limits_for
+from offpeak.sim_backend.mixed.state import CORES, PRECEDENCE, SLOTS, MixedWorkload, Tables
+from offpeak.sim_backend.replay.run_times import SubmittedJobs
 from offpeak.text import counted
-from plugin.priority_bands import ALONE, right_of
-from sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
-from sim_backend.mixed.limits import NONE, limits_for
-from sim_backend.mixed.state import CORES, PRECEDENCE, SLOTS, MixedWorkload, Tables
-from sim_backend.replay.run_times import SubmittedJobs
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from offpeak.compiled import apart, in_place, index, part
 from offpeak.model.arrays import Int64
-from sim_backend.engine.state import NEVER
-from sim_backend.mixed.state import CORES, GPUS, MEMORY, SLOTS, MixedState, Picks, Tables, most_cells
+from offpeak.sim_backend.engine.state import NEVER
+from offpeak.sim_backend.mixed.state import CORES, GPUS, MEMORY, SLOTS, MixedState, Picks, Tables, most_cells
 
 NOWHERE = -1
 

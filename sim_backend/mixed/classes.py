@@ -19,9 +19,9 @@ from offpeak.model.cluster import Cluster, Partition, Pool, competition_groups
 from offpeak.model.jobs import RejectedJobs
 from offpeak.model.limits import Limit, PreemptMode
 from offpeak.model.request import Chunk, Request
+from offpeak.sim_backend.mixed import state
+from offpeak.sim_backend.mixed.cells import fits_empty
 from offpeak.text import counted
-from sim_backend.mixed import state
-from sim_backend.mixed.cells import fits_empty
 
 NARROW_MOST = np.iinfo(np.int32).max
 

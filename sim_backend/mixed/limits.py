@@ -11,7 +11,7 @@ import numpy as np
 from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
 from offpeak.model.limits import Limit
-from sim_backend.engine.state import NEVER
+from offpeak.sim_backend.engine.state import NEVER
 
 NONE = -1
 NO_LIMITS = 0

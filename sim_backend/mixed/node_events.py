@@ -5,9 +5,9 @@ Each pool follows its own policy; a reservation keeps nodes of its pools awake o
 
 from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
-from plugin.capacity.sleepers import follows_queue, target_for_queue
-from sim_backend.engine.power import log_is_full, refresh_free
-from sim_backend.engine.power_capacity import (
+from offpeak.plugin.capacity.sleepers import follows_queue, target_for_queue
+from offpeak.sim_backend.engine.power import log_is_full, refresh_free
+from offpeak.sim_backend.engine.power_capacity import (
     expect_needs,
     follow_schedule,
     next_row_s,
@@ -16,11 +16,11 @@ from sim_backend.engine.power_capacity import (
     units_without_job,
     wake_needed,
 )
-from sim_backend.engine.power_transitions import arrive
-from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.cells import copy_cell, find_place, put_back
-from sim_backend.mixed.limits import is_limited
-from sim_backend.mixed.power import (
+from offpeak.sim_backend.engine.power_transitions import arrive
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.mixed.cells import copy_cell, find_place, put_back
+from offpeak.sim_backend.mixed.limits import is_limited
+from offpeak.sim_backend.mixed.power import (
     SleepingPools,
     depths_of_pool,
     pool_power,
@@ -28,11 +28,11 @@ from sim_backend.mixed.power import (
     rules_of_pool,
     schedule_of_pool,
 )
-from sim_backend.mixed.power_jobs import take_back_returning
-from sim_backend.mixed.queue import forget_blocked, is_hole
-from sim_backend.mixed.reservations import first_reservation
-from sim_backend.mixed.running import hope_again
-from sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
+from offpeak.sim_backend.mixed.power_jobs import take_back_returning
+from offpeak.sim_backend.mixed.queue import forget_blocked, is_hole
+from offpeak.sim_backend.mixed.reservations import first_reservation
+from offpeak.sim_backend.mixed.running import hope_again
+from offpeak.sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
 
 @part

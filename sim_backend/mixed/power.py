@@ -14,12 +14,12 @@ from offpeak.compiled import part
 from offpeak.model.arrays import Int64
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
-from plugin.capacity.port import CapacityPolicy
-from plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
-from plugin.capacity.sleepers import NeedRecord, new_record
-from sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
-from sim_backend.engine.state import NEVER, NOT_YET, Nodes, SchedulingRules, State, Workload, all_free
-from sim_backend.engine.state import new_state as equal_nodes_state
+from offpeak.plugin.capacity.port import CapacityPolicy
+from offpeak.plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
+from offpeak.plugin.capacity.sleepers import NeedRecord, new_record
+from offpeak.sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET, Nodes, SchedulingRules, State, Workload, all_free
+from offpeak.sim_backend.engine.state import new_state as equal_nodes_state
 
 LEAST_ENTRIES = 1 << 12
 """The least room of a pool in the log of transitions."""

@@ -9,12 +9,12 @@ import numpy as np
 from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE, FAILED
-from sim_backend.engine.power import STAYS, Power, free_units
-from sim_backend.engine.power_jobs import add_unit, hold_active, hold_units, return_units, take_spare
-from sim_backend.engine.power_transitions import wake
-from sim_backend.engine.state import NEVER, NO_PIECE, NOT_YET, State
-from sim_backend.mixed.cells import change_cell, copy_cell
-from sim_backend.mixed.power import (
+from offpeak.sim_backend.engine.power import STAYS, Power, free_units
+from offpeak.sim_backend.engine.power_jobs import add_unit, hold_active, hold_units, return_units, take_spare
+from offpeak.sim_backend.engine.power_transitions import wake
+from offpeak.sim_backend.engine.state import NEVER, NO_PIECE, NOT_YET, State
+from offpeak.sim_backend.mixed.cells import change_cell, copy_cell
+from offpeak.sim_backend.mixed.power import (
     SleepingPools,
     depths_of_pool,
     pool_power,
@@ -22,7 +22,7 @@ from sim_backend.mixed.power import (
     rules_of_pool,
     schedule_of_pool,
 )
-from sim_backend.mixed.state import SLOTS, MixedState, Picks, Tables
+from offpeak.sim_backend.mixed.state import SLOTS, MixedState, Picks, Tables
 
 
 @part

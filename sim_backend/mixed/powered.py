@@ -10,20 +10,20 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.node_class import NodeClass
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
-from plugin.capacity.port import CapacityPolicy
-from plugin.window_policy import ARRIVAL
-from sim_backend.engine.state import NEVER, NO_PIECE, NOT_YET, PeakTimes
-from sim_backend.mixed.advance import CAPACITY, DECIDE, FULL, LOG_FULL, advance
-from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.power import PoolNodes, SleepingPools, sleeping_pools
-from sim_backend.mixed.preemption import with_room
-from sim_backend.mixed.replay import as_estimated, decide_window, schedule_of
-from sim_backend.mixed.state import CANCELLED, CORES, SLOTS, MixedRules, MixedState, new_state
-from sim_backend.nodes.node_log import NodeLog
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, predicts_run_times
-from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, Schedule
+from offpeak.plugin.capacity.port import CapacityPolicy
+from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.sim_backend.engine.state import NEVER, NO_PIECE, NOT_YET, PeakTimes
+from offpeak.sim_backend.mixed.advance import CAPACITY, DECIDE, FULL, LOG_FULL, advance
+from offpeak.sim_backend.mixed.case import MixedCase
+from offpeak.sim_backend.mixed.cells import new_picks
+from offpeak.sim_backend.mixed.power import PoolNodes, SleepingPools, sleeping_pools
+from offpeak.sim_backend.mixed.preemption import with_room
+from offpeak.sim_backend.mixed.replay import as_estimated, decide_window, schedule_of
+from offpeak.sim_backend.mixed.state import CANCELLED, CORES, SLOTS, MixedRules, MixedState, new_state
+from offpeak.sim_backend.nodes.node_log import NodeLog
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, predicts_run_times
+from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, Schedule
 
 NOTHING = np.empty(0, dtype=np.int64)
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
-from sim_backend.engine.running_jobs import drop_first
-from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_spare, put_back
-from sim_backend.mixed.running import NO_PIECE, begin_anew, free_slot
-from sim_backend.mixed.state import (
+from offpeak.sim_backend.engine.running_jobs import drop_first
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_spare, put_back
+from offpeak.sim_backend.mixed.running import NO_PIECE, begin_anew, free_slot
+from offpeak.sim_backend.mixed.state import (
     CAN_STOP,
     EXEMPT_S,
     KIND,

@@ -15,10 +15,10 @@ from offpeak.compiled import kernel
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.limits import PriorityWeights
-from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
-from sim_backend.mixed.advance import DECIDE, FULL, advance
-from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.state import PRECEDENCE, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from offpeak.sim_backend.mixed.advance import DECIDE, FULL, advance
+from offpeak.sim_backend.mixed.case import MixedCase
+from offpeak.sim_backend.mixed.state import PRECEDENCE, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
 
 ROOT = -1
 ABOVE_PRIORITIES = 1 << 40

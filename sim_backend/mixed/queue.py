@@ -9,13 +9,13 @@ ranks of their places, as the agent exchanges priorities in Slurm. Later submiss
 
 from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
-from plugin.priority_bands import ALONE, BandStart, begins_band_part, keep_bands_part
-from plugin.window_order import free_until_part
-from plugin.window_policy import GREEDY_SLIDE
-from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.engine.window import entry
-from sim_backend.mixed.limits import most_more
-from sim_backend.mixed.state import RANKS_SEVERAL, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
+from offpeak.plugin.priority_bands import ALONE, BandStart, begins_band_part, keep_bands_part
+from offpeak.plugin.window_order import free_until_part
+from offpeak.plugin.window_policy import GREEDY_SLIDE
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.engine.window import entry
+from offpeak.sim_backend.mixed.limits import most_more
+from offpeak.sim_backend.mixed.state import RANKS_SEVERAL, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
 
 MOST_HOLES = 64
 
@@ -292,7 +292,7 @@ def open_records(
 
 @part
 def keep_rights(workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
-    """Put the window's order back into the bands of its jobs, see plugin.priority_bands."""
+    """Put the window's order back into the bands of its jobs, see offpeak.plugin.priority_bands."""
     if len(workload.level) == 0:
         return
     window = state.window

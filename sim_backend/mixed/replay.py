@@ -8,8 +8,8 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.model.cluster import NO_TIMING, SchedulerTiming
-from plugin.window_policy import ARRIVAL
-from sim_backend.engine.state import (
+from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.sim_backend.engine.state import (
     CONSERVATIVE,
     EASY,
     EXACT_RUNTIME,
@@ -20,15 +20,15 @@ from sim_backend.engine.state import (
     USER_ESTIMATE,
     PeakTimes,
 )
-from sim_backend.engine.window import WindowJobs, decide_order
-from sim_backend.mixed.advance import DECIDE, FULL, advance
-from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.preemption import with_room
-from sim_backend.mixed.priorities import Priorities, advance_ranked
-from sim_backend.mixed.state import REQUEUED, MixedRules, MixedState, MixedWorkload, new_state
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, JobPlaces, JobRuns, Schedule
+from offpeak.sim_backend.engine.window import WindowJobs, decide_order
+from offpeak.sim_backend.mixed.advance import DECIDE, FULL, advance
+from offpeak.sim_backend.mixed.case import MixedCase
+from offpeak.sim_backend.mixed.cells import new_picks
+from offpeak.sim_backend.mixed.preemption import with_room
+from offpeak.sim_backend.mixed.priorities import Priorities, advance_ranked
+from offpeak.sim_backend.mixed.state import REQUEUED, MixedRules, MixedState, MixedWorkload, new_state
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, JobPlaces, JobRuns, Schedule
 
 RESERVATIONS = {FCFS: 0, EASY: 1, FIRST_FIT: 1, CONSERVATIVE: 100}
 """By discipline: of how many blocked jobs of each competition group the start is reserved by default."""

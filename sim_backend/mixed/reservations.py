@@ -7,12 +7,20 @@ expected counts as ending now.
 """
 
 from offpeak.compiled import apart, index, part
-from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_spare, parts_free, parts_in, put_back
-from sim_backend.mixed.power_jobs import lend_returning, prefer_awake, take_back_returning
-from sim_backend.mixed.preemption import make_room
-from sim_backend.mixed.running import NO_PIECE, give_up, place_of, refuse, run_job
-from sim_backend.mixed.state import (
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.mixed.cells import (
+    change_cell,
+    copy_cell,
+    find_place,
+    leave_spare,
+    parts_free,
+    parts_in,
+    put_back,
+)
+from offpeak.sim_backend.mixed.power_jobs import lend_returning, prefer_awake, take_back_returning
+from offpeak.sim_backend.mixed.preemption import make_room
+from offpeak.sim_backend.mixed.running import NO_PIECE, give_up, place_of, refuse, run_job
+from offpeak.sim_backend.mixed.state import (
     CAN_STOP,
     CORES,
     COUNTS,

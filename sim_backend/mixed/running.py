@@ -2,12 +2,12 @@
 
 from offpeak.compiled import index, part
 from offpeak.model.arrays import Int64
-from sim_backend.engine.running_jobs import drop_first, push
-from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.cells import change_cell, copy_cell, has_room
-from sim_backend.mixed.limits import change_limits
-from sim_backend.mixed.power_jobs import hold_nodes, release_nodes
-from sim_backend.mixed.state import (
+from offpeak.sim_backend.engine.running_jobs import drop_first, push
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.mixed.cells import change_cell, copy_cell, has_room
+from offpeak.sim_backend.mixed.limits import change_limits
+from offpeak.sim_backend.mixed.power_jobs import hold_nodes, release_nodes
+from offpeak.sim_backend.mixed.state import (
     ANY_LENGTH,
     CAN_STOP,
     RANKS_SEVERAL,

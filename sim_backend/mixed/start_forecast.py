@@ -15,16 +15,25 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import by_reference, in_place, index, part
 from offpeak.model.arrays import Int64
-from sim_backend.engine.state import NEVER, NOT_YET
-from sim_backend.mixed.advance import PAUSED, advance
-from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.cells import change_cell, copy_cell, has_room, new_picks
-from sim_backend.mixed.limits import is_limited
-from sim_backend.mixed.queue import is_hole, submit_next
-from sim_backend.mixed.reservations import open_late, reserve
-from sim_backend.mixed.running import run_job
-from sim_backend.mixed.state import ALL_SLOTS, CORES, SLOTS, MixedRules, MixedState, MixedWorkload, Tables, new_state
-from sim_backend.replay.schedule import NO_PEAKS
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.mixed.advance import PAUSED, advance
+from offpeak.sim_backend.mixed.case import MixedCase
+from offpeak.sim_backend.mixed.cells import change_cell, copy_cell, has_room, new_picks
+from offpeak.sim_backend.mixed.limits import is_limited
+from offpeak.sim_backend.mixed.queue import is_hole, submit_next
+from offpeak.sim_backend.mixed.reservations import open_late, reserve
+from offpeak.sim_backend.mixed.running import run_job
+from offpeak.sim_backend.mixed.state import (
+    ALL_SLOTS,
+    CORES,
+    SLOTS,
+    MixedRules,
+    MixedState,
+    MixedWorkload,
+    Tables,
+    new_state,
+)
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 STEP_SHARE = 0.02
 """A start that is forecast for an hour ahead may be this share of an hour late."""

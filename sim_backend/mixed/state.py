@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import by_reference
 from offpeak.model.arrays import Float64, Int64
-from plugin.priority_bands import NO_BANDS, BandWidths
-from plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
-from sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
-from sim_backend.mixed.limits import Limits
-from sim_backend.mixed.power import SleepingPools
+from offpeak.plugin.priority_bands import NO_BANDS, BandWidths
+from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
+from offpeak.sim_backend.mixed.limits import Limits
+from offpeak.sim_backend.mixed.power import SleepingPools
 
 Int32 = NDArray[np.int32]
 
@@ -102,7 +102,7 @@ class MixedWorkload(NamedTuple):
     window policies weigh. `closes[p, q]` is 1 if all nodes of the partitions q are nodes of the partitions p.
     Policies move records: `record` is the first task of the job's array with an equal request, the job itself if it is
     in no array, and `tasks[record]` counts its tasks. `level`, `priority` and `fair_share` are the rights of the
-    jobs, as in plugin.priority_bands; `level` is empty where their order is no right.
+    jobs, as in offpeak.plugin.priority_bands; `level` is empty where their order is no right.
     """
 
     submit_s: Int64

@@ -12,7 +12,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.step_integrals import StepIntegral, Usage, integrals
-from sim_backend.nodes.node_log import StateCounts
+from offpeak.sim_backend.nodes.node_log import StateCounts
 
 LEAST_BUSY = 1e-9
 """Fewer busy units than this are none."""

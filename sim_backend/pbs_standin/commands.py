@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plugin.pbs.openpbs_server import BEGIN_RESOURCE, NODE_RESOURCE, PRIORITY_RESOURCE
-from plugin.scheduler.job import JobState
-from sim_backend.pbs_standin.output import (
+from offpeak.plugin.pbs.openpbs_server import BEGIN_RESOURCE, NODE_RESOURCE, PRIORITY_RESOURCE
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.sim_backend.pbs_standin.output import (
     answer_json,
     jobs_text,
     pbsnodes_json,
@@ -21,7 +21,7 @@ from sim_backend.pbs_standin.output import (
     queues_text,
     server_text,
 )
-from sim_backend.pbs_standin.pbs import (
+from offpeak.sim_backend.pbs_standin.pbs import (
     BAD_STATE,
     HOOK_ERROR,
     NO_ATTRIBUTE,
@@ -37,8 +37,8 @@ from sim_backend.pbs_standin.pbs import (
     letter_of,
     version_of,
 )
-from sim_backend.pbs_standin.reservations import book, rstat
-from sim_backend.pbs_standin.submission import (
+from offpeak.sim_backend.pbs_standin.reservations import book, rstat
+from offpeak.sim_backend.pbs_standin.submission import (
     Options,
     check_change,
     check_submission,
@@ -46,7 +46,7 @@ from sim_backend.pbs_standin.submission import (
     options_of,
     submitted,
 )
-from sim_backend.scheduler.cluster import SimJob, SimNode
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode
 
 RUNNING, SHUTDOWN = "running", "shutdown"
 

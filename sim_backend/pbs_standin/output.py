@@ -13,9 +13,9 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from offpeak.model.constants import HOUR_S
-from plugin.scheduler.job import JobState
-from sim_backend.pbs_standin.pbs import VERSIONS, Pbs, StartEstimate, estimate_of, holds_of, letter_of
-from sim_backend.scheduler.cluster import NodeResources, SimJob, SimNode
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.sim_backend.pbs_standin.pbs import VERSIONS, Pbs, StartEstimate, estimate_of, holds_of, letter_of
+from offpeak.sim_backend.scheduler.cluster import NodeResources, SimJob, SimNode
 
 
 def ctime(at_s: float) -> str:

@@ -14,9 +14,9 @@ import pwd
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from plugin.pbs.openpbs_server import PRIORITY_RESOURCE, parse_formula
-from plugin.scheduler.job import JobState
-from sim_backend.scheduler.cluster import (
+from offpeak.plugin.pbs.openpbs_server import PRIORITY_RESOURCE, parse_formula
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.sim_backend.scheduler.cluster import (
     NOTHING,
     ON_NODES,
     SLEEP,

@@ -8,11 +8,11 @@ sleeps, the reservation is degraded.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from plugin.pbs.commands import limit_s
-from sim_backend.pbs_standin.output import clock, ctime
-from sim_backend.pbs_standin.pbs import POWER, WAKES_IN_S, Pbs, PbsReply, SimReservation
-from sim_backend.pbs_standin.submission import Options, date_time_s, make_job
-from sim_backend.scheduler.cluster import SLEEP, SimNode
+from offpeak.plugin.pbs.commands import limit_s
+from offpeak.sim_backend.pbs_standin.output import clock, ctime
+from offpeak.sim_backend.pbs_standin.pbs import POWER, WAKES_IN_S, Pbs, PbsReply, SimReservation
+from offpeak.sim_backend.pbs_standin.submission import Options, date_time_s, make_job
+from offpeak.sim_backend.scheduler.cluster import SLEEP, SimNode
 
 UNKNOWN = "pbs_rstat: Unknown Reservation Id\n"
 

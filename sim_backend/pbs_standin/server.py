@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 
 from offpeak.model.node_states import ACTIVE
-from sim_backend.pbs_standin.commands import PROGRAMS, RUNNING, SHUTDOWN, PbsCall, answer
-from sim_backend.pbs_standin.pbs import Pbs, new_pbs
-from sim_backend.scheduler.cluster import SimNode
-from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.node import LiveNode
+from offpeak.sim_backend.pbs_standin.commands import PROGRAMS, RUNNING, SHUTDOWN, PbsCall, answer
+from offpeak.sim_backend.pbs_standin.pbs import Pbs, new_pbs
+from offpeak.sim_backend.scheduler.cluster import SimNode
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.sim_backend.virtual.node import LiveNode
 
 TICK_S = 0.1
 ZERO = b"\0"

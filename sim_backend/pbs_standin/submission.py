@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
-from plugin.pbs.commands import limit_s
-from plugin.pbs.jobs import chunks_of, parse_tasks
-from sim_backend.pbs_standin.pbs import HOOK_ERROR, OPENPBS, Pbs, PbsError
-from sim_backend.scheduler.cluster import SimJob
+from offpeak.plugin.pbs.commands import limit_s
+from offpeak.plugin.pbs.jobs import chunks_of, parse_tasks
+from offpeak.sim_backend.pbs_standin.pbs import HOOK_ERROR, OPENPBS, Pbs, PbsError
+from offpeak.sim_backend.scheduler.cluster import SimJob
 
 NAMES = {"tasks": "task_count", "feature": "features"}
 """What the option and the job's field call differently."""

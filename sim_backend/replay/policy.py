@@ -7,13 +7,12 @@ from offpeak.errors import BadInput
 from offpeak.installation import missing_extra
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
+from offpeak.plugin.capacity.peak_shaving import PeakTarget
+from offpeak.plugin.capacity.port import CapacityPolicy
+from offpeak.plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
+from offpeak.predictors.trees.forest import can_grow
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.text import did_you_mean
-from plugin.capacity.peak_shaving import PeakTarget
-from plugin.capacity.port import CapacityPolicy
-from plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
-from predictors.trees.forest import can_grow
-from sim_backend.engine.state import (
+from offpeak.sim_backend.engine.state import (
     BEST_FIT,
     CONSERVATIVE,
     EASY,
@@ -25,6 +24,7 @@ from sim_backend.engine.state import (
     USER_ESTIMATE,
     SchedulingRules,
 )
+from offpeak.text import did_you_mean
 
 DISCIPLINES = {
     "fcfs": FCFS,

@@ -12,17 +12,17 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS, FAILED
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
-from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
-from plugin.capacity.port import CapacityPolicy
-from plugin.capacity.rules import DepthTable
-from plugin.window_policy import ARRIVAL
-from sim_backend.engine.advance import CAPACITY, DECIDE, LOG_FULL, advance
-from sim_backend.engine.power import Power, PoweredNodes, all_active
-from sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
-from sim_backend.nodes.node_log import NodeLog
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, SubmittedJobs, predicts_run_times
-from sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_window, steps, workload_of
+from offpeak.plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
+from offpeak.plugin.capacity.port import CapacityPolicy
+from offpeak.plugin.capacity.rules import DepthTable
+from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.sim_backend.engine.advance import CAPACITY, DECIDE, LOG_FULL, advance
+from offpeak.sim_backend.engine.power import Power, PoweredNodes, all_active
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET, PeakTimes, State, Workload, new_state
+from offpeak.sim_backend.nodes.node_log import NodeLog
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, SubmittedJobs, predicts_run_times
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule, decide_window, steps, workload_of
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The agent's predictor of run times in a replay, for the what-if simulations of capacity policies.
 
 The agent predicts each job when it is submitted, learns it when it ends, and predicts all jobs again whenever it plans
-(predictors.run_times.chosen_run_time). Here the same kernels do so for the jobs of a log: before each
+(offpeak.predictors.run_times.chosen_run_time). Here the same kernels do so for the jobs of a log: before each
 decision they catch up with the submissions and the ends since the last one, in their order. A decision is made once in
 thousands of events, so a replay without one loses nothing.
 """
@@ -17,16 +17,16 @@ from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs, make_jobs
 from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs
-from plugin.capacity.port import CapacityPolicy
-from predictors.choice import NAIVE, USED, ChoiceMemory, ChoiceRule, learn_errors, new_choice
-from predictors.job_history import add_outcome, closest_kind
-from predictors.port import LEVELS, MEDIAN
-from predictors.recent_errors import LENGTH, ErrorWindow, error_factor, new_windows
-from predictors.run_times import KINDS, UNLIMITED_S, RunTimeQuantity, learn_run_time, predict_run_time
-from predictors.trees.boosted import categories
-from predictors.trees.running_statistics import CategoryTable, RunningStatistics, remember_row
-from sim_backend.engine.state import NOT_YET, USER_ESTIMATE
-from sim_backend.replay.policy import Policy
+from offpeak.plugin.capacity.port import CapacityPolicy
+from offpeak.predictors.choice import NAIVE, USED, ChoiceMemory, ChoiceRule, learn_errors, new_choice
+from offpeak.predictors.job_history import add_outcome, closest_kind
+from offpeak.predictors.port import LEVELS, MEDIAN
+from offpeak.predictors.recent_errors import LENGTH, ErrorWindow, error_factor, new_windows
+from offpeak.predictors.run_times import KINDS, UNLIMITED_S, RunTimeQuantity, learn_run_time, predict_run_time
+from offpeak.predictors.trees.boosted import categories
+from offpeak.predictors.trees.running_statistics import CategoryTable, RunningStatistics, remember_row
+from offpeak.sim_backend.engine.state import NOT_YET, USER_ESTIMATE
+from offpeak.sim_backend.replay.policy import Policy
 
 NO_LIMIT = -1
 LAST_TWO, SIMILAR = 1, 2

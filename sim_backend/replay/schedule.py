@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
-from plugin.window_policy import ARRIVAL
-from predictors.job_history import jobs_at_submission
-from predictors.run_times import boosted_run_time
-from sim_backend.engine.advance import DECIDE, advance
-from sim_backend.engine.state import (
+from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.predictors.job_history import jobs_at_submission
+from offpeak.predictors.run_times import boosted_run_time
+from offpeak.sim_backend.engine.advance import DECIDE, advance
+from offpeak.sim_backend.engine.state import (
     FORESEEN_RUNTIME,
     NEVER,
     NOT_YET,
@@ -28,9 +28,9 @@ from sim_backend.engine.state import (
     Workload,
     new_state,
 )
-from sim_backend.engine.window import WindowJobs, decide_order
-from sim_backend.nodes.node_log import NodeLog, join_node_logs
-from sim_backend.replay.policy import Policy
+from offpeak.sim_backend.engine.window import WindowJobs, decide_order
+from offpeak.sim_backend.nodes.node_log import NodeLog, join_node_logs
+from offpeak.sim_backend.replay.policy import Policy
 
 
 def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[tuple[int, int]]:

@@ -9,7 +9,7 @@ from offpeak.model.cluster import Cluster, NodeType, Partition
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk
-from plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.job import JobState
 
 
 class NodeResources(NamedTuple):

@@ -7,10 +7,17 @@ from offpeak.errors import SchedulerError
 from offpeak.model.limits import PriorityOrder, SiteLimits, SitePriority
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking, RequeuePermit, SchedulerTraits, SchedulerView, change_refusal, is_change_done
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import (
+    Ranking,
+    RequeuePermit,
+    SchedulerTraits,
+    SchedulerView,
+    change_refusal,
+    is_change_done,
+)
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 
 BOOT_S = 600
 JobValue = TypeVar("JobValue", int, str)

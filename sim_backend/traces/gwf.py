@@ -18,9 +18,17 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.request import Chunk, Request
 from offpeak.model.zones import zone_text
-from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, rejected_jobs, request_classes, trace_of
-from sim_backend.traces.swf import lines as swf_lines
-from sim_backend.traces.swf import read as swf
+from offpeak.sim_backend.traces.records import (
+    CodedNames,
+    Codes,
+    ColumnStore,
+    Records,
+    rejected_jobs,
+    request_classes,
+    trace_of,
+)
+from offpeak.sim_backend.traces.swf import lines as swf_lines
+from offpeak.sim_backend.traces.swf import read as swf
 
 COLUMNS = 29
 NAMED = (swf.USER, swf.GROUP, swf.APPLICATION, swf.QUEUE, swf.PARTITION, swf.REQUESTED_KIB)

@@ -9,15 +9,15 @@ from typing import Protocol
 from offpeak.errors import BadTrace
 from offpeak.files import LongText, read_stdin, text_of_file
 from offpeak.model.jobs import Trace
-from plugin.pbs.accounting import accounting_text
-from sim_backend.traces.filters import last_days
-from sim_backend.traces.gwf import gwf_trace, looks_like_gwf
-from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
-from sim_backend.traces.slurm.fields import SACCT_COMMAND, looks_like_sacct
-from sim_backend.traces.slurm.read import jobcomp_trace, looks_like_jobcomp, sacct_trace
-from sim_backend.traces.swf.lines import NUMBER
-from sim_backend.traces.swf.read import EXPECTED as SWF_LINES
-from sim_backend.traces.swf.read import swf_trace
+from offpeak.plugin.pbs.accounting import accounting_text
+from offpeak.sim_backend.traces.filters import last_days
+from offpeak.sim_backend.traces.gwf import gwf_trace, looks_like_gwf
+from offpeak.sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
+from offpeak.sim_backend.traces.slurm.fields import SACCT_COMMAND, looks_like_sacct
+from offpeak.sim_backend.traces.slurm.read import jobcomp_trace, looks_like_jobcomp, sacct_trace
+from offpeak.sim_backend.traces.swf.lines import NUMBER
+from offpeak.sim_backend.traces.swf.read import EXPECTED as SWF_LINES
+from offpeak.sim_backend.traces.swf.read import swf_trace
 
 LOOKED_AT = 64 * 1024
 SHOWN = 60

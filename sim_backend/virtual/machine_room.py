@@ -33,9 +33,9 @@ from pysnmp.smi.error import NotWritableError
 
 from offpeak.errors import BadInput
 from offpeak.process import separate_snmp_random_numbers
-from sim_backend.virtual.node import NAMESPACE, BmcUser, Clock, LiveNode, VirtualBmc, VirtualNode, clock_of
-from sim_backend.virtual.rmcp.server import serve
-from sim_backend.virtual.room_plan import OUTLETS, PduLogins, RoomLogins, RoomPlan
+from offpeak.sim_backend.virtual.node import NAMESPACE, BmcUser, Clock, LiveNode, VirtualBmc, VirtualNode, clock_of
+from offpeak.sim_backend.virtual.rmcp.server import serve
+from offpeak.sim_backend.virtual.room_plan import OUTLETS, PduLogins, RoomLogins, RoomPlan
 
 
 @dataclass(frozen=True)

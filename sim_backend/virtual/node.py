@@ -2,7 +2,7 @@
 
 Time is a parameter. The power of a node is constant between changes, so its energy is an exact sum of rectangles. The
 orders are on, off, cycle, reset and suspend; one that makes no sense does nothing. A `LiveNode` lives by a clock: each
-look shows it as it is now. `sim_backend.virtual.rmcp` is the protocol of the BMC.
+look shows it as it is now. `offpeak.sim_backend.virtual.rmcp` is the protocol of the BMC.
 """
 
 import math

@@ -17,7 +17,7 @@ from offpeak.machines.credentials import read_secret
 from offpeak.machines.node_sets import fold
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import OFF
-from sim_backend.virtual.node import BmcUser
+from offpeak.sim_backend.virtual.node import BmcUser
 
 
 @dataclass(frozen=True)

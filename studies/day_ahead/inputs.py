@@ -21,11 +21,18 @@ from offpeak.errors import BadInput, BadPrices
 from offpeak.executor import Executor
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
+from offpeak.predictors.prices.models import SARIMA, need_statsmodels
+from offpeak.sim_backend.grid.grid import forecast_days
+from offpeak.sim_backend.workloads.lublin_model import (
+    TYPELESS,
+    Gamma,
+    draw_arrivals,
+    draw_runtimes_s,
+    draw_sizes,
+    stretched,
+)
+from offpeak.sim_backend.workloads.tsafrir import tsafrir_estimates_s
 from offpeak.text import counted
-from predictors.prices.models import SARIMA, need_statsmodels
-from sim_backend.grid.grid import forecast_days
-from sim_backend.workloads.lublin_model import TYPELESS, Gamma, draw_arrivals, draw_runtimes_s, draw_sizes, stretched
-from sim_backend.workloads.tsafrir import tsafrir_estimates_s
 
 HOURS = 24
 SITES = "xsede_sites.csv"

@@ -21,16 +21,16 @@ from offpeak.model.jobs import make_jobs
 from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
 from offpeak.model.weighing import Weights
+from offpeak.plugin.federation.cycle import GridRules
+from offpeak.plugin.federation.policies import grid_policy
+from offpeak.plugin.federation.sites import Site
+from offpeak.predictors.waits.similar_jobs import SimilarJobs
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.cycle import GridRules
-from plugin.federation.policies import grid_policy
-from plugin.federation.sites import Site
-from predictors.waits.similar_jobs import SimilarJobs
-from sim_backend.grid.broker import Decider, LearnedWaits, StayHome, WaitEstimator, ZeroGridWaits, run_grid
-from sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
-from sim_backend.grid.sites import GridSchedule, outcome_of
-from sim_backend.replay.policy import parse_policy
-from studies.day_ahead.inputs import PricePlace, SiteDemand, daily_prices, draw, forecasts, place_of
+from offpeak.sim_backend.grid.broker import Decider, LearnedWaits, StayHome, WaitEstimator, ZeroGridWaits, run_grid
+from offpeak.sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
+from offpeak.sim_backend.grid.sites import GridSchedule, outcome_of
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.studies.day_ahead.inputs import PricePlace, SiteDemand, daily_prices, draw, forecasts, place_of
 
 TIME_PCT = 92.5
 """The weight of time that the paper chose for NorduGrid [%]: section 5.7.1."""

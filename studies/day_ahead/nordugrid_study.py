@@ -5,10 +5,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from offpeak.text import counted
-from plugin.federation.metaschedule import need_or_tools
-from studies.day_ahead.inputs import make_forecasts
-from studies.day_ahead.nordugrid import (
+from offpeak.plugin.federation.metaschedule import need_or_tools
+from offpeak.studies.day_ahead.inputs import make_forecasts
+from offpeak.studies.day_ahead.nordugrid import (
     DAYS,
     JOBS,
     PERIOD_S,
@@ -20,10 +19,11 @@ from studies.day_ahead.nordugrid import (
     places,
     run,
 )
-from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
-from studies.report import Report, StudyTable, TableCell, confidence_of, folder_for, less_pct
+from offpeak.studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from offpeak.studies.report import Report, StudyTable, TableCell, confidence_of, folder_for, less_pct
+from offpeak.text import counted
 
-RUN = "studies.day_ahead.nordugrid"
+RUN = "offpeak.studies.day_ahead.nordugrid"
 TITLE = "Metascheduling in day-ahead markets: NorduGrid with a grid and a workload that are drawn"
 STRATEGIES = {
     "baseline": ("baseline", TIME_PCT),

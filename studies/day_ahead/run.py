@@ -21,16 +21,24 @@ from offpeak.model.schedule_metrics import bounded_slowdown
 from offpeak.model.step_integrals import StepIntegral, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
 from offpeak.model.weighing import Weights
+from offpeak.plugin.federation.cycle import GridRules
+from offpeak.plugin.federation.policies import grid_policy
+from offpeak.plugin.federation.sites import Link, Site
+from offpeak.predictors.waits.similar_jobs import SimilarJobs
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.cycle import GridRules
-from plugin.federation.policies import grid_policy
-from plugin.federation.sites import Link, Site
-from predictors.waits.similar_jobs import SimilarJobs
-from sim_backend.grid import broker
-from sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
-from sim_backend.grid.sites import GridOutcome, GridSchedule, fairness, load_at, mean_power_w, outcome_of, utilizations
-from sim_backend.replay.policy import parse_policy
-from studies.day_ahead import inputs
+from offpeak.sim_backend.grid import broker
+from offpeak.sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
+from offpeak.sim_backend.grid.sites import (
+    GridOutcome,
+    GridSchedule,
+    fairness,
+    load_at,
+    mean_power_w,
+    outcome_of,
+    utilizations,
+)
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.studies.day_ahead import inputs
 
 BANDWIDTH_MB_PER_S = 250.0
 """Ours: a file transfer at 2 Gbit/s between any two places, of the order of GridFTP over links of 10 Gbit/s."""
@@ -158,7 +166,7 @@ def _joined(drawn: list[inputs.DrawnJobs], start_s: list[int], history: int) -> 
 
 @dataclass(frozen=True)
 class StrategyCase:
-    """A strategy (a policy of plugin.federation) at a weight of time w_t [%].
+    """A strategy (a policy of offpeak.plugin.federation) at a weight of time w_t [%].
 
     `wrong_h`: up to this is added to predicted waits. `most`: MaxQ, the jobs that a system takes in a cycle, None for
     any number. `brokered_pct`: f_g, the share of jobs that go to the broker. `most_data_mb`: the most data of a job.

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from offpeak.text import counted
-from plugin.federation.metaschedule import need_or_tools
-from studies import report
-from studies.day_ahead.inputs import DAYS, SITES, make_forecasts, places, site_rows
-from studies.day_ahead.run import DayAheadExperiment, DayAheadResult, StrategyCase, run
-from studies.day_ahead.tables import (
+from offpeak.plugin.federation.metaschedule import need_or_tools
+from offpeak.studies import report
+from offpeak.studies.day_ahead.inputs import DAYS, SITES, make_forecasts, places, site_rows
+from offpeak.studies.day_ahead.run import DayAheadExperiment, DayAheadResult, StrategyCase, run
+from offpeak.studies.day_ahead.tables import (
     FEW,
     INST,
     START,
@@ -35,9 +34,10 @@ from studies.day_ahead.tables import (
     strategies_table,
     weights_table,
 )
-from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from offpeak.studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from offpeak.text import counted
 
-RUN = "studies.day_ahead.run"
+RUN = "offpeak.studies.day_ahead.run"
 
 
 def digest_of(folder: Path, prices: Iterable[Path]) -> str:

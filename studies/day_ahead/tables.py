@@ -11,9 +11,16 @@ from math import exp, log
 from operator import attrgetter
 
 from offpeak.model.constants import MINUTE_S
-from studies.day_ahead.run import POWERS, SIZE_EDGES_CORE_H, TB, DayAheadExperiment, DayAheadResult, StrategyCase
-from studies.harness import Replays
-from studies.report import Range, StudyTable, TableCell, column_means, confidence_of, less_pct
+from offpeak.studies.day_ahead.run import (
+    POWERS,
+    SIZE_EDGES_CORE_H,
+    TB,
+    DayAheadExperiment,
+    DayAheadResult,
+    StrategyCase,
+)
+from offpeak.studies.harness import Replays
+from offpeak.studies.report import Range, StudyTable, TableCell, column_means, confidence_of, less_pct
 
 START = StrategyCase("mcmf")
 BASELINE, INST, TWO_PRICE, CHEAPEST = (

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.constants import HOUR_S
-from studies.dynamic_pricing import run
-from studies.harness import Replays
-from studies.logs import StudyLog
+from offpeak.studies.dynamic_pricing import run
+from offpeak.studies.harness import Replays
+from offpeak.studies.logs import StudyLog
 
 POWER_RATIOS = (2.0, 3.0, 4.0)
 PRICE_RATIOS = (3.0, 4.0, 5.0)

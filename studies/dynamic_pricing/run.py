@@ -21,13 +21,13 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integrals
 from offpeak.model.step_series import integral_between
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.case.electricity import prices_of
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine, log_span
-from sim_backend.comparison.compare import Comparison, compare, meters_of
-from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, saving_pct
-from sim_backend.comparison.replications import shifted
-from sim_backend.replay.policy import Policy, parse_policy
-from studies.logs import StudyLog, at_load
+from offpeak.sim_backend.case.electricity import prices_of
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, log_span
+from offpeak.sim_backend.comparison.compare import Comparison, compare, meters_of
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, saving_pct
+from offpeak.sim_backend.comparison.replications import shifted
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.studies.logs import StudyLog, at_load
 
 WITH_BACKFILLING = ("easy", "greedy", "knapsack")
 WITHOUT_BACKFILLING = ("fcfs", "fcfs+greedy", "fcfs+knapsack")

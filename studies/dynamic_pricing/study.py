@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from studies import report
-from studies.dynamic_pricing import plan
-from studies.dynamic_pricing.run import PricingResult, arranged, run
-from studies.dynamic_pricing.tables import (
+from offpeak.studies import report
+from offpeak.studies.dynamic_pricing import plan
+from offpeak.studies.dynamic_pricing.run import PricingResult, arranged, run
+from offpeak.studies.dynamic_pricing.tables import (
     POLICIES,
     PricingResults,
     alone_table,
@@ -22,10 +22,10 @@ from studies.dynamic_pricing.tables import (
     months_table,
     paper_table,
 )
-from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import find_logs, generated_note
+from offpeak.studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from offpeak.studies.logs import find_logs, generated_note
 
-RUN = "studies.dynamic_pricing.run"
+RUN = "offpeak.studies.dynamic_pricing.run"
 TITLE = "Dynamic pricing: Yang et al., SC 2013, re-run"
 START_NOTE = (
     "starting point: EASY backfilling on both sides, a pass every 10 s, window of 20 jobs, overtaking ends after 24 h, "

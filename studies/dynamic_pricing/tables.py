@@ -13,11 +13,11 @@ import numpy as np
 from offpeak.display import percent_text
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import HOUR_S
-from studies import report
-from studies.dynamic_pricing import plan
-from studies.dynamic_pricing.run import PricingExperiment, PricingResult, arranged, ceiling_pct, saved_pct
-from studies.harness import Replays
-from studies.logs import offered_load
+from offpeak.studies import report
+from offpeak.studies.dynamic_pricing import plan
+from offpeak.studies.dynamic_pricing.run import PricingExperiment, PricingResult, arranged, ceiling_pct, saved_pct
+from offpeak.studies.harness import Replays
+from offpeak.studies.logs import offered_load
 
 GREEDY, KNAPSACK = 1, 2
 """The positions of the policies in a setup, after the baseline."""

@@ -22,19 +22,19 @@ from offpeak.model.jobs import make_jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_integrals import Usage, energy_and_charge, integrate_constant
+from offpeak.plugin.federation.cycle import GridRules
+from offpeak.plugin.federation.jobs import Goal
+from offpeak.plugin.federation.policies import grid_policy
+from offpeak.plugin.federation.sites import Site, esc_g_per_kwh
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.cycle import GridRules
-from plugin.federation.jobs import Goal
-from plugin.federation.policies import grid_policy
-from plugin.federation.sites import Site, esc_g_per_kwh
-from sim_backend.grid.broker import Decider, LongestWaits, run_grid
-from sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SleepingNodes, Steady
-from sim_backend.grid.sites import GridSchedule
-from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import PoweredMachine
-from studies.energy_carbon.paper import WALLTIME_S, WIDE_SHARE
-from studies.energy_carbon.run import NODES, Simulation, discipline, draw_jobs, energy_aware
+from offpeak.sim_backend.grid.broker import Decider, LongestWaits, run_grid
+from offpeak.sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SleepingNodes, Steady
+from offpeak.sim_backend.grid.sites import GridSchedule
+from offpeak.sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.studies.energy_carbon.paper import WALLTIME_S, WIDE_SHARE
+from offpeak.studies.energy_carbon.run import NODES, Simulation, discipline, draw_jobs, energy_aware
 
 
 @dataclass(frozen=True)

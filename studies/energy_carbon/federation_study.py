@@ -9,9 +9,8 @@ from pydantic import TypeAdapter
 
 from offpeak.display import percent_text
 from offpeak.model.constants import HOUR_S
-from offpeak.text import counted
-from studies import report
-from studies.energy_carbon.federation import (
+from offpeak.studies import report
+from offpeak.studies.energy_carbon.federation import (
     AWARE_CHOSEN_SAVED_PCT,
     AWARE_SAVED_PCT,
     CO2_SAVED_PCT,
@@ -25,8 +24,9 @@ from studies.energy_carbon.federation import (
     SelectionCase,
     run,
 )
-from studies.energy_carbon.single_site import DISCIPLINES
-from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from offpeak.studies.energy_carbon.single_site import DISCIPLINES
+from offpeak.studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from offpeak.text import counted
 
 SELECTIONS = {"RR": "round-robin", "FP": "fastest", "ECA": "eca-queue"}
 LOADS = (0.9, 1.2)
@@ -276,7 +276,7 @@ def federation_svg(results: FederationResults) -> str:
 
 
 TITLE = "Energy and carbon aware scheduling: Majanen, Mämmelä and Giesler's federations, re-run"
-RUN = "studies.energy_carbon.federation"
+RUN = "offpeak.studies.energy_carbon.federation"
 CLUSTERS_NOTE = (
     "clusters: those of Table III, with 30, 40 and 50 nodes of the class dune and emissions by Table I, each charged "
     "until the last job of all has ended; 1,500 jobs of Table II with random arrivals at a load (their requests "

@@ -19,16 +19,16 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import DEPTHS, coming_up
 from offpeak.model.schedule_metrics import utilization
 from offpeak.model.step_integrals import integrate_constant
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import CapacityPolicy, Fleet
-from power.capacity.registry import make_capacity_policy
-from sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.powered import PoweredMachine, replay_powered
-from sim_backend.replay.schedule import Schedule, replay
-from studies.energy_carbon import paper
-from studies.logs import usage_of
+from offpeak.sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.sim_backend.replay.schedule import Schedule, replay
+from offpeak.studies.energy_carbon import paper
+from offpeak.studies.logs import usage_of
 
 OF_DEFAULT, AS_MEASURED = "of the default run", "as measured"
 """Readings of the utilization, "the percentage of time when cluster resources are stressed with jobs relative to the

@@ -13,9 +13,8 @@ from offpeak.display import percent_text
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
-from offpeak.text import counted
-from studies import report
-from studies.energy_carbon.paper import (
+from offpeak.studies import report
+from offpeak.studies.energy_carbon.paper import (
     DUNE,
     FEDERATED_SAVED_PCT,
     JUGGLE,
@@ -25,7 +24,7 @@ from studies.energy_carbon.paper import (
     MeasuredCluster,
     MeasuredPair,
 )
-from studies.energy_carbon.run import (
+from offpeak.studies.energy_carbon.run import (
     ANY_WIDTH,
     AS_MEASURED,
     WORKLOADS,
@@ -38,7 +37,8 @@ from studies.energy_carbon.run import (
     node_class_of,
     run,
 )
-from studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from offpeak.studies.harness import Progress, Replays, Runner, StudyOrder, result_key, results_of
+from offpeak.text import counted
 
 DISCIPLINES = {"FIFO": "fcfs", "BFF": "first-fit", "BBF": "best-fit"}
 LOADS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2)
@@ -341,7 +341,7 @@ def _load_text(load: float) -> str:
     return percent_text(100 * load)
 
 
-RUN = "studies.energy_carbon.run"
+RUN = "offpeak.studies.energy_carbon.run"
 NODE_CLASSES = tuple(bundled_node_class(testbed) for testbed in TESTBEDS)
 TITLE = "Energy and carbon aware scheduling: Majanen, Mämmelä and Giesler, re-run on single sites"
 TESTBED_NOTE = (

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 from offpeak.errors import BadInput
 from offpeak.model.constants import DAY_S
-from plugin.capacity.policies import round_load_up
-from studies.harness import Replays
-from studies.logs import StudyLog, offered_load
-from studies.online_simulation.run import (
+from offpeak.plugin.capacity.policies import round_load_up
+from offpeak.studies.harness import Replays
+from offpeak.studies.logs import StudyLog, offered_load
+from offpeak.studies.online_simulation.run import (
     ALWAYS_ON,
     AS_SCHEDULER,
     DAILY,

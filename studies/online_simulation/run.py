@@ -19,16 +19,16 @@ from offpeak.model.node_states import ACTIVE
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_integrals import Usage, integrals, integrate_steps
+from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TargetFunction
+from offpeak.power.capacity.online_simulation import list_offers
+from offpeak.power.capacity.registry import make_capacity_policy
+from offpeak.power.whatif import WhatIfPlan, simulate_units
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TargetFunction
-from power.capacity.online_simulation import list_offers
-from power.capacity.registry import make_capacity_policy
-from power.whatif import WhatIfPlan, simulate_units
-from sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, sleep_figures
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import PoweredMachine, replay_powered
-from studies.logs import StudyLog, shift_submissions, usage_of
+from offpeak.sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, sleep_figures
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.studies.logs import StudyLog, shift_submissions, usage_of
 
 SLA = 200.0
 """S, the bound on the mean slowdown under OLS."""
@@ -67,10 +67,11 @@ INSTANT, SERVER = "instant", "server"
 class OnlineSetup:
     """How a log is replayed under EASY. The defaults are the paper's.
 
-    `size`: processors, wider jobs are left out. `capacity`: a policy of power.capacity.registry. `estimates`: what the
-    scheduler knows of run times: exact, user or predicted. `what_if`: what OLS knows, if it differs: exact, user or the
-    agent's prediction. `judged`: the jobs whose mean slowdown OLS bounds. `nodes`: transitions that take no time, or of
-    the bundled class `server`. `first_day`: the days of the log before it are left out, and weeks count from it on.
+    `size`: processors, wider jobs are left out. `capacity`: a policy of offpeak.power.capacity.registry. `estimates`:
+    what the scheduler knows of run times: exact, user or predicted. `what_if`: what OLS knows, if it differs: exact,
+    user or the agent's prediction. `judged`: the jobs whose mean slowdown OLS bounds. `nodes`: transitions that take no
+    time, or of the bundled class `server`. `first_day`: the days of the log before it are left out, and weeks count
+    from it on.
     """
 
     size: int

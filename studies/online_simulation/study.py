@@ -4,13 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pydantic import TypeAdapter
 
-from offpeak.text import counted
-from studies import report
-from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import find_logs, generated_note
-from studies.online_simulation.plan import PERIODS, OnlineSubject, planned, policies_of, subjects_of
-from studies.online_simulation.run import ByWeek, OnlineResult, node_class_of, run
-from studies.online_simulation.tables import (
+from offpeak.studies import report
+from offpeak.studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from offpeak.studies.logs import find_logs, generated_note
+from offpeak.studies.online_simulation.plan import PERIODS, OnlineSubject, planned, policies_of, subjects_of
+from offpeak.studies.online_simulation.run import ByWeek, OnlineResult, node_class_of, run
+from offpeak.studies.online_simulation.tables import (
     Measure,
     OnlineResults,
     claims_table,
@@ -24,8 +23,9 @@ from studies.online_simulation.tables import (
     slowdown,
     utilization_pct,
 )
+from offpeak.text import counted
 
-RUN = "studies.online_simulation.run"
+RUN = "offpeak.studies.online_simulation.run"
 TITLE = "Nodes that sleep by online simulation: Lawson and Smirni, ICS 2005, re-run"
 SETUP_NOTE = (
     "setup as in the paper: EASY backfilling, exact run times known, S = 200, OLS decided weekly from the first "

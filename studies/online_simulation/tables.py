@@ -7,9 +7,9 @@ from operator import attrgetter
 from statistics import fmean
 
 from offpeak.model.constants import WEEK_S
-from studies.harness import Replays
-from studies.logs import offered_load
-from studies.online_simulation.plan import (
+from offpeak.studies.harness import Replays
+from offpeak.studies.logs import offered_load
+from offpeak.studies.online_simulation.plan import (
     KNOWLEDGE,
     PERIODS,
     Knowledge,
@@ -20,7 +20,7 @@ from studies.online_simulation.plan import (
     policies_of,
     readings_of,
 )
-from studies.online_simulation.run import (
+from offpeak.studies.online_simulation.run import (
     ALWAYS_ON,
     AS_SCHEDULER,
     DAILY,
@@ -31,7 +31,7 @@ from studies.online_simulation.run import (
     OnlineResult,
     OnlineSetup,
 )
-from studies.report import Range, StudyTable, TableCell, range_of
+from offpeak.studies.report import Range, StudyTable, TableCell, range_of
 
 Measure = Callable[[OnlineResult], float]
 

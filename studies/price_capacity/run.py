@@ -18,21 +18,21 @@ from offpeak.model.job_power import assumed_power
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import Series, fill_gaps
+from offpeak.plugin.capacity.policies import FROM_THE_BEGINNING
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.plugin.capacity.rules import CapacitySchedule
+from offpeak.power.capacity.price_profile import make_power_terms
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from plugin.capacity.policies import FROM_THE_BEGINNING
-from plugin.capacity.port import CapacityPolicy, Fleet
-from plugin.capacity.rules import CapacitySchedule
-from power.capacity.price_profile import make_power_terms
-from power.capacity.registry import make_capacity_policy
-from sim_backend.case.electricity import ReplayPrices, prices_of
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine, fleet_of, log_span
-from sim_backend.comparison.compare import compare
-from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, saving_pct
-from sim_backend.comparison.replications import shifted
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.powered import PoweredMachine
-from studies.logs import StudyLog, at_load
+from offpeak.sim_backend.case.electricity import ReplayPrices, prices_of
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, fleet_of, log_span
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, saving_pct
+from offpeak.sim_backend.comparison.replications import shifted
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.studies.logs import StudyLog, at_load
 
 ALWAYS_ON, TIMEOUT, BLIND = "always-on", "timeout:10min", "blind"
 SLAS = (1.5, 3.0, 10.0, 200.0)

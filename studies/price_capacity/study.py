@@ -11,12 +11,11 @@ from pydantic import TypeAdapter
 from offpeak.errors import BadPrices
 from offpeak.files import read_bytes
 from offpeak.model.constants import HOUR_S
-from offpeak.text import counted
-from sim_backend.sample import SAMPLE_PRICES
-from studies import report
-from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import find_logs
-from studies.price_capacity.run import (
+from offpeak.sim_backend.sample import SAMPLE_PRICES
+from offpeak.studies import report
+from offpeak.studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from offpeak.studies.logs import find_logs
+from offpeak.studies.price_capacity.run import (
     ALWAYS_ON,
     BLIND,
     FACTORS,
@@ -33,6 +32,7 @@ from studies.price_capacity.run import (
     profile,
     run_at_prices,
 )
+from offpeak.text import counted
 
 
 def experiments(log: str, setup: CapacitySetup, replays: Replays) -> list[CapacityExperiment]:
@@ -187,7 +187,7 @@ def _plot_log(results: CapacityResults, log: str, saving: Saving, colour: str, a
     axes.plot(hours[-1:], means[-1:], "s", color=colour, markersize=7, gid=report.series_id(axes, f"{log} square"))
 
 
-RUN = "studies.price_capacity.run"
+RUN = "offpeak.studies.price_capacity.run"
 
 
 def digest_of(prices: Path) -> str:

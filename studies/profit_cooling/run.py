@@ -26,7 +26,7 @@ from offpeak.model.facility import (
     temperature_segments,
 )
 from offpeak.model.jobs import Jobs
-from plugin.planner.problem import (
+from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
     NodeCapacities,
@@ -38,10 +38,10 @@ from plugin.planner.problem import (
     carry_over_waiting,
     compute_profit,
 )
-from plugin.planner.searches import best_plan, budget_of, multi_search, plan_in_all_orders
-from plugin.planner.solvers import RULE_BASED, SEARCHES, Solver, find_solver
-from plugin.planner.verify import compute_gap, upper_bound, verify_plan
-from sim_backend.traces.swf.read import read_swf
+from offpeak.plugin.planner.searches import best_plan, budget_of, multi_search, plan_in_all_orders
+from offpeak.plugin.planner.solvers import RULE_BASED, SEARCHES, Solver, find_solver
+from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 NODES, NODE_CORES, NODE_MEMORY_MB = 300, 32, 128 * 1024
 LEAST_W, MOST_W = 7.8, 11.11

@@ -11,12 +11,11 @@ from pydantic import TypeAdapter
 
 from offpeak.display import percent_text
 from offpeak.model.constants import DAY_S
-from offpeak.text import counted
-from plugin.planner.cp_solver import require_or_tools
-from plugin.planner.solvers import RULE_BASED
-from studies import report
-from studies.harness import Progress, Runner, StudyOrder, result_key, results_of
-from studies.profit_cooling.run import (
+from offpeak.plugin.planner.cp_solver import require_or_tools
+from offpeak.plugin.planner.solvers import RULE_BASED
+from offpeak.studies import report
+from offpeak.studies.harness import Progress, Runner, StudyOrder, result_key, results_of
+from offpeak.studies.profit_cooling.run import (
     DAYS,
     LEAST_W,
     NODE_CORES,
@@ -32,6 +31,7 @@ from studies.profit_cooling.run import (
     least_pue,
     run,
 )
+from offpeak.text import counted
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def searches_svg(results: Results, searches: tuple[str, ...]) -> str:
     return report.draw_figure(len(SCENARIOS), 1, height_in=0.4 + 1.4 * len(SCENARIOS), draw=draw)
 
 
-RUN = "studies.profit_cooling.run"
+RUN = "offpeak.studies.profit_cooling.run"
 TITLE = "Profit and cooling, planned a day ahead: compared with the paper's figures"
 SEARCH_S = 5.0
 """Seconds per plan beyond the one that a search begins with; 4,000 in the paper."""

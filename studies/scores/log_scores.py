@@ -20,22 +20,22 @@ from offpeak.installation import install_hint
 from offpeak.model.arrays import Int64
 from offpeak.model.job_power import ASSUMED_POWER
 from offpeak.model.jobs import Jobs, Trace
+from offpeak.power.whatif import simulate_waits_s
+from offpeak.predictors import scores
+from offpeak.predictors.job_power import POWER_PREDICTORS, readings_w
+from offpeak.predictors.port import Predictor
+from offpeak.predictors.run_times import RUN_TIME_PREDICTORS, boosted_run_time
+from offpeak.predictors.trees.boosted import SCHEDULE, BoostedTrees
+from offpeak.predictors.trees.forest import GrowthSchedule, can_grow
+from offpeak.predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
 from offpeak.settings.replay import MachineSettings, SchedulingSettings
+from offpeak.sim_backend.case.machine_size import NODES, units_of
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import replay
+from offpeak.sim_backend.traces.filters import runnable
+from offpeak.sim_backend.traces.read import read_log
+from offpeak.studies.report import StudyTable, TableCell
 from offpeak.text import counted
-from power.whatif import simulate_waits_s
-from predictors import scores
-from predictors.job_power import POWER_PREDICTORS, readings_w
-from predictors.port import Predictor
-from predictors.run_times import RUN_TIME_PREDICTORS, boosted_run_time
-from predictors.trees.boosted import SCHEDULE, BoostedTrees
-from predictors.trees.forest import GrowthSchedule, can_grow
-from predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
-from sim_backend.case.machine_size import NODES, units_of
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import replay
-from sim_backend.traces.filters import runnable
-from sim_backend.traces.read import read_log
-from studies.report import StudyTable, TableCell
 
 Notes = tuple[str, ...]
 

@@ -17,16 +17,16 @@ from offpeak.errors import BadInput, BadPrices
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.zones import parse_zone, zone_text
+from offpeak.predictors.feeds.markets import MARKETS, Market
+from offpeak.predictors.port import Prediction, certain
+from offpeak.predictors.prices.history import PriceHistory, PriceSteps, price_history
+from offpeak.predictors.prices.models import LAST_WEEK, MEMBERS, SARIMA, SARIMA_LONG, SINGLE, Member
+from offpeak.predictors.prices.predictor import PricePredictor
+from offpeak.predictors.scores import PriceExam, Score, compute_score, price_exam, take_exam
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout, unit_of
 from offpeak.prices.table import Table, first_numeric, read_table
-from predictors.feeds.markets import MARKETS, Market
-from predictors.port import Prediction, certain
-from predictors.prices.history import PriceHistory, PriceSteps, price_history
-from predictors.prices.models import LAST_WEEK, MEMBERS, SARIMA, SARIMA_LONG, SINGLE, Member
-from predictors.prices.predictor import PricePredictor
-from predictors.scores import PriceExam, Score, compute_score, price_exam, take_exam
-from studies.report import StudyTable, TableCell
+from offpeak.studies.report import StudyTable, TableCell
 
 LOCAL_TIME = "local_time"
 INPUT = "input_"

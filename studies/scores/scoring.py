@@ -14,11 +14,11 @@ import numpy as np
 from offpeak.display import duration_text
 from offpeak.errors import BadInput
 from offpeak.executor import Executor
-from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
-from studies.harness import Progress
-from studies.report import Report
-from studies.scores.log_scores import LogResult, LogTask, log_tables, log_tasks, run_log_task, without_trees
-from studies.scores.price_scores import PriceResult, PriceTask, price_tables, price_tasks, run_price_task
+from offpeak.sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
+from offpeak.studies.harness import Progress
+from offpeak.studies.report import Report
+from offpeak.studies.scores.log_scores import LogResult, LogTask, log_tables, log_tasks, run_log_task, without_trees
+from offpeak.studies.scores.price_scores import PriceResult, PriceTask, price_tables, price_tasks, run_price_task
 
 TITLE = "Predictors side by side, each answer given before its outcome was known"
 PRICE_SUFFIXES = (".csv", ".csv.gz")

@@ -17,15 +17,15 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.step_integrals import Usage
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import Fleet
-from power.capacity.registry import make_capacity_policy
-from sim_backend.nodes.bounds import gaps_of, saved_asleep, sleep_terms
-from sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import PoweredMachine, replay_powered
-from studies.logs import StudyLog, offered_load, shift_submissions, usage_of
+from offpeak.sim_backend.nodes.bounds import gaps_of, saved_asleep, sleep_terms
+from offpeak.sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.studies.logs import StudyLog, offered_load, shift_submissions, usage_of
 
 ALWAYS_ON = "always-on"
 TIMEOUT, POOL, FORECAST, LATE, OLS = "time-out", "green pool", "forecast", "forecast-late", "ols:1h"

@@ -9,11 +9,10 @@ from statistics import fmean
 import numpy as np
 from pydantic import TypeAdapter
 
-from offpeak.text import counted
-from studies import report
-from studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from studies.logs import find_logs
-from studies.sleeping.run import (
+from offpeak.studies import report
+from offpeak.studies.harness import Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from offpeak.studies.logs import find_logs
+from offpeak.studies.sleeping.run import (
     ALWAYS_ON,
     AT_ONCE,
     BREAK_EVEN,
@@ -34,6 +33,7 @@ from studies.sleeping.run import (
     machine_of,
     run,
 )
+from offpeak.text import counted
 
 Measure = Callable[[SleepingResult], float]
 
@@ -248,7 +248,7 @@ def _plot_rules(results: SleepingResults, log: str, axes: report.Axes, measure: 
     axes.set_xlim(10 * math.floor(low_pct / 10), 10 * math.ceil(high_pct / 10))
 
 
-RUN = "studies.sleeping.run"
+RUN = "offpeak.studies.sleeping.run"
 TITLE = "Nodes that sleep: energy, boot delays and power cycles of every rule"
 SETUP_NOTE = (
     "setup: EASY with users' estimates; nodes of the class `sketch`: 150 W idle, 10 W off, 60 s down, 180 s up at 200 "

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import order_by_class
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 
 
 def test_what_an_order_saves_is_written_for_each_class_and_week(

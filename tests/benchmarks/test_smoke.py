@@ -17,13 +17,13 @@ from benchmarks.sample import make_sample
 from benchmarks.score_tables import POWERS, power_row, scores_of
 from benchmarks.very_large_site import very_large_site_benchmarks
 from offpeak.model.constants import DAY_S
+from offpeak.power.meters.plausibility import DrawBound
+from offpeak.predictors.price_forecast import price_curve
+from offpeak.predictors.site_sources import build_price_source
 from offpeak.prices.peak import Peak, parse_peak_rule
 from offpeak.settings.replay import FeedSettings, PriceSettings
-from power.meters.plausibility import DrawBound
-from predictors.price_forecast import price_curve
-from predictors.site_sources import build_price_source
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
-from studies.scores.log_scores import POWER
+from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
+from offpeak.studies.scores.log_scores import POWER
 
 CABINETS, MOST_NODES, SPIKE_W = 1, 60, 900.0
 

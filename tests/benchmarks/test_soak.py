@@ -15,8 +15,8 @@ from benchmarks.soak.seen import leaks_of
 from benchmarks.soak.site import Look
 from benchmarks.soak.truth import NodeTruth, PduTruth, Truth
 from offpeak.model.orders import PowerState
-from power.drivers.port import PowerObservation
-from power.meters.port import MeterResult, Reading
+from offpeak.power.drivers.port import PowerObservation
+from offpeak.power.meters.port import MeterResult, Reading
 
 ON = NodeTruth(on=True, power_w=200.0, energy_j=0.0, orders=0, sessions=1, left_sessions=0)
 TRUTH = Truth({"n2": ON}, {"p1": PduTruth(212.0, {"1": 212.0, "2": 0.0})})

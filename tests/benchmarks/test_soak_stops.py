@@ -11,10 +11,10 @@ from benchmarks.soak_stops.__main__ import figures
 from benchmarks.soak_stops.run import soaked
 from benchmarks.soak_stops.site import NOTICES_S, SHUTDOWN_S, SiteScheduler, StopsPlan
 from benchmarks.soak_stops.witness import TAKES_EFFECT_S, WAITS_S, Rules, Witness
-from plugin.scheduler.job import JobState
-from sim_backend.virtual.machine_room import MachineRoom, build_room
-from sim_backend.virtual.rmcp.server import HARD_OFF, ON, SOFT_OFF
-from sim_backend.virtual.room_plan import room_logins
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.sim_backend.virtual.machine_room import MachineRoom, build_room
+from offpeak.sim_backend.virtual.rmcp.server import HARD_OFF, ON, SOFT_OFF
+from offpeak.sim_backend.virtual.room_plan import room_logins
 
 
 def test_a_tiny_soak_finds_nothing() -> None:

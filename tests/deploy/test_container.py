@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ui.command import TASKS
+from offpeak.ui.command import TASKS
 
 Instruction = tuple[str, str]
 

@@ -16,7 +16,7 @@ from slurm_fixtures import PACKAGES
 from benchmarks.local_slurm.processes import reserved_ports
 from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld
 from offpeak.model.flexibility import parse_user_hints
-from plugin.queue_hook.start_times import SUBMISSION_HOLD_S
+from offpeak.plugin.queue_hook.start_times import SUBMISSION_HOLD_S
 
 PROGRAMS = ("slurmctld", "sbatch", "munged", "setpriv", "/usr/lib/*/slurm-wlm/job_submit_lua.so")
 BROKEN = 'error("broken on purpose")\n'

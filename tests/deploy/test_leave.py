@@ -13,10 +13,10 @@ from slurm_fixtures import SlurmAccounting
 from benchmarks.local_slurm.processes import SEARCH_PATH
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import NodeChange
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.plugin.scheduler.port import Scheduler
 from offpeak.settings.agent import PbsSettings
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.torque import TorqueScheduler
-from plugin.scheduler.port import Scheduler
 
 
 @pytest.fixture

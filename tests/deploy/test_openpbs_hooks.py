@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pbs_standin import standin
 
 from offpeak.model.flexibility import parse_user_hints
-from plugin.pbs.commands import hints_comment
-from plugin.pbs.openpbs_server import HOOK_FAILURES
-from plugin.queue_hook.start_times import SUBMISSION_HOLD_S
-from sim_backend.pbs_standin.submission import HookEvent, Resources, priority, run_hook
+from offpeak.plugin.pbs.commands import hints_comment
+from offpeak.plugin.pbs.openpbs_server import HOOK_FAILURES
+from offpeak.plugin.queue_hook.start_times import SUBMISSION_HOLD_S
+from offpeak.sim_backend.pbs_standin.submission import HookEvent, Resources, priority, run_hook
 
 BROKEN = object()
 

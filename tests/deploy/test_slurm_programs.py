@@ -25,8 +25,8 @@ from offpeak.errors import OffpeakError
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
-from power.wake_list import make_wake_list, write_wake_list
-from services.agent.requests import NodeRequest, WakeReply
+from offpeak.power.wake_list import make_wake_list, write_wake_list
+from offpeak.services.agent.requests import NodeRequest, WakeReply
 
 MAC = "aa:bb:cc:dd:ee:ff"
 PACKET = b"\xff" * 6 + bytes.fromhex(MAC.replace(":", "")) * 16

@@ -12,7 +12,7 @@ import pytest
 from booted_head import BootedHead, make_accounts
 from needed_programs import need
 
-from power.check.as_agent import parse_unit, sandbox_command
+from offpeak.power.check.as_agent import parse_unit, sandbox_command
 
 PROBE = "/usr/local/lib/offpeak-probe"
 TORQUE, MUNGE = "/tmp/trqauthd-unix", "/run/munge/munge.socket.2"

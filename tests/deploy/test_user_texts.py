@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.local_slurm.processes import SEARCH_PATH
 from offpeak.model.flexibility import RIGID, parse_user_hints
-from ui.command import TASKS
+from offpeak.ui.command import TASKS
 
 COMMANDS = {name for group in TASKS.values() for name in group}
 STATUS = """\

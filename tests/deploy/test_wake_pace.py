@@ -14,7 +14,7 @@ from wake_listener import WakeListener, wake_listener
 
 from benchmarks.local_slurm.processes import end_processes_with
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
-from power.wake_list import WakeMethod, make_wake_list, write_wake_list
+from offpeak.power.wake_list import WakeMethod, make_wake_list, write_wake_list
 
 EVERY_S, AT_ONCE = 0.6, 20
 """The pace where wake.json has none."""

@@ -16,12 +16,12 @@ import pytest
 from pbs_standin import StandIn, standin
 
 from offpeak.model.orders import NodeChange
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import Scheduler
 from offpeak.settings.agent import PbsSettings
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.torque import TorqueScheduler
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import Scheduler
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 KINDS = pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
 

@@ -21,7 +21,7 @@ from zygote import Zygote
 from benchmarks.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 

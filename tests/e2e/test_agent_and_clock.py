@@ -25,7 +25,7 @@ from offpeak.ledger.rows import NodeStateRecord
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
-from services.accounts.savings import find_rests
+from offpeak.services.accounts.savings import find_rests
 
 pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 ALL = ("node1", "node2", "node3")

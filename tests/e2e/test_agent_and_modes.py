@@ -11,8 +11,8 @@ from zygote import Zygote
 
 from benchmarks.local_slurm.agent import RunningAgent, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
-from plugin.scheduler.node import SchedulerState
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 HOT, COOL = "hot", "cool"
 

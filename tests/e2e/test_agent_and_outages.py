@@ -13,7 +13,7 @@ from zygote import Zygote
 from benchmarks.local_slurm.agent import RunningAgent, write_site
 from benchmarks.local_slurm.meters import metered_racks
 from benchmarks.local_slurm.plan import PoweredPlan
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 

@@ -14,7 +14,7 @@ from benchmarks.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from benchmarks.local_slurm.cluster import PATIENCE_S
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 ALL = ("node1", "node2", "node3")
 WHILE_S = 3.0

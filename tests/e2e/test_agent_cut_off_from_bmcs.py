@@ -17,7 +17,7 @@ from zygote import Zygote
 from benchmarks.local_slurm.agent import agent, write_site
 from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.plan import PoweredPlan
-from services.agent.status import fetch_status
+from offpeak.services.agent.status import fetch_status
 
 REACHED, CUT_OFF = ("node1", "node2", "node3"), ("node4", "node5", "node6")
 CUT_OFF_S = 30.0

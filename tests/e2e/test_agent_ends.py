@@ -12,7 +12,7 @@ from zygote import Zygote
 from benchmarks.local_slurm.agent import agent, run_offpeak, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 ALL = ("node1", "node2", "node3", "node4")
 HOT, COOL = "hot", "cool"

@@ -11,7 +11,7 @@ from zygote import Zygote
 
 from benchmarks.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 ONE_TRY = {"agent": {"tries": 1, "unknown_percent": 100}, "hardware": {"timeout": "1s"}, **FLAT}
 RESUME_S = 6

@@ -15,8 +15,8 @@ from benchmarks.local_slurm.agent import RunningAgent, agent, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeState
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE, Pbs
-from sim_backend.pbs_standin.server import USER_VARIABLE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE, Pbs
+from offpeak.sim_backend.pbs_standin.server import USER_VARIABLE
 
 ALL = ("node1", "node2", "node3")
 BOOT_S = 5.0

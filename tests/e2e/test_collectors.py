@@ -20,9 +20,9 @@ from own_certificate import write_certificate
 from served_room import planned, served_room
 
 from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
-from sim_backend.virtual.room_plan import room_logins, write_inventory
+from offpeak.sim_backend.virtual.room_plan import room_logins, write_inventory
 
-OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
+OFFPEAK = (sys.executable, "-c", "from offpeak.ui.command import main; main()")
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOKEN = "c0ffee" * 8
 

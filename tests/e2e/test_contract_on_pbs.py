@@ -9,8 +9,8 @@ from told_findings import broken_rules, told_findings
 from zygote import Zygote
 
 from benchmarks.local_slurm.plan import PoweredPlan
-from plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 RULES = {OPENPBS: OPENPBS_RULES, TORQUE: TORQUE_RULES}
 CLEAN = {OPENPBS: ("set pbshook PBS_power enabled = True",), TORQUE: ()}

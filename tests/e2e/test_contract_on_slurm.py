@@ -12,7 +12,7 @@ from zygote import Zygote
 from benchmarks.local_slurm.agent import agent, run_offpeak, write_site
 from benchmarks.local_slurm.cluster import PoweredCluster
 from benchmarks.local_slurm.plan import PoweredPlan
-from plugin.contract.slurm import SLURM_RULES
+from offpeak.plugin.contract.slurm import SLURM_RULES
 
 ALL = ("node1", "node2", "node3", "node4", "node5", "node6")
 PARTITIONS = """\

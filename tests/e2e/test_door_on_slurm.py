@@ -14,8 +14,8 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.door.effect import Outcome, Refusal
 from offpeak.machines.inventory import Inventory, SleepMethod
 from offpeak.model.orders import NodeOrder
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import SlurmSettings
-from plugin.slurm.scheduler import SlurmScheduler
 
 OPEN = replace(ALL_OPEN, nodes="node[1-3]")
 OFF_3 = replace(OFF, subject="node3")

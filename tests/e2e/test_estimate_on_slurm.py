@@ -18,7 +18,7 @@ from slurm_fixtures import ACCOUNTING, accounting_slurm
 from benchmarks.local_slurm.processes import ME, reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.cluster_file import read_cluster
-from sim_backend.traces.slurm.fields import SACCT_COMMAND
+from offpeak.sim_backend.traces.slurm.fields import SACCT_COMMAND
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 SETTINGS = ("--power", "constant:200W", "--idle-power", "75W")

@@ -12,11 +12,11 @@ from benchmarks.local_slurm.cluster import NEEDED, PoweredCluster, powered_clust
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.files import LongText
 from offpeak.model.cluster import Cluster, NodeType
+from offpeak.plugin.scheduler.cluster_view import cluster_of
+from offpeak.plugin.slurm.accounting import sacct_text
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.cluster_view import cluster_of
-from plugin.slurm.accounting import sacct_text
-from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.traces.slurm.read import sacct_trace
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
 
 TYPES = (NodeType(4, 1000), NodeType(4, 1000), NodeType(8, 4000), NodeType(4, 2000, (("a100", 2),)))
 PARTITIONS = """\

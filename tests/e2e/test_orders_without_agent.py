@@ -9,7 +9,7 @@ from powered_stage import PoweredStage
 
 from benchmarks.local_slurm.agent import run_offpeak, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 ALL = ("node1", "node2", "node3", "node4")
 

@@ -19,7 +19,7 @@ from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from benchmarks.local_slurm.processes import listens, reserved_ports, running, wait_until
 from benchmarks.local_slurm.servers import HOST, SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from offpeak.machines.inventory import Inventory
-from power.wake_list import make_wake_list, write_wake_list
+from offpeak.power.wake_list import make_wake_list, write_wake_list
 
 CLOUD = """
 NodeName=cloud1 State=CLOUD NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=4 RealMemory=1000

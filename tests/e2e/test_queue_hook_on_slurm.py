@@ -13,10 +13,10 @@ from slurm_fixtures import PACKAGES
 
 from benchmarks.local_slurm.processes import reserved_ports
 from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan, restore_plan
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.queue_plan import QueuePlan, restore_plan
-from plugin.scheduler.job import Job
-from plugin.scheduler.port import Ranking
 
 FIELD = {Ranking.VALUE: "priority", Ranking.OFFSET: "nice"}
 PLUGIN = {Ranking.VALUE: "priority/basic", Ranking.OFFSET: "priority/multifactor"}

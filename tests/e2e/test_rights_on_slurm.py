@@ -12,7 +12,7 @@ from slurm_fixtures import SlurmAccounting
 
 from benchmarks.local_slurm.processes import SEARCH_PATH, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
-from plugin.queue_hook.queue_plan import NO_NODES
+from offpeak.plugin.queue_hook.queue_plan import NO_NODES
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")]
 
@@ -47,12 +47,12 @@ def private(cluster: SlurmCluster) -> Iterator[SlurmCluster]:
 ASKS = """
 from offpeak.errors import SchedulerError
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.port import in_use, use_of
-from plugin.slurm.nodes import find_node_uses
-from plugin.contract.slurm_rights import AdminLevel, SlurmRights
-from plugin.slurm.scheduler import SlurmScheduler
-from plugin.contract.rules import ManagedSite
-from power.check.findings import check_scheduler
+from offpeak.plugin.scheduler.port import in_use, use_of
+from offpeak.plugin.slurm.nodes import find_node_uses
+from offpeak.plugin.contract.slurm_rights import AdminLevel, SlurmRights
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
+from offpeak.plugin.contract.rules import ManagedSite
+from offpeak.power.check.findings import check_scheduler
 
 def said(ask):
     try:
@@ -73,13 +73,13 @@ from offpeak.errors import SchedulerError
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.agent import SlurmSettings
 from offpeak.settings.table import Settings
-from plugin.queue_hook.queue_plan import plan_queue
-from plugin.scheduler.job import JobState
-from plugin.contract.rules import ManagedSite, check_contract
-from plugin.slurm.scheduler import SlurmScheduler
-from power.check.findings import check_scheduler
-from services.agent.observer import ClusterObservation
-from services.agent.queue_loop import queue_facts, queue_rules
+from offpeak.plugin.queue_hook.queue_plan import plan_queue
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.contract.rules import ManagedSite, check_contract
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
+from offpeak.power.check.findings import check_scheduler
+from offpeak.services.agent.observer import ClusterObservation
+from offpeak.services.agent.queue_loop import queue_facts, queue_rules
 
 scheduler = SlurmScheduler(SlurmSettings())
 findings = check_contract(scheduler.traits().contract, ManagedSite())

@@ -14,7 +14,7 @@ from slurm_fixtures import SlurmAccounting
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.machines.inventory_file import read_inventory
-from ui.command import run
+from offpeak.ui.command import run
 
 SITE = """\
 [credentials]

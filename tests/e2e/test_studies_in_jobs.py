@@ -33,9 +33,9 @@ from benchmarks.local_slurm.processes import (
 )
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.executor import QUIET_DASK
-from plugin.scheduler.job import JobState
-from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
-from sim_backend.scheduler.cluster import ON_NODES
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, Pbs
+from offpeak.sim_backend.scheduler.cluster import ON_NODES
 
 pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")]
 
@@ -97,7 +97,7 @@ def user(repository: Path) -> Iterator[OrdinaryUser]:
         packages = next((home / "venv" / "lib").glob("python*/site-packages"))
         ours = [path for path in sys.path if path.endswith("site-packages")]
         (packages / "shared.pth").write_text("\n".join([str(repository), *ours]))
-        for name, module in {"offpeak": "ui.command", "dask": "dask.__main__"}.items():
+        for name, module in {"offpeak": "offpeak.ui.command", "dask": "dask.__main__"}.items():
             program = f"#!{home}/venv/bin/python\nfrom {module} import main\nif __name__ == '__main__':\n    main()\n"
             made.write(f"venv/bin/{name}", program)
             (home / "venv/bin" / name).chmod(0o755)
@@ -140,7 +140,7 @@ def expected(user: OrdinaryUser, repository: Path, tmp_path_factory: pytest.Temp
         grid = grid.replace(old, new)
     user.write("grid.toml", grid)
     out = tmp_path_factory.mktemp("here")
-    command = (sys.executable, "-c", "from ui.command import main; main()", "study", user.home / "grid.toml")
+    command = (sys.executable, "-c", "from offpeak.ui.command import main; main()", "study", user.home / "grid.toml")
     subprocess.run((*command, "--out", out), check=True, capture_output=True)
     return (out / "results.jsonl").read_bytes()
 

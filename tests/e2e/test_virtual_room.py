@@ -11,11 +11,11 @@ from benchmarks.local_slurm.processes import wait_until
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder, PowerState
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
-from power.meters.port import Reading
-from power.meters.registry import device_meters
-from sim_backend.virtual.room_plan import room_logins, write_inventory
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.registry import device_meters
+from offpeak.sim_backend.virtual.room_plan import room_logins, write_inventory
 
 NODES = 30
 FASTER = 1000.0

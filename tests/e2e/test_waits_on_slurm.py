@@ -10,12 +10,12 @@ from slurm_fixtures import sleeping_slurm
 from slurm_queue import submit
 
 from offpeak.ledger.ledger import Ledger
+from offpeak.plugin.scheduler.job import Job, join_array_tasks
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
+from offpeak.predictors.recent_errors import ErrorsBySize
+from offpeak.services.agent.wait_forecast import WaitForecast, WaitHistory
 from offpeak.settings.agent import SlurmSettings
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.job import Job, join_array_tasks
-from plugin.slurm.scheduler import SlurmScheduler
-from predictors.recent_errors import ErrorsBySize
-from services.agent.wait_forecast import WaitForecast, WaitHistory
 
 FULL_S, BEGIN_S, RELEASE_S = 45, 15, 25
 """How long the nodes are full, when a job may begin, and when others are released."""

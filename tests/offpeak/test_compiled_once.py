@@ -57,7 +57,7 @@ def test_processes_of_several_clones_compile_once(repository: Path, tmp_path: Pa
 
 RATED = """\
 from offpeak.compiled import kernel
-from studies.rates import RATE
+from offpeak.studies.rates import RATE
 
 @kernel
 def rated(value):
@@ -67,22 +67,21 @@ UPGRADED = """\
 import sys
 from pathlib import Path
 import offpeak.compiled
-import studies.rates
+import offpeak.studies.rates
 if sys.argv[1] == "upgrade":
-    Path("studies/rates.py").write_text("RATE = 7\\n")
-from studies.rated import rated
+    Path("offpeak/studies/rates.py").write_text("RATE = 7\\n")
+from offpeak.studies.rated import rated
 print(rated(1))
 """
 
 
 def test_sources_that_change_under_a_process_leave_no_machine_code_for_others(repository: Path, tmp_path: Path) -> None:
-    for name in ("offpeak", "studies"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "offpeak/studies").mkdir(parents=True)
     for name in ("__init__", "compiled", "compiler"):
         (tmp_path / f"offpeak/{name}.py").write_bytes((repository / f"offpeak/{name}.py").read_bytes())
-    (tmp_path / "studies/__init__.py").touch()
-    (tmp_path / "studies/rates.py").write_text("RATE = 5\n")
-    (tmp_path / "studies/rated.py").write_text(RATED)
+    (tmp_path / "offpeak/studies/__init__.py").touch()
+    (tmp_path / "offpeak/studies/rates.py").write_text("RATE = 5\n")
+    (tmp_path / "offpeak/studies/rated.py").write_text(RATED)
     # Python knows bytecode by the second of its source: an upgrade within that second would go unnoticed.
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"

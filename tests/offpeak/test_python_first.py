@@ -13,11 +13,26 @@ from hypothesis import strategies as st
 
 from offpeak import compiled
 from offpeak.bits import product64
-from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule, NodeTable
-from plugin.capacity.sleepers import NO_DEPTH, SleepCriteria, expect_needs, follow_queue, new_record, pick_sleepers
-from plugin.window_order import choose_order, scratch
-from plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
-from predictors.trees.running_statistics import CategoryTable, look_up, remember
+from offpeak.plugin.capacity.rules import (
+    BY_IDLE_AGE,
+    BY_NUMBER,
+    BY_WEAR,
+    NEVER,
+    CapacityRules,
+    CapacitySchedule,
+    NodeTable,
+)
+from offpeak.plugin.capacity.sleepers import (
+    NO_DEPTH,
+    SleepCriteria,
+    expect_needs,
+    follow_queue,
+    new_record,
+    pick_sleepers,
+)
+from offpeak.plugin.window_order import choose_order, scratch
+from offpeak.plugin.window_policy import GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
+from offpeak.predictors.trees.running_statistics import CategoryTable, look_up, remember
 
 HEAVY = ("numba", "llvmlite", "scipy", "pyarrow", "pandas", "statsmodels", "matplotlib", "sim_backend")
 NOON_S = 43_200 + 86_400 * 10
@@ -115,7 +130,7 @@ def test_the_same_statistics_of_categories(rows):
 
 
 def test_an_agent_loads_no_compiler_and_no_engine() -> None:
-    program = f"import sys, services.agent.service\nprint({set(HEAVY)} & set(sys.modules))"
+    program = f"import sys, offpeak.services.agent.service\nprint({set(HEAVY)} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "set()\n"
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from offpeak.errors import OffpeakError
-from plugin.day_plan.day_plan import DayPlan
-from plugin.federation.site_report import SiteReport
-from services.accounts.account_of_savings import LeverSaving, SavingsAccount
-from services.accounts.job_bills import BillQuery, JobBill, read_job_bills
-from services.agent.requests import Callers, HoldRequest, NodeRequest, WakeReply
-from services.agent.socket_server import SocketServer, serve_socket
-from services.agent.status import (
+from offpeak.plugin.day_plan.day_plan import DayPlan
+from offpeak.plugin.federation.site_report import SiteReport
+from offpeak.services.accounts.account_of_savings import LeverSaving, SavingsAccount
+from offpeak.services.accounts.job_bills import BillQuery, JobBill, read_job_bills
+from offpeak.services.agent.requests import Callers, HoldRequest, NodeRequest, WakeReply
+from offpeak.services.agent.socket_server import SocketServer, serve_socket
+from offpeak.services.agent.status import (
     ForecastStatus,
     JobStatus,
     NodeCounts,

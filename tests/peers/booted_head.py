@@ -75,7 +75,7 @@ def install_command(head: BootedHead, repository: Path) -> None:
     interpreter = Path(sys.executable).resolve().relative_to(Path(sys.base_prefix).resolve())
     python = f"{shown(Path(sys.base_prefix).resolve())}/{interpreter}"
     packages = [shown(repository), *(shown(each) for each in sys.path if each.endswith("-packages"))]
-    program = f"#!{python}\nimport sys\nsys.path[:0] = {packages}\nfrom ui.command import main\nmain()\n"
+    program = f"#!{python}\nimport sys\nsys.path[:0] = {packages}\nfrom offpeak.ui.command import main\nmain()\n"
     head.write("/opt/offpeak/bin/offpeak", program, mode=0o755)
     head.run("ln -sfn /opt/offpeak/bin/offpeak /usr/local/bin/offpeak")
 

@@ -17,14 +17,14 @@ from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder
+from offpeak.plugin.scheduler.port import NodeUses, Scheduler
+from offpeak.power.check.devices import probe_bmcs
+from offpeak.power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.interlocks.preconditions import StateReading
 from offpeak.settings.agent import AgentSettings
-from plugin.scheduler.port import NodeUses, Scheduler
-from power.check.devices import probe_bmcs
-from power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
-from power.interlocks.preconditions import StateReading
-from sim_backend.virtual.room_plan import room_logins, write_inventory
+from offpeak.sim_backend.virtual.room_plan import room_logins, write_inventory
 
 ALL_OPEN = AgentSettings(mode="active", nodes="n[1-6]", min_on=0, rack_nodes_per_min=100)
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle for an hour")

@@ -19,13 +19,13 @@ from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeChange, QueueChange
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.peak import Peak
+from offpeak.services.accounts.lever_site import LeverSite
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from services.accounts.lever_site import LeverSite
-from sim_backend.engine.state import PeakTimes
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import NO_PEAKS, Schedule, replay
+from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule, replay
 
 BEGIN_S = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp())
 """A Monday."""

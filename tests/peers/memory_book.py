@@ -10,7 +10,7 @@ from offpeak.ledger.rows import NodeStateRecord
 
 
 class MemoryBook(MemoryJournal):
-    """Implements power.lifecycle.node_record.StateLedger."""
+    """Implements offpeak.power.lifecycle.node_record.StateLedger."""
 
     def __init__(self) -> None:
         super().__init__()

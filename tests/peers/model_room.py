@@ -9,11 +9,11 @@ from offpeak.door.door import Confirm
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
-from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerObservation, confirm_at_once
-from power.drivers.ssh import NodeProbe
-from power.lifecycle.sweep import NodePoller
-from power.meters.port import Reading
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.drivers.port import PowerObservation, confirm_at_once
+from offpeak.power.drivers.ssh import NodeProbe
+from offpeak.power.lifecycle.sweep import NodePoller
+from offpeak.power.meters.port import Reading
 
 TAKES_S = {"booting": 180.0, "resuming": 10.0, "shutting down": 90.0, "suspending": 5.0}
 ENDS = {"booting": "on", "resuming": "on", "shutting down": "off", "suspending": "standby"}
@@ -103,7 +103,7 @@ class ModelNode:
 
 
 class ModelDriver:
-    """Implements power.drivers.port.PowerDriver for a model node."""
+    """Implements offpeak.power.drivers.port.PowerDriver for a model node."""
 
     orders = frozenset(NodeOrder)
 
@@ -145,7 +145,7 @@ class ModelSsh:
 
 @dataclass
 class ModelMeter:
-    """Implements power.meters.port.Meter."""
+    """Implements offpeak.power.meters.port.Meter."""
 
     node: ModelNode
     name: str = ""

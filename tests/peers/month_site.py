@@ -16,11 +16,11 @@ from offpeak.prices.layout import parse_layout
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
-from sim_backend.case.replay_case import prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.filters import between
-from sim_backend.traces.read import read_log
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.filters import between
+from offpeak.sim_backend.traces.read import read_log
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SAMPLE = Path(__file__).resolve().parents[2] / "sim_backend" / "sample"

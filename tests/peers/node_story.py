@@ -10,7 +10,7 @@ from benchmarks.local_slurm.cluster import PATIENCE_S
 from benchmarks.local_slurm.node import TAKES_POWER
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeState
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 FLAT = {"prices": {"tariff": "on=90EUR/MWh,off=30EUR/MWh,hours=00:00-23:59,zone=UTC"}}
 """One price, so that nothing is put off for another."""

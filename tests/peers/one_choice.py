@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from plugin.federation.cycle import SiteChoice
-from plugin.federation.jobs import PlacementRequest, policy_for
-from plugin.federation.live_cycle import SiteReply, choose_together
-from plugin.federation.sites import Grid
+from offpeak.plugin.federation.cycle import SiteChoice
+from offpeak.plugin.federation.jobs import PlacementRequest, policy_for
+from offpeak.plugin.federation.live_cycle import SiteReply, choose_together
+from offpeak.plugin.federation.sites import Grid
 
 
 def choose(request: PlacementRequest, grid: Grid, replies: Mapping[str, SiteReply], **options: Any) -> SiteChoice:

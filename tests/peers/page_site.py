@@ -20,9 +20,8 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord, SavingRecord
 from offpeak.ledger.tables import jobs, quarters, series
 from offpeak.model.orders import NodeOrder
-from offpeak.settings.ledger import LedgerSettings
-from services.accounts.account_of_savings import DemandSaving, LeverSaving, SavingsAccount
-from services.agent.status import (
+from offpeak.services.accounts.account_of_savings import DemandSaving, LeverSaving, SavingsAccount
+from offpeak.services.agent.status import (
     ForecastStatus,
     JobStatus,
     NodeCounts,
@@ -32,6 +31,7 @@ from services.agent.status import (
     StatusReply,
     StatusSnapshot,
 )
+from offpeak.settings.ledger import LedgerSettings
 
 AT_S = 1_794_490_200
 """2026-11-12 14:30 in Berlin."""
@@ -43,7 +43,7 @@ SHAPE = (52, 48, 45, 44, 47, 58, 79, 98, 104, 92, 74, 60, 51, 46, 52, 71, 96, 12
 RACK = 32
 """The number of nodes of a rack."""
 REPOSITORY = Path(__file__).resolve().parents[2]
-OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
+OFFPEAK = (sys.executable, "-c", "from offpeak.ui.command import main; main()")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
 
 

@@ -7,12 +7,12 @@ from typing import TypeVar
 
 from pbs_standin import StandIn
 
-from plugin.pbs.openpbs import parse_openpbs_mark as mark_at_node
-from plugin.pbs.scheduler import MarkKind, NodeMark
-from plugin.pbs.torque import parse_torque_note as mark_in_note
-from plugin.scheduler.node import SchedulerState
-from sim_backend.pbs_standin.pbs import OPENPBS
-from sim_backend.scheduler.cluster import SimNode
+from offpeak.plugin.pbs.openpbs import parse_openpbs_mark as mark_at_node
+from offpeak.plugin.pbs.scheduler import MarkKind, NodeMark
+from offpeak.plugin.pbs.torque import parse_torque_note as mark_in_note
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS
+from offpeak.sim_backend.scheduler.cluster import SimNode
 
 REPAIR = "repair"
 Answer = TypeVar("Answer")

@@ -10,9 +10,9 @@ from pbs_standin import CPUS, StandIn
 
 from benchmarks.local_slurm.cluster import JobTraceEntry, StageJob
 from offpeak.machines.node_sets import expand
-from plugin.scheduler.job import JobState
-from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
-from sim_backend.scheduler.cluster import SimJob
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, Pbs
+from offpeak.sim_backend.scheduler.cluster import SimJob
 
 START_S = 0.3
 """What a real server takes besides to start a job."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plugin.scheduler.batch import BatchResult
-from services.broker.site_commands import LocalRoute
+from offpeak.plugin.scheduler.batch import BatchResult
+from offpeak.services.broker.site_commands import LocalRoute
 
 PROGRAM = """\
 #!{python} -SE
@@ -60,7 +60,7 @@ class PbsStandIn:
         (self.folder / what).unlink()
 
     async def run(self, arguments: Sequence[str], *, stdin: str | None = None, timeout_s: float) -> BatchResult:
-        """Run a command with its programs before all others: implements services.broker.site_commands.SiteRoute."""
+        """Run a command with its programs before all others: implements the broker's SiteRoute."""
         path = f"PATH={self.folder}/bin:/usr/bin:/bin"
         return await LocalRoute().run(("env", path, *arguments), stdin=stdin, timeout_s=timeout_s)
 

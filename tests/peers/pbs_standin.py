@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from sim_backend.pbs_standin.pbs import OPENPBS, Pbs, new_pbs
-from sim_backend.pbs_standin.server import USER_VARIABLE, served, write_programs
-from sim_backend.scheduler.cluster import SimNode
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, Pbs, new_pbs
+from offpeak.sim_backend.pbs_standin.server import USER_VARIABLE, served, write_programs
+from offpeak.sim_backend.scheduler.cluster import SimNode
 
 SETUP = Path(__file__).parents[2] / "deploy" / "openpbs" / "setup"
 CPUS = 8

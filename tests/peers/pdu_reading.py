@@ -9,11 +9,11 @@ import pytest
 
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
-from power.drivers.logins import Logins
-from power.meters.port import Reading
-from power.meters.snmp.client import SnmpPatience
-from power.meters.snmp.engines import SnmpEngines
-from power.meters.snmp.pdu import SnmpPdu
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.snmp.client import SnmpPatience
+from offpeak.power.meters.snmp.engines import SnmpEngines
+from offpeak.power.meters.snmp.pdu import SnmpPdu
 
 AT_UNIX_S = 1_700_000_000.0
 J_PER_KWH = 3.6e6

@@ -6,12 +6,12 @@ from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, plain_cluster, prices
 
 from offpeak.model.facility import PowerCap, facility_named
 from offpeak.model.orders import PowerState
+from offpeak.plugin.day_plan.inputs import PlanFacility, PlanInputs
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.day_plan.inputs import PlanFacility, PlanInputs
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking
 
 ROOM = PlanFacility(facility_named("air", full_power_w=4000.0), idle_w=50.0, revenue_per_core_h=0.1, outside_c=15.0)
 CHEAP_AT_NIGHT = prices(*([100.0] * 22 + [20.0] * 8 + [100.0] * 18))

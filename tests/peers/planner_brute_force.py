@@ -11,7 +11,7 @@ from itertools import combinations, product
 import numpy as np
 
 from offpeak.model.facility import Facility
-from plugin.planner.problem import (
+from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
     Demands,

@@ -14,7 +14,7 @@ from zygote import Zygote
 
 from benchmarks.local_slurm.cluster import NEEDED, PoweredCluster, powered_cluster
 from benchmarks.local_slurm.plan import PoweredPlan
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 StartPowered = Callable[[PoweredPlan], PoweredCluster]
 StartStage = Callable[[PoweredPlan], PoweredStage]

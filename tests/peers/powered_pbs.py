@@ -25,8 +25,8 @@ from benchmarks.local_slurm.processes import OFFPEAK, wait_until
 from offpeak.compiled import cache_base
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeState
-from plugin.scheduler.node import SchedulerState
-from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, Pbs
 
 SOCKET, DEBUG = "pbs.sock", "debug"
 REGISTERS_AFTER_S = 5.0

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from benchmarks.local_slurm.cluster import PATIENCE_S, JobTraceEntry
 from benchmarks.local_slurm.node import PoweredNode, PowerLog
 from benchmarks.local_slurm.plan import PoweredPlan
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 
 class StageJobs(Protocol):

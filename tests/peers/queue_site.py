@@ -11,12 +11,12 @@ from offpeak.ledger.rows import JobMark
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.positions import job_number
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan, plan_queue
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.positions import job_number
-from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking
 
 HOUR_S = 3600
 MIDNIGHT_S = 1_795_215_600  # 2026-11-21 00:00 in Berlin

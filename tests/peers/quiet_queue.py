@@ -8,14 +8,14 @@ from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
+from offpeak.plugin.queue_hook.facts import QueueFacts
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from offpeak.prices.peak import Peak
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.queue_loop import QueueController
+from offpeak.services.agent.site_context import PartitionModes
 from offpeak.settings.ledger import LedgerSettings
-from plugin.queue_hook.facts import QueueFacts
-from plugin.scheduler.port import Ranking
-from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
-from services.agent.loop import ProblemLog
-from services.agent.queue_loop import QueueController
-from services.agent.site_context import PartitionModes
 
 CYCLE_S = 30
 HOURLY = prices(*(40.0 + 25 * ((hour + 4) % 24 > 8) + 3 * (hour * 7 % 11) for hour in range(72)))

@@ -4,11 +4,11 @@ import pytest
 
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import PowerState
-from plugin.contract.rules import ManagedSite, check_contract
-from plugin.pbs.commands import invalid_job_numbers
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Scheduler, SchedulerView, in_use
+from offpeak.plugin.contract.rules import ManagedSite, check_contract
+from offpeak.plugin.pbs.commands import invalid_job_numbers
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import Scheduler, SchedulerView, in_use
 
 YEAR_2020_S, YEAR_2100_S = 1_577_836_800, 4_102_444_800
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from offpeak.plugin.pbs.jobs import PbsUser
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler, jobs_of_json
+from offpeak.plugin.pbs.torque import TorqueScheduler, jobs_of_xml
+from offpeak.plugin.scheduler.job import HOLDING
+from offpeak.plugin.scheduler.port import Scheduler
 from offpeak.settings.agent import PbsSettings
-from plugin.pbs.jobs import PbsUser
-from plugin.pbs.openpbs import OpenPbsScheduler, jobs_of_json
-from plugin.pbs.torque import TorqueScheduler, jobs_of_xml
-from plugin.scheduler.job import HOLDING
-from plugin.scheduler.port import Scheduler
 
 SETTINGS = PbsSettings(timeout_s=300, torque_order="priority")
 RECORDED_S = 1_795_214_200

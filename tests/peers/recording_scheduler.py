@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange
-from plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
+from offpeak.plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 
 NOTHING = SchedulerView(0, (), (), ())
 

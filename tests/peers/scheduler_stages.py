@@ -14,15 +14,15 @@ from slurm_queue import submit
 from benchmarks.local_slurm.processes import ME, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.request import Chunk
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.plugin.scheduler.port import Scheduler
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import PbsSettings, SlurmSettings
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.torque import TorqueScheduler
-from plugin.scheduler.port import Scheduler
-from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.pbs_standin.pbs import Pbs
-from sim_backend.pbs_standin.submission import submitted
-from sim_backend.scheduler.cluster import SimJob
-from sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.pbs_standin.pbs import Pbs
+from offpeak.sim_backend.pbs_standin.submission import submitted
+from offpeak.sim_backend.scheduler.cluster import SimJob
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 
 NOBODY = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from offpeak.machines.node_sets import expand
 from offpeak.model.node_class_file import bundled_node_class
-from sim_backend.virtual.machine_room import MachineRoom, machine_room
-from sim_backend.virtual.node import OPERATOR, USER, BmcUser
-from sim_backend.virtual.room_plan import PduLogins, RoomLogins, RoomPlan, SnmpUser
+from offpeak.sim_backend.virtual.machine_room import MachineRoom, machine_room
+from offpeak.sim_backend.virtual.node import OPERATOR, USER, BmcUser
+from offpeak.sim_backend.virtual.room_plan import PduLogins, RoomLogins, RoomPlan, SnmpUser
 
 USERS = {
     b"admin": BmcUser(b"secret"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.local_slurm.cluster import node_state
 from benchmarks.local_slurm.servers import SlurmCluster
-from plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node import SchedulerState
 
 SLEEPS, BESIDE = {"IDLE", "POWERED_DOWN"}, {"NOT_RESPONDING", "PLANNED"}
 """What a sleeping node is, and what Slurm may say besides: that slurmd is silent, or that a job is to start there."""

@@ -16,7 +16,7 @@ with open(os.environ["CLOCK_OFFSET"], "rb") as file:
     offset = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
 machine_s = time.time
 time.time = lambda: machine_s() + struct.unpack("d", offset)[0]
-from ui.command import main
+from offpeak.ui.command import main
 main()
 """
 

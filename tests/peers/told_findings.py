@@ -8,7 +8,7 @@ from node_story import FLAT, offpeak
 from powered_stage import PoweredStage
 
 from benchmarks.local_slurm.agent import Start, Tables, agent, run_offpeak, write_site
-from plugin.contract.rules import Rule
+from offpeak.plugin.contract.rules import Rule
 
 
 def init(cluster: PoweredStage, folder: Path) -> str:

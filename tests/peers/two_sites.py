@@ -18,8 +18,8 @@ from benchmarks.local_slurm.plan import REPOSITORY
 from benchmarks.local_slurm.processes import reserved_ports, running, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster, munge, slurmctld, slurmd, wait_for_nodes
 from offpeak.errors import NoAnswer
-from services.broker.client import read_agent_snapshot
-from sim_backend.pbs_standin.pbs import TORQUE
+from offpeak.services.broker.client import read_agent_snapshot
+from offpeak.sim_backend.pbs_standin.pbs import TORQUE
 
 SITES = """\
 [sites.here]

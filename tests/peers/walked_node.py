@@ -8,11 +8,11 @@ from offpeak.door.effect import US, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
-from plugin.scheduler.node import SchedulerState
-from power.drivers.port import PowerObservation
-from power.lifecycle.decisions import DueOrder, find_due_order, find_obstacle
-from power.lifecycle.node_context import NodeContext, RetryPolicy
-from power.lifecycle.node_record import (
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.drivers.port import PowerObservation
+from offpeak.power.lifecycle.decisions import DueOrder, find_due_order, find_obstacle
+from offpeak.power.lifecycle.node_context import NodeContext, RetryPolicy
+from offpeak.power.lifecycle.node_record import (
     DesiredState,
     DesiredStateChange,
     Event,
@@ -25,7 +25,7 @@ from power.lifecycle.node_record import (
     SchedulerReport,
     TimePassed,
 )
-from power.lifecycle.transitions import apply_event
+from offpeak.power.lifecycle.transitions import apply_event
 
 STANDBY = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0)
 SOFT_OFF = SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)

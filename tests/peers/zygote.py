@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 IMPORTED_LATE = (
-    "services.agent.agent",
-    "services.agent.site_context",
-    "services.page.server",
+    "offpeak.services.agent.agent",
+    "offpeak.services.agent.site_context",
+    "offpeak.services.page.server",
     "sqlalchemy.dialects.sqlite.pysqlite",
 )
 """What commands import while they run. A part that is not known here is imported at each start, which takes longer."""
@@ -148,9 +148,9 @@ def _serve(address: str) -> None:
 
 
 def _import_all() -> None:
-    import ui
+    import offpeak.ui
 
-    for module in pkgutil.walk_packages(ui.__path__, "ui."):
+    for module in pkgutil.walk_packages(offpeak.ui.__path__, "offpeak.ui."):
         importlib.import_module(module.name)
     for name in IMPORTED_LATE:
         importlib.import_module(name)
@@ -191,7 +191,7 @@ def _become(request: dict[str, Any], files: Sequence[int], line: socket.socket) 
         os.setuid(known.pw_uid)
     sys.stdout.reconfigure(line_buffering=os.isatty(1))  # type: ignore[union-attr]
     sys.argv = ["offpeak", *request["words"]]
-    from ui.command import main
+    from offpeak.ui.command import main
 
     code = 1
     try:

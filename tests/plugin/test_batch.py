@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
-from plugin.slurm.batch import SlurmBatch
-from plugin.slurm.commands import CannotAskSlurm
+from offpeak.plugin.pbs.batch import PbsBatch
+from offpeak.plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
+from offpeak.plugin.slurm.batch import SlurmBatch
+from offpeak.plugin.slurm.commands import CannotAskSlurm
 
 pytestmark = pytest.mark.quick
 

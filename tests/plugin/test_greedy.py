@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.window_order import sort_by_power
+from offpeak.plugin.window_order import sort_by_power
 
 pytestmark = pytest.mark.quick
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.window_order import fill_nodes, fill_value, free_until, put_first, scratch
-from plugin.window_policy import MOST_JOBS
+from offpeak.plugin.window_order import fill_nodes, fill_value, free_until, put_first, scratch
+from offpeak.plugin.window_policy import MOST_JOBS
 
 pytestmark = pytest.mark.quick
 

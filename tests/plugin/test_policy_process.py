@@ -10,8 +10,8 @@ from installed_policy import WIDEST_FIRST, install_policy
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.errors import OffpeakError
+from offpeak.plugin.window_policy import PolicyProcess, WindowView
 from offpeak.prices.peak import Peak
-from plugin.window_policy import PolicyProcess, WindowView
 
 StartPolicy = Callable[..., PolicyProcess]
 

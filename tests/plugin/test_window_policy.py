@@ -6,7 +6,7 @@ import pytest
 from installed_policy import WIDEST_FIRST, install_policy
 
 from offpeak.errors import BadInput, OffpeakError
-from plugin.window_policy import BUILT_IN, EXTERNAL, window_policies, window_policy
+from offpeak.plugin.window_policy import BUILT_IN, EXTERNAL, window_policies, window_policy
 
 pytestmark = pytest.mark.quick
 

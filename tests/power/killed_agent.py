@@ -14,12 +14,12 @@ from offpeak.door.door import Confirm
 from offpeak.door.effect import Effect
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder
+from offpeak.power.door.node_orders import InterlockContext, make_node_orders
+from offpeak.power.drivers.port import PowerDriver
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.interlocks.preconditions import StateReading
 from offpeak.settings.agent import AgentSettings
-from power.door.node_orders import InterlockContext, make_node_orders
-from power.drivers.port import PowerDriver
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
-from power.interlocks.preconditions import StateReading
 
 
 class Killed:

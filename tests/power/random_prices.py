@@ -9,9 +9,9 @@ from random_snapshots import NOW_S
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
 from offpeak.model.snapshot import QueuedJobs, Snapshot
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.power.capacity.price_profile import PowerTerms, PricesAhead, make_power_terms
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import Fleet
-from power.capacity.price_profile import PowerTerms, PricesAhead, make_power_terms
 
 QUICK = NodeClass(
     "quick",

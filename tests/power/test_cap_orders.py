@@ -19,12 +19,12 @@ from offpeak.errors import BadAnswer, BadInventory, NotSupported
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
+from offpeak.power.door.cap_orders import CapDevices, CapOrderer, CapOrders, CapRecords, make_cap_door
+from offpeak.power.drivers.caps import CapDriver, CapState, cap_driver_of
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
 from offpeak.settings.ledger import LedgerSettings
-from power.door.cap_orders import CapDevices, CapOrderer, CapOrders, CapRecords, make_cap_door
-from power.drivers.caps import CapDriver, CapState, cap_driver_of
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
-from sim_backend.virtual.node import BmcFaults
+from offpeak.sim_backend.virtual.node import BmcFaults
 
 ADMIN, AGENT = CapOrderer("admin carla", "heat wave"), CapOrderer("offpeak", "grid event")
 

@@ -5,9 +5,15 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.power.capacity.registry import (
+    CAPACITY_POLICIES,
+    FRONT,
+    check_policy_name,
+    expand_front,
+    make_capacity_policy,
+)
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import Fleet
-from power.capacity.registry import CAPACITY_POLICIES, FRONT, check_policy_name, expand_front, make_capacity_policy
 
 pytestmark = pytest.mark.quick
 

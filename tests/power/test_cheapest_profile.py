@@ -9,9 +9,9 @@ from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE
-from power.capacity.price_profile import find_fewest_units
-from power.capacity.profile_policy import MOST_PLANS, find_cheapest_profile
-from power.capacity.profile_simulation import ProfileSimulation
+from offpeak.power.capacity.price_profile import find_fewest_units
+from offpeak.power.capacity.profile_policy import MOST_PLANS, find_cheapest_profile
+from offpeak.power.capacity.profile_simulation import ProfileSimulation
 
 slas = st.floats(1, 12)
 NEVER = np.iinfo(np.int64).max

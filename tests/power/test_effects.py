@@ -20,11 +20,11 @@ from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent
 from offpeak.errors import BadInventory, NoAnswer
 from offpeak.model.orders import NodeOrder
+from offpeak.power.door.node_orders import reconcile
+from offpeak.power.interlocks.preconditions import StateReading
+from offpeak.power.interlocks.rate_limits import power_step_of_class
 from offpeak.settings.agent import AgentSettings
-from power.door.node_orders import reconcile
-from power.interlocks.preconditions import StateReading
-from power.interlocks.rate_limits import power_step_of_class
-from sim_backend.virtual.node import BmcFaults
+from offpeak.sim_backend.virtual.node import BmcFaults
 
 SOFT_OFF, POWER_ON = 5, 1
 

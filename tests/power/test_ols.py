@@ -10,9 +10,9 @@ from random_snapshots import snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.snapshot import QueuedJobs, Snapshot
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.power.capacity.online_simulation import OnlineSimulation, find_ols_units, make_ols_policy
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import Fleet
-from power.capacity.online_simulation import OnlineSimulation, find_ols_units, make_ols_policy
 
 FLEET = Fleet(nodes=64, units_per_node=2, node_class=bundled_node_class("server"))
 

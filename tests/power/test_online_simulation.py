@@ -10,10 +10,10 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, OFF, asleep
+from offpeak.power.capacity.online_simulation import find_ols_units, list_offers
+from offpeak.power.whatif import EASY_POLICY, simulate_units
 from offpeak.settings.replay import SchedulingSettings
-from power.capacity.online_simulation import find_ols_units, list_offers
-from power.whatif import EASY_POLICY, simulate_units
-from sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.policy import parse_policy
 
 disciplines = st.sampled_from(["best-fit", "easy", "fcfs", "first-fit"])
 slas = st.floats(1, 12)

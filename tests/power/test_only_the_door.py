@@ -107,7 +107,7 @@ def _imported(node: ast.AST) -> set[str]:
         "driver.send(order)",
         "later = partial(driver.send, order)",
         "getattr(driver, 'send')(order)",
-        "from power.drivers.ipmi.requests import CONTROL",
+        "from offpeak.power.drivers.ipmi.requests import CONTROL",
         "await node.standby(60)",
     ],
 )

@@ -9,18 +9,18 @@ from planned_site import CHEAP_AT_NIGHT, HOUR_S, NOW_S, ROOM, RULES
 from offpeak.ledger.rows import JobMark
 from offpeak.model.facility import PowerCap
 from offpeak.model.request import Chunk
+from offpeak.plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
+from offpeak.plugin.day_plan.inputs import PlanInputs
+from offpeak.plugin.day_plan.make import plan_day, plan_under_caps
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.queue_hook.facts import QueueFacts
+from offpeak.plugin.queue_hook.queue_plan import keep_site_order, plan_queue
+from offpeak.plugin.scheduler.cluster_view import cluster_of
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
-from plugin.day_plan.inputs import PlanInputs
-from plugin.day_plan.make import plan_day, plan_under_caps
-from plugin.planner.searches import budget_of
-from plugin.queue_hook.facts import QueueFacts
-from plugin.queue_hook.queue_plan import keep_site_order, plan_queue
-from plugin.scheduler.cluster_view import cluster_of
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import Ranking
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 
 CYCLE_S = 300
 WATTS = 400.0

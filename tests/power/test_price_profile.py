@@ -8,7 +8,7 @@ from random_prices import fleet_of, prices, prices_of
 from random_snapshots import NOW_S, snapshot_of, snapshots
 
 from offpeak.model.node_states import ACTIVE
-from power.capacity.price_profile import find_fewest_units, find_prices_ahead, offer_everything
+from offpeak.power.capacity.price_profile import find_fewest_units, find_prices_ahead, offer_everything
 
 pytestmark = pytest.mark.quick
 

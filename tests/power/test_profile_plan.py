@@ -12,9 +12,9 @@ from random_snapshots import NOW_S, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_class import JOB_UTILISATION
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, asleep, coming_up
-from power.capacity.price_profile import OfferProfile, offer_everything
-from power.capacity.profile_simulation import ProfileSimulation
-from power.whatif import simulate_units
+from offpeak.power.capacity.price_profile import OfferProfile, offer_everything
+from offpeak.power.capacity.profile_simulation import ProfileSimulation
+from offpeak.power.whatif import simulate_units
 
 JOB_W = QUICK.running_w(JOB_UTILISATION)
 J_PER_MWH = 3.6e9

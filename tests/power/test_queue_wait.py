@@ -11,7 +11,7 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.snapshot import QueuedJobs
-from power.whatif import EASY_POLICY, simulate_waits_s
+from offpeak.power.whatif import EASY_POLICY, simulate_waits_s
 
 jobs = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 30)), max_size=6)
 

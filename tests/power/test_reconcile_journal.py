@@ -14,8 +14,8 @@ from memory_journal import MemoryJournal
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Outcome, Refusal
-from power.door.node_orders import make_outcome, reconcile
-from power.interlocks.preconditions import StateReading
+from offpeak.power.door.node_orders import make_outcome, reconcile
+from offpeak.power.interlocks.preconditions import StateReading
 
 SOFT_OFF = 5
 

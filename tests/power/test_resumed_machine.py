@@ -7,16 +7,16 @@ from random_logs import PLAIN, Log, log_of, logs, policy_of
 from random_prices import QUICK, prices_of
 
 from offpeak.model.snapshot import Snapshot
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.plugin.capacity.rules import CapacitySchedule
+from offpeak.power.capacity.price_profile import OfferProfile, PowerTerms, make_power_terms
+from offpeak.power.capacity.profile_simulation import ProfileSimulation
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import Fleet
-from plugin.capacity.rules import CapacitySchedule
-from power.capacity.price_profile import OfferProfile, PowerTerms, make_power_terms
-from power.capacity.profile_simulation import ProfileSimulation
-from sim_backend.engine.advance import advance
-from sim_backend.engine.power import PoweredNodes, all_active
-from sim_backend.engine.state import NEVER, State, new_state
-from sim_backend.replay.powered import depth_table, snapshot_of
-from sim_backend.replay.schedule import NO_PEAKS, workload_of
+from offpeak.sim_backend.engine.advance import advance
+from offpeak.sim_backend.engine.power import PoweredNodes, all_active
+from offpeak.sim_backend.engine.state import NEVER, State, new_state
+from offpeak.sim_backend.replay.powered import depth_table, snapshot_of
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, workload_of
 
 LONG_AGO_S = -(1 << 40)
 

@@ -9,9 +9,9 @@ from guarded_room import ALL_OPEN
 from memory_journal import MemoryJournal
 
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
-from power.door.node_orders import InterlockContext, make_node_orders
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
+from offpeak.power.door.node_orders import InterlockContext, make_node_orders
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
 
 ROW = re.compile(r"^\| (.+) \| `([\w/]+\.py)` \| `(tests/[\w/]+\.py)::(test_\w+)` \|$", re.MULTILINE)
 
@@ -43,7 +43,7 @@ def test_each_row_names_a_test_that_is_there(repository: Path, page: str) -> Non
 def test_every_rule_of_the_door_is_on_the_page(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reported = {name for row in rows(repository) for name in re.findall(r"`(\w+)`", row[0].partition(" | ")[0])}
     requested: dict[str, tuple[tuple[str, object], ...]] = {}
-    monkeypatch.setattr("power.door.node_orders.Door", lambda _mode, **parts: requested.update(parts))
+    monkeypatch.setattr("offpeak.power.door.node_orders.Door", lambda _mode, **parts: requested.update(parts))
     inventory = Inventory(Path("none"), tuple(InventoryNode(f"n{at}", Hardware("compute")) for at in range(1, 7)))
     site = InterlockContext(
         inventory, DriverPool({}, Transport()), {}.get, lambda: 0.0, {}.get, lambda nodes: dict.fromkeys(nodes, "")

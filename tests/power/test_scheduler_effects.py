@@ -12,8 +12,8 @@ from recording_scheduler import RecordingScheduler
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from offpeak.errors import ListRefused, SchedulerError
 from offpeak.model.orders import NodeChange
-from power.door import scheduler_orders
-from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
+from offpeak.power.door import scheduler_orders
+from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
 pytestmark = pytest.mark.quick
 

@@ -18,12 +18,12 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, Not
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
-from power.check.standby import GiveOrder, StandbyParts, StandbyTestResult, alarm_after_s, suspend_and_wake
-from power.drivers.logins import Logins
-from power.drivers.port import PowerDriver
-from power.drivers.redfish import RedfishDriver
-from power.drivers.ssh import NodeSsh, SshDriver
-from power.drivers.wake_on_lan import WakeOnLanDriver
+from offpeak.power.check.standby import GiveOrder, StandbyParts, StandbyTestResult, alarm_after_s, suspend_and_wake
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.drivers.port import PowerDriver
+from offpeak.power.drivers.redfish import RedfishDriver
+from offpeak.power.drivers.ssh import NodeSsh, SshDriver
+from offpeak.power.drivers.wake_on_lan import WakeOnLanDriver
 
 SPEED = 40.0
 RUNG = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)

@@ -12,11 +12,11 @@ from random_snapshots import NOW_S, plain_starts, snapshot_of, snapshots
 from offpeak.errors import BadInput
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
+from offpeak.power.whatif import simulate_units
 from offpeak.settings.replay import SchedulingSettings
-from power.whatif import simulate_units
-from sim_backend.engine.advance import advance
-from sim_backend.engine.state import NEVER
-from sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.engine.advance import advance
+from offpeak.sim_backend.engine.state import NEVER
+from offpeak.sim_backend.replay.policy import parse_policy
 
 pytestmark = pytest.mark.quick
 

@@ -14,11 +14,8 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import EnclosurePower, break_even_s, scale_node_class
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.request import Chunk, Request
-from offpeak.settings.agent import AgentSettings
-from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
-from offpeak.settings.table import Settings
-from power.capacity import levers as worth
-from power.capacity.levers import (
+from offpeak.power.capacity import levers as worth
+from offpeak.power.capacity.levers import (
     HARDLY_LONGER_S,
     LEVERS,
     Lever,
@@ -26,11 +23,14 @@ from power.capacity.levers import (
     add_sleeping_nodes,
     take_last_days,
 )
-from sim_backend.comparison.compare import release_times_s
-from sim_backend.estimate import SavingsEstimate, estimate_savings
-from sim_backend.replay.policy import parse_policy
-from sim_backend.sample import SAMPLE_LOG
-from sim_backend.traces.swf.read import read_swf
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
+from offpeak.settings.table import Settings
+from offpeak.sim_backend.comparison.compare import release_times_s
+from offpeak.sim_backend.estimate import SavingsEstimate, estimate_savings
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.sample import SAMPLE_LOG
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 SETTINGS = Settings(prices=PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,hours=08:00-20:00"))
 EASY, GREEDY = (parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))

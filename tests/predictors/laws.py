@@ -12,8 +12,8 @@ import pytest
 from hypothesis.strategies import SearchStrategy
 
 from offpeak.errors import OffpeakError
-from predictors.port import LEVELS, ModelOrigin, Prediction, load_model, save_model
-from predictors.scores import Exam, take_exam
+from offpeak.predictors.port import LEVELS, ModelOrigin, Prediction, load_model, save_model
+from offpeak.predictors.scores import Exam, take_exam
 
 ORIGIN = ModelOrigin(outcomes=3, first_s=10, last_s=20, mae=1.5)
 

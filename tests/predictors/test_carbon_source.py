@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
+from offpeak.predictors.feeds.port import Window
+from offpeak.predictors.site_sources import build_carbon_source, carbon_series
 from offpeak.settings.replay import CarbonSettings, FeedSettings
-from predictors.feeds.port import Window
-from predictors.site_sources import build_carbon_source, carbon_series
 
 WINDOW = Window(1_795_280_400, 1_795_287_600)
 

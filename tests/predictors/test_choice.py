@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.choice import NAIVE, ChoiceRule, ChosenErrors, PredictorChoice
+from offpeak.predictors.choice import NAIVE, ChoiceRule, ChosenErrors, PredictorChoice
 
 NAMES = ("naive", "one", "two")
 RULE = ChoiceRule(window=20, least=5, margin=0.1)

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 from laws import LAWS, Subject
 from random_jobs import alike, populations
 
-from predictors.job_power import POWER_PREDICTORS, JobPowerQuantity, chosen_power
-from predictors.run_times import RUN_TIME_PREDICTORS, RunTimeQuantity, chosen_run_time
-from predictors.scores import power_exam, run_time_exam
-from predictors.trees.boosted import BoostedTrees
-from predictors.trees.forest import Growth, GrowthSchedule
+from offpeak.predictors.job_power import POWER_PREDICTORS, JobPowerQuantity, chosen_power
+from offpeak.predictors.run_times import RUN_TIME_PREDICTORS, RunTimeQuantity, chosen_run_time
+from offpeak.predictors.scores import power_exam, run_time_exam
+from offpeak.predictors.trees.boosted import BoostedTrees
+from offpeak.predictors.trees.forest import Growth, GrowthSchedule
 
 jobs = st.one_of(populations, alike)
 run_times = jobs.map(lambda all_jobs: run_time_exam(all_jobs, all_jobs.logged_start_s))

@@ -7,10 +7,10 @@ import pytest
 from laws import ORIGIN
 
 from offpeak.errors import BadInput, CannotWrite
-from predictors.job_power import DeclaredPower
-from predictors.port import load_model, save_model
-from predictors.run_times import LastTwo, boosted_run_time
-from predictors.trees.forest import Forest, Growth, TrainingData, forest_state, grow, restore_forest
+from offpeak.predictors.job_power import DeclaredPower
+from offpeak.predictors.port import load_model, save_model
+from offpeak.predictors.run_times import LastTwo, boosted_run_time
+from offpeak.predictors.trees.forest import Forest, Growth, TrainingData, forest_state, grow, restore_forest
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from predictors.recent_errors import MOST_OPEN, OpenQuestions
+from offpeak.predictors.recent_errors import MOST_OPEN, OpenQuestions
 
 pytestmark = pytest.mark.quick
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_CO2, BY_PRICE
+from offpeak.predictors.price_forecast import PriceCurve, price_curve, weigh_curve
+from offpeak.predictors.site_sources import build_price_source
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import PriceFileLayout
 from offpeak.prices.peak import Peak, classify, parse_peak_rule
 from offpeak.settings.replay import FeedSettings, PriceSettings
-from predictors.price_forecast import PriceCurve, price_curve, weigh_curve
-from predictors.site_sources import build_price_source
 
 BERLIN = ZoneInfo("Europe/Berlin")
 TARIFF = "on=120EUR/MWh,off=40EUR/MWh,hours=06:30-22:00,days=mon-fri,zone=Europe/Berlin"

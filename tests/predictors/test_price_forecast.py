@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from offpeak.model.step_series import Series
-from offpeak.prices.tariff import parse_tariff
-from predictors.feeds.feed import Feed, fetch_within
-from predictors.feeds.port import (
+from offpeak.predictors.feeds.feed import Feed, fetch_within
+from offpeak.predictors.feeds.port import (
     FeedCondition,
     FeedProblem,
     FeedQuantity,
@@ -18,7 +17,8 @@ from predictors.feeds.port import (
     clip_series,
     price_quantity,
 )
-from predictors.price_forecast import PriceSource, forecast_prices
+from offpeak.predictors.price_forecast import PriceSource, forecast_prices
+from offpeak.prices.tariff import parse_tariff
 
 HOUR, DAY = 3600, 86_400
 BRUSSELS = ZoneInfo("Europe/Brussels")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.port import LEVELS
-from predictors.recent_errors import PRIOR, WINDOW, ErrorsBySize, RecentErrors
+from offpeak.predictors.port import LEVELS
+from offpeak.predictors.recent_errors import PRIOR, WINDOW, ErrorsBySize, RecentErrors
 
 pytestmark = pytest.mark.quick
 

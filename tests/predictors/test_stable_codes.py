@@ -5,7 +5,7 @@ from hypothesis import given
 from random_jobs import populations
 
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames
-from predictors.job_history import stable_code, with_stable_codes
+from offpeak.predictors.job_history import stable_code, with_stable_codes
 
 pytestmark = pytest.mark.quick
 

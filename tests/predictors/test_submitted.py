@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from random_jobs import populations
 
-from predictors.job_history import jobs_at_submission
+from offpeak.predictors.job_history import jobs_at_submission
 
 pytestmark = pytest.mark.quick
 

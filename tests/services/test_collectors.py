@@ -15,13 +15,13 @@ from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
+from offpeak.power.meters.plausibility import find_draw_bound
+from offpeak.power.meters.port import Reading
+from offpeak.services.accounts.metering import MeteredSite, Pace
+from offpeak.services.agent.accounting_loops import MeterLoop, MeterSection
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.collectors import MOST_LATE_S, MeterReport, Sweep
 from offpeak.settings.ledger import LedgerSettings
-from power.meters.plausibility import find_draw_bound
-from power.meters.port import Reading
-from services.accounts.metering import MeteredSite, Pace
-from services.agent.accounting_loops import MeterLoop, MeterSection
-from services.agent.loop import ProblemLog
-from services.collectors import MOST_LATE_S, MeterReport, Sweep
 
 AT_S = 1_794_490_200.0
 INVENTORY = """

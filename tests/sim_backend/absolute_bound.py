@@ -17,7 +17,7 @@ import numpy as np
 from offpeak.model.arrays import Float64
 from offpeak.model.node_class import NodeClass
 from offpeak.model.step_integrals import Charge, StepIntegral, Usage
-from sim_backend.nodes.bounds import SleepTerms, sleep_terms
+from offpeak.sim_backend.nodes.bounds import SleepTerms, sleep_terms
 
 
 def lowest_of_all(meter: StepIntegral, usage: Usage, node_class: NodeClass, *, units_per_node: int) -> Charge:

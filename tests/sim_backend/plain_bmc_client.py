@@ -4,10 +4,10 @@ import random
 from dataclasses import dataclass, field, replace
 
 from offpeak.model.node_class_file import bundled_node_class
-from sim_backend.virtual.node import BmcUser, LiveNode, VirtualBmc, VirtualNode
-from sim_backend.virtual.rmcp.login import LoginDesk
-from sim_backend.virtual.rmcp.server import reply_to
-from sim_backend.virtual.rmcp.sessions import (
+from offpeak.sim_backend.virtual.node import BmcUser, LiveNode, VirtualBmc, VirtualNode
+from offpeak.sim_backend.virtual.rmcp.login import LoginDesk
+from offpeak.sim_backend.virtual.rmcp.server import reply_to
+from offpeak.sim_backend.virtual.rmcp.sessions import (
     OPEN_REQUEST,
     RAKP1,
     RAKP3,

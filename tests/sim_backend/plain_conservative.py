@@ -4,7 +4,7 @@ import numpy as np
 from plain_scheduler import PlainScheduler
 
 from offpeak.model.arrays import Int64
-from plugin.window_policy import ARRIVAL
+from offpeak.plugin.window_policy import ARRIVAL
 
 
 class PlainConservative(PlainScheduler):

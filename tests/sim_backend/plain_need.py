@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from plugin.capacity.sleepers import (
+from offpeak.plugin.capacity.sleepers import (
     AGES,
     DOUBT_S,
     FIRST_IDLE_S,

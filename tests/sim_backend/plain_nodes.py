@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE, asleep, coming_up, going_down
-from plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, DepthTable
+from offpeak.plugin.capacity.rules import BY_IDLE_AGE, BY_WEAR, NEVER, DepthTable
 
 TERM = 2**64
 DAY_S = 86_400
@@ -11,7 +11,7 @@ LONG_AGO_S = -(10**12)
 
 
 def splitmix(number: int) -> int:
-    """Return the rounds of splitmix64 that `sim_backend.engine.power_transitions.chance` makes."""
+    """Return the rounds of splitmix64 that `offpeak.sim_backend.engine.power_transitions.chance` makes."""
     for _ in range(2):
         number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % TERM
         number = (number ^ number >> 27) * 0x94D049BB133111EB % TERM

@@ -11,12 +11,12 @@ from plain_nodes import PlainNode, due_depth
 from plain_scheduler import NEVER_STARTED, PlainJob, PlainScheduler
 
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE
+from offpeak.plugin.capacity.port import CapacityTargets
+from offpeak.plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
+from offpeak.plugin.capacity.sleepers import WAKE_AHEAD_AT
+from offpeak.plugin.window_policy import ARRIVAL
 from offpeak.prices.peak import Peak
-from plugin.capacity.port import CapacityTargets
-from plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
-from plugin.capacity.sleepers import WAKE_AHEAD_AT
-from plugin.window_policy import ARRIVAL
-from sim_backend.engine.state import BEST_FIT, EASY, FCFS, SchedulingRules
+from offpeak.sim_backend.engine.state import BEST_FIT, EASY, FCFS, SchedulingRules
 
 MOST_SECONDS = 50_000
 MOST_ROUNDS = 500

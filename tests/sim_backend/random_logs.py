@@ -9,9 +9,9 @@ from plain_scheduler import PlainJob, PlainScheduler
 
 from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs
+from offpeak.plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, NO_POLICY
 from offpeak.prices.peak import Peak
-from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, NO_POLICY
-from sim_backend.engine.state import (
+from offpeak.sim_backend.engine.state import (
     BEST_FIT,
     CONSERVATIVE,
     EASY,
@@ -26,8 +26,8 @@ from sim_backend.engine.state import (
     Workload,
     new_state,
 )
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import Schedule, replay, workload_of
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.schedule import Schedule, replay, workload_of
 
 DISCIPLINES = (FCFS, EASY, CONSERVATIVE, FIRST_FIT, BEST_FIT)
 BACKFILLING = (FCFS, EASY, FIRST_FIT, BEST_FIT)

@@ -10,7 +10,7 @@ from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
 from offpeak.model.step_integrals import StepIntegral, Usage, integrate_series
 from offpeak.model.step_series import Series
-from sim_backend.nodes.node_log import NodeLog, PoweredUsage
+from offpeak.sim_backend.nodes.node_log import NodeLog, PoweredUsage
 
 IDLE_W = 100.0
 LONGEST_S = 40

@@ -11,17 +11,17 @@ from random_logs import POLICIES, Log, log_of, policy_of, rules
 
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
 from offpeak.model.snapshot import Snapshot
+from offpeak.plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
+from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets
+from offpeak.plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
+from offpeak.plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
-from plugin.capacity.port import CapacityPolicy, CapacityTargets
-from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
-from plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
-from sim_backend.engine.advance import LOG_FULL, advance
-from sim_backend.engine.power import Power, PoweredNodes, all_active
-from sim_backend.engine.power import TransitionLog as EngineLog
-from sim_backend.engine.state import CHUNK_NODES, NO_PIECE, Nodes, SchedulingRules, State, new_state
-from sim_backend.replay.powered import PoweredMachine, depth_table, replay_powered
-from sim_backend.replay.schedule import NO_PEAKS, Schedule, workload_of
+from offpeak.sim_backend.engine.advance import LOG_FULL, advance
+from offpeak.sim_backend.engine.power import Power, PoweredNodes, all_active
+from offpeak.sim_backend.engine.power import TransitionLog as EngineLog
+from offpeak.sim_backend.engine.state import CHUNK_NODES, NO_PIECE, Nodes, SchedulingRules, State, new_state
+from offpeak.sim_backend.replay.powered import PoweredMachine, depth_table, replay_powered
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule, workload_of
 
 Entry = tuple[int, int, int]
 

@@ -8,16 +8,16 @@ from hypothesis import strategies as st
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import Series
+from offpeak.plugin.capacity.policies import energy_aware, timeout, two_level
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.policies import energy_aware, timeout, two_level
-from sim_backend.case.electricity import LaidSeries, ReplayPrices
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine, fleet_of
-from sim_backend.comparison.compare import Comparison, compare
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import PoweredMachine
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, fleet_of
+from offpeak.sim_backend.comparison.compare import Comparison, compare
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 UNITS = 32
 A_MONDAY_S = 1_675_641_600

@@ -4,10 +4,10 @@ import numpy as np
 
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import integrate_constant
+from offpeak.plugin.federation.sites import Site
 from offpeak.settings.replay import SchedulingSettings
-from plugin.federation.sites import Site
-from sim_backend.grid.grid import GridLog, SimulatedSite
-from sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.grid.grid import GridLog, SimulatedSite
+from offpeak.sim_backend.replay.policy import parse_policy
 
 UNITS = 6
 

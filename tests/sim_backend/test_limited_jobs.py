@@ -1,8 +1,8 @@
 """Jobs of the simulated scheduler on nodes whose power is limited."""
 
 from offpeak.model.request import Chunk
-from plugin.scheduler.job import JobState
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 
 
 def test_a_job_runs_longer_by_what_its_slowest_node_loses() -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.executor import Executor, LocalProcesses
-from studies.harness import JOURNAL, Progress, StudyOrder
-from studies.report import Report
+from offpeak.studies.harness import JOURNAL, Progress, StudyOrder
+from offpeak.studies.report import Report
 
 ONE = LocalProcesses(1)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from studies.day_ahead.inputs import places
-from studies.day_ahead.run import SHARES
+from offpeak.studies.day_ahead.inputs import places
+from offpeak.studies.day_ahead.run import SHARES
 
 CORES = {"Blacklight": 256, "Gordon": 512}
 

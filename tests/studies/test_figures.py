@@ -9,8 +9,8 @@ from drawings import drawn_lines, drawn_marks
 
 from offpeak.errors import BadInput
 from offpeak.installation import install_hint
-from studies.online_simulation.study import FIGURE_MEASURES, ranges_svg, weeks_svg
-from studies.report import Range, draw_figure, plot_line, require_matplotlib
+from offpeak.studies.online_simulation.study import FIGURE_MEASURES, ranges_svg, weeks_svg
+from offpeak.studies.report import Range, draw_figure, plot_line, require_matplotlib
 
 
 def small_figure(*, values: Sequence[float | None] = (1.0, None, 3.0, 4.0)) -> str:

@@ -6,12 +6,12 @@ import pytest
 from pyarrow import parquet
 
 from offpeak.errors import BadInput
-from sim_backend.sample import SAMPLE_PRICES
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
-from studies.grid import read_grid
-from studies.harness import JOURNAL
-from ui.command import run
+from offpeak.sim_backend.sample import SAMPLE_PRICES
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.studies.grid import read_grid
+from offpeak.studies.harness import JOURNAL
+from offpeak.ui.command import run
 
 GRID = """
 [grid]

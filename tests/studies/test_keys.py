@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.compiled import ROOT, sources_of
-from studies.dynamic_pricing import study as dynamic_pricing
-from studies.dynamic_pricing.run import PricingExperiment, PricingSetup
-from studies.energy_carbon import single_site
-from studies.energy_carbon.run import Measurement, Simulation, SingleSiteExperiment
-from studies.harness import module_path, result_key
-from studies.online_simulation import study as online_simulation
-from studies.online_simulation.run import INSTANT, SERVER, OnlineExperiment, OnlineSetup
+from offpeak.studies.dynamic_pricing import study as dynamic_pricing
+from offpeak.studies.dynamic_pricing.run import PricingExperiment, PricingSetup
+from offpeak.studies.energy_carbon import single_site
+from offpeak.studies.energy_carbon.run import Measurement, Simulation, SingleSiteExperiment
+from offpeak.studies.harness import module_path, result_key
+from offpeak.studies.online_simulation import study as online_simulation
+from offpeak.studies.online_simulation.run import INSTANT, SERVER, OnlineExperiment, OnlineSetup
 
 PRICING = st.builds(
     PricingSetup, window=st.integers(1, 64), load=st.none() | st.floats(0.1, 1), on_peak=st.text(max_size=3)

@@ -17,17 +17,17 @@ import numpy as np
 import pytest
 import study_tables
 
-from studies.day_ahead import inputs, nordugrid, nordugrid_study
-from studies.day_ahead import run as xsede_run
-from studies.day_ahead import tables as xsede
-from studies.dynamic_pricing import plan as pricing_plan
-from studies.dynamic_pricing import run as pricing_run
-from studies.dynamic_pricing import tables as pricing_tables
-from studies.harness import Replays
-from studies.logs import LogSource, read_log
-from studies.profit_cooling import run as cooling
-from studies.profit_cooling import study as cooling_study
-from studies.report import StudyTable, markdown_table
+from offpeak.studies.day_ahead import inputs, nordugrid, nordugrid_study
+from offpeak.studies.day_ahead import run as xsede_run
+from offpeak.studies.day_ahead import tables as xsede
+from offpeak.studies.dynamic_pricing import plan as pricing_plan
+from offpeak.studies.dynamic_pricing import run as pricing_run
+from offpeak.studies.dynamic_pricing import tables as pricing_tables
+from offpeak.studies.harness import Replays
+from offpeak.studies.logs import LogSource, read_log
+from offpeak.studies.profit_cooling import run as cooling
+from offpeak.studies.profit_cooling import study as cooling_study
+from offpeak.studies.report import StudyTable, markdown_table
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "reduced"
 XSEDE: dict[str, Callable[[xsede.DayAheadResults], StudyTable]] = {

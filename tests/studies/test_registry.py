@@ -3,15 +3,15 @@
 import pytest
 
 from offpeak.errors import BadInput
-from studies.day_ahead.nordugrid_study import nordugrid
-from studies.day_ahead.study import day_ahead
-from studies.dynamic_pricing.study import dynamic_pricing
-from studies.energy_carbon.federation_study import federation
-from studies.energy_carbon.single_site import single_site
-from studies.online_simulation.study import online_simulation
-from studies.price_capacity.study import price_capacity
-from studies.registry import study_named
-from studies.sleeping.study import sleeping
+from offpeak.studies.day_ahead.nordugrid_study import nordugrid
+from offpeak.studies.day_ahead.study import day_ahead
+from offpeak.studies.dynamic_pricing.study import dynamic_pricing
+from offpeak.studies.energy_carbon.federation_study import federation
+from offpeak.studies.energy_carbon.single_site import single_site
+from offpeak.studies.online_simulation.study import online_simulation
+from offpeak.studies.price_capacity.study import price_capacity
+from offpeak.studies.registry import study_named
+from offpeak.studies.sleeping.study import sleeping
 
 pytestmark = pytest.mark.quick
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import CannotWrite
-from studies.report import (
+from offpeak.studies.report import (
     Range,
     Report,
     StudyTable,

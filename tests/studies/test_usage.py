@@ -3,14 +3,14 @@
 import numpy as np
 
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import Fleet
-from power.capacity.registry import make_capacity_policy
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import PoweredMachine, replay_powered
-from sim_backend.workloads.generate import lublin_jobs
-from studies.logs import usage_of
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.studies.logs import usage_of
 
 
 def test_from_the_first_submission_to_the_last_end_on_shared_nodes() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ui.command import TASKS
-from ui.examples import EXAMPLES
-from ui.manual import command_tree
+from offpeak.ui.command import TASKS
+from offpeak.ui.examples import EXAMPLES
+from offpeak.ui.manual import command_tree
 
 pytestmark = pytest.mark.quick
 
@@ -28,7 +28,7 @@ def offpeak(*arguments: str, cwd: Path | None = None, **environment: str) -> Run
 
 def probe(body: str, *options: str) -> list[str]:
     """Return the command line that runs one more subcommand, which does `body`."""
-    program = f"import ui.command as c\n@c.app.command()\ndef probe():\n    {body}\nc.main()\n"
+    program = f"import offpeak.ui.command as c\n@c.app.command()\ndef probe():\n    {body}\nc.main()\n"
     return [sys.executable, "-c", program, "probe", *options]
 
 
@@ -45,7 +45,7 @@ def test_version_from_any_directory(tmp_path: Path) -> None:
 
 def test_starts_without_the_heavy_libraries() -> None:
     program = (
-        "import sys, ui.command as c\n"
+        "import sys, offpeak.ui.command as c\n"
         "code = c.run(['--version'])\n"
         "print(code, {'numba', 'numpy', 'pyarrow', 'rich', 'holidays', 'sqlalchemy', 'alembic'} & set(sys.modules))\n"
     )
@@ -54,13 +54,13 @@ def test_starts_without_the_heavy_libraries() -> None:
 
 def test_a_subcommand_starts_without_the_others() -> None:
     program = (
-        "import sys, ui.command as c\n"
+        "import sys, offpeak.ui.command as c\n"
         "code = c.run(['status', '--help'])\n"
-        "print(sorted(name for name in sys.modules if name.startswith('ui.') and name.endswith('command')))\n"
+        "print(sorted(name for name in sys.modules if name.startswith('offpeak.ui.') and name.endswith('command')))\n"
         "print('numpy' in sys.modules)\n"
     )
     commands, has_numpy = started([sys.executable, "-c", program]).stdout.splitlines()[-2:]
-    assert (commands, has_numpy) == ("['ui.agent.command', 'ui.command']", "False")
+    assert (commands, has_numpy) == ("['offpeak.ui.agent.command', 'offpeak.ui.command']", "False")
 
 
 @pytest.mark.parametrize("arguments", [(), ("-h",), ("--help",)])

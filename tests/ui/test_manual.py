@@ -11,8 +11,8 @@ import pytest
 from needed_programs import need
 
 from offpeak.settings.table import SETTINGS
-from ui.manual import manual_pages, roff, write_manual
-from ui.options import NAMED, completion
+from offpeak.ui.manual import manual_pages, roff, write_manual
+from offpeak.ui.options import NAMED, completion
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
 from offpeak.installation import install_hint
-from predictors.run_times import chosen_run_time
-from predictors.scores import take_exam
-from sim_backend.sample import SAMPLE_SACCT
-from studies.day_ahead.inputs import PricePlace, make_forecasts
-from studies.scores.log_scores import read_log_file, run_times_of
-from ui.command import run
+from offpeak.predictors.run_times import chosen_run_time
+from offpeak.predictors.scores import take_exam
+from offpeak.sim_backend.sample import SAMPLE_SACCT
+from offpeak.studies.day_ahead.inputs import PricePlace, make_forecasts
+from offpeak.studies.scores.log_scores import read_log_file, run_times_of
+from offpeak.ui.command import run
 
 BOOSTED = "scheduling.estimates: boosted needs scikit-learn, which is not installed"
 OR_TOOLS = "needs OR-tools, which is not installed"

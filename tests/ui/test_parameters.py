@@ -12,9 +12,9 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.main import get_command
 
 from offpeak.errors import BadInput
-from ui.command import app as offpeak
-from ui.command import run
-from ui.parameters import PlainCommand
+from offpeak.ui.command import app as offpeak
+from offpeak.ui.command import run
+from offpeak.ui.parameters import PlainCommand
 
 LINES: tuple[list[str], ...] = (
     [],
@@ -107,7 +107,7 @@ def test_missing_required_parameter_is_an_error() -> None:
 
 def test_a_command_of_texts_and_paths_starts_without_pydantic(tmp_path: Path) -> None:
     program = (
-        "import sys, ui.command as c\n"
+        "import sys, offpeak.ui.command as c\n"
         f"c.run(['show-config', '--config', {str(tmp_path)!r} + '/absent'])\n"
         "print('pydantic' in sys.modules)\n"
     )

@@ -16,10 +16,8 @@ from offpeak.display import NOT_KNOWN, clock_text, figure, iso_text, minute_text
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.constants import MINUTE_S
 from offpeak.model.zones import machine_zone
-from offpeak.settings.table import Settings
-from offpeak.text import counted, printable
-from services.accounts.account_of_savings import saving_text, shadow_text
-from services.agent.status import (
+from offpeak.services.accounts.account_of_savings import saving_text, shadow_text
+from offpeak.services.agent.status import (
     AgentSilent,
     ForecastStatus,
     JobStatus,
@@ -28,8 +26,10 @@ from services.agent.status import (
     fetch_status,
     status_json,
 )
-from ui.records import rows_json, with_times
-from ui.terminal import print_table, text_table
+from offpeak.settings.table import Settings
+from offpeak.text import counted, printable
+from offpeak.ui.records import rows_json, with_times
+from offpeak.ui.terminal import print_table, text_table
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 SCHEDULER_PATIENCE_S = 180.0
@@ -244,7 +244,7 @@ def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
         _print_last_decision(settings, job_id, silent, as_json=as_json)
         raise _with_last_record(settings, silent) from None
     except BadInput as unknown:
-        from ui.agent.bills_answer import print_bill
+        from offpeak.ui.agent.bills_answer import print_bill
 
         print_bill(settings, job_id, unknown, as_json=as_json)
         return

@@ -23,14 +23,14 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.job_costs import known_sum
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.time_range import parse_range
+from offpeak.predictors.feeds.markets import site_zone
 from offpeak.process import user_name
+from offpeak.services.accounts.job_bills import MOST_JOBS, BillQuery, JobBill, read_job_bills
+from offpeak.services.agent.status import AgentSilent, fetch_bills
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
-from predictors.feeds.markets import site_zone
-from services.accounts.job_bills import MOST_JOBS, BillQuery, JobBill, read_job_bills
-from services.agent.status import AgentSilent, fetch_bills
-from ui.records import print_nothing, rows_json, with_times
-from ui.terminal import print_table, text_table
+from offpeak.ui.records import print_nothing, rows_json, with_times
+from offpeak.ui.terminal import print_table, text_table
 
 COLUMNS = (
     *("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost", "CO2 kg"),
@@ -44,7 +44,7 @@ def print_bills(settings: Settings, times: str | tuple[str | None, str | None], 
     """Print the bills of the jobs that ended in a month or a time. Raises AgentSilent, or BadInput for no time."""
     zone, now_unix_s = site_zone(settings.feeds.zone), time.time()
     if isinstance(times, str):
-        from ui.month.subject import period_of
+        from offpeak.ui.month.subject import period_of
 
         span = period_of(times, now_unix_s=now_unix_s, zone=zone).span
     else:

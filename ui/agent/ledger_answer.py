@@ -22,8 +22,8 @@ from offpeak.model.time_range import parse_range
 from offpeak.model.zones import machine_zone
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.text import counted, printable
-from ui.records import print_nothing, rows_json, with_times
-from ui.terminal import print_table, text_table
+from offpeak.ui.records import print_nothing, rows_json, with_times
+from offpeak.ui.terminal import print_table, text_table
 
 OTHER_SUBJECTS = ("job ", "queue")
 HISTORY_KEYS = ("subject", "what", "by", "result", "why")
@@ -88,7 +88,7 @@ def _action_row(record: HistoryRow) -> dict[str, Any]:
 def print_trial(settings: LedgerSettings, *, as_json: bool) -> None:
     """Print the trial that was drawn last, what is on now, and the results. Raises BadInput if there is none."""
     # They compute with numpy, which `offpeak history` does without.
-    from services.accounts.trials import find_blocks, trial_results
+    from offpeak.services.accounts.trials import find_blocks, trial_results
 
     zone, now_s = machine_zone(), time.time()
     with open_ledger(settings.url) as connection:

@@ -15,12 +15,12 @@ from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.time_range import parse_coming_time
 from offpeak.model.units import parse_duration_s, parse_power_w
 from offpeak.model.zones import machine_zone
+from offpeak.services.agent.grid_event import Delivery, deliveries
+from offpeak.services.agent.requests import SHED
+from offpeak.services.agent.status import AgentSilent, exchange
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from services.agent.grid_event import Delivery, deliveries
-from services.agent.requests import SHED
-from services.agent.status import AgentSilent, exchange
-from ui.terminal import print_table, text_table
+from offpeak.ui.terminal import print_table, text_table
 
 PATIENCE_S = 30.0
 SHOWN_EVENTS = 5

@@ -33,9 +33,9 @@ def demo(
 
     In a terminal the page stays available, with the day's data, until Ctrl-C.
     """
-    from sim_backend.virtual.room_plan import RoomPlan
-    from ui.demo.run import first_free_port, run_demo
-    from ui.demo.site import DemoPlan
+    from offpeak.sim_backend.virtual.room_plan import RoomPlan
+    from offpeak.ui.demo.run import first_free_port, run_demo
+    from offpeak.ui.demo.site import DemoPlan
 
     listen = listen or f"127.0.0.1:{first_free_port('127.0.0.1', 8017, socket.SOCK_STREAM)}"
     hardware_port = hardware_port or first_free_port(RoomPlan.bmc_host, 6230, socket.SOCK_DGRAM)

@@ -15,13 +15,13 @@ from offpeak.model.cluster import Cluster
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import ACTIVE
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import Scheduler
-from services.accounts.account_of_savings import SavingsAccount, saving_text
-from sim_backend.scheduler.cluster import SimJob, SimulatedCluster, nodes_of
-from sim_backend.scheduler.simulated import SimulatedScheduler
-from sim_backend.virtual.machine_room import MachineRoom
-from ui.demo.site import BATCH, BEGIN_S, KINDS, DemoJob, price_at
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import Scheduler
+from offpeak.services.accounts.account_of_savings import SavingsAccount, saving_text
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimulatedCluster, nodes_of
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.ui.demo.site import BATCH, BEGIN_S, KINDS, DemoJob, price_at
 
 UTILISATION = {kind.name: kind.utilisation for kind in KINDS}
 
@@ -78,7 +78,7 @@ def node_utilisation(cluster: SimulatedCluster) -> dict[str, float]:
 
 @dataclass
 class OneAtATime:
-    """A plugin.scheduler.port.Scheduler for several threads: each call waits for its turn."""
+    """A offpeak.plugin.scheduler.port.Scheduler for several threads: each call waits for its turn."""
 
     scheduler: Scheduler
     turn: threading.RLock

@@ -29,24 +29,34 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.time_range import TimeRange
 from offpeak.model.zones import machine_zone
+from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING
+from offpeak.plugin.queue_hook.queue_plan import BACK, FORWARD
 from offpeak.prices.peak import Peak
 from offpeak.process import locked_file
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.service import Service
+from offpeak.services.agent.site_context import make_site_context
+from offpeak.services.page.access import check_page_listen, parse_page_listen
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
+from offpeak.sim_backend.case.site_jobs import cluster_note
+from offpeak.sim_backend.virtual.machine_room import machine_room
+from offpeak.sim_backend.virtual.room_plan import RoomPlan, room_logins
 from offpeak.text import counted
-from plugin.queue_hook.positions import EXPECTED_SAVING
-from plugin.queue_hook.queue_plan import BACK, FORWARD
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.service import Service
-from services.agent.site_context import make_site_context
-from services.page.access import check_page_listen, parse_page_listen
-from sim_backend.case.site_jobs import cluster_note
-from sim_backend.virtual.machine_room import machine_room
-from sim_backend.virtual.room_plan import RoomPlan, room_logins
-from ui.agent.command import check_needs
-from ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
-from ui.demo.site import BEGIN_S, REPORT, SETTINGS, DemoJob, DemoPlan, enrol, jobs_to_come, make_folder, write_site
+from offpeak.ui.agent.command import check_needs
+from offpeak.ui.demo.live_cluster import STEP_S, LiveCluster, outcome_of, summary, without_offpeak
+from offpeak.ui.demo.site import (
+    BEGIN_S,
+    REPORT,
+    SETTINGS,
+    DemoJob,
+    DemoPlan,
+    enrol,
+    jobs_to_come,
+    make_folder,
+    write_site,
+)
 
 LOOK_S = 0.05
 PORTS = 100
@@ -54,7 +64,7 @@ PORTS = 100
 PAGE_BEGINS_S = 600.0
 LEDGER_PATIENCE_S = 120.0
 """No real node depends on the demo's ledger, and a slow machine may take a minute to make its tables."""
-OFFPEAK = (sys.executable, "-c", "from ui.command import main; main()")
+OFFPEAK = (sys.executable, "-c", "from offpeak.ui.command import main; main()")
 Say = Callable[[str], None]
 Process = subprocess.Popen[bytes]
 

@@ -23,11 +23,11 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.request import Chunk
+from offpeak.plugin.scheduler.registry import SIMULATED
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from plugin.scheduler.registry import SIMULATED
-from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.room_plan import INVENTORY, RoomPlan, write_inventory
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.sim_backend.virtual.room_plan import INVENTORY, RoomPlan, write_inventory
 
 BEGIN_S = int(datetime(2026, 11, 10, 5, tzinfo=UTC).timestamp())
 """A Tuesday, 06:00 in Berlin."""

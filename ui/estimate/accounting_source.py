@@ -11,15 +11,15 @@ from offpeak.model.cluster_file import read_cluster
 from offpeak.model.jobs import NUMBERS_ONLY, LogNames, Trace
 from offpeak.model.limits import Qos
 from offpeak.model.zones import machine_zone, parse_zone, zone_text
+from offpeak.plugin.pbs.accounting import ACCOUNTING, accounting_text, openpbs_accounting_folder
+from offpeak.plugin.scheduler.cluster_view import cluster_of, requested_features
+from offpeak.plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name, scheduler_of
+from offpeak.plugin.slurm.accounting import read_priority, read_qos, sacct_text
+from offpeak.plugin.slurm.nodes import read_machine
 from offpeak.settings.replay import LogSettings, MachineSettings
 from offpeak.settings.table import Settings
-from plugin.pbs.accounting import ACCOUNTING, accounting_text, openpbs_accounting_folder
-from plugin.scheduler.cluster_view import cluster_of, requested_features
-from plugin.scheduler.registry import OPENPBS, SIMULATED, SLURM, scheduler_name, scheduler_of
-from plugin.slurm.accounting import read_priority, read_qos, sacct_text
-from plugin.slurm.nodes import read_machine
-from sim_backend.traces.filters import anonymised, anonymised_cluster
-from sim_backend.traces.read import read_log, trace_of_text
+from offpeak.sim_backend.traces.filters import anonymised, anonymised_cluster
+from offpeak.sim_backend.traces.read import read_log, trace_of_text
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,17 @@ from offpeak.executor import HERE, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.cluster_file import cluster_text
 from offpeak.model.site_devices import read_devices
+from offpeak.power.capacity.levers import LEVERS, REPLAYS, LeverMeasurement
 from offpeak.prices import ASSUMED_TARIFF
 from offpeak.settings.kinds import TARIFF
 from offpeak.settings.table import Settings
-from power.capacity.levers import LEVERS, REPLAYS, LeverMeasurement
-from sim_backend.case.site_jobs import cluster_note
-from sim_backend.comparison.devices import with_device_bills
-from sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_savings, reasons, replay_more
-from sim_backend.mixed.replay import knows_pools
-from sim_backend.replay.policy import Policy, parse_policy
-from ui.estimate.accounting_source import accounting_of, site_cluster, with_nodes, with_site_cluster
-from ui.estimate.text import (
+from offpeak.sim_backend.case.site_jobs import cluster_note
+from offpeak.sim_backend.comparison.devices import with_device_bills
+from offpeak.sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_savings, reasons, replay_more
+from offpeak.sim_backend.mixed.replay import knows_pools
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.ui.estimate.accounting_source import accounting_of, site_cluster, with_nodes, with_site_cluster
+from offpeak.ui.estimate.text import (
     LeversAnswer,
     answer_view,
     assumed_prices_lines,
@@ -48,12 +48,12 @@ from ui.estimate.text import (
     use_lines,
     verdict,
 )
-from ui.options import ESTIMATE_DAYS
-from ui.replay.comparison import basis_json, machine_text, one_user_remark, prices_text, remarks, unlike_remark
-from ui.replay.likeness import difference_lines, likeness_json
-from ui.replay.unused import refuse_unused
-from ui.report.page import bullets, definitions, paragraph, section, still_page, table
-from ui.terminal import plain_console, repeat_progress, say_written, task_progress
+from offpeak.ui.options import ESTIMATE_DAYS
+from offpeak.ui.replay.comparison import basis_json, machine_text, one_user_remark, prices_text, remarks, unlike_remark
+from offpeak.ui.replay.likeness import difference_lines, likeness_json
+from offpeak.ui.replay.unused import refuse_unused
+from offpeak.ui.report.page import bullets, definitions, paragraph, section, still_page, table
+from offpeak.ui.terminal import plain_console, repeat_progress, say_written, task_progress
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ui.options import ESTIMATE_DAYS, FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSettings, settings_options
+from offpeak.ui.options import ESTIMATE_DAYS, FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSettings, settings_options
 
 
 @settings_options(
@@ -57,7 +57,7 @@ def estimate(
     on: ON = None,
 ) -> None:
     """Estimate what would have saved most, and at what harm. The levers are sleep, order, delay and caps."""
-    from ui.estimate.answer import EstimateRequest, answer
+    from offpeak.ui.estimate.answer import EstimateRequest, answer
 
     request = EstimateRequest(
         log=log,

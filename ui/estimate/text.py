@@ -9,13 +9,12 @@ from rich.text import Text
 from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, percent_text, unit_of
 from offpeak.model.constants import DAY_S, YEAR_S
 from offpeak.model.zones import date_text, zone_text
+from offpeak.power.capacity.levers import HARDLY_LONGER_S, Lever, Recommendation
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
 from offpeak.settings.file import toml
 from offpeak.settings.table import Settings
-from offpeak.text import counted
-from power.capacity.levers import HARDLY_LONGER_S, Lever, Recommendation
-from sim_backend.comparison.weeks import LEAST_WEEKS
-from sim_backend.estimate import (
+from offpeak.sim_backend.comparison.weeks import LEAST_WEEKS
+from offpeak.sim_backend.estimate import (
     HARDLY_PCT,
     Bounds,
     CapabilitySaving,
@@ -23,10 +22,18 @@ from sim_backend.estimate import (
     SavingsEstimate,
     reasons,
 )
-from ui.replay.comparison import basis_lines, one_user_remark, remarks, unlike_remark
-from ui.replay.likeness import NOT_CLAIMED, UNKNOWN, difference_lines, order_text, partition_table, replayed_waits
-from ui.replay.tables import NOISE, quoted_text
-from ui.terminal import text_table
+from offpeak.text import counted
+from offpeak.ui.replay.comparison import basis_lines, one_user_remark, remarks, unlike_remark
+from offpeak.ui.replay.likeness import (
+    NOT_CLAIMED,
+    UNKNOWN,
+    difference_lines,
+    order_text,
+    partition_table,
+    replayed_waits,
+)
+from offpeak.ui.replay.tables import NOISE, quoted_text
+from offpeak.ui.terminal import text_table
 
 NO_SLEEP = "always-on"
 

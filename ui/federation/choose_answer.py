@@ -13,9 +13,9 @@ import typer
 from offpeak.display import co2_text, energy_text, money_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
+from offpeak.plugin.federation.job_script import MOST_BYTES
+from offpeak.services.broker.client import fetch_choice
 from offpeak.settings.table import Settings
-from plugin.federation.job_script import MOST_BYTES
-from services.broker.client import fetch_choice
 
 
 @dataclass(frozen=True)

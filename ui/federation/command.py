@@ -11,7 +11,7 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.model.time_range import parse_instant, parse_limit_s
-from ui.options import JSON, CommandSettings, settings_options
+from offpeak.ui.options import JSON, CommandSettings, settings_options
 
 SCRIPT = Annotated[Path | None, typer.Argument(metavar="JOB.sh", help="The job's script, as for sbatch or qsub.")]
 ARGUMENTS = Annotated[list[str] | None, typer.Argument(metavar="[ARGUMENT]...", help="Arguments of the script.")]
@@ -55,7 +55,7 @@ def submit(
     if sum(each is not None for each in (script, status, cancel)) != 1:
         raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
     settings = chosen.read()
-    from ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
+    from offpeak.ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
 
     options = JobOptions(
         goal=goal,
@@ -70,7 +70,7 @@ def submit(
     choice = ask_broker(settings, job) if job and dry_run else None
     if choice is None:
         # Slow to import: numpy, pydantic, SQLAlchemy and the site selection.
-        from ui.federation import without_daemon as answer
+        from offpeak.ui.federation import without_daemon as answer
 
     if job and dry_run:
         print_choice(choice or answer.choose_without_broker(settings, job), as_json=as_json)
@@ -88,8 +88,8 @@ def snapshot(chosen: CommandSettings) -> None:
     # Brokers run this over ssh every few seconds, so that it imports little, and only here.
     import asyncio
 
-    from services.agent.status import AgentSilent
-    from services.broker.client import read_agent_snapshot
+    from offpeak.services.agent.status import AgentSilent
+    from offpeak.services.broker.client import read_agent_snapshot
 
     agent_socket = chosen.read().agent.socket
     try:
@@ -109,6 +109,6 @@ def broker(
     listen: Annotated[str, typer.Option(help="Address and port, without TLS.")] = "127.0.0.1:8450",
 ) -> None:
     """Choose sites and submit for portals that present the token."""
-    from services.broker.servers import run_broker
+    from offpeak.services.broker.servers import run_broker
 
     context.exit(run_broker(chosen.read(), listen))

@@ -18,11 +18,9 @@ from offpeak.ledger.database import open_ledger, sqlite_file
 from offpeak.ledger.ledger import Ledger, open_ledger_to_write
 from offpeak.ledger.rows import SubmissionRecord
 from offpeak.ledger.submissions import list_submissions
+from offpeak.plugin.federation.sites_file import read_sites
 from offpeak.process import login_name
-from offpeak.settings.ledger import LedgerSettings
-from offpeak.settings.table import Settings
-from plugin.federation.sites_file import read_sites
-from services.broker.federation import (
+from offpeak.services.broker.federation import (
     TAKEN,
     TRIED,
     WAITING,
@@ -37,9 +35,11 @@ from services.broker.federation import (
     make_preferences,
     read_snapshots,
 )
-from services.broker.placement_cycle import check_daemon
-from services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
-from ui.federation.choose_answer import JobFile, figures_text
+from offpeak.services.broker.placement_cycle import check_daemon
+from offpeak.services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
+from offpeak.ui.federation.choose_answer import JobFile, figures_text
 
 
 def choose_without_broker(settings: Settings, job: JobFile) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def federation_of(settings: Settings) -> Federation:
     if kept is not None and set(grid.names) <= set(kept.replies):
         return make_federation(broker, grid, kept.replies, kept.sent)
     # Slow to import, and rarely needed: the web.
-    from services.broker.site_poller import poll_sites
+    from offpeak.services.broker.site_poller import poll_sites
 
     replies = asyncio.run(poll_sites(grid.sites, socket=agent.socket, timeout_s=broker.timeout_s))
     return make_federation(broker, grid, replies)

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from ui.options import JSON, KNOWN_PRICES, LENIENT, CommandSettings, settings_options
-from ui.parameters import PlainCommand, PlainGroup
+from offpeak.ui.options import JSON, KNOWN_PRICES, LENIENT, CommandSettings, settings_options
+from offpeak.ui.parameters import PlainCommand, PlainGroup
 
 forecast = typer.Typer(
     cls=PlainGroup,
@@ -60,7 +60,7 @@ def prices(
     as_json: JSON = False,
 ) -> None:
     """Show the known prices, and the errors of their sources."""
-    from ui.forecast.known_prices import answer
+    from offpeak.ui.forecast.known_prices import answer
 
     answer(chosen.read(), from_, to, as_json=as_json)
 
@@ -77,7 +77,7 @@ def price(
     as_json: JSON = False,
 ) -> None:
     """Show the prices of the next hours, published or forecast. A forecast has a range."""
-    from ui.forecast.price_answer import answer
+    from offpeak.ui.forecast.price_answer import answer
 
     answer(chosen.read(), from_, hours, as_json=as_json)
 
@@ -101,7 +101,7 @@ def _about_a_job(quantity: str, meaning: str) -> None:
         lenient: LENIENT = False,
         as_json: JSON = False,
     ) -> None:
-        from ui.forecast.job_answer import BY_COMMAND, ForecastJob, JobForecastRequest
+        from offpeak.ui.forecast.job_answer import BY_COMMAND, ForecastJob, JobForecastRequest
 
         job = ForecastJob(size, estimate, user, group, queue, name)
         BY_COMMAND[quantity](chosen.read(), JobForecastRequest(job, log, days, models, lenient, as_json))
@@ -138,9 +138,9 @@ def score(
     """Measure the error of each predictor on past data. The data are replayed in time order: none can look ahead."""
     from offpeak.executor import local_processes
     from offpeak.model.units import parse_duration_s
-    from studies.scores.scoring import ScoredFiles, scores
-    from ui.replay.tables import print_report
-    from ui.terminal import task_progress
+    from offpeak.studies.scores.scoring import ScoredFiles, scores
+    from offpeak.ui.replay.tables import print_report
+    from offpeak.ui.terminal import task_progress
 
     with task_progress("scoring (the first run compiles the kernels)") as progress:
         notify = partial(typer.echo, err=True)

@@ -15,19 +15,19 @@ from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.units import parse_duration_s
+from offpeak.power.whatif import simulate_waits_s
+from offpeak.predictors.job_history import jobs_at_submission, stable_code, with_stable_codes
+from offpeak.predictors.job_power import DeclaredPower, boosted_power, power_history
+from offpeak.predictors.port import ModelOrigin, Prediction, Predictor, load_model, save_model
+from offpeak.predictors.run_times import LastTwo, UserEstimate, boosted_run_time, similar_run_times
+from offpeak.predictors.scores import Exam, teach
+from offpeak.predictors.trees.forest import SELDOM
+from offpeak.predictors.waits.registry import arbiter
+from offpeak.predictors.waits.states import LogStates, if_submitted_now
 from offpeak.settings.table import Settings
-from power.whatif import simulate_waits_s
-from predictors.job_history import jobs_at_submission, stable_code, with_stable_codes
-from predictors.job_power import DeclaredPower, boosted_power, power_history
-from predictors.port import ModelOrigin, Prediction, Predictor, load_model, save_model
-from predictors.run_times import LastTwo, UserEstimate, boosted_run_time, similar_run_times
-from predictors.scores import Exam, teach
-from predictors.trees.forest import SELDOM
-from predictors.waits.registry import arbiter
-from predictors.waits.states import LogStates, if_submitted_now
-from sim_backend.traces.filters import last_days
-from studies.report import folder_for
-from studies.scores.log_scores import (
+from offpeak.sim_backend.traces.filters import last_days
+from offpeak.studies.report import folder_for
+from offpeak.studies.scores.log_scores import (
     DECLARED_W,
     POWER,
     RUN_TIME,
@@ -41,8 +41,8 @@ from studies.scores.log_scores import (
     waits_of,
     without_trees,
 )
-from ui.estimate.accounting_source import accounting_of, with_nodes
-from ui.terminal import plain_console, say_written, task_progress, text_table
+from offpeak.ui.estimate.accounting_source import accounting_of, with_nodes
+from offpeak.ui.terminal import plain_console, say_written, task_progress, text_table
 
 NOT_EVALUATED = ModelOrigin(0, 0, 0, float("nan"))
 

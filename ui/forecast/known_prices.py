@@ -21,13 +21,13 @@ from offpeak.model.local_time import to_local_s
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.time_range import parse_time
 from offpeak.model.zones import date_text, zone_text
+from offpeak.predictors.feeds.markets import site_zone
+from offpeak.predictors.feeds.port import INCOMPLETE, KnownSeries, Window
+from offpeak.predictors.site_sources import build_price_feed, check_libraries
 from offpeak.prices.tariff import Tariff, charge_market
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
-from predictors.feeds.markets import site_zone
-from predictors.feeds.port import INCOMPLETE, KnownSeries, Window
-from predictors.site_sources import build_price_feed, check_libraries
-from ui.terminal import plain_console
+from offpeak.ui.terminal import plain_console
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"

@@ -13,14 +13,14 @@ from offpeak.errors import BadPrices
 from offpeak.model.constants import HOUR_S
 from offpeak.model.time_range import parse_time
 from offpeak.model.zones import date_text, zone_text
+from offpeak.predictors.feeds.port import Window
+from offpeak.predictors.price_forecast import PriceForecast, forecast_prices
+from offpeak.predictors.site_sources import build_price_source, check_libraries
 from offpeak.prices.tariff import NO_PRICES, Tariff
 from offpeak.settings.replay import FeedSettings
 from offpeak.settings.table import Settings
-from predictors.feeds.port import Window
-from predictors.price_forecast import PriceForecast, forecast_prices
-from predictors.site_sources import build_price_source, check_libraries
-from ui.forecast.known_prices import sparkline
-from ui.terminal import plain_console, text_table
+from offpeak.ui.forecast.known_prices import sparkline
+from offpeak.ui.terminal import plain_console, text_table
 
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
 

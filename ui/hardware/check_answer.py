@@ -14,12 +14,9 @@ from offpeak.errors import BadInventory, OffpeakError
 from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
-from offpeak.settings.agent import AgentSettings
-from offpeak.settings.table import Settings
-from offpeak.text import counted
-from plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
-from power.check.devices import check_site
-from power.check.findings import (
+from offpeak.plugin.scheduler.registry import SIMULATED, SLURM, scheduler_name, scheduler_of
+from offpeak.power.check.devices import check_site
+from offpeak.power.check.findings import (
     CheckVerdict,
     Finding,
     FindingGroup,
@@ -28,13 +25,16 @@ from power.check.findings import (
     check_scheduler,
     group_findings,
 )
-from power.door.scheduler_orders import ALLOW_OWN_POLICIES
-from power.drivers.transport import Transport
-from power.meters.registry import pdus_feeding
-from predictors.feeds.registry import carbon_feed, input_feeds, price_feed, temperature_feed
-from services.agent.node_memory import read_managed_site
-from services.agent.status import fetch_status
-from ui.terminal import plain_console, text_table
+from offpeak.power.door.scheduler_orders import ALLOW_OWN_POLICIES
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.registry import pdus_feeding
+from offpeak.predictors.feeds.registry import carbon_feed, input_feeds, price_feed, temperature_feed
+from offpeak.services.agent.node_memory import read_managed_site
+from offpeak.services.agent.status import fetch_status
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.table import Settings
+from offpeak.text import counted
+from offpeak.ui.terminal import plain_console, text_table
 
 PART_ORDER = ("scheduler", "lease", "qos", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
@@ -109,7 +109,7 @@ def check_own_policy(settings: AgentSettings) -> Iterator[Finding]:
     if not settings.own_policy:
         return
     # The settings of most sites name a built-in policy, which needs no process.
-    from plugin.window_policy import PolicyProcess
+    from offpeak.plugin.window_policy import PolicyProcess
 
     process = PolicyProcess(settings.own_policy)
     try:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from power.check.as_agent import run_as_agent
-from ui.options import JSON, NODES, CommandSettings, completion, settings_options
+from offpeak.power.check.as_agent import run_as_agent
+from offpeak.ui.options import JSON, NODES, CommandSettings, completion, settings_options
 
 if TYPE_CHECKING:
-    from sim_backend.virtual.room_plan import RoomPlan
+    from offpeak.sim_backend.virtual.room_plan import RoomPlan
 
 of_devices = settings_options("hardware.inventory", "hardware.timeout")
 
@@ -34,7 +34,7 @@ def init(
 
     Asks for what is not given by an option. The agent then runs in shadow mode. Files that exist are left alone.
     """
-    from ui.hardware.init_answer import SiteAnswers, write_first_files
+    from offpeak.ui.hardware.init_answer import SiteAnswers, write_first_files
 
     kind = chosen.options["power.node_class"]
     answers = SiteAnswers(price, bmcs, None if kind is None else str(kind))
@@ -44,7 +44,7 @@ def init(
 @of_devices
 def power(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -> None:
     """Show the power of nodes and PDUs, with meter and age. Read-only."""
-    from ui.hardware.power_answer import print_readings
+    from offpeak.ui.hardware.power_answer import print_readings
 
     print_readings(chosen.read(), nodes, as_json=as_json)
 
@@ -69,7 +69,7 @@ def enroll(
     ] = None,
 ) -> None:
     """Record the identity of each BMC in the inventory. Also its capabilities; no node is switched off."""
-    from ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
+    from offpeak.ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
 
     enroll_nodes(chosen.read(), EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox))
 
@@ -86,7 +86,7 @@ def check(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -
         code = run_as_agent(["check", *options, *(["--json"] if as_json else [])], remark=_remark)
         if code is not None:
             raise typer.Exit(code)
-    from ui.hardware.check_answer import print_site_check
+    from offpeak.ui.hardware.check_answer import print_site_check
 
     print_site_check(chosen.read(), nodes, as_json=as_json)
 
@@ -123,9 +123,9 @@ def virtual(
     """Run virtual nodes with BMCs and PDUs on loopback. They speak IPMI and SNMP until Ctrl-C."""
     from offpeak.machines.node_sets import expand
     from offpeak.model.node_class_file import bundled_node_classes, node_class_named
-    from sim_backend.pbs_standin.server import pbs_of_room
-    from sim_backend.virtual.machine_room import run_room
-    from sim_backend.virtual.room_plan import RoomPlan, room_logins, write_inventory
+    from offpeak.sim_backend.pbs_standin.server import pbs_of_room
+    from offpeak.sim_backend.virtual.machine_room import run_room
+    from offpeak.sim_backend.virtual.room_plan import RoomPlan, room_logins, write_inventory
 
     plan = RoomPlan(
         expand(nodes),
@@ -148,8 +148,8 @@ def virtual(
 
 def _virtual_summary(plan: "RoomPlan", inventory: Path, scheduler: PbsKind | None) -> str:
     from offpeak.machines.node_sets import fold
+    from offpeak.sim_backend.virtual.room_plan import BMC_PASSWORD, PDU_COMMUNITY, USER
     from offpeak.text import counted
-    from sim_backend.virtual.room_plan import BMC_PASSWORD, PDU_COMMUNITY, USER
 
     folder = inventory.parent
     lines = [

@@ -22,15 +22,15 @@ from offpeak.machines.inventory import Inventory, InventoryNode, is_standby_proo
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
 from offpeak.model.orders import NodeOrder
+from offpeak.plugin.scheduler.registry import scheduler_of
+from offpeak.power.check.devices import EnrolmentResult, probe_bmcs
+from offpeak.power.check.findings import failed_finding, group_findings
+from offpeak.power.check.standby import StandbyContext, StandbyTestResult, run_standby_test
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.lifecycle.node_record import StateLedger
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from plugin.scheduler.registry import scheduler_of
-from power.check.devices import EnrolmentResult, probe_bmcs
-from power.check.findings import failed_finding, group_findings
-from power.check.standby import StandbyContext, StandbyTestResult, run_standby_test
-from power.drivers.transport import Transport
-from power.lifecycle.node_record import StateLedger
 
 
 def run_standby_tests(settings: Settings, nodes: str) -> bool:

@@ -21,15 +21,15 @@ from offpeak.machines.enrolment import ImportedNode, add_machines
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand_in_order, fold
 from offpeak.model.node_class_file import bundled_node_classes, node_class_named
+from offpeak.plugin.contract.rules import ManagedSite, check_contract, find_excluded
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import SchedulerTraits
+from offpeak.plugin.scheduler.registry import scheduler_name, scheduler_of
+from offpeak.predictors.feeds.markets import find_market
 from offpeak.prices.tariff import parse_tariff
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from plugin.contract.rules import ManagedSite, check_contract, find_excluded
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import SchedulerTraits
-from plugin.scheduler.registry import scheduler_name, scheduler_of
-from predictors.feeds.markets import find_market
 
 SETTINGS, INVENTORY, PASSWORD = "offpeak.toml", "inventory.toml", "bmc.password"
 SYSTEM_FOLDER = Path("/etc/offpeak")

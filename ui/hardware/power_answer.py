@@ -14,14 +14,14 @@ from offpeak.errors import BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
 from offpeak.model.constants import J_PER_KWH
+from offpeak.power.check.findings import failed_finding, group_findings
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.kernel import HeadNodeLoad, read_head_node_load
+from offpeak.power.meters.port import Meter, MeterResult, Reading, read_meters
+from offpeak.power.meters.registry import site_meters
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from power.check.findings import failed_finding, group_findings
-from power.drivers.transport import Transport
-from power.meters.kernel import HeadNodeLoad, read_head_node_load
-from power.meters.port import Meter, MeterResult, Reading, read_meters
-from power.meters.registry import site_meters
-from ui.terminal import plain_console, text_table
+from offpeak.ui.terminal import plain_console, text_table
 
 
 def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:

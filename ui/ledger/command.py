@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from offpeak.errors import BadInput
-from ui.options import END, JSON, MONTH, NODES, START, CommandSettings, settings_options
-from ui.parameters import PlainCommand, PlainGroup
+from offpeak.ui.options import END, JSON, MONTH, NODES, START, CommandSettings, settings_options
+from offpeak.ui.parameters import PlainCommand, PlainGroup
 
 ledger = typer.Typer(
     cls=PlainGroup, no_args_is_help=False, rich_markup_mode=None, help="Read the ledger, shorten it, copy it."
@@ -62,7 +62,7 @@ def _of_use(quantity: str, about: str) -> None:
         as_csv: CSV = False,
     ) -> None:
         form = _form(as_json, as_csv)
-        from ui.ledger.answer import print_used
+        from offpeak.ui.ledger.answer import print_used
 
         print_used(quantity, by, (start, end), chosen.read(), form)
 
@@ -80,7 +80,7 @@ _of_use("cost", "Show the cost of energy at the prices of the time, and CO2.")
 @in_ledger
 def trial(chosen: CommandSettings, as_json: JSON = False) -> None:
     """Show the on/off days of the last trial, and their saving."""
-    from ui.agent.ledger_answer import print_trial
+    from offpeak.ui.agent.ledger_answer import print_trial
 
     print_trial(chosen.read().ledger, as_json=as_json)
 
@@ -89,7 +89,7 @@ def trial(chosen: CommandSettings, as_json: JSON = False) -> None:
 @settings_options("ledger.keep_readings", "ledger.keep_minutes", "ledger.url")
 def prune(chosen: CommandSettings) -> None:
     """Delete rows older than their table keeps. The energy of nodes stays the same."""
-    from ui.ledger.answer import prune_ledger
+    from offpeak.ui.ledger.answer import prune_ledger
 
     prune_ledger(chosen.read().ledger)
 
@@ -100,7 +100,7 @@ def backup(
     chosen: CommandSettings, file: Annotated[Path, typer.Argument(help="New file for the copy of a SQLite ledger.")]
 ) -> None:
     """Write a complete copy while the agent runs."""
-    from ui.ledger.answer import back_up
+    from offpeak.ui.ledger.answer import back_up
 
     back_up(chosen.read().ledger, file)
 
@@ -114,7 +114,7 @@ def export(
     end: END = None,
 ) -> None:
     """Write each day of minutes and quarter-hours as Parquet."""
-    from ui.ledger.answer import export_means
+    from offpeak.ui.ledger.answer import export_means
 
     export_means(chosen.read().ledger, folder, (start, end))
 
@@ -130,7 +130,7 @@ def bundle(
     ] = False,
 ) -> None:
     """Write the evidence of a month, for `offpeak verify`. It runs on any machine."""
-    from ui.ledger.evidence import write_bundle
+    from offpeak.ui.ledger.evidence import write_bundle
 
     write_bundle(month, file, chosen.read(), anonymise=anonymise)
 
@@ -157,7 +157,7 @@ def verify(
     """
     if digest is not None and not re.fullmatch("[0-9a-f]{64}", digest := digest.strip().lower()):
         raise BadInput(f"--digest {digest}: is no digest", hint="it has 64 hexadecimal digits, as in `offpeak report`")
-    from ui.ledger.evidence import verify_bundle, verify_ledger
+    from offpeak.ui.ledger.evidence import verify_bundle, verify_ledger
 
     if bundle is None:
         verify_ledger(chosen.read(), digest)
@@ -168,7 +168,7 @@ def verify(
 def _print_records(
     kind: str, nodes: str | None, times: tuple[str | None, str | None], chosen: CommandSettings, form: str
 ) -> None:
-    from ui.ledger.answer import print_records
+    from offpeak.ui.ledger.answer import print_records
 
     print_records(kind, nodes, times, chosen.read(), form)
 

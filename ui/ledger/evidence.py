@@ -19,14 +19,14 @@ from offpeak.ledger.seals import KEY_NAME, SEALED_TABLES, broken_links, read_row
 from offpeak.ledger.tables import savings
 from offpeak.model.constants import QUARTER_S
 from offpeak.model.time_range import TimeRange
+from offpeak.predictors.feeds.markets import site_zone
 from offpeak.prices.tariff_file import read_source
+from offpeak.services.accounts.evidence import IN_ALL, Figures, make_bundle
+from offpeak.services.accounts.examination import Examination, Verdict, changes_in, check_digest, examine_bundle, judge
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from predictors.feeds.markets import site_zone
-from services.accounts.evidence import IN_ALL, Figures, make_bundle
-from services.accounts.examination import Examination, Verdict, changes_in, check_digest, examine_bundle, judge
-from ui.month.subject import month_of
-from ui.terminal import print_table, say_written, text_table
+from offpeak.ui.month.subject import month_of
+from offpeak.ui.terminal import print_table, say_written, text_table
 
 SHOWN = 12
 """Changes and different figures that are listed, so that the answer fits a screen."""

@@ -14,9 +14,9 @@ from offpeak.display import amount_text, money_text, percent_text, power_text, r
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.model.constants import J_PER_KWH, QUARTER_S
 from offpeak.prices.tariff_file import site_tariff
-from services.accounts.account_of_savings import DEMAND, SavingsAccount, saving_text, shadow_text
-from ui.records import RecordRow
-from ui.terminal import text_table
+from offpeak.services.accounts.account_of_savings import DEMAND, SavingsAccount, saving_text, shadow_text
+from offpeak.ui.records import RecordRow
+from offpeak.ui.terminal import text_table
 
 Record = Mapping[str, Any]
 

@@ -14,11 +14,11 @@ from offpeak.display import amount_text, money_text
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.seals import read_seals
 from offpeak.model.arrays import Float64
+from offpeak.predictors.feeds.markets import site_zone
 from offpeak.prices.tariff_file import site_tariff
+from offpeak.services.accounts.month_account import DayCost, make_month_account
 from offpeak.settings.table import Settings
-from predictors.feeds.markets import site_zone
-from services.accounts.month_account import DayCost, make_month_account
-from ui.month.subject import (
+from offpeak.ui.month.subject import (
     CHANCE,
     GPU_COLUMNS,
     MonthRequest,
@@ -34,11 +34,11 @@ from ui.month.subject import (
     saved_cells,
     used_cells,
 )
-from ui.records import print_nothing, rows_csv
-from ui.replay.tables import NOISE
-from ui.report.figure import Key
-from ui.report.page import HtmlCell, legend, page_head, paragraph, section, still_page, table
-from ui.terminal import print_table, text_table, write_files
+from offpeak.ui.records import print_nothing, rows_csv
+from offpeak.ui.replay.tables import NOISE
+from offpeak.ui.report.figure import Key
+from offpeak.ui.report.page import HtmlCell, legend, page_head, paragraph, section, still_page, table
+from offpeak.ui.terminal import print_table, text_table, write_files
 
 WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
 TICKS = 4

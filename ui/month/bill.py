@@ -8,17 +8,17 @@ import typer
 from offpeak.display import amount_text, minute_text, money_text
 from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger
+from offpeak.predictors.feeds.markets import site_zone
 from offpeak.prices.bill import Bill
 from offpeak.prices.tariff import Tariff
 from offpeak.prices.tariff_file import site_tariff
+from offpeak.services.accounts.power_bill import make_metered_bill
 from offpeak.settings.table import Settings
 from offpeak.text import printable
-from predictors.feeds.markets import site_zone
-from services.accounts.power_bill import make_metered_bill
-from ui.month.subject import MonthRequest, period_of
-from ui.records import rows_csv
-from ui.report.page import bullets, page_head, section, still_page, table
-from ui.terminal import print_table, text_table, write_files
+from offpeak.ui.month.subject import MonthRequest, period_of
+from offpeak.ui.records import rows_csv
+from offpeak.ui.report.page import bullets, page_head, section, still_page, table
+from offpeak.ui.terminal import print_table, text_table, write_files
 
 COLUMNS = ("position", "quantity", "", "cost", "highest quarter-hour")
 SCOPE = "This is the bill of the nodes with meters: cooling, network and other loads of the site are not in it."

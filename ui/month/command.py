@@ -7,7 +7,7 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.files import check_writable
-from ui.options import MONTH, CommandSettings, settings_options
+from offpeak.ui.options import MONTH, CommandSettings, settings_options
 
 
 @settings_options("prices.tariff", "ledger.url")
@@ -43,10 +43,10 @@ def report(
     for path, example in ((html, "report.html"), (csv, "report.csv"), (xlsx, "report.xlsx")):
         if path:
             check_writable(path, example=example)
-    from ui.month.answer import answer
-    from ui.month.bill import answer_bill
-    from ui.month.subject import MonthRequest
-    from ui.month.year import answer_year
+    from offpeak.ui.month.answer import answer
+    from offpeak.ui.month.bill import answer_bill
+    from offpeak.ui.month.subject import MonthRequest
+    from offpeak.ui.month.year import answer_year
 
     request = MonthRequest(month, html, csv, year, xlsx, bill)
     (answer_bill if bill else answer_year if year else answer)(chosen.read(), request)

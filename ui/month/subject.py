@@ -17,10 +17,9 @@ from offpeak.ledger.seals import LedgerSeal
 from offpeak.model.constants import HOUR_S, J_PER_KWH
 from offpeak.model.time_range import TimeRange, parse_range
 from offpeak.model.zones import date_text, zone_text
+from offpeak.power.meters.gpu import IDLE_BELOW_PERCENT
 from offpeak.prices.tariff import Tariff
-from offpeak.text import counted
-from power.meters.gpu import IDLE_BELOW_PERCENT
-from services.accounts.account_of_savings import (
+from offpeak.services.accounts.account_of_savings import (
     MEASURED,
     MODELLED,
     ORDER,
@@ -32,10 +31,11 @@ from services.accounts.account_of_savings import (
     saving_text,
     shadow_text,
 )
-from services.accounts.counterfactual import REPLAYS
-from services.accounts.job_use import ALL
-from services.accounts.month_account import MonthAccount
-from ui.ledger.text import assumed_prices
+from offpeak.services.accounts.counterfactual import REPLAYS
+from offpeak.services.accounts.job_use import ALL
+from offpeak.services.accounts.month_account import MonthAccount
+from offpeak.text import counted
+from offpeak.ui.ledger.text import assumed_prices
 
 
 @dataclass(frozen=True)

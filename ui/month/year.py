@@ -15,10 +15,8 @@ from offpeak.installation import missing_extra
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.energy_use import UsePeriod
 from offpeak.model.zones import date_text, zone_text
-from offpeak.settings.table import Settings
-from offpeak.text import counted, printable
-from predictors.feeds.markets import site_zone
-from services.accounts.data_centre_year import (
+from offpeak.predictors.feeds.markets import site_zone
+from offpeak.services.accounts.data_centre_year import (
     CUSTOMER,
     DATA_CENTRE,
     MEASURED,
@@ -28,10 +26,12 @@ from services.accounts.data_centre_year import (
     make_sheet,
     read_year_use,
 )
-from ui.month.subject import MonthRequest
-from ui.records import rows_csv
-from ui.report.page import HtmlCell, page_head, section, still_page, table
-from ui.terminal import print_table, text_table, write_files
+from offpeak.settings.table import Settings
+from offpeak.text import counted, printable
+from offpeak.ui.month.subject import MonthRequest
+from offpeak.ui.records import rows_csv
+from offpeak.ui.report.page import HtmlCell, page_head, section, still_page, table
+from offpeak.ui.terminal import print_table, text_table, write_files
 
 COLUMNS = ("part", "of", "name", "symbol", "value", "unit", "origin", "basis", "rule")
 PARTS = {

@@ -7,7 +7,7 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.model.orders import NodeOrder
-from ui.options import JSON, NODES, CommandSettings, settings_options
+from offpeak.ui.options import JSON, NODES, CommandSettings, settings_options
 
 
 class NodeAction(StrEnum):
@@ -63,8 +63,8 @@ def nodes(
                 f"{flag} does not apply to {action}", hint=f"use it with {', '.join(ACTIONS_OF_OPTION[flag])}"
             )
     settings, name = chosen.read(), nodes or ""
-    from ui.nodes import node_answer
-    from ui.nodes.nodes_answer import NodeChoice, print_nodes
+    from offpeak.ui.nodes import node_answer
+    from offpeak.ui.nodes.nodes_answer import NodeChoice, print_nodes
 
     match action:
         case NodeAction.LIST:
@@ -95,7 +95,7 @@ def cap(
     The inventory says what is capped: the node by its BMC, its processors, or its GPUs.
     """
     settings = chosen.read()
-    from ui.nodes import node_answer
+    from offpeak.ui.nodes import node_answer
 
     if nodes is None:
         node_answer.print_caps(settings, as_json=as_json)

@@ -26,20 +26,20 @@ from offpeak.model.orders import NodeOrder
 from offpeak.model.time_range import parse_coming_time
 from offpeak.model.units import parse_duration_s, parse_power_w
 from offpeak.model.zones import machine_zone
+from offpeak.plugin.scheduler.registry import scheduler_of
+from offpeak.power.check.standby import OrderRefused
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.lifecycle.admin_order import AdminOrder, execute_order
+from offpeak.power.lifecycle.decisions import find_obstacle
+from offpeak.power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
+from offpeak.power.lifecycle.sweep import read_clocks
 from offpeak.process import AlreadyRunning, exclusive_lock, login_name
+from offpeak.services.agent.node_closer import NodeCloser
+from offpeak.services.agent.requests import CAP, END_HOLD, HOLD, format_hold, format_order
+from offpeak.services.agent.status import AgentSilent, exchange, fetch_clock, send_node_request
 from offpeak.settings.table import Settings
-from plugin.scheduler.registry import scheduler_of
-from power.check.standby import OrderRefused
-from power.drivers.transport import Transport
-from power.lifecycle.admin_order import AdminOrder, execute_order
-from power.lifecycle.decisions import find_obstacle
-from power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
-from power.lifecycle.sweep import read_clocks
-from services.agent.node_closer import NodeCloser
-from services.agent.requests import CAP, END_HOLD, HOLD, format_hold, format_order
-from services.agent.status import AgentSilent, exchange, fetch_clock, send_node_request
-from ui.nodes.nodes_answer import NodeRow, node_rows, since_text
-from ui.terminal import print_table, text_table
+from offpeak.ui.nodes.nodes_answer import NodeRow, node_rows, since_text
+from offpeak.ui.terminal import print_table, text_table
 
 
 def node_lines(row: NodeRow, machine: InventoryNode, *, now_unix_s: float) -> list[str]:

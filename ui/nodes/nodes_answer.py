@@ -26,18 +26,18 @@ from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold, fold_names
 from offpeak.model.orders import NodeState
+from offpeak.plugin.scheduler.registry import scheduler_of
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.lifecycle.node_record import NodeRecord, restore_record
+from offpeak.power.lifecycle.sweep import poll_once
+from offpeak.power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
+from offpeak.power.meters.port import Meter, read_meters
+from offpeak.power.meters.registry import bmc_meter
+from offpeak.services.agent.status import fetch_clock, fetch_snapshot
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted, did_you_mean
-from plugin.scheduler.registry import scheduler_of
-from power.drivers.transport import Transport
-from power.lifecycle.node_record import NodeRecord, restore_record
-from power.lifecycle.sweep import poll_once
-from power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
-from power.meters.port import Meter, read_meters
-from power.meters.registry import bmc_meter
-from services.agent.status import fetch_clock, fetch_snapshot
-from ui.terminal import plain_console, text_table
+from offpeak.ui.terminal import plain_console, text_table
 
 COLUMNS = ("nodes", "type", "partitions", "state", "wanted", "draws", "since", "by", "why")
 FROM_SCHEDULER = COLUMNS[1:3]

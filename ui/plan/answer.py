@@ -20,20 +20,20 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.local_time import to_local_s
 from offpeak.model.zones import machine_zone
+from offpeak.plugin.day_plan.day_plan import DayPlan, DeviceSchedule, PlannedJob
+from offpeak.plugin.planner.dispatch import NOTHING_KW
+from offpeak.plugin.queue_hook.facts import PLAN
+from offpeak.predictors.demand_response import OrderedEvents, read_file_events
+from offpeak.predictors.openadr import read_server_events
 from offpeak.process import AlreadyRunning
+from offpeak.services.agent.plan_once import AppliedPlan, apply_once, plan_once
+from offpeak.services.agent.status import AgentSilent, fetch_plan
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
-from plugin.day_plan.day_plan import DayPlan, DeviceSchedule, PlannedJob
-from plugin.planner.dispatch import NOTHING_KW
-from plugin.queue_hook.facts import PLAN
-from predictors.demand_response import OrderedEvents, read_file_events
-from predictors.openadr import read_server_events
-from services.agent.plan_once import AppliedPlan, apply_once, plan_once
-from services.agent.status import AgentSilent, fetch_plan
-from ui.agent.answer import LocalClock
-from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
-from ui.report.page import bullets, definitions, figure_section, html_page, section, table
-from ui.terminal import print_table, say_written, text_table
+from offpeak.ui.agent.answer import LocalClock
+from offpeak.ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
+from offpeak.ui.report.page import bullets, definitions, figure_section, html_page, section, table
+from offpeak.ui.terminal import print_table, say_written, text_table
 
 HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "latest", "why not before")
 RIGHT = ("nodes", "power", "starts", "ends", "latest")
@@ -308,7 +308,7 @@ def _jobs(plan: DayPlan, clock: LocalClock) -> str:
 
 
 def answer(settings: Settings, request: PlanRequest) -> None:
-    """Print the plan, and write its page or carry it out if requested; errors as services.agent.plan_once."""
+    """Print the plan, and write its page or carry it out if requested; errors as offpeak.services.agent.plan_once."""
     if request.report:
         check_writable(request.report, example="report.html")
     notes = _check_events(settings)

@@ -9,12 +9,12 @@ import typer
 
 from offpeak.errors import BadInput
 from offpeak.text import did_you_mean
-from ui.options import FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSettings, settings_options
+from offpeak.ui.options import FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSettings, settings_options
 
 if TYPE_CHECKING:
     from offpeak.model.jobs import Jobs
-    from sim_backend.workloads.generate import LogRequest
-    from studies.registry import Study
+    from offpeak.sim_backend.workloads.generate import LogRequest
+    from offpeak.studies.registry import Study
 
 KINDS = ("class", "user", "partition", "day")
 
@@ -68,7 +68,7 @@ def simulate(
     on: ON = None,
 ) -> None:
     """Replay a job log under several policies, and compare them."""
-    from ui.replay.simulate_answer import SimulateRequest, answer
+    from offpeak.ui.replay.simulate_answer import SimulateRequest, answer
 
     request = SimulateRequest(
         start=start,
@@ -139,12 +139,12 @@ def study(
     """
     from offpeak.executor import executor_on, local_processes
     from offpeak.model.units import parse_duration_s
-    from studies.harness import StudyOrder
-    from studies.registry import GRID_OPTIONS, OPTIONS, REPLAYS, WITHOUT, study_named
-    from studies.report import write_report
-    from ui.replay.tables import print_report
-    from ui.report.page import write_study_page
-    from ui.terminal import REPLAYING, task_progress
+    from offpeak.studies.harness import StudyOrder
+    from offpeak.studies.registry import GRID_OPTIONS, OPTIONS, REPLAYS, WITHOUT, study_named
+    from offpeak.studies.report import write_report
+    from offpeak.ui.replay.tables import print_report
+    from offpeak.ui.report.page import write_study_page
+    from offpeak.ui.terminal import REPLAYING, task_progress
 
     if on and processes:
         raise BadInput("--processes is of this machine, --on of others", hint="leave one out; --on slurm:8 is 8 jobs")
@@ -167,8 +167,8 @@ def study(
 
 
 def _grid_study(path: Path, part: str | None) -> "Study":
-    from studies.grid import SweepGrid, read_grid, sweep
-    from ui.estimate.accounting_source import log_on_cluster
+    from offpeak.studies.grid import SweepGrid, read_grid, sweep
+    from offpeak.ui.estimate.accounting_source import log_on_cluster
 
     if part is not None:
         raise BadInput(f"{path}: a grid has no parts", hint="leave --part out")
@@ -189,8 +189,8 @@ def generate(
 ) -> None:
     """Write a synthetic job log from a workload model, as SWF."""
     from offpeak.files import check_writable
-    from sim_backend.traces.swf.write import write_swf
-    from sim_backend.workloads.generate import LogRequest, generate_jobs, notes_of
+    from offpeak.sim_backend.traces.swf.write import write_swf
+    from offpeak.sim_backend.workloads.generate import LogRequest, generate_jobs, notes_of
 
     request = LogRequest(jobs, nodes, load, model, seed)
     begin_s = _midnight_s(start, time_zone)

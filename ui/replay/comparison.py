@@ -26,16 +26,16 @@ from offpeak.display import (
     watts_text,
 )
 from offpeak.model.jobs import RejectedJobs, Trace
+from offpeak.sim_backend.case.replay_case import Basis, PreparedCase
+from offpeak.sim_backend.comparison.breakdown import BreakdownRow
+from offpeak.sim_backend.comparison.compare import Comparison
+from offpeak.sim_backend.comparison.likeness import likeness_of, partition_uses, waits_are_near
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome
+from offpeak.sim_backend.comparison.replications import ReplicationSpread
 from offpeak.text import counted
-from sim_backend.case.replay_case import Basis, PreparedCase
-from sim_backend.comparison.breakdown import BreakdownRow
-from sim_backend.comparison.compare import Comparison
-from sim_backend.comparison.likeness import likeness_of, partition_uses, waits_are_near
-from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import ReplicationSpread
-from ui.replay import tables as replay_tables
-from ui.replay.likeness import difference_lines, likeness_json, partition_table, replayed_waits
-from ui.terminal import plain_console, text_table
+from offpeak.ui.replay import tables as replay_tables
+from offpeak.ui.replay.likeness import difference_lines, likeness_json, partition_table, replayed_waits
+from offpeak.ui.terminal import plain_console, text_table
 
 
 def basis_lines(basis: Basis) -> tuple[str, str]:

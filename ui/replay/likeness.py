@@ -7,11 +7,11 @@ from typing import Any
 from rich.table import Table
 
 from offpeak.display import clock_text
-from sim_backend.comparison.likeness import Likeness, PartitionUse
-from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import ReplicationSpread
-from ui.replay.tables import NOISE
-from ui.terminal import text_table
+from offpeak.sim_backend.comparison.likeness import Likeness, PartitionUse
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome
+from offpeak.sim_backend.comparison.replications import ReplicationSpread
+from offpeak.ui.replay.tables import NOISE
+from offpeak.ui.terminal import text_table
 
 UNKNOWN = "-"
 MOST_ROWS = 40

@@ -20,22 +20,22 @@ from offpeak.executor import HERE, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.jobs import Trace
 from offpeak.model.site_devices import read_devices
+from offpeak.power.capacity.levers import PEAK_SHAVING, add_sleeping_nodes, all_policies, why_no_shaving
+from offpeak.power.capacity.registry import check_policy_name, expand_front
 from offpeak.settings.table import Settings
-from power.capacity.levers import PEAK_SHAVING, add_sleeping_nodes, all_policies, why_no_shaving
-from power.capacity.registry import check_policy_name, expand_front
-from sim_backend.case.replay_case import PreparedCase, prepare
-from sim_backend.comparison.breakdown import breakdown
-from sim_backend.comparison.compare import Comparison, compare
-from sim_backend.comparison.devices import with_device_bills
-from sim_backend.comparison.outcome import PolicyRun
-from sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
-from sim_backend.replay.policy import Policy, parse_policy
-from ui.estimate.accounting_source import Accounting, log_on_cluster
-from ui.replay.comparison import comparison_json, headline, print_comparison
-from ui.replay.unused import refuse_unused
-from ui.report.tables import ReportOrigin
-from ui.report.write import write_report
-from ui.terminal import repeat_progress, replay_progress, say_written
+from offpeak.sim_backend.case.replay_case import PreparedCase, prepare
+from offpeak.sim_backend.comparison.breakdown import breakdown
+from offpeak.sim_backend.comparison.compare import Comparison, compare
+from offpeak.sim_backend.comparison.devices import with_device_bills
+from offpeak.sim_backend.comparison.outcome import PolicyRun
+from offpeak.sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.ui.estimate.accounting_source import Accounting, log_on_cluster
+from offpeak.ui.replay.comparison import comparison_json, headline, print_comparison
+from offpeak.ui.replay.unused import refuse_unused
+from offpeak.ui.report.tables import ReportOrigin
+from offpeak.ui.report.write import write_report
+from offpeak.ui.terminal import repeat_progress, replay_progress, say_written
 
 
 @dataclass(frozen=True)

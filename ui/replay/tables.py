@@ -6,12 +6,12 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.display import ENERGY_UNITS, Unit, clock_text, energy_text, figure, percent_text, unit_of
-from sim_backend.comparison.compare import Comparison
-from sim_backend.comparison.outcome import DeviceBill, PolicyOutcome, PolicyRun
-from sim_backend.comparison.pools import PoolSleep, pool_sleeps
-from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
-from studies.report import Report, StudyTable, cell_text
-from ui.terminal import plain_console
+from offpeak.sim_backend.comparison.compare import Comparison
+from offpeak.sim_backend.comparison.outcome import DeviceBill, PolicyOutcome, PolicyRun
+from offpeak.sim_backend.comparison.pools import PoolSleep, pool_sleeps
+from offpeak.sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
+from offpeak.studies.report import Report, StudyTable, cell_text
+from offpeak.ui.terminal import plain_console
 
 COOLING_HEADERS = (
     *("policy", "computers\n{energy}", "cooling\n{energy}", "PUE", "cooling\n{currency}", "both\n{currency}"),

@@ -9,14 +9,14 @@ from offpeak.errors import BadInput
 from offpeak.model.job_power import PowerClasses, UniformPower, default_power_model, parse_power_model
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.zones import parse_zone, zone_text
+from offpeak.plugin.priority_bands import has_rights
+from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.power.capacity.registry import expand_front
 from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.table import BY_NAME, Settings
-from plugin.priority_bands import has_rights
-from plugin.window_policy import ARRIVAL
-from power.capacity.registry import expand_front
-from sim_backend.engine.state import FCFS
-from sim_backend.replay.policy import parse_policy
-from ui.estimate.accounting_source import Accounting, zone_of
+from offpeak.sim_backend.engine.state import FCFS
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.ui.estimate.accounting_source import Accounting, zone_of
 
 FOR_JOBS_ALONE = {"timeout", "energy-aware", "break-even", "priced"}
 """The capacity policies under which a node wakes for a job that is given it."""

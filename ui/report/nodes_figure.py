@@ -11,8 +11,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.job_power import POWER_CLASSES, power_class
 from offpeak.model.node_states import DEPTHS
 from offpeak.model.step_series import integral_between
-from offpeak.text import counted
-from sim_backend.comparison.figures import (
+from offpeak.sim_backend.comparison.figures import (
     CHANGING,
     FIRST_DEPTH,
     HUNG,
@@ -23,9 +22,10 @@ from sim_backend.comparison.figures import (
     node_bands,
     placed,
 )
-from sim_backend.nodes.power_curve import within
-from ui.report.figure import Figure, Json, Key, axis, packed, time_axis
-from ui.report.power_figure import (
+from offpeak.sim_backend.nodes.power_curve import within
+from offpeak.text import counted
+from offpeak.ui.report.figure import Figure, Json, Key, axis, packed, time_axis
+from offpeak.ui.report.power_figure import (
     IDLE_KEY,
     RUNNING_KEY,
     SHADED_AXIS,
@@ -41,7 +41,7 @@ from ui.report.power_figure import (
     stretches_of,
     stretches_text,
 )
-from ui.report.subject import ReportPolicy, ReportSubject
+from offpeak.ui.report.subject import ReportPolicy, ReportSubject
 
 MOST_JOBS = 3_000
 """More rectangles than these and their pieces make a browser slow."""

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from offpeak.display import clock_text, figure, length_text, percent_text
 from offpeak.files import replacing
-from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import ReplicationSpread
-from studies.report import Report, StudyTable, cell_text
-from ui.replay.comparison import prices_text
-from ui.replay.tables import quoted_text
-from ui.report.figure import Figure, Key
-from ui.report.subject import ReportSubject
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome
+from offpeak.sim_backend.comparison.replications import ReplicationSpread
+from offpeak.studies.report import Report, StudyTable, cell_text
+from offpeak.ui.replay.comparison import prices_text
+from offpeak.ui.replay.tables import quoted_text
+from offpeak.ui.report.figure import Figure, Key
+from offpeak.ui.report.subject import ReportSubject
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,8 @@ def still_page(title: str, head: str, sections: list[str], scripts: str = "") ->
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             '<meta name="color-scheme" content="light dark">',
             f"<title>{escape(title)}</title>",
-            f"<style>\n{_source('palette.css', 'services.page')}{_source('page.css')}</style>\n</head>\n<body>\n<main>",
+            f"<style>\n{_source('palette.css', 'offpeak.services.page')}{_source('page.css')}</style>",
+            "</head>\n<body>\n<main>",
             head,
             *sections,
             f"</main>\n{scripts}\n</body>\n</html>\n",
@@ -310,5 +311,5 @@ def _head(subject: ReportSubject) -> str:
     return page_head(f"{subject.trace.name}, replayed", answer(subject), facts)
 
 
-def _source(name: str, package: str = "ui.report") -> str:
+def _source(name: str, package: str = "offpeak.ui.report") -> str:
     return (files(package) / name).read_text(encoding="utf-8")

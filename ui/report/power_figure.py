@@ -11,12 +11,12 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.prices.peak import Peak
-from sim_backend.case.electricity import LaidSeries, peak_times
-from sim_backend.case.replay_case import ReplayCase
-from sim_backend.comparison.figures import BusiestWindow, extreme_pieces
-from sim_backend.nodes.power_curve import PowerCurve
-from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, scatter, time_axis
-from ui.report.subject import Calendar, ReportPolicy, ReportSubject
+from offpeak.sim_backend.case.electricity import LaidSeries, peak_times
+from offpeak.sim_backend.case.replay_case import ReplayCase
+from offpeak.sim_backend.comparison.figures import BusiestWindow, extreme_pieces
+from offpeak.sim_backend.nodes.power_curve import PowerCurve
+from offpeak.ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, scatter, time_axis
+from offpeak.ui.report.subject import Calendar, ReportPolicy, ReportSubject
 
 IDLE_KEY = Key("idle nodes", "var(--on)", is_area=True)
 RUNNING_KEY = Key("running jobs", "var(--busy)", is_area=True)

@@ -13,14 +13,14 @@ from offpeak.display import minute_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.zones import date_text, offset_at
-from sim_backend.case.replay_case import PoweredPools, PreparedCase
-from sim_backend.comparison.compare import Comparison, curve_of_run
-from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, SleepOutcome
-from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
-from sim_backend.nodes.node_log import StateCounts
-from sim_backend.nodes.power_curve import PowerCurve
-from sim_backend.replay.powered import PoweredMachine
-from ui.report.figure import Key
+from offpeak.sim_backend.case.replay_case import PoweredPools, PreparedCase
+from offpeak.sim_backend.comparison.compare import Comparison, curve_of_run
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, SleepOutcome
+from offpeak.sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
+from offpeak.sim_backend.nodes.node_log import StateCounts
+from offpeak.sim_backend.nodes.power_curve import PowerCurve
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.ui.report.figure import Key
 
 
 @dataclass(frozen=True)

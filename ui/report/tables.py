@@ -15,13 +15,13 @@ from offpeak.installation import installed_version
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import WEEK_S, YEAR_S
 from offpeak.model.schedule_metrics import SHORTEST_S, postponement_s
-from power.capacity.registry import CAPACITY_POLICIES
-from sim_backend.comparison.likeness import likeness_of
-from sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
-from sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread
-from sim_backend.engine.state import NOT_YET
-from sim_backend.replay.policy import policy_docs
-from ui.replay.comparison import (
+from offpeak.power.capacity.registry import CAPACITY_POLICIES
+from offpeak.sim_backend.comparison.likeness import likeness_of
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
+from offpeak.sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread
+from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.replay.policy import policy_docs
+from offpeak.ui.replay.comparison import (
     NO_BASELINE,
     machine_text,
     policy_row,
@@ -29,8 +29,8 @@ from ui.replay.comparison import (
     remarks,
     unlike_remark,
 )
-from ui.replay.likeness import difference_lines
-from ui.replay.tables import (
+from offpeak.ui.replay.likeness import difference_lines
+from offpeak.ui.replay.tables import (
     NOISE,
     SLEEP_HEADERS,
     cooling_headers,
@@ -40,8 +40,8 @@ from ui.replay.tables import (
     sleep_row,
     spread_remark,
 )
-from ui.report.page import HtmlCell, bullets, definitions, paragraph, section, table
-from ui.report.subject import ReportPolicy, ReportSubject, outcome_at
+from offpeak.ui.report.page import HtmlCell, bullets, definitions, paragraph, section, table
+from offpeak.ui.report.subject import ReportPolicy, ReportSubject, outcome_at
 
 Texts = Callable[[PolicyOutcome, bool], tuple[str, ...]]
 """The cells of a policy; the argument is whether it is the first."""

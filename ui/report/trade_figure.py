@@ -13,11 +13,11 @@ import numpy as np
 from offpeak.display import clock_text, money_text, percent_text
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
-from sim_backend.comparison.breakdown import Periods, cost_by_period, cost_periods
-from sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour, pareto_front
-from ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, scatter, time_axis
-from ui.report.power_figure import PRICE_KEY
-from ui.report.subject import ReportPolicy, ReportSubject
+from offpeak.sim_backend.comparison.breakdown import Periods, cost_by_period, cost_periods
+from offpeak.sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour, pareto_front
+from offpeak.ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, scatter, time_axis
+from offpeak.ui.report.power_figure import PRICE_KEY
+from offpeak.ui.report.subject import ReportPolicy, ReportSubject
 
 
 def cost_figure(subject: ReportSubject) -> Figure:

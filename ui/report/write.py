@@ -6,16 +6,16 @@ from pathlib import Path
 
 from offpeak.files import replacing
 from offpeak.model.jobs import Trace
-from sim_backend.case.replay_case import PreparedCase
-from sim_backend.comparison.compare import Comparison
-from sim_backend.comparison.figures import BusiestWindow, busiest_window
-from sim_backend.comparison.replications import ReplicationSpread
-from ui.report.figure import Figure
-from ui.report.nodes_figure import jobs_figure, most_jobs, nodes_figure
-from ui.report.page import beside, figure_section, folded, page
-from ui.report.power_figure import power_figure
-from ui.report.subject import ReportSubject, subject_of, with_demand_charges
-from ui.report.tables import (
+from offpeak.sim_backend.case.replay_case import PreparedCase
+from offpeak.sim_backend.comparison.compare import Comparison
+from offpeak.sim_backend.comparison.figures import BusiestWindow, busiest_window
+from offpeak.sim_backend.comparison.replications import ReplicationSpread
+from offpeak.ui.report.figure import Figure
+from offpeak.ui.report.nodes_figure import jobs_figure, most_jobs, nodes_figure
+from offpeak.ui.report.page import beside, figure_section, folded, page
+from offpeak.ui.report.power_figure import power_figure
+from offpeak.ui.report.subject import ReportSubject, subject_of, with_demand_charges
+from offpeak.ui.report.tables import (
     ReportOrigin,
     foundations_section,
     glossary_section,
@@ -23,8 +23,8 @@ from ui.report.tables import (
     savings_section,
     summary_section,
 )
-from ui.report.trade_figure import cost_figure, hours_figure, trade_figure
-from ui.report.wait_figures import cycles_figure, delays_figure, wait_figure, weeks_figure
+from offpeak.ui.report.trade_figure import cost_figure, hours_figure, trade_figure
+from offpeak.ui.report.wait_figures import cycles_figure, delays_figure, wait_figure, weeks_figure
 
 
 def write_report(

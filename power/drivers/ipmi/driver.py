@@ -9,10 +9,10 @@ from offpeak.door.door import Confirm, Guard
 from offpeak.errors import BadInventory, DeviceError, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from power.drivers.ipmi.bmc import address_of
-from power.drivers.ipmi.requests import CONTROL, SendCommand, SendRequest, read_is_on, read_system_guid
-from power.drivers.port import PowerObservation, confirm_at_once
-from power.drivers.transport import Transport
+from offpeak.power.drivers.ipmi.bmc import address_of
+from offpeak.power.drivers.ipmi.requests import CONTROL, SendCommand, SendRequest, read_is_on, read_system_guid
+from offpeak.power.drivers.port import PowerObservation, confirm_at_once
+from offpeak.power.drivers.transport import Transport
 
 
 class Bmc(Protocol):
@@ -32,7 +32,7 @@ class Bmc(Protocol):
 
 
 class BmcDriver:
-    """Implements power.drivers.port.PowerDriver over a BMC."""
+    """Implements offpeak.power.drivers.port.PowerDriver over a BMC."""
 
     orders = frozenset(CONTROL)
 

@@ -22,7 +22,7 @@ from offpeak.errors import BadAnswer, NotSupported
 from offpeak.machines.credentials import Secret
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder
-from power.drivers.ipmi.bmc import (
+from offpeak.power.drivers.ipmi.bmc import (
     BmcAddress,
     address_of,
     error_of_code,
@@ -31,9 +31,9 @@ from power.drivers.ipmi.bmc import (
     read_password,
     timeout_error,
 )
-from power.drivers.ipmi.driver import BmcDriver, RawRequestBmc
-from power.drivers.ipmi.requests import IpmiRequest, read_system_guid
-from power.drivers.transport import Transport
+from offpeak.power.drivers.ipmi.driver import BmcDriver, RawRequestBmc
+from offpeak.power.drivers.ipmi.requests import IpmiRequest, read_system_guid
+from offpeak.power.drivers.transport import Transport
 
 # A service's PATH may lack the sbin folders.
 SEARCH_PATH = os.pathsep.join(["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"])

@@ -30,7 +30,7 @@ from pyghmi.ipmi.private import session as pyghmi_session
 from pyghmi.ipmi.private.session import MAX_IDLE, Session
 from pyghmi.ipmi.private.util import _monotonic_time, get_ipmi_error
 
-from power.drivers.ipmi.requests import IpmiRequest
+from offpeak.power.drivers.ipmi.requests import IpmiRequest
 
 CLOSE_SESSION = IpmiRequest("Close Session", 0x06, 0x3C)
 RAKP_3, NO_RESOURCES = 0x14, 0x01

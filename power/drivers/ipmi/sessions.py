@@ -12,7 +12,7 @@ from typing import Any
 from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer, OrderTooLate
 from offpeak.machines.credentials import Secret
-from power.drivers.ipmi.bmc import (
+from offpeak.power.drivers.ipmi.bmc import (
     PRIVILEGES,
     BmcAddress,
     error_of_code,
@@ -22,7 +22,7 @@ from power.drivers.ipmi.bmc import (
     read_password,
     timeout_error,
 )
-from power.drivers.ipmi.pyghmi_session import (
+from offpeak.power.drivers.ipmi.pyghmi_session import (
     SHA1,
     HeldSession,
     Job,
@@ -33,8 +33,8 @@ from power.drivers.ipmi.pyghmi_session import (
     pyghmi_thread,
     send_request,
 )
-from power.drivers.ipmi.requests import IpmiRequest
-from power.drivers.logins import Logins
+from offpeak.power.drivers.ipmi.requests import IpmiRequest
+from offpeak.power.drivers.logins import Logins
 
 LOG = logging.getLogger("offpeak")
 

@@ -24,7 +24,7 @@ from pysnmp.proto.rfc1902 import Counter32, Counter64, Gauge32, Integer32, Octet
 
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Pdu
-from power.meters.snmp.engines import NumericOid, SnmpEngines, SnmpLogin, auth_data_of
+from offpeak.power.meters.snmp.engines import NumericOid, SnmpEngines, SnmpLogin, auth_data_of
 
 
 @dataclass(frozen=True)

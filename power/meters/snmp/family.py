@@ -262,7 +262,7 @@ def _read_naming(entry: TomlEntry) -> RowNaming:
     )
 
 
-BUNDLED = files("power.meters.snmp") / "families"
+BUNDLED = files("offpeak.power.meters.snmp") / "families"
 _FAMILY_KEYS = ("models", "mib", "counters", "detect", "no_value", *KINDS)
 
 

@@ -8,9 +8,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from power.meters.port import Reading
-from power.meters.snmp.client import SnmpValues, parse_snmp_number, values_below
-from power.meters.snmp.family import KINDS, ColumnSpec, PduFamily, RowCondition, RowNaming, RowSource, parse_step
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.snmp.client import SnmpValues, parse_snmp_number, values_below
+from offpeak.power.meters.snmp.family import (
+    KINDS,
+    ColumnSpec,
+    PduFamily,
+    RowCondition,
+    RowNaming,
+    RowSource,
+    parse_step,
+)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 
 from offpeak.errors import NoAnswer, NotSupported
 from offpeak.machines.inventory import Pdu
-from offpeak.text import counted
-from power.drivers.logins import Logins
-from power.meters.port import Reading
-from power.meters.snmp.client import (
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.snmp.client import (
     DEFAULT_PATIENCE,
     NoSnmpValue,
     SnmpClient,
@@ -22,9 +21,9 @@ from power.meters.snmp.client import (
     SnmpValues,
     parse_snmp_number,
 )
-from power.meters.snmp.engines import SnmpEngines, SnmpLogin, read_snmp_login
-from power.meters.snmp.family import SYS_OBJECT_ID, PduFamily, candidate_families, is_of_family, read_family
-from power.meters.snmp.layout import (
+from offpeak.power.meters.snmp.engines import SnmpEngines, SnmpLogin, read_snmp_login
+from offpeak.power.meters.snmp.family import SYS_OBJECT_ID, PduFamily, candidate_families, is_of_family, read_family
+from offpeak.power.meters.snmp.layout import (
     PduCell,
     PduLayout,
     PduRow,
@@ -34,6 +33,7 @@ from power.meters.snmp.layout import (
     parts_add_up,
     sum_power,
 )
+from offpeak.text import counted
 
 TICKS_PER_S = 100.0
 SLOWEST_CLOCK = 0.9

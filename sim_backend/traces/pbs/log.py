@@ -15,7 +15,7 @@ from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
-from sim_backend.traces.records import Codes, ColumnStore
+from offpeak.sim_backend.traces.records import Codes, ColumnStore
 
 # Torque 4: n001/0+n001/1, Torque 6: n001/0-3,6+n002/0, OpenPBS: n001/0*4+n002/1*4 (chunk number, processors).
 PLACE = re.compile(rb"([^/+]+)/([0-9]{1,9})(?:\*([0-9]{1,9})|((?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*))")

@@ -13,9 +13,16 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.request import Request
 from offpeak.model.zones import zone_text
-from plugin.pbs import openpbs, torque
-from sim_backend.traces.pbs.log import OVER, QUEUED, RERUN, STARTED, PbsLog, read_log
-from sim_backend.traces.records import CodedNames, ColumnStore, Records, rejected_jobs, request_classes, trace_of
+from offpeak.plugin.pbs import openpbs, torque
+from offpeak.sim_backend.traces.pbs.log import OVER, QUEUED, RERUN, STARTED, PbsLog, read_log
+from offpeak.sim_backend.traces.records import (
+    CodedNames,
+    ColumnStore,
+    Records,
+    rejected_jobs,
+    request_classes,
+    trace_of,
+)
 
 TASK = re.compile(r"(\d{1,18})\[\d+\]")
 

@@ -15,7 +15,7 @@ from pyarrow import csv
 
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
-from plugin.slurm.accounting import SACCT_COLUMNS
+from offpeak.plugin.slurm.accounting import SACCT_COLUMNS
 
 BLOCK_BYTES = 4 << 20
 LENIENT_HINT = "--lenient skips such lines and counts them"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from offpeak.machines.node_sets import MOST_NODES
 from offpeak.model.arrays import Float64, Int64
-from sim_backend.traces.slurm.fields import (
+from offpeak.sim_backend.traces.slurm.fields import (
     ENERGIES,
     IDS,
     LENIENT_HINT,
@@ -29,8 +29,8 @@ from sim_backend.traces.slurm.fields import (
     TextSource,
     first_of,
 )
-from sim_backend.traces.slurm.runs import REQUEST_COLUMNS
-from sim_backend.traces.slurm.values import (
+from offpeak.sim_backend.traces.slurm.runs import REQUEST_COLUMNS
+from offpeak.sim_backend.traces.slurm.values import (
     BAD,
     UNKNOWN,
     Instants,

@@ -19,12 +19,20 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace
 from offpeak.model.request import Request
 from offpeak.model.zones import zone_text
+from offpeak.plugin.slurm.requests import forget_parsed
+from offpeak.sim_backend.traces.records import (
+    CodedNames,
+    Codes,
+    ColumnStore,
+    Records,
+    note_on,
+    request_classes,
+    trace_of,
+)
+from offpeak.sim_backend.traces.slurm import fields as job_fields
+from offpeak.sim_backend.traces.slurm import jobs as slurm_jobs
+from offpeak.sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of, runs_of
 from offpeak.text import printable
-from plugin.slurm.requests import forget_parsed
-from sim_backend.traces.records import CodedNames, Codes, ColumnStore, Records, note_on, request_classes, trace_of
-from sim_backend.traces.slurm import fields as job_fields
-from sim_backend.traces.slurm import jobs as slurm_jobs
-from sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of, runs_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,9 @@
 """Which lines of Slurm's accounting are jobs that ran, each counted once, why the others are not, and the requests.
 
 sacct shows a job's processors, memory and GPUs over all of its nodes, and neither tasks nor the memory of a node. This
-module derives the terms of the request from these totals, as squeue shows them; plugin.slurm parses the terms. Each
-node of a job is taken for an equal part of it. A job that was given more nodes than it requested has set tasks only.
+module derives the terms of the request from these totals, as squeue shows them; offpeak.plugin.slurm parses the terms.
+Each node of a job is taken for an equal part of it. A job that was given more nodes than it requested has set tasks
+only.
 """
 
 from collections.abc import Mapping
@@ -16,8 +17,8 @@ from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import RejectedJobs
 from offpeak.model.request import Request
-from plugin.slurm.requests import RequestTerms, Tres, parse_request, parse_tres, requested_tres
-from sim_backend.traces.records import ColumnStore, note_on, rejected_jobs
+from offpeak.plugin.slurm.requests import RequestTerms, Tres, parse_request, parse_tres, requested_tres
+from offpeak.sim_backend.traces.records import ColumnStore, note_on, rejected_jobs
 
 WAITING = frozenset(("PENDING", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"))
 NEVER_STARTED = WAITING | {"CANCELLED", "DEADLINE", "REQUEUED", "REVOKED"}

@@ -18,9 +18,9 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import OPTIONAL_COLUMNS, Jobs, RejectedJobs, Trace
 from offpeak.model.request import Chunk, Request
 from offpeak.model.units import HIGHEST_NODE_W
-from sim_backend.traces.records import ColumnStore, note_on, rejected_jobs, request_classes
-from sim_backend.traces.swf import lines
-from sim_backend.traces.swf import lines as swf_lines
+from offpeak.sim_backend.traces.records import ColumnStore, note_on, rejected_jobs, request_classes
+from offpeak.sim_backend.traces.swf import lines
+from offpeak.sim_backend.traces.swf import lines as swf_lines
 
 DIRECTIVE = re.compile(r";\s*(\w+)\s*:\s*(.*)")
 LAST_STANDARD_FIELD = 18

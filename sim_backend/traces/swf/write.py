@@ -13,8 +13,8 @@ from pyarrow import csv
 
 from offpeak.files import replacing
 from offpeak.model.jobs import Jobs
-from sim_backend.traces.swf import read as swf
-from sim_backend.traces.swf.lines import COLUMNS, SUBMIT
+from offpeak.sim_backend.traces.swf import read as swf
+from offpeak.sim_backend.traces.swf.lines import COLUMNS, SUBMIT
 
 STATUS = 11
 COMPLETED = 1

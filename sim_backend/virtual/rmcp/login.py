@@ -5,8 +5,8 @@ import secrets
 import struct
 from dataclasses import dataclass
 
-from sim_backend.virtual.node import ADMINISTRATOR, CALLBACK, USER, BmcUser, VirtualBmc
-from sim_backend.virtual.rmcp.sessions import SUITES, BmcSession, CipherSuite, Malformed, SessionTable, keys_of
+from offpeak.sim_backend.virtual.node import ADMINISTRATOR, CALLBACK, USER, BmcUser, VirtualBmc
+from offpeak.sim_backend.virtual.rmcp.sessions import SUITES, BmcSession, CipherSuite, Malformed, SessionTable, keys_of
 
 NO_RESOURCES, INVALID_SESSION = 0x01, 0x02
 INVALID_AUTHENTICATION, INVALID_INTEGRITY, INVALID_CONFIDENTIALITY, NO_SUITE = 0x04, 0x05, 0x10, 0x11

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep
-from sim_backend.virtual.node import ADMINISTRATOR, NAMESPACE, OPERATOR, USER, LiveNode, PowerLimit, VirtualBmc
-from sim_backend.virtual.rmcp import sessions as rmcp
-from sim_backend.virtual.rmcp.login import LoginDesk, guid_bytes, open_session, rakp_1, rakp_3
+from offpeak.sim_backend.virtual.node import ADMINISTRATOR, NAMESPACE, OPERATOR, USER, LiveNode, PowerLimit, VirtualBmc
+from offpeak.sim_backend.virtual.rmcp import sessions as rmcp
+from offpeak.sim_backend.virtual.rmcp.login import LoginDesk, guid_bytes, open_session, rakp_1, rakp_3
 
 INVALID_COMMAND, WRONG_LENGTH, WRONG_FIELD, NO_PRIVILEGE, WRONG_STATE = 0xC1, 0xC7, 0xCC, 0xD4, 0xD5
 """Completion codes of table 5-2."""

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
-from sim_backend.virtual.node import USER
+from offpeak.sim_backend.virtual.node import USER
 
 IPMI_CLASS = b"\x06\x00\xff\x07"
 """RMCP header of IPMI messages: version 1.0, no acknowledgement, class 7 (IPMI v2.0, section 13.1)."""

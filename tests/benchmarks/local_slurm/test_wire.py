@@ -12,8 +12,8 @@ from benchmarks.local_slurm.wire import Wire, wire
 from offpeak.errors import NoAnswer
 from offpeak.model.clock import boot_s
 from offpeak.model.orders import NodeOrder
-from power.drivers.ipmi.driver import BmcDriver, ipmi_driver
-from power.drivers.transport import Transport
+from offpeak.power.drivers.ipmi.driver import BmcDriver, ipmi_driver
+from offpeak.power.drivers.transport import Transport
 
 LATE_S = 1.5
 

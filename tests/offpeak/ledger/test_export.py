@@ -11,7 +11,7 @@ from offpeak.errors import BadInput, CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
 from offpeak.settings.ledger import LedgerSettings
-from ui.ledger import answer
+from offpeak.ui.ledger import answer
 
 BEGIN_S = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
 HOUR_S = 3600

@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from offpeak.compiled import kernel
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, STATES, asleep
-from plugin.capacity import sleepers as choose
-from plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule, NodeTable
+from offpeak.plugin.capacity import sleepers as choose
+from offpeak.plugin.capacity.rules import (
+    BY_IDLE_AGE,
+    BY_NUMBER,
+    BY_WEAR,
+    NEVER,
+    CapacityRules,
+    CapacitySchedule,
+    NodeTable,
+)
 
 NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)
 NOON_S = 10 * choose.DAY_S + choose.DAY_S // 2

@@ -5,10 +5,10 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
+from offpeak.plugin.capacity.policies import forecast, forecast_late
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.plugin.capacity.sleepers import STEP_S
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.policies import forecast, forecast_late
-from plugin.capacity.port import Fleet
-from plugin.capacity.sleepers import STEP_S
 
 pytestmark = pytest.mark.quick
 

@@ -12,9 +12,9 @@ from offpeak.errors import BadInput
 from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF, POWERSAVE, STANDBY
+from offpeak.plugin.capacity.policies import break_even_idle_s, idle_before_depth_s, priced_idle_s, used_depths
+from offpeak.plugin.capacity.rules import NEVER
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.policies import break_even_idle_s, idle_before_depth_s, priced_idle_s, used_depths
-from plugin.capacity.rules import NEVER
 
 pytestmark = pytest.mark.quick
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from plain_need import PlainNeed
 
 from offpeak.compiled import kernel
-from plugin.capacity import sleepers as need
-from plugin.capacity.sleepers import FIRST_IDLE_S, FIRST_NEEDS, HOURS, NARROW, STEP_S, NeedRecord, new_record
+from offpeak.plugin.capacity import sleepers as need
+from offpeak.plugin.capacity.sleepers import FIRST_IDLE_S, FIRST_NEEDS, HOURS, NARROW, STEP_S, NeedRecord, new_record
 
 NODES = 20
 A_DAY = 86_400 // STEP_S

@@ -9,8 +9,7 @@ import pytest
 from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
-from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.policies import (
+from offpeak.plugin.capacity.policies import (
     always_on,
     break_even,
     energy_aware,
@@ -20,8 +19,9 @@ from plugin.capacity.policies import (
     timeout,
     two_level,
 )
-from plugin.capacity.port import CapacityPolicy, Fleet
-from plugin.capacity.rules import BY_WEAR, NEVER
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.plugin.capacity.rules import BY_WEAR, NEVER
+from offpeak.settings.capacity import CapacitySettings
 
 pytestmark = pytest.mark.quick
 

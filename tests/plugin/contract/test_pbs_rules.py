@@ -9,17 +9,17 @@ import pytest
 from pbs_standin import StandIn, installed, standin
 
 from offpeak.model.orders import PowerState
+from offpeak.plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
+from offpeak.plugin.contract.rules import ContractFinding, ManagedSite, check_contract
+from offpeak.plugin.pbs.jobs import PbsUser
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.openpbs_server import HOOK_FAILURES, INSTALL_HINT
+from offpeak.plugin.pbs.scheduler import PbsScheduler
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.power.check.findings import CheckVerdict, check_scheduler
 from offpeak.settings.agent import PbsSettings
-from plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
-from plugin.contract.rules import ContractFinding, ManagedSite, check_contract
-from plugin.pbs.jobs import PbsUser
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.openpbs_server import HOOK_FAILURES, INSTALL_HINT
-from plugin.pbs.scheduler import PbsScheduler
-from plugin.pbs.torque import TorqueScheduler
-from plugin.scheduler.node import Node, NodeUse
-from power.check.findings import CheckVerdict, check_scheduler
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 REPOSITORY = Path(__file__).parents[3]
 CONFIG = {TORQUE: "sort_by: high_priority_first ALL\nload_balancing: false ALL\n", OPENPBS: "fair_share: false ALL\n"}
@@ -151,7 +151,7 @@ def test_a_scheduler_whose_order_is_not_known(server: Server, monkeypatch: pytes
     assert found.message == f"{server.config}: No such file or directory: no known way changes the order of jobs"
     (tmp_path / "7").mkdir()
     (tmp_path / "7" / "comm").write_text("maui\n")
-    monkeypatch.setattr("plugin.pbs.torque.find_reorder_method.__kwdefaults__", {"processes": tmp_path})
+    monkeypatch.setattr("offpeak.plugin.pbs.torque.find_reorder_method.__kwdefaults__", {"processes": tmp_path})
     found = server.findings()["sort_by"]
     assert found.message == "maui runs here: no known way changes the order of jobs"
     assert "USERPRIOWEIGHT" in found.hint

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.model.orders import PowerState
-from plugin.contract.rules import (
+from offpeak.plugin.contract.rules import (
     NO_CONTRACT,
     ContractFinding,
     ManagedSite,
@@ -19,12 +19,12 @@ from plugin.contract.rules import (
     check_contract,
     find_nodes_kept_awake,
 )
-from plugin.contract.slurm import SLURM_RULES
-from plugin.contract.slurm_programs import FOLDER, PROGRAMS, find_problem_of_file
-from plugin.contract.slurm_rights import ALL_RIGHTS, AdminLevel, SlurmRights
-from plugin.scheduler.node import Node, NodeUse
-from plugin.slurm.configuration import traits_of_text
-from plugin.slurm.nodes import nodes_of_json, nodes_of_text
+from offpeak.plugin.contract.slurm import SLURM_RULES
+from offpeak.plugin.contract.slurm_programs import FOLDER, PROGRAMS, find_problem_of_file
+from offpeak.plugin.contract.slurm_rights import ALL_RIGHTS, AdminLevel, SlurmRights
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.slurm.configuration import traits_of_text
+from offpeak.plugin.slurm.nodes import nodes_of_json, nodes_of_text
 
 pytestmark = pytest.mark.quick
 

@@ -11,10 +11,10 @@ from planned_site import HOUR_S, NOW_S, a_job, make_inputs, prices
 from offpeak.errors import BadInput
 from offpeak.model.site_devices import NO_BATTERY, Battery, SiteDevices
 from offpeak.model.step_series import Series
-from plugin.day_plan.day_plan import DayPlan
-from plugin.day_plan.inputs import PlanInputs
-from plugin.day_plan.make import plan_beside_devices, plan_day
-from plugin.planner.searches import budget_of
+from offpeak.plugin.day_plan.day_plan import DayPlan
+from offpeak.plugin.day_plan.inputs import PlanInputs
+from offpeak.plugin.day_plan.make import plan_beside_devices, plan_day
+from offpeak.plugin.planner.searches import budget_of
 
 BATTERY = Battery(4.0, 2.0, 2.0, 0.9, 2.0, 2.0)
 

@@ -10,12 +10,12 @@ from queue_site import plain_cluster, plain_request
 
 from offpeak.model.facility import PowerCap
 from offpeak.model.limits import Allowance, Qos
-from plugin.day_plan.day_plan import DayPlan
-from plugin.day_plan.inputs import PlanInputs
-from plugin.day_plan.limits import limit_amounts
-from plugin.day_plan.make import plan_day
-from plugin.planner.searches import budget_of
-from plugin.scheduler.job import Job
+from offpeak.plugin.day_plan.day_plan import DayPlan
+from offpeak.plugin.day_plan.inputs import PlanInputs
+from offpeak.plugin.day_plan.limits import limit_amounts
+from offpeak.plugin.day_plan.make import plan_day
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.scheduler.job import Job
 
 IN_LINE = replace(RULES, window=1)
 """No job passes another."""

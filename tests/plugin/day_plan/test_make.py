@@ -12,14 +12,14 @@ from offpeak.errors import OffpeakError
 from offpeak.model.facility import PowerCap
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
+from offpeak.plugin.day_plan.day_plan import DayPlan, constraints_of
+from offpeak.plugin.day_plan.inputs import PlanInputs
+from offpeak.plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS, find_queue_order
+from offpeak.plugin.day_plan.make import plan_day
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node
 from offpeak.settings.plan import Revenue
-from plugin.day_plan.day_plan import DayPlan, constraints_of
-from plugin.day_plan.inputs import PlanInputs
-from plugin.day_plan.join import NEGATIVE_PRICES, NOTHING_EARNS, find_queue_order
-from plugin.day_plan.make import plan_day
-from plugin.planner.searches import budget_of
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node
 
 
 def planned(inputs: PlanInputs, previous: DayPlan | None = None, *, search_s: float = 10.0) -> DayPlan:

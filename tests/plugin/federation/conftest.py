@@ -8,9 +8,9 @@ import pytest
 
 from offpeak.model.arrays import Float64
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import GridCycle, GridRules, SiteStates
-from plugin.federation.jobs import GridJobs, grid_jobs
-from plugin.federation.sites import Grid, Site
+from offpeak.plugin.federation.cycle import GridCycle, GridRules, SiteStates
+from offpeak.plugin.federation.jobs import GridJobs, grid_jobs
+from offpeak.plugin.federation.sites import Grid, Site
 
 HOUR_S = 3600
 NOW_S = 389_445 * HOUR_S

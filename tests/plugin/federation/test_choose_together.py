@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.weighing import Weights, parse_weights
+from offpeak.plugin.federation.cycle import GridRules
+from offpeak.plugin.federation.jobs import BY_WEIGHTS, PlacementRequest
+from offpeak.plugin.federation.live_cycle import CycleChoices, SiteReply, choose_together
+from offpeak.plugin.federation.site_report import SiteReport, WaitTable
+from offpeak.plugin.federation.sites import Grid, Link, Reach, Site
 from offpeak.prices.tariff import parse_tariff
-from plugin.federation.cycle import GridRules
-from plugin.federation.jobs import BY_WEIGHTS, PlacementRequest
-from plugin.federation.live_cycle import CycleChoices, SiteReply, choose_together
-from plugin.federation.site_report import SiteReport, WaitTable
-from plugin.federation.sites import Grid, Link, Reach, Site
 from tests.peers.one_choice import choose
 
 NOW_S = 1_795_215_600

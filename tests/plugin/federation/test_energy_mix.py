@@ -3,7 +3,7 @@
 import pytest
 
 from offpeak.errors import BadInput
-from plugin.federation.sites import Site, esc_g_per_kwh
+from offpeak.plugin.federation.sites import Site, esc_g_per_kwh
 
 pytestmark = pytest.mark.quick
 

@@ -6,11 +6,11 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import GridCycle, SiteChoice
-from plugin.federation.jobs import grid_jobs
-from plugin.federation.live_cycle import explain_decision
-from plugin.federation.policies import POLICIES, grid_policy
-from plugin.federation.sites import Grid, Site
+from offpeak.plugin.federation.cycle import GridCycle, SiteChoice
+from offpeak.plugin.federation.jobs import grid_jobs
+from offpeak.plugin.federation.live_cycle import explain_decision
+from offpeak.plugin.federation.policies import POLICIES, grid_policy
+from offpeak.plugin.federation.sites import Grid, Site
 
 pytestmark = pytest.mark.quick
 

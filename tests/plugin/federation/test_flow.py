@@ -13,8 +13,8 @@ from offpeak.errors import BadInput
 from offpeak.installation import install_hint
 from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import NEVER
-from plugin.federation.cycle import NO_SITE
-from plugin.federation.metaschedule import cheapest_flow
+from offpeak.plugin.federation.cycle import NO_SITE
+from offpeak.plugin.federation.metaschedule import cheapest_flow
 
 pytestmark = pytest.mark.quick
 

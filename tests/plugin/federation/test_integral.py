@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
 from offpeak.model.step_series import Series, value_at
-from plugin.federation.sites import integrate_series
+from offpeak.plugin.federation.sites import integrate_series
 
 HOUR_S = 3600
 

@@ -3,7 +3,7 @@
 import pytest
 
 from offpeak.errors import BadInput
-from plugin.federation.job_script import ScriptRequest, parse_limit_s, parse_script
+from offpeak.plugin.federation.job_script import ScriptRequest, parse_limit_s, parse_script
 
 pytestmark = pytest.mark.quick
 

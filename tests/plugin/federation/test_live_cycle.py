@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from offpeak.errors import BadInput, BadPrices
+from offpeak.plugin.federation.jobs import PlacementRequest
+from offpeak.plugin.federation.live_cycle import SiteReply
+from offpeak.plugin.federation.site_report import Curve, SiteReport, WaitTable, parse_report, report_json
+from offpeak.plugin.federation.sites import Grid, Reach, Site
 from offpeak.prices.tariff import parse_tariff
-from plugin.federation.jobs import PlacementRequest
-from plugin.federation.live_cycle import SiteReply
-from plugin.federation.site_report import Curve, SiteReport, WaitTable, parse_report, report_json
-from plugin.federation.sites import Grid, Reach, Site
 from tests.peers.one_choice import choose
 
 pytestmark = pytest.mark.quick

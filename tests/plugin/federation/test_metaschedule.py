@@ -13,10 +13,10 @@ from offpeak.model.arrays import Int64
 from offpeak.model.snapshot import NEVER
 from offpeak.model.step_series import Series
 from offpeak.model.weighing import Weights
-from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridRules, Predictions
-from plugin.federation.exchange import LEAST_GAIN
-from plugin.federation.jobs import Goal, grid_jobs
-from plugin.federation.metaschedule import (
+from offpeak.plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridRules, Predictions
+from offpeak.plugin.federation.exchange import LEAST_GAIN
+from offpeak.plugin.federation.jobs import Goal, grid_jobs
+from offpeak.plugin.federation.metaschedule import (
     extra_wait_s,
     flow_cost,
     inst,
@@ -27,9 +27,9 @@ from plugin.federation.metaschedule import (
     two_price,
     weights_of,
 )
-from plugin.federation.placement_costs import CostModel
-from plugin.federation.policies import POLICIES
-from plugin.federation.sites import Grid, Link, Site
+from offpeak.plugin.federation.placement_costs import CostModel
+from offpeak.plugin.federation.policies import POLICIES
+from offpeak.plugin.federation.sites import Grid, Link, Site
 
 pytestmark = pytest.mark.quick
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridRules
-from plugin.federation.jobs import Goal, grid_jobs
-from plugin.federation.policies import grid_policy
-from plugin.federation.sites import Grid, Site
+from offpeak.plugin.federation.cycle import NO_SITE, DecisionReason, GridCycle, GridRules
+from offpeak.plugin.federation.jobs import Goal, grid_jobs
+from offpeak.plugin.federation.policies import grid_policy
+from offpeak.plugin.federation.sites import Grid, Site
 
 pytestmark = pytest.mark.quick
 

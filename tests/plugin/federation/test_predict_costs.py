@@ -8,11 +8,11 @@ import pytest
 from offpeak.errors import BadPrices
 from offpeak.model.facility import Facility, facility_named
 from offpeak.model.step_series import Series
-from plugin.federation.cycle import GridCycle, Predictions
-from plugin.federation.jobs import grid_jobs
-from plugin.federation.placement_costs import CostModel
-from plugin.federation.policies import grid_policy
-from plugin.federation.sites import Grid, Link, Site, SiteRoom
+from offpeak.plugin.federation.cycle import GridCycle, Predictions
+from offpeak.plugin.federation.jobs import grid_jobs
+from offpeak.plugin.federation.placement_costs import CostModel
+from offpeak.plugin.federation.policies import grid_policy
+from offpeak.plugin.federation.sites import Grid, Link, Site, SiteRoom
 
 pytestmark = pytest.mark.quick
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from plugin.federation.jobs import PlacementRequest
-from plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs, left_core_s
-from plugin.federation.site_report import Curve, SiteReport, WaitTable
-from plugin.federation.sites import Grid, Reach, Site
+from offpeak.plugin.federation.jobs import PlacementRequest
+from offpeak.plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs, left_core_s
+from offpeak.plugin.federation.site_report import Curve, SiteReport, WaitTable
+from offpeak.plugin.federation.sites import Grid, Reach, Site
 from tests.peers.one_choice import choose
 
 NOW_S = 1_795_215_600

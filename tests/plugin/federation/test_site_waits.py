@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from offpeak.model.request import Chunk, Request
-from plugin.federation.job_script import parse_script
-from plugin.federation.jobs import PlacementRequest
-from plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs
-from plugin.federation.site_report import (
+from offpeak.plugin.federation.job_script import parse_script
+from offpeak.plugin.federation.jobs import PlacementRequest
+from offpeak.plugin.federation.live_cycle import SentJob, SiteReply, add_sent_jobs
+from offpeak.plugin.federation.site_report import (
     Curve,
     NodePart,
     PartitionTerms,
@@ -22,7 +22,7 @@ from plugin.federation.site_report import (
     parse_report,
     report_json,
 )
-from plugin.federation.sites import Grid, Reach, Site
+from offpeak.plugin.federation.sites import Grid, Reach, Site
 from tests.peers.one_choice import choose
 
 pytestmark = pytest.mark.quick

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadSites
-from plugin.federation.sites import mix_carbon, tariff_price
-from plugin.federation.sites_file import example_sites, read_sites
+from offpeak.plugin.federation.sites import mix_carbon, tariff_price
+from offpeak.plugin.federation.sites_file import example_sites, read_sites
 
 pytestmark = pytest.mark.quick
 

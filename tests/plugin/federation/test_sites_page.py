@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from plugin.federation.sites import EMISSIONS_G_PER_KWH
-from plugin.federation.sites_file import EXAMPLE, LinkTable, SiteTable
+from offpeak.plugin.federation.sites import EMISSIONS_G_PER_KWH
+from offpeak.plugin.federation.sites_file import EXAMPLE, LinkTable, SiteTable
 
 
 def test_every_key_and_every_source_is_explained(repository: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadSites
-from plugin.federation.sites_file import EXAMPLE, WatchedSites
+from offpeak.plugin.federation.sites_file import EXAMPLE, WatchedSites
 
 
 def test_a_change_takes_effect_and_a_mistake_does_not(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from offpeak.model.orders import PowerState
-from plugin.pbs.commands import CannotAskPbs, execution_queues, parse_attributes
-from plugin.pbs.openpbs import assigned_of_json, jobs_of_json, nodes_of_json
-from plugin.scheduler.job import Job, JobState, join_array_tasks
-from plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.pbs.commands import CannotAskPbs, execution_queues, parse_attributes
+from offpeak.plugin.pbs.openpbs import assigned_of_json, jobs_of_json, nodes_of_json
+from offpeak.plugin.scheduler.job import Job, JobState, join_array_tasks
+from offpeak.plugin.scheduler.node import Node, NodeUse
 
 pytestmark = pytest.mark.quick
 

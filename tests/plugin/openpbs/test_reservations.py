@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pbs_standin import StandIn, standin
 
+from offpeak.plugin.contract.rules import ManagedSite, check_contract
+from offpeak.plugin.pbs.commands import ctime_s
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.reservations import PbsReservation, parse_reservations
+from offpeak.plugin.scheduler.job import Job
 from offpeak.settings.agent import PbsSettings
-from plugin.contract.rules import ManagedSite, check_contract
-from plugin.pbs.commands import ctime_s
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.reservations import PbsReservation, parse_reservations
-from plugin.scheduler.job import Job
-from sim_backend.pbs_standin.pbs import OPENPBS, Pbs
-from sim_backend.pbs_standin.submission import date_time_s
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, Pbs
+from offpeak.sim_backend.pbs_standin.submission import date_time_s
 
 DAY_S = 86_400
 SETTINGS = PbsSettings(timeout_s=300)

@@ -12,19 +12,19 @@ from queue_site import Site
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
+from offpeak.plugin.contract.rules import ContractFinding, ManagedSite, check_contract
+from offpeak.plugin.pbs.commands import CannotAskPbs
+from offpeak.plugin.pbs.jobs import PbsUser
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
+from offpeak.plugin.queue_hook.queue_plan import FORWARD
+from offpeak.plugin.scheduler.cluster_view import cluster_of
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import in_use
 from offpeak.settings.agent import PbsSettings
-from plugin.contract.rules import ContractFinding, ManagedSite, check_contract
-from plugin.pbs.commands import CannotAskPbs
-from plugin.pbs.jobs import PbsUser
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
-from plugin.queue_hook.queue_plan import FORWARD
-from plugin.scheduler.cluster_view import cluster_of
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import in_use
-from sim_backend.pbs_standin.pbs import Pbs
-from sim_backend.pbs_standin.server import USER_VARIABLE
+from offpeak.sim_backend.pbs_standin.pbs import Pbs
+from offpeak.sim_backend.pbs_standin.server import USER_VARIABLE
 
 SETTINGS = PbsSettings(timeout_s=300, boot_s=300)
 

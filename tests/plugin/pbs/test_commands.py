@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from plugin.pbs.commands import (
+from offpeak.plugin.pbs.commands import (
     CannotAskPbs,
     CommandResult,
     PbsCommands,

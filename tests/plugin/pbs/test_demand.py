@@ -8,10 +8,10 @@ from queue_site import a_job
 
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk, Request
-from plugin.pbs.demand import StartChance, with_demand
-from plugin.pbs.jobs import PbsJob, chunks_of
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.pbs.demand import StartChance, with_demand
+from offpeak.plugin.pbs.jobs import PbsJob, chunks_of
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
 
 pytestmark = pytest.mark.quick
 

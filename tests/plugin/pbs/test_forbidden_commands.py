@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.model.orders import NodeChange
-from plugin.pbs.openpbs import qmgr_directives
+from offpeak.plugin.pbs.openpbs import qmgr_directives
 
 pytestmark = pytest.mark.quick
 

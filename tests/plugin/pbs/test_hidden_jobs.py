@@ -8,16 +8,16 @@ from pbs_standin import StandIn, standin
 from recorded_pbs import recordings
 
 from offpeak.model.orders import NodeChange
+from offpeak.plugin.contract.rules import ManagedSite, check_contract
+from offpeak.plugin.pbs.commands import CannotAskPbs
+from offpeak.plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler, assigned_of_json
+from offpeak.plugin.pbs.torque import TorqueScheduler, assigned_of_xml
+from offpeak.plugin.scheduler.port import Scheduler, in_use
+from offpeak.power.check.findings import CheckVerdict, check_scheduler
 from offpeak.settings.agent import PbsSettings
-from plugin.contract.rules import ManagedSite, check_contract
-from plugin.pbs.commands import CannotAskPbs
-from plugin.pbs.jobs import PbsUser, current_user, find_hidden_jobs
-from plugin.pbs.openpbs import OpenPbsScheduler, assigned_of_json
-from plugin.pbs.torque import TorqueScheduler, assigned_of_xml
-from plugin.scheduler.port import Scheduler, in_use
-from power.check.findings import CheckVerdict, check_scheduler
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
-from sim_backend.pbs_standin.server import USER_VARIABLE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.sim_backend.pbs_standin.server import USER_VARIABLE
 
 SETTINGS = PbsSettings(timeout_s=300, torque_order="priority")
 ANN = PbsUser("ann", "head.site.org")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
-from plugin.pbs.accounting import accounting_text, openpbs_accounting_folder
+from offpeak.plugin.pbs.accounting import accounting_text, openpbs_accounting_folder
 
 pytestmark = pytest.mark.quick
 

@@ -9,16 +9,16 @@ from pbs_standin import StandIn, standin
 from pytest_mock import MockerFixture
 
 from offpeak.model.orders import NodeChange
+from offpeak.plugin.pbs import commands, openpbs
+from offpeak.plugin.pbs.commands import CannotAskPbs
+from offpeak.plugin.pbs.jobs import PbsUser, holders
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler, placed_jobs_of_text
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.plugin.scheduler.port import Scheduler, in_use
 from offpeak.settings.agent import PbsSettings
-from plugin.pbs import commands, openpbs
-from plugin.pbs.commands import CannotAskPbs
-from plugin.pbs.jobs import PbsUser, holders
-from plugin.pbs.openpbs import OpenPbsScheduler, placed_jobs_of_text
-from plugin.pbs.torque import TorqueScheduler
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodeUse
-from plugin.scheduler.port import Scheduler, in_use
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 SETTINGS = PbsSettings(timeout_s=300, torque_order="priority")
 MAKERS = {TORQUE: TorqueScheduler, OPENPBS: OpenPbsScheduler}

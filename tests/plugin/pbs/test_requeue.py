@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from pbs_standin import standin
 
+from offpeak.plugin.pbs.jobs import PbsUser
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import RequeuePermit
 from offpeak.settings.agent import PbsSettings
-from plugin.pbs.jobs import PbsUser
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.torque import TorqueScheduler
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import RequeuePermit
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 
 @pytest.mark.parametrize(("kind", "adapter"), [(OPENPBS, OpenPbsScheduler), (TORQUE, TorqueScheduler)])

@@ -6,10 +6,10 @@ import pytest
 from queue_site import RULES, Site, a_job
 
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
-from plugin.contract.pbs import parse_sched_config
-from plugin.pbs.jobs import PbsJob
-from plugin.pbs.rights import read_fair_share_entity, with_priority_classes
-from plugin.scheduler.port import Ranking
+from offpeak.plugin.contract.pbs import parse_sched_config
+from offpeak.plugin.pbs.jobs import PbsJob
+from offpeak.plugin.pbs.rights import read_fair_share_entity, with_priority_classes
+from offpeak.plugin.scheduler.port import Ranking
 
 pytestmark = pytest.mark.quick
 

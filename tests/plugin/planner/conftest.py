@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.model.facility import facility_named
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Problem, Rates, Running, Work
+from offpeak.plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Problem, Rates, Running, Work
 
 HORIZON_S = 1000
 FULL_W = 5000.0

@@ -10,7 +10,7 @@ from scipy.optimize import LinearConstraint, milp
 
 from offpeak.model.arrays import Float64
 from offpeak.model.site_devices import NO_BATTERY, Battery
-from plugin.planner.dispatch import Dispatch, DispatchProblem, cost_of, hold, operate, solve_dispatch
+from offpeak.plugin.planner.dispatch import Dispatch, DispatchProblem, cost_of, hold, operate, solve_dispatch
 
 NEAR = 1e-5
 

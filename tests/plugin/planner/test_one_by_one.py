@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from plugin.planner.placement import place_one_by_one
-from plugin.planner.problem import TOMORROW, Plan, compute_profit, first_unit
-from plugin.planner.verify import verify_plan
+from offpeak.plugin.planner.placement import place_one_by_one
+from offpeak.plugin.planner.problem import TOMORROW, Plan, compute_profit, first_unit
+from offpeak.plugin.planner.verify import verify_plan
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from plugin.planner.placement import rule_based
-from plugin.planner.problem import compute_profit
-from plugin.planner.verify import verify_plan
+from offpeak.plugin.planner.placement import rule_based
+from offpeak.plugin.planner.problem import compute_profit
+from offpeak.plugin.planner.verify import verify_plan
 
 
 @pytest.mark.parametrize("strict", [True, False])

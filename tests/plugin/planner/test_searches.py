@@ -8,11 +8,11 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.installation import install_hint
-from plugin.planner.cp_solver import CpAnswer
-from plugin.planner.problem import compute_profit
-from plugin.planner.searches import Budget, all_orders, budget_of, multi_search
-from plugin.planner.solvers import SOLVERS, TOO_LITTLE_TIME, find_solver, neighbourhood_search, plan_from_answer
-from plugin.planner.verify import compute_gap, upper_bound, verify_plan
+from offpeak.plugin.planner.cp_solver import CpAnswer
+from offpeak.plugin.planner.problem import compute_profit
+from offpeak.plugin.planner.searches import Budget, all_orders, budget_of, multi_search
+from offpeak.plugin.planner.solvers import SOLVERS, TOO_LITTLE_TIME, find_solver, neighbourhood_search, plan_from_answer
+from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
 
 
 @pytest.mark.parametrize("name", SOLVERS)

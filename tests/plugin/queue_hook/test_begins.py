@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_site import HOUR_S, MIDNIGHT_S, NOW_S, RULES, Site, a_job, by_id, prices
 
+from offpeak.plugin.queue_hook.facts import PriceIntegral, WaitAllowance
+from offpeak.plugin.queue_hook.start_times import StartCosts
+from offpeak.plugin.scheduler.job import JobState
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import PriceIntegral, WaitAllowance
-from plugin.queue_hook.start_times import StartCosts
-from plugin.scheduler.job import JobState
 
 pytestmark = pytest.mark.quick
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from queue_site import HOUR_S, NOW_S, Site, a_job
 
-from plugin.queue_hook.facts import CAP_AHEAD_S, StartConstraint
+from offpeak.plugin.queue_hook.facts import CAP_AHEAD_S, StartConstraint
 
 CENTURY_S = 100 * 366 * 24 * HOUR_S
 FOR_EVER = {"constraints": {"1": StartConstraint(NOW_S + CENTURY_S, "power is capped")}}

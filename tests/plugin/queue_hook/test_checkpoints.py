@@ -8,8 +8,7 @@ from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
 
 from offpeak.ledger.rows import JobMark
 from offpeak.model.flexibility import Checkpoint
-from offpeak.prices.peak import Peak
-from plugin.queue_hook.checkpoints import (
+from offpeak.plugin.queue_hook.checkpoints import (
     CHECKPOINT,
     GOES_ON,
     MOST_AT_ONCE,
@@ -20,10 +19,11 @@ from plugin.queue_hook.checkpoints import (
     plan_checkpoints,
     plan_returns,
 )
-from plugin.queue_hook.facts import QueueFacts, StartConstraint
-from plugin.queue_hook.positions import BEGIN
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking, RequeuePermit
+from offpeak.plugin.queue_hook.facts import QueueFacts, StartConstraint
+from offpeak.plugin.queue_hook.positions import BEGIN
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import Ranking, RequeuePermit
+from offpeak.prices.peak import Peak
 
 pytestmark = pytest.mark.quick
 

@@ -11,13 +11,13 @@ from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import Qos
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.queue_hook.facts import QueueFacts
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan
+from offpeak.plugin.scheduler.cluster_view import cluster_of, free_nodes
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import Ranking, SchedulerView
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import QueueFacts
-from plugin.queue_hook.queue_plan import QueuePlan
-from plugin.scheduler.cluster_view import cluster_of, free_nodes
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking, SchedulerView
 
 pytestmark = pytest.mark.quick
 

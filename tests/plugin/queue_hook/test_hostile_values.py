@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, Site, a_job, prices
 
-from plugin.queue_hook import queue_plan, start_times
+from offpeak.plugin.queue_hook import queue_plan, start_times
 
 FAR = 2**42
 """Slurm takes 4,294,967,294 minutes as a time limit."""
@@ -61,8 +61,8 @@ def test_a_job_that_cannot_be_handled_at_all_is_left_alone_with_the_reason(monke
             raise ValueError("year 0 is out of range")
         return latest_start_s(job, hints, rules)
 
-    monkeypatch.setattr("plugin.queue_hook.start_times.latest_start_s", fails)
-    monkeypatch.setattr("plugin.queue_hook.window.latest_start_s", fails)
+    monkeypatch.setattr("offpeak.plugin.queue_hook.start_times.latest_start_s", fails)
+    monkeypatch.setattr("offpeak.plugin.queue_hook.window.latest_start_s", fails)
     plans = mocker.spy(queue_plan, "_plan_all")
     others = [a_job(number) for number in range(10, 266)]
     plan = site_of(a_job(9, comment="offpeak:delay=12h"), *others).plan()

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, RULES, TOP, ZONE, Site, a_job, by_id, plain_cluster, prices
 
 from offpeak.model.flexibility import parse_user_hints
+from offpeak.plugin.queue_hook.facts import NO_GROUP, QueueFacts, WaitAllowance
+from offpeak.plugin.queue_hook.positions import marks_by_job, queue_positions
+from offpeak.plugin.queue_hook.queue_plan import restore_plan
+from offpeak.plugin.queue_hook.start_times import latest_start_s
+from offpeak.plugin.queue_hook.window import group_positions, site_place, startable_positions
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import NO_GROUP, QueueFacts, WaitAllowance
-from plugin.queue_hook.positions import marks_by_job, queue_positions
-from plugin.queue_hook.queue_plan import restore_plan
-from plugin.queue_hook.start_times import latest_start_s
-from plugin.queue_hook.window import group_positions, site_place, startable_positions
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import Ranking
 
 pytestmark = pytest.mark.quick
 

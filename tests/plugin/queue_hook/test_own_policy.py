@@ -8,10 +8,10 @@ from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, with_draws
 
 from offpeak.errors import OffpeakError
 from offpeak.ledger.rows import JobMark
+from offpeak.plugin.queue_hook.facts import QueueRules
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan
+from offpeak.plugin.window_policy import WindowView
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import QueueRules
-from plugin.queue_hook.queue_plan import QueuePlan
-from plugin.window_policy import WindowView
 
 pytestmark = pytest.mark.quick
 

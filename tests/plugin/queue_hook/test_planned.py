@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, prices, with_draws
 
-from plugin.queue_hook.facts import PlannedStarts, StartConstraint
-from plugin.scheduler.port import Ranking
+from offpeak.plugin.queue_hook.facts import PlannedStarts, StartConstraint
+from offpeak.plugin.scheduler.port import Ranking
 
 pytestmark = pytest.mark.quick
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from queue_site import HOUR_S, NOW_S, RULES, TOP, Site, a_job, with_draws
 
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import Ranking
 
 pytestmark = pytest.mark.quick
 

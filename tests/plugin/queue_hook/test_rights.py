@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, RULES, Site, a_job, by_id, plain_cluster
 
 from offpeak.model.limits import PriorityOrder, PriorityWeights, Qos, SitePriority
+from offpeak.plugin.priority_bands import NO_BANDS, BandWidths, band_widths
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.prices.peak import Peak
-from plugin.priority_bands import NO_BANDS, BandWidths, band_widths
-from plugin.scheduler.port import Ranking
 
 pytestmark = pytest.mark.quick
 

@@ -11,13 +11,13 @@ from scheduler_stages import PbsStage, SimulatedStage, SlurmStage, Stage, ended
 from slurm_fixtures import sleeping_slurm
 
 from benchmarks.local_slurm.servers import SlurmCluster
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import PbsSettings, SlurmSettings
-from plugin.pbs.openpbs import OpenPbsScheduler
-from plugin.pbs.torque import TorqueScheduler
-from plugin.scheduler.port import Ranking
-from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.scheduler.cluster import SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 
 PBS = PbsSettings(timeout_s=300, torque_order="priority")
 

@@ -15,11 +15,11 @@ from offpeak.door.door import Door
 from offpeak.door.effect import Mode
 from offpeak.errors import SchedulerError
 from offpeak.model.orders import NodeChange, PowerState
-from plugin.scheduler.job import HOLDING, Job, JobState, join_array_tasks
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking, in_use
-from power.door.scheduler_orders import SchedulerOrders
-from services.agent.restore import clear_comments
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState, join_array_tasks
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import Ranking, in_use
+from offpeak.power.door.scheduler_orders import SchedulerOrders
+from offpeak.services.agent.restore import clear_comments
 
 LONG = 420
 RECORDINGS = dict(recordings(Path(__file__).parents[4] / "shared" / "data" / "captures"))

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from offpeak.errors import BadInput, SchedulerError
+from offpeak.plugin.scheduler.registry import SCHEDULERS, DemoScheduler, scheduler_name, scheduler_of
 from offpeak.settings.agent import AgentSettings, PbsSettings
 from offpeak.settings.table import BY_NAME, Settings
-from plugin.scheduler.registry import SCHEDULERS, DemoScheduler, scheduler_name, scheduler_of
 
 pytestmark = pytest.mark.quick
 

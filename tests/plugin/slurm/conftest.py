@@ -9,8 +9,8 @@ import pytest
 from slurm_fixtures import SlurmAccounting
 
 from benchmarks.local_slurm.servers import SlurmCluster
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import SlurmSettings
-from plugin.slurm.scheduler import SlurmScheduler
 
 UseSettings = Callable[[str], SlurmCluster]
 

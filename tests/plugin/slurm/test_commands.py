@@ -10,8 +10,8 @@ from slurm_fixtures import ACCOUNTING, SlurmAccounting
 
 from benchmarks.local_slurm.processes import reserved_ports
 from benchmarks.local_slurm.servers import SlurmCluster, slurmdbd
-from plugin.slurm.accounting import sacct_text
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, complaints_by_job
+from offpeak.plugin.slurm.accounting import sacct_text
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, complaints_by_job
 
 NOBODY = 65534
 

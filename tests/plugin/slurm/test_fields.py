@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.slurm.commands import count, limit_s, memory_mib, parts, unix_s
+from offpeak.plugin.slurm.commands import count, limit_s, memory_mib, parts, unix_s
 
 pytestmark = pytest.mark.quick
 

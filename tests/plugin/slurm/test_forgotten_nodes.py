@@ -3,8 +3,8 @@
 import pytest
 
 from offpeak.model.orders import NodeChange
-from plugin.slurm.changes import _change_refusal
-from plugin.slurm.nodes import nodes_of_text
+from offpeak.plugin.slurm.changes import _change_refusal
+from offpeak.plugin.slurm.nodes import nodes_of_text
 
 SILENT = "NodeName=n1 CPUAlloc={cpus} CPUTot=4 State={state} Partitions=batch Reason={reason} [root@now]\n"
 

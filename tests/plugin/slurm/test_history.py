@@ -9,7 +9,7 @@ from slurm_fixtures import SlurmAccounting
 
 from benchmarks.local_slurm.processes import ME, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
-from plugin.slurm.accounting import DELIMITER, SACCT_COLUMNS, sacct_text
+from offpeak.plugin.slurm.accounting import DELIMITER, SACCT_COLUMNS, sacct_text
 
 ODD_NAME = f"a|b,{DELIMITER}c é"
 # Other tests have jobs on this cluster too.

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.scheduler.job import HOLDING, Job, JobState
-from plugin.slurm.commands import CannotAskSlurm
-from plugin.slurm.jobs import (
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.slurm.commands import CannotAskSlurm
+from offpeak.plugin.slurm.jobs import (
     ARRAYS_ARGUMENTS,
     BASE_STATES,
     SQUEUE_COLUMNS,
@@ -17,7 +17,7 @@ from plugin.slurm.jobs import (
     select_state,
     separator,
 )
-from plugin.slurm.scheduler import LIMITS_LAST_S, TextReader
+from offpeak.plugin.slurm.scheduler import LIMITS_LAST_S, TextReader
 
 pytestmark = pytest.mark.quick
 
@@ -104,7 +104,7 @@ def test_the_limit_of_an_array_is_read_once_and_that_of_a_new_array_at_once(monk
         rows = b"".join(row(JobID=array, JobArrayID=f"{array}_0") for array in arrays)
         return (HEAD + rows).replace(END.encode(), end.encode())
 
-    monkeypatch.setattr("plugin.slurm.scheduler.ask", answer)
+    monkeypatch.setattr("offpeak.plugin.slurm.scheduler.ask", answer)
     reader = TextReader(10.0, clock=lambda: now_s[0])
 
     def read() -> list[int]:

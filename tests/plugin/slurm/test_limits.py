@@ -3,9 +3,9 @@
 import pytest
 
 from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
-from plugin.slurm import accounting, configuration
-from plugin.slurm.commands import CannotAskSlurm, parse_config
-from plugin.slurm.configuration import parse_licences, parse_preemption, read_limits
+from offpeak.plugin.slurm import accounting, configuration
+from offpeak.plugin.slurm.commands import CannotAskSlurm, parse_config
+from offpeak.plugin.slurm.configuration import parse_licences, parse_preemption, read_limits
 
 pytestmark = pytest.mark.quick
 

@@ -10,13 +10,13 @@ from slurm_queue import empty, submit
 from benchmarks.local_slurm.processes import ME, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.limits import Allowance
-from plugin.day_plan.day_plan import DayPlan
-from plugin.day_plan.inputs import PlanInputs
-from plugin.day_plan.make import plan_day
-from plugin.planner.searches import budget_of
-from plugin.queue_hook.facts import QueueFacts
-from plugin.scheduler.cluster_view import cluster_of
-from plugin.slurm.scheduler import SlurmScheduler
+from offpeak.plugin.day_plan.day_plan import DayPlan
+from offpeak.plugin.day_plan.inputs import PlanInputs
+from offpeak.plugin.day_plan.make import plan_day
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.plugin.queue_hook.facts import QueueFacts
+from offpeak.plugin.scheduler.cluster_view import cluster_of
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 
 SETTINGS = "Licenses=matlab:3\nAccountingStorageEnforce=associations,limits,qos\n"
 ACCOUNTS = (

@@ -13,11 +13,11 @@ from slurm_fixtures import SlurmCluster
 from benchmarks.local_slurm.processes import wait_until
 from benchmarks.queue_cycle import queried_by_us
 from offpeak.model.orders import NodeChange
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import NO_LOAD, SchedulerLoad, in_use
+from offpeak.plugin.slurm.configuration import parse_load
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import NO_LOAD, SchedulerLoad, in_use
-from plugin.slurm.configuration import parse_load
-from plugin.slurm.scheduler import SlurmScheduler
 
 OF_AGENT = {"REQUEST_JOB_INFO", "REQUEST_NODE_INFO", "REQUEST_PARTITION_INFO", "REQUEST_UPDATE_NODE"}
 
@@ -83,7 +83,8 @@ def test_sdiag_that_is_refused_costs_nothing_but_the_figures(
         (folder / "sdiag").write_text(f"#!/bin/sh\n{script}\n")
         (folder / "sdiag").chmod(0o755)
         code = (
-            "from plugin.slurm.scheduler import SlurmScheduler; from offpeak.settings.agent import SlurmSettings\n"
+            "from offpeak.plugin.slurm.scheduler import SlurmScheduler\n"
+            "from offpeak.settings.agent import SlurmSettings\n"
             "view = SlurmScheduler(SlurmSettings()).view(); print(len(view.nodes), view.load.requests)"
         )
         environment = basic_slurm.environment

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from benchmarks.local_slurm.processes import reserved_ports
 from benchmarks.local_slurm.servers import SlurmCluster
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.nodes import SlurmMachine, parse_machine, read_machine
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
+from offpeak.plugin.slurm.nodes import SlurmMachine, parse_machine, read_machine
 
 pytestmark = pytest.mark.quick
 

@@ -10,13 +10,13 @@ from slurm_queue import empty, full, submit
 
 from benchmarks.local_slurm.processes import wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
+from offpeak.plugin.queue_hook.facts import QueueFacts
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan, plan_queue
+from offpeak.plugin.scheduler.cluster_view import cluster_of, free_nodes
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.prices.peak import Peak
-from plugin.queue_hook.facts import QueueFacts
-from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
-from plugin.scheduler.cluster_view import cluster_of, free_nodes
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import Ranking
-from plugin.slurm.scheduler import SlurmScheduler
 
 
 @pytest.fixture(scope="module", params=["priority/basic", "priority/multifactor"])

@@ -7,13 +7,13 @@ import pytest
 
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
+from offpeak.plugin.contract.slurm_rights import AdminLevel, SlurmRights
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.plugin.scheduler.port import in_use, use_of
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
+from offpeak.plugin.slurm.nodes import find_node_uses
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import SlurmSettings
-from plugin.contract.slurm_rights import AdminLevel, SlurmRights
-from plugin.scheduler.node import NodeUse
-from plugin.scheduler.port import in_use, use_of
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.nodes import find_node_uses
-from plugin.slurm.scheduler import SlurmScheduler
 
 OPEN = "is not drained: a job may start there"
 RECORD = (

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.orders import PowerState
-from plugin.scheduler.node import NodeUse
-from plugin.slurm.nodes import nodes_of_json, nodes_of_text, parse_node_state, reservations_of_text
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.plugin.slurm.nodes import nodes_of_json, nodes_of_text, parse_node_state, reservations_of_text
 
 pytestmark = pytest.mark.quick
 

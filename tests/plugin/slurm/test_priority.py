@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
-from plugin.slurm import accounting
-from plugin.slurm.accounting import parse_priority, parse_shares, read_priority
-from plugin.slurm.commands import CannotAskSlurm, parse_config
+from offpeak.plugin.slurm import accounting
+from offpeak.plugin.slurm.accounting import parse_priority, parse_shares, read_priority
+from offpeak.plugin.slurm.commands import CannotAskSlurm, parse_config
 
 pytestmark = pytest.mark.quick
 

@@ -3,9 +3,9 @@
 import pytest
 
 from offpeak.model.limits import Allowance, PreemptMode, Qos
-from plugin.slurm import accounting
-from plugin.slurm.accounting import parse_qos, read_qos
-from plugin.slurm.commands import CannotAskSlurm
+from offpeak.plugin.slurm import accounting
+from offpeak.plugin.slurm.accounting import parse_qos, read_qos
+from offpeak.plugin.slurm.commands import CannotAskSlurm
 
 pytestmark = pytest.mark.quick
 

@@ -10,11 +10,11 @@ from pytest_mock import MockerFixture
 
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import PowerState
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
+from offpeak.plugin.slurm.pyslurm_child import JOB, NODE
+from offpeak.plugin.slurm.scheduler import SlurmScheduler, TextReader, read_pyslurm, tres_of_text
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.job import JobState
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.pyslurm_child import JOB, NODE
-from plugin.slurm.scheduler import SlurmScheduler, TextReader, read_pyslurm, tres_of_text
 
 STAND_IN = r"""
 class TrackableResources: pass
@@ -91,9 +91,9 @@ def installed(basic: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "pyslurm.py").write_text(STAND_IN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    mocker.patch("plugin.slurm.scheduler.slurm_version", return_value=(25, 11))
+    mocker.patch("offpeak.plugin.slurm.scheduler.slurm_version", return_value=(25, 11))
     wants = tres_of_text(WANTS)
-    mocker.patch("plugin.slurm.scheduler.tres_of_text", return_value=wants)
+    mocker.patch("offpeak.plugin.slurm.scheduler.tres_of_text", return_value=wants)
     return tmp_path / "pyslurm.py"
 
 
@@ -173,7 +173,7 @@ def test_an_import_that_hangs_is_ended(installed: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_another_version_is_not_used(mocker: MockerFixture) -> None:
-    mocker.patch("plugin.slurm.scheduler.slurm_version", return_value=(22, 5))
+    mocker.patch("offpeak.plugin.slurm.scheduler.slurm_version", return_value=(22, 5))
     with pytest.raises(CannotAskSlurm, match=r"^pyslurm: 25.11.2 is not made for Slurm 22.05$"):
         read_pyslurm(300)
 
@@ -186,8 +186,8 @@ def test_missing_pyslurm_is_reported_in_one_line() -> None:
 
 
 def test_the_hint_installs_the_version_of_slurm(mocker: MockerFixture) -> None:
-    mocker.patch("plugin.slurm.scheduler.slurm_version", return_value=(25, 11))
-    mocker.patch("plugin.slurm.scheduler.version", side_effect=PackageNotFoundError)
+    mocker.patch("offpeak.plugin.slurm.scheduler.slurm_version", return_value=(25, 11))
+    mocker.patch("offpeak.plugin.slurm.scheduler.version", side_effect=PackageNotFoundError)
     with pytest.raises(CannotAskSlurm, match=r"^pyslurm: is not installed$") as caught:
         read_pyslurm(300)
     assert "env SLURM_INCLUDE_DIR=/usr/include SLURM_LIB_DIR=/usr/lib " in caught.value.hint

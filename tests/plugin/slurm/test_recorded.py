@@ -8,13 +8,13 @@ import pytest
 
 from offpeak.model.cluster import Partition
 from offpeak.model.orders import PowerState
-from plugin.contract.rules import ManagedSite, check_contract
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.slurm.commands import CannotAskSlurm
-from plugin.slurm.configuration import traits_of_text
-from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, parse_task_limits, separator
-from plugin.slurm.nodes import nodes_of_json, nodes_of_text, reservations_of_json, reservations_of_text
+from offpeak.plugin.contract.rules import ManagedSite, check_contract
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.slurm.commands import CannotAskSlurm
+from offpeak.plugin.slurm.configuration import traits_of_text
+from offpeak.plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_json, jobs_of_text, parse_task_limits, separator
+from offpeak.plugin.slurm.nodes import nodes_of_json, nodes_of_text, reservations_of_json, reservations_of_text
 
 pytestmark = pytest.mark.quick
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.request import Chunk, Request
-from plugin.slurm.requests import (
+from offpeak.plugin.slurm.requests import (
     RequestTerms,
     count_tasks,
     is_per_cpu,

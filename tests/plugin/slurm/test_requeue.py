@@ -14,17 +14,17 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.door.effect import Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
+from offpeak.plugin.scheduler.job import Job, JobState, join_array_tasks
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
+from offpeak.power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
+from offpeak.services.agent.checkpoints import CheckpointController
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.observer import Observer
+from offpeak.services.agent.queue_loop import QueueController
+from offpeak.services.agent.site_context import PartitionModes
 from offpeak.settings.ledger import LedgerSettings
-from plugin.queue_hook.facts import QueueFacts, QueueRules, StartConstraint
-from plugin.scheduler.job import Job, JobState, join_array_tasks
-from plugin.scheduler.port import Ranking
-from plugin.slurm.scheduler import SlurmScheduler
-from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
-from services.agent.checkpoints import CheckpointController
-from services.agent.loop import ProblemLog
-from services.agent.observer import Observer
-from services.agent.queue_loop import QueueController
-from services.agent.site_context import PartitionModes
 
 SCRIPT = """\
 #!/bin/bash

@@ -13,11 +13,11 @@ from slurmrestd_server import PACKAGES, PROGRAMS, settings_with_key, slurmrestd,
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.errors import BadInput, BadSetting
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
+from offpeak.plugin.slurm.scheduler import SlurmRest, SlurmScheduler, newest_rest_version
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import SchedulerView
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.scheduler import SlurmRest, SlurmScheduler, newest_rest_version
 
 
 @pytest.fixture(scope="module")

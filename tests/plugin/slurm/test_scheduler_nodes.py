@@ -17,11 +17,11 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.door.effect import Hold, Mode, Outcome
 from offpeak.errors import ListRefused
 from offpeak.model.orders import NodeChange, PowerState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import Scheduler, in_use
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
+from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Scheduler, in_use
-from plugin.slurm.scheduler import SlurmScheduler
-from power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
 WHY = "offpeak: sleeps, as nobody needs it"
 

@@ -11,9 +11,9 @@ from slurm_queue import submit
 from benchmarks.local_slurm.processes import wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import NodeChange, PowerState
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.slurm.scheduler import SlurmScheduler
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 
 
 @pytest.fixture

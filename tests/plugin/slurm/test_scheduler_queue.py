@@ -11,12 +11,12 @@ from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.orders import NodeChange
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import Ranking, Scheduler, in_use
+from offpeak.plugin.slurm.changes import HELD_COMPLAINT
+from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import SlurmSettings
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import Ranking, Scheduler, in_use
-from plugin.slurm.changes import HELD_COMPLAINT
-from plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent
-from plugin.slurm.scheduler import SlurmScheduler
 
 
 def jobs_of(slurm: Scheduler) -> dict[str, Job]:

@@ -6,12 +6,12 @@ import pytest
 
 from offpeak.model.cluster import NO_TIMING, SchedulerTiming
 from offpeak.model.limits import PreemptMode, SiteLimits
+from offpeak.plugin.contract.slurm_rights import AdminLevel, SlurmRights
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.slurm import scheduler
+from offpeak.plugin.slurm.changes import ScontrolOptions
+from offpeak.plugin.slurm.configuration import order_wait_s, traits_of_text
 from offpeak.settings.agent import SlurmSettings
-from plugin.contract.slurm_rights import AdminLevel, SlurmRights
-from plugin.scheduler.port import Ranking
-from plugin.slurm import scheduler
-from plugin.slurm.changes import ScontrolOptions
-from plugin.slurm.configuration import order_wait_s, traits_of_text
 
 pytestmark = pytest.mark.quick
 

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import pytest
 
 from offpeak.model.orders import PowerState
-from plugin.pbs.commands import CannotAskPbs
-from plugin.pbs.jobs import PbsJob
-from plugin.pbs.torque import jobs_of_xml, jobs_on, nodes_of_xml, status_of
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.pbs.commands import CannotAskPbs
+from offpeak.plugin.pbs.jobs import PbsJob
+from offpeak.plugin.pbs.torque import jobs_of_xml, jobs_on, nodes_of_xml, status_of
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
 
 pytestmark = pytest.mark.quick
 

@@ -12,13 +12,20 @@ from pbs_standin import StandIn, standin
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
+from offpeak.plugin.contract.rules import ManagedSite, check_contract
+from offpeak.plugin.pbs.commands import CannotAskPbs, PbsIsSilent
+from offpeak.plugin.pbs.torque import (
+    NO_METHOD,
+    QUEUE_MOVED,
+    ReorderMethod,
+    TorqueScheduler,
+    find_reorder_method,
+    plan_swaps,
+)
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import in_use
 from offpeak.settings.agent import PbsSettings
-from plugin.contract.rules import ManagedSite, check_contract
-from plugin.pbs.commands import CannotAskPbs, PbsIsSilent
-from plugin.pbs.torque import NO_METHOD, QUEUE_MOVED, ReorderMethod, TorqueScheduler, find_reorder_method, plan_swaps
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import in_use
 
 BY_PRIORITY = PbsSettings(timeout_s=300, torque_order="priority")
 BY_SWAPS = PbsSettings(timeout_s=300, torque_order="swap")

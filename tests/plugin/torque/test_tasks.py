@@ -7,10 +7,10 @@ from pbs_standin import standin
 
 from offpeak.model.orders import NodeChange
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.pbs.jobs import chunks_of, parse_tasks
+from offpeak.plugin.pbs.torque import TorqueScheduler, jobs_of_xml
 from offpeak.settings.agent import PbsSettings
-from plugin.pbs.jobs import chunks_of, parse_tasks
-from plugin.pbs.torque import TorqueScheduler, jobs_of_xml
-from sim_backend.pbs_standin.submission import req_information
+from offpeak.sim_backend.pbs_standin.submission import req_information
 
 pytestmark = pytest.mark.quick
 

@@ -9,11 +9,11 @@ from served_room import planned, served_room
 
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
-from power.check.devices import check_bmc
-from power.drivers.ipmi.driver import ipmi_driver
-from power.drivers.transport import Transport
-from sim_backend.virtual.rmcp import login
-from sim_backend.virtual.rmcp.sessions import SUITES
+from offpeak.power.check.devices import check_bmc
+from offpeak.power.drivers.ipmi.driver import ipmi_driver
+from offpeak.power.drivers.transport import Transport
+from offpeak.sim_backend.virtual.rmcp import login
+from offpeak.sim_backend.virtual.rmcp.sessions import SUITES
 
 FALLEN_BACK = "refused cipher suite 17; its sessions use 3, SHA-1"
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from offpeak.power.check.findings import CheckVerdict, check_feeds
+from offpeak.predictors.feeds.registry import input_feeds, price_feed
 from offpeak.settings.replay import FeedSettings, PriceSettings
-from power.check.findings import CheckVerdict, check_feeds
-from predictors.feeds.registry import input_feeds, price_feed
 
 NOW_S = 1_700_000_000
 

@@ -3,7 +3,7 @@
 import pytest
 
 from offpeak.errors import NoAnswer
-from power.check.findings import CheckVerdict, Finding, FindingGroup, failed_finding, group_findings
+from offpeak.power.check.findings import CheckVerdict, Finding, FindingGroup, failed_finding, group_findings
 
 pytestmark = pytest.mark.quick
 

@@ -8,9 +8,9 @@ import pytest
 from pdu_reading import login
 
 from offpeak.machines.inventory import Pdu
-from power.check.devices import check_pdu
-from power.check.findings import CheckVerdict
-from power.drivers.transport import Transport
+from offpeak.power.check.devices import check_pdu
+from offpeak.power.check.findings import CheckVerdict
+from offpeak.power.drivers.transport import Transport
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ import pytest
 from slurm_fixtures import SlurmAccounting
 
 from offpeak.machines.credentials import Credential
+from offpeak.plugin.contract.rules import ManagedSite
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
+from offpeak.power.check.findings import CheckVerdict, Finding, check_credentials, check_qos, check_scheduler
 from offpeak.settings.agent import SlurmSettings
-from plugin.contract.rules import ManagedSite
-from plugin.slurm.scheduler import SlurmScheduler
-from power.check.findings import CheckVerdict, Finding, check_credentials, check_qos, check_scheduler
 
 pytestmark = pytest.mark.quick
 

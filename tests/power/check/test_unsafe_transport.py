@@ -3,8 +3,8 @@
 import pytest
 
 from offpeak.machines.inventory import Hardware, InventoryNode
-from power.check.devices import check_transport
-from power.check.findings import CheckVerdict
+from offpeak.power.check.devices import check_transport
+from offpeak.power.check.findings import CheckVerdict
 
 pytestmark = pytest.mark.quick
 

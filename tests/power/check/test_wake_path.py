@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from power.check import devices as wake_path
-from power.check.findings import CheckVerdict
+from offpeak.power.check import devices as wake_path
+from offpeak.power.check.findings import CheckVerdict
 
 WAY = {
     "way": "ipmi",

@@ -9,9 +9,9 @@ from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment
 from offpeak.model.orders import NodeOrder
-from power.drivers.port import PowerDriver, check_identity
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
+from offpeak.power.drivers.port import PowerDriver, check_identity
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
 
 
 def test_a_node_is_not_switched_by_the_bmc_of_another(few_bmcs: list[SimulatedBmc], machine_of: MachineOf) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from offpeak.errors import AccessRefused, NoAnswer
 from offpeak.machines.credentials import Credential, Secret
-from power.drivers.logins import Logins
+from offpeak.power.drivers.logins import Logins
 
 LOGIN = Credential("bmc", "admin")
 

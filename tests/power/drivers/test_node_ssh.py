@@ -28,11 +28,11 @@ from offpeak.errors import (
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
+from offpeak.power.check.devices import check_node
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.drivers.ssh import NodeProbe, NodeSsh, SshDriver, parse_probe
+from offpeak.power.drivers.transport import Transport
 from offpeak.tcp_delivery import LONGEST_DELIVERY_S
-from power.check.devices import check_node
-from power.drivers.logins import Logins
-from power.drivers.ssh import NodeProbe, NodeSsh, SshDriver, parse_probe
-from power.drivers.transport import Transport
 
 STANDBY = SleepMethod(NodeOrder.STANDBY, ("wol",), enter_patience_s=60, wake_patience_s=60)
 

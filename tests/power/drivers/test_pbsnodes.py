@@ -11,9 +11,9 @@ from pbs_standin import StandIn, standin
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.model.orders import NodeChange, NodeOrder, PowerState
+from offpeak.plugin.pbs.torque import TorqueScheduler
+from offpeak.power.drivers.pbsnodes import PbsnodesDriver
 from offpeak.settings.agent import PbsSettings
-from plugin.pbs.torque import TorqueScheduler
-from power.drivers.pbsnodes import PbsnodesDriver
 
 pytestmark = pytest.mark.quick
 

@@ -16,14 +16,14 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, NoAnswer, Not
 from offpeak.machines.inventory import Enrolment, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder, PowerState
-from power.check.devices import check_bmc
-from power.check.findings import CheckVerdict
-from power.drivers import power_control
-from power.drivers.caps import PowerControlCap, cap_driver_of
-from power.drivers.poll import poll_drivers
-from power.drivers.port import PowerDriver, PowerObservation
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
+from offpeak.power.check.devices import check_bmc
+from offpeak.power.check.findings import CheckVerdict
+from offpeak.power.drivers import power_control
+from offpeak.power.drivers.caps import PowerControlCap, cap_driver_of
+from offpeak.power.drivers.poll import poll_drivers
+from offpeak.power.drivers.port import PowerDriver, PowerObservation
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
 
 XNAMES = [f"x1000c{chassis}s{slot}b0n{node}" for chassis in range(2) for slot in range(8) for node in range(4)]
 INVENTORY = """

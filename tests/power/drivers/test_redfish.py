@@ -16,9 +16,9 @@ from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, 
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from power.drivers.logins import Logins
-from power.drivers.port import PowerObservation
-from power.drivers.redfish import RedfishDriver, base_url
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.drivers.port import PowerObservation
+from offpeak.power.drivers.redfish import RedfishDriver, base_url
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 from offpeak.errors import BadInventory
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
-from power.drivers.registry import DRIVERS, driver_of
-from power.drivers.transport import Transport
+from offpeak.power.drivers.registry import DRIVERS, driver_of
+from offpeak.power.drivers.transport import Transport
 
 pytestmark = pytest.mark.quick
 
@@ -46,6 +46,6 @@ def test_the_names_are_those_of_the_documentation() -> None:
 
 def test_looking_up_names_imports_nothing_slow() -> None:
     names = "pyghmi", "pysnmp", "asyncssh"
-    code = f"import sys, power.drivers.registry; print([name for name in {names} if name in sys.modules])"
+    code = f"import sys, offpeak.power.drivers.registry; print([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "[]\n"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.drivers.poll import ReportedProblem, limit_repeats
+from offpeak.power.drivers.poll import ReportedProblem, limit_repeats
 
 
 def lines_of(problems: list[tuple[float, str | None]]) -> list[tuple[float, str]]:

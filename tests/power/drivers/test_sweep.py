@@ -8,9 +8,9 @@ import pytest
 
 from offpeak.errors import BadAnswer, BadInventory, DeviceError, NoAnswer
 from offpeak.model.orders import PowerState
-from power.drivers.poll import iterate_completed, poll_drivers
-from power.drivers.port import PowerObservation
-from power.meters.port import Reading, read_meters
+from offpeak.power.drivers.poll import iterate_completed, poll_drivers
+from offpeak.power.drivers.port import PowerObservation
+from offpeak.power.meters.port import Reading, read_meters
 
 pytestmark = pytest.mark.quick
 

@@ -11,7 +11,7 @@ from offpeak.door.door import Guard
 from offpeak.errors import BadInventory, NoAnswer, NotSupported, OrderTooLate
 from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from power.drivers.wake_on_lan import WakeOnLanDriver, magic_packet, parse_mac
+from offpeak.power.drivers.wake_on_lan import WakeOnLanDriver, magic_packet, parse_mac
 
 pytestmark = pytest.mark.quick
 

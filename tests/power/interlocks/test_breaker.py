@@ -11,8 +11,8 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.errors import BadSetting
 from offpeak.model.orders import NodeOrder
-from power.drivers.port import NeededLogins
-from power.interlocks.rate_limits import Breaker, BreakerTerms
+from offpeak.power.drivers.port import NeededLogins
+from offpeak.power.interlocks.rate_limits import Breaker, BreakerTerms
 
 pytestmark = pytest.mark.quick
 

@@ -16,8 +16,8 @@ from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, Pdu
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeOrder
-from power.interlocks.preconditions import AvailabilityLimits, StateReading
-from power.interlocks.rate_limits import (
+from offpeak.power.interlocks.preconditions import AvailabilityLimits, StateReading
+from offpeak.power.interlocks.rate_limits import (
     PowerStep,
     find_groups,
     limit_cycles_per_day,

@@ -6,7 +6,13 @@ import pytest
 
 from offpeak.door.effect import Effect, Hold, Refusal
 from offpeak.model.orders import NodeOrder, parse_order
-from power.interlocks.preconditions import StateReading, check_state, refuse_held, require_fresh_state, require_opt_in
+from offpeak.power.interlocks.preconditions import (
+    StateReading,
+    check_state,
+    refuse_held,
+    require_fresh_state,
+    require_opt_in,
+)
 
 pytestmark = pytest.mark.quick
 

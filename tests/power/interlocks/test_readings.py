@@ -12,9 +12,9 @@ from offpeak.door.effect import Effect, Refusal
 from offpeak.errors import WrongDevice
 from offpeak.machines.inventory import Enrolment, Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
-from plugin.scheduler.port import NodeUses
-from plugin.slurm.commands import SlurmIsSilent
-from power.interlocks.preconditions import require_identity, require_no_job, require_proven_standby
+from offpeak.plugin.scheduler.port import NodeUses
+from offpeak.plugin.slurm.commands import SlurmIsSilent
+from offpeak.power.interlocks.preconditions import require_identity, require_no_job, require_proven_standby
 
 pytestmark = pytest.mark.quick
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.lifecycle.node_context import (
+from offpeak.power.lifecycle.node_context import (
     FEWEST_DURATIONS,
     LEAST_PATIENCE,
     MOST_DURATIONS,
@@ -15,7 +15,7 @@ from power.lifecycle.node_context import (
     MeasuredDurations,
     durations_from_json,
 )
-from power.lifecycle.node_record import MeasuredDuration
+from offpeak.power.lifecycle.node_record import MeasuredDuration
 
 pytestmark = pytest.mark.quick
 

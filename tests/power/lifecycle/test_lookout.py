@@ -13,8 +13,8 @@ from offpeak.errors import BadInventory
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
-from power.drivers.transport import Transport
-from power.lifecycle.sweep import Evidence, make_poller, poll_once
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.lifecycle.sweep import Evidence, make_poller, poll_once
 
 pytestmark = pytest.mark.quick
 

@@ -18,11 +18,11 @@ from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Hold, Mode, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.model.orders import NodeOrder, NodeState
-from power.interlocks.preconditions import refuse_held
-from power.interlocks.rate_limits import limit_per_sweep
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_context import NodeContext, RetryPolicy
-from power.lifecycle.node_record import (
+from offpeak.power.interlocks.preconditions import refuse_held
+from offpeak.power.interlocks.rate_limits import limit_per_sweep
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_context import NodeContext, RetryPolicy
+from offpeak.power.lifecycle.node_record import (
     DesiredState,
     DesiredStateChange,
     HoldChange,
@@ -33,8 +33,8 @@ from power.lifecycle.node_record import (
     record_from_json,
     record_to_json,
 )
-from power.lifecycle.sweep import SweepContext, sweep
-from power.lifecycle.transitions import apply_event
+from offpeak.power.lifecycle.sweep import SweepContext, sweep
+from offpeak.power.lifecycle.transitions import apply_event
 
 NODES = ("n1", "n2", "n3", "n4")
 DOWNS_A_SWEEP = 2

@@ -20,19 +20,19 @@ from offpeak.door.effect import US
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.door.node_orders import InterlockContext, make_node_orders
+from offpeak.power.drivers.registry import DriverPool
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.interlocks.preconditions import StateReading
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_context import NodeContext, RetryPolicy
+from offpeak.power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeRecord, Release, is_goal
+from offpeak.power.lifecycle.sweep import SweepContext, make_poller, read_clocks, sweep
+from offpeak.power.lifecycle.transitions import apply_event
 from offpeak.settings.agent import AgentSettings
-from plugin.scheduler.node import SchedulerState
-from power.door.node_orders import InterlockContext, make_node_orders
-from power.drivers.registry import DriverPool
-from power.drivers.transport import Transport
-from power.interlocks.preconditions import StateReading
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_context import NodeContext, RetryPolicy
-from power.lifecycle.node_record import DesiredState, DesiredStateChange, NodeRecord, Release, is_goal
-from power.lifecycle.sweep import SweepContext, make_poller, read_clocks, sweep
-from power.lifecycle.transitions import apply_event
-from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.node import BmcFaults
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.sim_backend.virtual.node import BmcFaults
 
 MANY, CAP = 64, 12
 SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_patience_s=2, wake_patience_s=2),)

@@ -4,7 +4,7 @@ import pytest
 from walked_node import Walk, asleep
 
 from offpeak.door.effect import Outcome, Refusal
-from power.lifecycle.node_record import record_from_json, record_to_json
+from offpeak.power.lifecycle.node_record import record_from_json, record_to_json
 
 pytestmark = pytest.mark.quick
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from offpeak.door.effect import Hold, Refusal
-from power.lifecycle.node_record import Attempts, Fault, Instant, NodeRecord, make_state_row
+from offpeak.power.lifecycle.node_record import Attempts, Fault, Instant, NodeRecord, make_state_row
 
 pytestmark = pytest.mark.quick
 

@@ -7,7 +7,7 @@ from offpeak.door.effect import Outcome, Refusal
 from offpeak.errors import AccessRefused, ErrorKind
 from offpeak.machines.inventory import Hardware, SleepMethod
 from offpeak.model.orders import NodeOrder
-from power.lifecycle.node_record import Attempts, MeasuredDuration
+from offpeak.power.lifecycle.node_record import Attempts, MeasuredDuration
 
 pytestmark = pytest.mark.quick
 

@@ -9,11 +9,11 @@ from model_room import HARDWARE, ModelNode, model_lookout
 
 from offpeak.door.effect import US, Effect, Outcome, Refusal
 from offpeak.model.orders import NodeOrder
-from power.lifecycle.decisions import NodeRecords, sort_silent_first
-from power.lifecycle.node_context import NodeContext
-from power.lifecycle.node_record import DesiredState, DesiredStateChange, Instant, NodeRecord, SentOrder
-from power.lifecycle.sweep import SweepContext, ledger_fields, sweep
-from power.lifecycle.transitions import apply_event
+from offpeak.power.lifecycle.decisions import NodeRecords, sort_silent_first
+from offpeak.power.lifecycle.node_context import NodeContext
+from offpeak.power.lifecycle.node_record import DesiredState, DesiredStateChange, Instant, NodeRecord, SentOrder
+from offpeak.power.lifecycle.sweep import SweepContext, ledger_fields, sweep
+from offpeak.power.lifecycle.transitions import apply_event
 
 pytestmark = pytest.mark.quick
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from offpeak.power.lifecycle.node_context import RetryPolicy, make_retry_policy
 from offpeak.settings.agent import AgentSettings
-from power.lifecycle.node_context import RetryPolicy, make_retry_policy
 
 pytestmark = pytest.mark.quick
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from scheduler_values import job_of, node_of
 
 from offpeak.model.orders import NodeChange, NodeOrder, PowerState
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodeUse
-from plugin.scheduler.port import SchedulerView
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
 
 BOOT_S, SHUTDOWN_S, SUSPEND_S, RESUME_TIMEOUT_S, SILENT_S = 200, 40, 50, 900, 300
 COMING = (PowerState.ON_REQUESTED, PowerState.POWERING_ON)

@@ -2,9 +2,9 @@
 
 from offpeak.door.effect import US
 from offpeak.model.orders import NodeState, PowerState
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from power.lifecycle.node_record import SETTLED, Instant, NodeRecord, ObservedState
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.power.lifecycle.node_record import SETTLED, Instant, NodeRecord, ObservedState
 
 NOW_S = 1_800_000_000
 NOW = Instant(5000.0, float(NOW_S))

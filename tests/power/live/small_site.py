@@ -8,12 +8,12 @@ from scheduler_values import NOW, NOW_S, record_of
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeOrder
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, NodeMemory, PowerMemory, PowerSite
+from offpeak.power.live.power_plan import PowerPlan, plan_power
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
-from plugin.scheduler.port import SchedulerView
-from power.lifecycle.decisions import NodeRecords
-from power.live.cluster_snapshot import ClusterSnapshot, NodeMemory, PowerMemory, PowerSite
-from power.live.power_plan import PowerPlan, plan_power
 
 SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), 600, 600),)
 HARDWARE = Hardware("compute", "ipmi", sleep_methods=SLEEP_METHODS, node_class="server")

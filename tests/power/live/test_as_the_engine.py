@@ -10,25 +10,25 @@ from small_site import HARDWARE, SERVER, cluster_snapshot, site_of
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up, going_down
 from offpeak.model.orders import NodeChange, NodeState, PowerState
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.power.capacity.registry import make_capacity_policy
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.live.cluster_snapshot import NodeMemory, PowerMemory
+from offpeak.power.live.pool_state import find_pools, observe_pool
+from offpeak.power.live.power_plan import plan_power
+from offpeak.services.accounts.ended_jobs import EndedJob
+from offpeak.services.accounts.job_forecasts import RunTimes
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from plugin.capacity.port import Fleet
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodeUse
-from power.capacity.registry import make_capacity_policy
-from power.lifecycle.node_record import Instant
-from power.live.cluster_snapshot import NodeMemory, PowerMemory
-from power.live.pool_state import find_pools, observe_pool
-from power.live.power_plan import plan_power
-from services.accounts.ended_jobs import EndedJob
-from services.accounts.job_forecasts import RunTimes
-from sim_backend.engine.advance import CAPACITY, advance
-from sim_backend.engine.power import PoweredNodes, all_active
-from sim_backend.engine.state import new_state
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.powered import depth_table, snapshot_of
-from sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, SubmittedJobs
-from sim_backend.replay.schedule import NO_PEAKS, workload_of
+from offpeak.sim_backend.engine.advance import CAPACITY, advance
+from offpeak.sim_backend.engine.power import PoweredNodes, all_active
+from offpeak.sim_backend.engine.state import new_state
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.powered import depth_table, snapshot_of
+from offpeak.sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, SubmittedJobs
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, workload_of
 
 NODES, JOBS, DAYS = 12, 60, 2
 USERS = 5

@@ -12,11 +12,11 @@ from small_site import HARDWARE, SERVER, changes_of, cluster_snapshot, planned, 
 from offpeak.door.effect import Hold
 from offpeak.model.node_class import EnclosurePower
 from offpeak.model.orders import NodeState, PowerState
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.power.live.cluster_snapshot import NodeMemory, PowerMemory
+from offpeak.power.live.node_steps import observe_node
+from offpeak.power.live.power_plan import order_by_enclosure
 from offpeak.settings.capacity import CapacitySettings
-from plugin.scheduler.node import NodeUse
-from power.live.cluster_snapshot import NodeMemory, PowerMemory
-from power.live.node_steps import observe_node
-from power.live.power_plan import order_by_enclosure
 
 pytestmark = pytest.mark.quick
 

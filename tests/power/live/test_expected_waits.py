@@ -9,13 +9,13 @@ from test_whole_cluster import NOW_S, job, node
 from offpeak.model.cluster import Partition
 from offpeak.model.limits import SiteLimits
 from offpeak.model.request import Chunk, Request
-from plugin.federation.site_report import ExpectedWaits, NodePart
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
-from power.live import expected_waits
-from power.live.expected_waits import POOL_LIMITS_S, simulate_waits
-from sim_backend.mixed import start_forecast
+from offpeak.plugin.federation.site_report import ExpectedWaits, NodePart
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.live import expected_waits
+from offpeak.power.live.expected_waits import POOL_LIMITS_S, simulate_waits
+from offpeak.sim_backend.mixed import start_forecast
 
 HOUR_S = 3600
 SHARED = (Partition("batch", shared=True, is_default=True), Partition("gpu", shared=True))

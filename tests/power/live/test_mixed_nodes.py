@@ -6,8 +6,8 @@ from small_site import changes_of, cluster_snapshot, planned, site_of, slept_lon
 
 from offpeak.model.orders import NodeState, PowerState
 from offpeak.model.request import Chunk, Request
-from plugin.scheduler.node import NodeUse, Reservation
-from power.live.node_room import NodeRoom
+from offpeak.plugin.scheduler.node import NodeUse, Reservation
+from offpeak.power.live.node_room import NodeRoom
 
 pytestmark = pytest.mark.quick
 

@@ -12,12 +12,11 @@ from small_site import HARDWARE, site_of
 from offpeak.door.effect import Hold, Outcome, Refusal
 from offpeak.errors import NoAnswer
 from offpeak.model.orders import NodeChange, NodeOrder, PowerState
-from offpeak.settings.capacity import CapacitySettings
-from plugin.scheduler.node import scheduler_states
-from power.drivers.port import PowerObservation
-from power.lifecycle.decisions import DueOrder, NodeContexts, NodeRecords, find_due_orders, record_poll
-from power.lifecycle.node_context import NodeContext, RetryPolicy
-from power.lifecycle.node_record import (
+from offpeak.plugin.scheduler.node import scheduler_states
+from offpeak.power.drivers.port import PowerObservation
+from offpeak.power.lifecycle.decisions import DueOrder, NodeContexts, NodeRecords, find_due_orders, record_poll
+from offpeak.power.lifecycle.node_context import NodeContext, RetryPolicy
+from offpeak.power.lifecycle.node_record import (
     DesiredStateChange,
     HoldChange,
     Instant,
@@ -27,9 +26,10 @@ from power.lifecycle.node_record import (
     OrderAnswer,
     Release,
 )
-from power.lifecycle.transitions import apply_event
-from power.live.cluster_snapshot import ClusterSnapshot, PowerMemory
-from power.live.power_plan import plan_power
+from offpeak.power.lifecycle.transitions import apply_event
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PowerMemory
+from offpeak.power.live.power_plan import plan_power
+from offpeak.settings.capacity import CapacitySettings
 
 NAMES = ("n01", "n02", "n03", "n04")
 NODE = st.sampled_from(NAMES)

@@ -9,9 +9,9 @@ from scheduler_values import NOW, NOW_S, node_of, record_of
 from offpeak.door.effect import SCHEDULER, US, Hold
 from offpeak.model.node_states import FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
-from plugin.scheduler.node import NodeUse, SchedulerState, scheduler_states
-from power.lifecycle.node_record import DesiredState, Fault, ObservedState, SentOrder
-from power.live.node_steps import BOOTING, choose_next_step, pool_node_state
+from offpeak.plugin.scheduler.node import NodeUse, SchedulerState, scheduler_states
+from offpeak.power.lifecycle.node_record import DesiredState, Fault, ObservedState, SentOrder
+from offpeak.power.live.node_steps import BOOTING, choose_next_step, pool_node_state
 
 pytestmark = pytest.mark.quick
 

@@ -9,11 +9,11 @@ from small_site import changes_of, cluster_snapshot, planned, site_of
 from test_mixed_nodes import ANY, BOTH, CPU_NAMES, GPU_NAMES, NAMES, ON_GPU, mixed_nodes, request_of
 
 from offpeak.model.node_states import ACTIVE
+from offpeak.plugin.capacity.port import TypeShare
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.power.live.node_types import TypeSplit, find_types
+from offpeak.power.live.pool_state import find_pools
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import TypeShare
-from plugin.scheduler.node import NodeUse
-from power.live.node_types import TypeSplit, find_types
-from power.live.pool_state import find_pools
 
 pytestmark = pytest.mark.quick
 

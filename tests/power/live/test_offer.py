@@ -10,13 +10,13 @@ from offpeak.door.effect import Hold
 from offpeak.errors import BadInput
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.capacity.port import CapacityTargets
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import NodeUse, Reservation
+from offpeak.power.capacity.registry import check_policy_name
+from offpeak.power.lifecycle.node_record import DesiredState
+from offpeak.power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import CapacityTargets
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodeUse, Reservation
-from power.capacity.registry import check_policy_name
-from power.lifecycle.node_record import DesiredState
-from power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory
 
 pytestmark = pytest.mark.quick
 

@@ -10,12 +10,11 @@ from offpeak.door.effect import Hold
 from offpeak.machines.inventory import Enrolment, SleepMethod
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.model.request import Chunk, Request
-from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import CapacityTargets
-from plugin.scheduler.node import NodeUse, Reservation
-from power.lifecycle.node_context import MeasuredDurations
-from power.lifecycle.node_record import Attempts, DesiredState, Instant, PendingOrder, SentOrder
-from power.live.cluster_snapshot import (
+from offpeak.plugin.capacity.port import CapacityTargets
+from offpeak.plugin.scheduler.node import NodeUse, Reservation
+from offpeak.power.lifecycle.node_context import MeasuredDurations
+from offpeak.power.lifecycle.node_record import Attempts, DesiredState, Instant, PendingOrder, SentOrder
+from offpeak.power.live.cluster_snapshot import (
     REST_S,
     UNTAKEN_S,
     NodeMemory,
@@ -25,6 +24,7 @@ from power.live.cluster_snapshot import (
     SleepInProgress,
     SleepTrial,
 )
+from offpeak.settings.capacity import CapacitySettings
 
 pytestmark = pytest.mark.quick
 

@@ -10,17 +10,17 @@ from small_site import SERVER, cluster_snapshot, site_of
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
+from offpeak.plugin.capacity.port import Fleet
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.power.capacity.price_profile import make_power_terms
+from offpeak.power.capacity.profile_simulation import resume_machine
+from offpeak.power.lifecycle.node_record import DesiredState, SentOrder
+from offpeak.power.live.cluster_snapshot import PastUse
+from offpeak.power.live.node_steps import pool_node_state
+from offpeak.power.live.pool_state import find_pools, is_waiting, observe_pool
+from offpeak.power.whatif import check_units, simulate_units
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import Fleet
-from plugin.scheduler.job import JobState
-from plugin.scheduler.node import NodeUse
-from power.capacity.price_profile import make_power_terms
-from power.capacity.profile_simulation import resume_machine
-from power.lifecycle.node_record import DesiredState, SentOrder
-from power.live.cluster_snapshot import PastUse
-from power.live.node_steps import pool_node_state
-from power.live.pool_state import find_pools, is_waiting, observe_pool
-from power.whatif import check_units, simulate_units
 
 pytestmark = pytest.mark.quick
 

@@ -11,11 +11,11 @@ from small_site import changes_of, cluster_snapshot, planned, site_of
 from offpeak.door.effect import Hold
 from offpeak.model.facility import PowerCap
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
+from offpeak.plugin.capacity.port import CapacityTargets
+from offpeak.plugin.scheduler.node import NodeUse
+from offpeak.power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory, SleepInProgress
+from offpeak.power.live.power_plan import PowerPlan
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import CapacityTargets
-from plugin.scheduler.node import NodeUse
-from power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory, SleepInProgress
-from power.live.power_plan import PowerPlan
 
 pytestmark = pytest.mark.quick
 

@@ -8,9 +8,9 @@ from scheduler_values import NOW, NOW_S, node_of, record_of
 from offpeak.door.effect import US
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeOrder, NodeState
-from power.interlocks.rate_limits import PAUSE_S
-from power.lifecycle.node_record import SentOrder
-from power.live.cluster_snapshot import NodeMemory, SleepInProgress, shift_node_memory, update_node_memory
+from offpeak.power.interlocks.rate_limits import PAUSE_S
+from offpeak.power.lifecycle.node_record import SentOrder
+from offpeak.power.live.cluster_snapshot import NodeMemory, SleepInProgress, shift_node_memory, update_node_memory
 
 pytestmark = pytest.mark.quick
 

@@ -1,11 +1,11 @@
 """Waits that are told to brokers: by size and limit, of a cluster with jobs and without."""
 
 from offpeak.model.orders import PowerState
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
-from power.live.expected_waits import TIME_LIMITS_S, simulate_waits
-from services.agent.reports import count_idle_cores
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.live.expected_waits import TIME_LIMITS_S, simulate_waits
+from offpeak.services.agent.reports import count_idle_cores
 
 NOW_S = 1_795_215_600
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.meters.energy import CounterTotal, Energy, add_counter_value, find_contradiction
+from offpeak.power.meters.energy import CounterTotal, Energy, add_counter_value, find_contradiction
 
 pytestmark = pytest.mark.quick
 

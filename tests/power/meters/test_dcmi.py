@@ -10,10 +10,10 @@ from ipmi_fixtures import MachineOf
 from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import AccessRefused, BadAnswer, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
-from power.meters.bmc import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
-from power.meters.port import Reading
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.bmc import NO_WATTS, NOT_ACTIVE, dcmi_meter, watts
+from offpeak.power.meters.port import Reading
 
 pytestmark = pytest.mark.quick
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from power.meters.kernel import read_head_node_load
+from offpeak.power.meters.kernel import read_head_node_load
 
 
 def test_load_of_the_head_node_is_measured() -> None:

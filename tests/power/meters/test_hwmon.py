@@ -7,8 +7,8 @@ import pytest
 from node_tree import write_tree
 
 from offpeak.errors import NotSupported
-from power.meters.kernel import HwmonMeter
-from power.meters.port import Reading
+from offpeak.power.meters.kernel import HwmonMeter
+from offpeak.power.meters.port import Reading
 
 pytestmark = pytest.mark.quick
 

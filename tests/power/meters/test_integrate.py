@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.meters.energy import Energy, add_reading
-from power.meters.port import Reading
+from offpeak.power.meters.energy import Energy, add_reading
+from offpeak.power.meters.port import Reading
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
-from power.meters.plausibility import (
+from offpeak.power.meters.plausibility import (
     CONFIRM_READINGS,
     CONFIRM_S,
     STUCK_IN_BOTH_S,
@@ -20,7 +20,7 @@ from power.meters.plausibility import (
     find_draw_bound,
     find_enclosure_bound,
 )
-from power.meters.port import Reading
+from offpeak.power.meters.port import Reading
 
 pytestmark = pytest.mark.quick
 

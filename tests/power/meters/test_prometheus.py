@@ -15,9 +15,9 @@ import pytest
 
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer, NotSupported
-from power.meters.gpu import HOLD_SCRAPES, PrometheusMeter, parse_gpu_matrix
-from power.meters.port import MeterResult, Reading
-from services.accounts.metering import make_meter_rows
+from offpeak.power.meters.gpu import HOLD_SCRAPES, PrometheusMeter, parse_gpu_matrix
+from offpeak.power.meters.port import MeterResult, Reading
+from offpeak.services.accounts.metering import make_meter_rows
 
 # The format of dcgm-exporter 3.3; the host name of n002 is that of its container. The last GPU of n001 is divided.
 DCGM = """\

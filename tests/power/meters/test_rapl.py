@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from node_tree import write_tree
 
 from offpeak.errors import NotSupported
-from power.meters.kernel import RaplMeter, RaplZone, additive_zones, mean_power_between
-from power.meters.port import Reading
+from offpeak.power.meters.kernel import RaplMeter, RaplZone, additive_zones, mean_power_between
+from offpeak.power.meters.port import Reading
 
 pytestmark = pytest.mark.quick
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from power.meters.energy import Energy, MeasuringPoint, combine_parts, compare_points
+from offpeak.power.meters.energy import Energy, MeasuringPoint, combine_parts, compare_points
 
 pytestmark = pytest.mark.quick
 

@@ -11,9 +11,9 @@ from redfish_peer import CHASSIS, SYSTEM, RedfishPeer, redfish_peer
 from offpeak.errors import BadAnswer, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
-from power.drivers.logins import Logins
-from power.meters.bmc import RedfishMeter
-from power.meters.port import Reading
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.meters.bmc import RedfishMeter
+from offpeak.power.meters.port import Reading
 
 METRICS, POWER = f"{CHASSIS}/EnvironmentMetrics", f"{CHASSIS}/Power"
 NOON = 1_795_219_200.0

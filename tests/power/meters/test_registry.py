@@ -9,8 +9,8 @@ from pdu_reading import login
 
 from offpeak.errors import BadInput
 from offpeak.machines.inventory import Pdu
-from power.drivers.transport import Transport
-from power.meters.registry import pdu_meter
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.meters.registry import pdu_meter
 
 
 def test_a_pdu_has_a_meter(tmp_path: Path) -> None:
@@ -26,5 +26,5 @@ def test_an_unknown_family_has_none(tmp_path: Path) -> None:
 
 
 def test_snmp_is_not_imported_before(repository: Path) -> None:
-    code = "import sys, power.meters.registry; sys.exit('pysnmp' in sys.modules)"
+    code = "import sys, offpeak.power.meters.registry; sys.exit('pysnmp' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], cwd=repository, check=True)

@@ -21,10 +21,10 @@ from own_certificate import write_certificate
 from benchmarks.local_slurm.processes import reserved_ports
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.ledger.rows import MeterReading
+from offpeak.power.meters import remote_write
+from offpeak.power.meters.port import RemoteWriteCounts
+from offpeak.power.meters.remote_write import RemoteWriter
 from offpeak.settings.ledger import _store_url
-from power.meters import remote_write
-from power.meters.port import RemoteWriteCounts
-from power.meters.remote_write import RemoteWriter
 
 
 def reading(at_unix_s: float, power_w: float | None, node: str = "n1", length_s: float = 10.0) -> MeterReading:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from power.meters.energy import Energy, Part, add_counter_values, add_readings, find_contradictions
-from power.meters.port import MeterResult, Reading
+from offpeak.power.meters.energy import Energy, Part, add_counter_values, add_readings, find_contradictions
+from offpeak.power.meters.port import MeterResult, Reading
 
 pytestmark = pytest.mark.quick
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import NotSupported
-from power.meters.slurm import SlurmMeter, parse_node_energy
+from offpeak.power.meters.slurm import SlurmMeter, parse_node_energy
 
 pytestmark = pytest.mark.quick
 

@@ -13,9 +13,9 @@ from benchmarks.local_slurm.processes import reserved_ports
 from offpeak.errors import BadAnswer, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
-from power.drivers.logins import Logins
-from power.meters.port import Reading
-from power.meters.ssh import SshMeter, parse_meters
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.ssh import SshMeter, parse_meters
 
 NOON = 1_795_219_200.0
 ENERGY = "sys/class/powercap/intel-rapl:0/energy_uj"

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offpeak.model.facility import PowerCap
+from offpeak.predictors.demand_response import OrderedEvents, caps_ahead, read_events, read_file_events
 from offpeak.settings.plan import PlanSettings
-from predictors.demand_response import OrderedEvents, caps_ahead, read_events, read_file_events
 
 pytestmark = pytest.mark.quick
 

@@ -6,8 +6,8 @@ from threading import Event
 
 import pytest
 
-from predictors.feeds.feed import fetch_within
-from predictors.feeds.port import FeedCondition, Window
+from offpeak.predictors.feeds.feed import fetch_within
+from offpeak.predictors.feeds.port import FeedCondition, Window
 
 pytestmark = pytest.mark.quick
 

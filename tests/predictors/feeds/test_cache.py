@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series
-from predictors.feeds.feed import CachedSeries, read_cache, write_cache
-from predictors.feeds.port import FeedCondition, FeedProblem
+from offpeak.predictors.feeds.feed import CachedSeries, read_cache, write_cache
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem
 
 pytestmark = pytest.mark.quick
 

@@ -9,10 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series
-from offpeak.prices.file import read_series
-from offpeak.prices.layout import parse_layout
-from predictors.feeds.feed import SENTINELS, CheckContext, check_series
-from predictors.feeds.port import (
+from offpeak.predictors.feeds.feed import SENTINELS, CheckContext, check_series
+from offpeak.predictors.feeds.port import (
     CARBON,
     OUTSIDE_TEMPERATURE,
     FeedCondition,
@@ -21,6 +19,8 @@ from predictors.feeds.port import (
     clip_series,
     price_quantity,
 )
+from offpeak.prices.file import read_series
+from offpeak.prices.layout import parse_layout
 
 pytestmark = pytest.mark.quick
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from offpeak.predictors.feeds.declared import FileSource, TariffSource
+from offpeak.predictors.feeds.port import FeedCondition, Window
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.tariff import parse_tariff
-from predictors.feeds.declared import FileSource, TariffSource
-from predictors.feeds.port import FeedCondition, Window
 
 pytestmark = pytest.mark.quick
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from predictors.feeds.electricity_maps import ElectricityMaps
-from predictors.feeds.port import FeedCondition, Window
-from predictors.feeds.web import KeyLocation
+from offpeak.predictors.feeds.electricity_maps import ElectricityMaps
+from offpeak.predictors.feeds.port import FeedCondition, Window
+from offpeak.predictors.feeds.web import KeyLocation
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)
 

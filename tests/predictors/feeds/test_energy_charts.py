@@ -2,8 +2,8 @@
 
 import pytest
 
-from predictors.feeds.auctions import EnergyCharts
-from predictors.feeds.port import FeedCondition, Window
+from offpeak.predictors.feeds.auctions import EnergyCharts
+from offpeak.predictors.feeds.port import FeedCondition, Window
 
 pytestmark = pytest.mark.quick
 

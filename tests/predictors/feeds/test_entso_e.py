@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 from offpeak.installation import install_hint
 from offpeak.model.step_series import Series, value_at
-from offpeak.settings.replay import FeedSettings
-from predictors.feeds.entso_e import (
+from offpeak.predictors.feeds.entso_e import (
     LOAD_FORECAST,
     WIND_SOLAR_FORECAST,
     EntsoE,
     day_ahead_prices,
     sum_series,
 )
-from predictors.feeds.port import FeedCondition, KnownSeries, Window, clip_series
-from predictors.feeds.registry import input_feeds
-from predictors.feeds.web import KeyLocation
+from offpeak.predictors.feeds.port import FeedCondition, KnownSeries, Window, clip_series
+from offpeak.predictors.feeds.registry import input_feeds
+from offpeak.predictors.feeds.web import KeyLocation
+from offpeak.settings.replay import FeedSettings
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)
 XML = (Path(__file__).parent / "answers" / "entso_e.xml").read_text(encoding="utf-8")

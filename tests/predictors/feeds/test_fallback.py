@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series, value_at
-from predictors.feeds.declared import fill_with_tariff
-from predictors.feeds.port import KnownSeries, Window
+from offpeak.predictors.feeds.declared import fill_with_tariff
+from offpeak.predictors.feeds.port import KnownSeries, Window
 
 pytestmark = pytest.mark.quick
 

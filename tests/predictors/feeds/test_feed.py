@@ -11,11 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series
-from offpeak.prices.tariff import parse_tariff, tariff_series
-from predictors.feeds.auctions import EnergyCharts, NordPool
-from predictors.feeds.declared import fill_with_tariff
-from predictors.feeds.feed import Feed
-from predictors.feeds.port import (
+from offpeak.predictors.feeds.auctions import EnergyCharts, NordPool
+from offpeak.predictors.feeds.declared import fill_with_tariff
+from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.feeds.port import (
     OUTSIDE_TEMPERATURE,
     FeedCondition,
     FeedProblem,
@@ -24,6 +23,7 @@ from predictors.feeds.port import (
     Window,
     price_quantity,
 )
+from offpeak.prices.tariff import parse_tariff, tariff_series
 
 HOUR = 3600
 DAY = 24 * HOUR

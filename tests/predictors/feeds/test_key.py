@@ -2,8 +2,8 @@
 
 import pytest
 
-from predictors.feeds.port import FeedCondition, FeedProblem
-from predictors.feeds.web import KeyLocation, read_key
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem
+from offpeak.predictors.feeds.web import KeyLocation, read_key
 
 pytestmark = pytest.mark.quick
 

@@ -4,7 +4,7 @@ import pytest
 
 from offpeak.errors import BadSetting
 from offpeak.model.zones import parse_zone
-from predictors.feeds.markets import BY_ZONE, MARKETS, find_market
+from offpeak.predictors.feeds.markets import BY_ZONE, MARKETS, find_market
 
 
 def test_names_are_unique_and_clocks_exist():

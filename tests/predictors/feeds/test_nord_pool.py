@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from predictors.feeds.auctions import NordPool
-from predictors.feeds.port import FeedCondition, Window
+from offpeak.predictors.feeds.auctions import NordPool
+from offpeak.predictors.feeds.port import FeedCondition, Window
 
 BRUSSELS = ZoneInfo("Europe/Brussels")
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 48 * 3600)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openadr_vtn import openadr_vtn
 
+from offpeak.predictors.demand_response import OrderedEvents
+from offpeak.predictors.feeds.port import FeedCondition
+from offpeak.predictors.openadr import OpenAdr, read_server_events
 from offpeak.settings.plan import PlanSettings
-from predictors.demand_response import OrderedEvents
-from predictors.feeds.port import FeedCondition
-from predictors.openadr import OpenAdr, read_server_events
 
 pytestmark = pytest.mark.quick
 
@@ -231,4 +231,4 @@ def test_any_event_leaves_the_others_and_ends_in_time(monkeypatch_get, change):
 @pytest.fixture(scope="module")
 def monkeypatch_get():
     with pytest.MonkeyPatch.context() as patch:
-        yield lambda body: patch.setattr("predictors.openadr.get", lambda _: body)
+        yield lambda body: patch.setattr("offpeak.predictors.openadr.get", lambda _: body)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offpeak.predictors.demand_response import OrderedEvents, caps_ahead
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem
+from offpeak.predictors.feeds.web import HttpRequest
+from offpeak.predictors.openadr import OpenAdr, read_server_events
 from offpeak.settings.plan import PlanSettings
-from predictors.demand_response import OrderedEvents, caps_ahead
-from predictors.feeds.port import FeedCondition, FeedProblem
-from predictors.feeds.web import HttpRequest
-from predictors.openadr import OpenAdr, read_server_events
 
 NOW_S = 1_795_363_200
 HOUR_S, DAY_S = 3600, 86_400
@@ -123,7 +123,7 @@ class Vtn:
 def vtn() -> Iterator[Vtn]:
     made = Vtn()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("predictors.openadr.get", made.get)
+        patch.setattr("offpeak.predictors.openadr.get", made.get)
         yield made
 
 
@@ -173,8 +173,8 @@ def test_a_slow_server_holds_a_reading_for_three_time_limits_and_not_for_each_pa
         pages.append(request.timeout_s)
         return json.dumps([{"id": f"e{len(pages)}"}]).encode()
 
-    monkeypatch.setattr("predictors.openadr.get", slow)
-    monkeypatch.setattr("predictors.openadr.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("offpeak.predictors.openadr.get", slow)
+    monkeypatch.setattr("offpeak.predictors.openadr.time", SimpleNamespace(monotonic=lambda: clock[0]))
     problem = OpenAdr("http://vtn.invalid", timeout_s=10.0).fetch()
     assert isinstance(problem, FeedProblem)
     assert problem.condition is FeedCondition.HANGING

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from offpeak.model.step_series import value_at
+from offpeak.predictors.feeds.open_meteo import SUNSHINE, TEMPERATURE, WIND_AT_120_M, OpenMeteo
+from offpeak.predictors.feeds.port import FeedCondition, Window
+from offpeak.predictors.feeds.registry import input_feeds
 from offpeak.settings.replay import FeedSettings
-from predictors.feeds.open_meteo import SUNSHINE, TEMPERATURE, WIND_AT_120_M, OpenMeteo
-from predictors.feeds.port import FeedCondition, Window
-from predictors.feeds.registry import input_feeds
 
 WINDOW = Window(1_730_678_400, 1_730_678_400 + 48 * 3600)
 

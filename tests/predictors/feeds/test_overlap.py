@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series
-from predictors.feeds.feed import HOURS_NEEDED, contradicts, hourly, shift_h
+from offpeak.predictors.feeds.feed import HOURS_NEEDED, contradicts, hourly, shift_h
 
 pytestmark = pytest.mark.quick
 

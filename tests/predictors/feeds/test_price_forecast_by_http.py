@@ -2,11 +2,11 @@
 
 from zoneinfo import ZoneInfo
 
+from offpeak.predictors.feeds.auctions import EnergyCharts
+from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.feeds.port import Window, price_quantity
+from offpeak.predictors.price_forecast import PriceSource, forecast_prices
 from offpeak.prices.tariff import parse_tariff
-from predictors.feeds.auctions import EnergyCharts
-from predictors.feeds.feed import Feed
-from predictors.feeds.port import Window, price_quantity
-from predictors.price_forecast import PriceSource, forecast_prices
 
 HOUR, DAY = 3600, 86_400
 MIDNIGHT = 1_730_674_800

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadSetting
-from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
-from predictors.feeds.registry import (
+from offpeak.predictors.feeds.registry import (
     INPUTS,
     SOURCES,
     SourceSettings,
@@ -15,6 +14,7 @@ from predictors.feeds.registry import (
     price_feed,
     temperature_feed,
 )
+from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
 
 pytestmark = pytest.mark.quick
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_series import Series, value_at
-from predictors.feeds.port import FeedCondition, Window, build_series, clip_series, known_s
+from offpeak.predictors.feeds.port import FeedCondition, Window, build_series, clip_series, known_s
 
 pytestmark = pytest.mark.quick
 

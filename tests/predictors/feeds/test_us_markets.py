@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from offpeak.installation import install_hint
-from predictors.feeds.auctions import CLASSES, UsMarket
-from predictors.feeds.port import FeedCondition, Window
+from offpeak.predictors.feeds.auctions import CLASSES, UsMarket
+from offpeak.predictors.feeds.port import FeedCondition, Window
 
 WINDOW = Window(1_730_674_800, 1_730_674_800 + 24 * 3600)
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import FiniteFloat
 
-from predictors.feeds.port import FeedCondition, FeedProblem
-from predictors.feeds.web import AnswerShape, HttpRequest, get, read_json
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem
+from offpeak.predictors.feeds.web import AnswerShape, HttpRequest, get, read_json
 
 
 class Prices(AnswerShape):

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from random_jobs import jobs_of, user_habits
 
-from predictors.job_history import jobs_at_submission
-from predictors.job_power import (
+from offpeak.predictors.job_history import jobs_at_submission
+from offpeak.predictors.job_power import (
     DeclaredPower,
     boosted_power,
     power_history,
     readings_w,
 )
-from predictors.scores import compute_score, power_exam, take_exam
-from sim_backend.traces.read import read_log
+from offpeak.predictors.scores import compute_score, power_exam, take_exam
+from offpeak.sim_backend.traces.read import read_log
 
 USER, OTHER = 3, 4
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.model.zones import parse_zone
-from predictors.prices.history import Past, PriceHistory, fill_days, split_days
+from offpeak.predictors.prices.history import Past, PriceHistory, fill_days, split_days
 
 MONDAY_S = 1_609_714_800  # 2021-01-04 00:00 in Brussels
 BRUSSELS = parse_zone("Europe/Brussels")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from predictors.prices.history import Past
-from predictors.prices.models import fit_blend
+from offpeak.predictors.prices.history import Past
+from offpeak.predictors.prices.models import fit_blend
 
 pytestmark = pytest.mark.quick
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predictors.prices import models
-from predictors.prices.models import WITH_INPUTS, YESTERDAY, mix_forecasts
+from offpeak.predictors.prices import models
+from offpeak.predictors.prices.models import WITH_INPUTS, YESTERDAY, mix_forecasts
 
 SPEAKING = np.zeros((3, 24))
 ERRORS = arrays(np.float64, st.tuples(st.integers(0, 12), st.just(3), st.just(24)), elements=st.floats(-1e4, 1e4))

@@ -11,10 +11,10 @@ from offpeak.errors import BadPrices
 from offpeak.model.constants import DAY_S
 from offpeak.model.local_time import to_local_s
 from offpeak.model.zones import parse_zone
-from predictors.prices.history import PriceHistory, PriceSteps
-from predictors.prices.models import BLEND, LAST_WEEK
-from predictors.prices.predictor import PricePredictor
-from predictors.scores import compute_score, price_exam, take_exam
+from offpeak.predictors.prices.history import PriceHistory, PriceSteps
+from offpeak.predictors.prices.models import BLEND, LAST_WEEK
+from offpeak.predictors.prices.predictor import PricePredictor
+from offpeak.predictors.scores import compute_score, price_exam, take_exam
 
 # Newfoundland's clock went back from 00:01 to 23:01 until 2011, Lord Howe's goes back by half an hour.
 ZONES = ("UTC", "Europe/Brussels", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu")

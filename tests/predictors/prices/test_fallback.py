@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.zones import parse_zone
-from predictors.choice import NAIVE
-from predictors.port import load_model, save_model
-from predictors.prices.history import PriceHistory, PriceSteps
-from predictors.prices.models import BLEND, YESTERDAY
-from predictors.prices.outlook import FALLBACK_RULE, price_fallback
-from predictors.prices.predictor import PricePredictor
+from offpeak.predictors.choice import NAIVE
+from offpeak.predictors.port import load_model, save_model
+from offpeak.predictors.prices.history import PriceHistory, PriceSteps
+from offpeak.predictors.prices.models import BLEND, YESTERDAY
+from offpeak.predictors.prices.outlook import FALLBACK_RULE, price_fallback
+from offpeak.predictors.prices.predictor import PricePredictor
 
 BRUSSELS = parse_zone("Europe/Brussels")
 CLEAN_DAYS, BAD_DAYS, LATER_DAYS = 30, 21, 35

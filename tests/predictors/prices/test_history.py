@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadPrices
 from offpeak.model.step_series import Series
-from predictors.prices.history import PriceHistory, PriceSteps, join_histories, price_at, price_history
+from offpeak.predictors.prices.history import PriceHistory, PriceSteps, join_histories, price_at, price_history
 
 pytestmark = pytest.mark.quick
 

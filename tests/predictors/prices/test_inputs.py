@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.zones import parse_zone
-from predictors.prices.history import Past, PriceHistory, PriceSteps
-from predictors.prices.lear import Lear
-from predictors.prices.models import BLEND, WITH_INPUTS, Member
-from predictors.prices.outlook import TrackedDay, judge_forecasts, price_fallback
-from predictors.prices.predictor import PricePredictor
+from offpeak.predictors.prices.history import Past, PriceHistory, PriceSteps
+from offpeak.predictors.prices.lear import Lear
+from offpeak.predictors.prices.models import BLEND, WITH_INPUTS, Member
+from offpeak.predictors.prices.outlook import TrackedDay, judge_forecasts, price_fallback
+from offpeak.predictors.prices.predictor import PricePredictor
 
 BRUSSELS = parse_zone("Europe/Brussels")
 MONDAY_S = 1_609_714_800

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.prices.lear import lasso
+from offpeak.predictors.prices.lear import lasso
 
 pytestmark = pytest.mark.quick
 

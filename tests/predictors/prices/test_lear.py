@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from predictors.prices.history import Past
-from predictors.prices.lear import Lear
+from offpeak.predictors.prices.history import Past
+from offpeak.predictors.prices.lear import Lear
 
 RECIPES = [Lear(), Lear(days=84), Lear(half_life_days=60), Lear(penalty=0.05, level_days=7), Lear(level_days=1)]
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from predictors.prices.models import last_week, week_mean, yesterday
+from offpeak.predictors.prices.models import last_week, week_mean, yesterday
 
 
 def test_each_returns_what_its_name_says(past):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadPrices
-from predictors.prices.models import BLEND, LAST_WEEK, LEAR, WEEK_MEAN, YESTERDAY
-from predictors.prices.outlook import AHEAD_DAYS, TRACKED_DAYS, look_ahead
+from offpeak.predictors.prices.models import BLEND, LAST_WEEK, LEAR, WEEK_MEAN, YESTERDAY
+from offpeak.predictors.prices.outlook import AHEAD_DAYS, TRACKED_DAYS, look_ahead
 
 FEW = (YESTERDAY, LAST_WEEK, WEEK_MEAN, BLEND, LEAR)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.constants import DAY_S
 from offpeak.model.zones import parse_zone
-from predictors.prices.history import SUNDAY, PriceHistory, day_kinds, fill_days, split_days
+from offpeak.predictors.prices.history import SUNDAY, PriceHistory, day_kinds, fill_days, split_days
 
 pytestmark = pytest.mark.quick
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from offpeak.errors import BadPrices
 from offpeak.model.constants import DAY_S
 from offpeak.model.zones import parse_zone
-from predictors.prices.history import PriceHistory, PriceSteps
-from predictors.prices.models import BLEND, LAST_WEEK, WEEK_MEAN, YESTERDAY
-from predictors.prices.predictor import PUBLISHED, PricePredictor
+from offpeak.predictors.prices.history import PriceHistory, PriceSteps
+from offpeak.predictors.prices.models import BLEND, LAST_WEEK, WEEK_MEAN, YESTERDAY
+from offpeak.predictors.prices.predictor import PUBLISHED, PricePredictor
 
 BRUSSELS = parse_zone("Europe/Brussels")
 QUICK = (YESTERDAY, LAST_WEEK, WEEK_MEAN, BLEND)

@@ -11,10 +11,10 @@ from laws import LAWS, Subject
 from offpeak.errors import BadPrices
 from offpeak.model.constants import DAY_S
 from offpeak.model.zones import parse_zone
-from predictors.prices.history import PriceHistory
-from predictors.prices.models import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
-from predictors.prices.predictor import PricePredictor
-from predictors.scores import price_exam
+from offpeak.predictors.prices.history import PriceHistory
+from offpeak.predictors.prices.models import LEAR_DAYS, MEMBERS, SARIMA, SINGLE
+from offpeak.predictors.prices.predictor import PricePredictor
+from offpeak.predictors.scores import price_exam
 
 MONDAY_S = 1_609_714_800  # 2021-01-04 00:00 in Brussels
 BRUSSELS = parse_zone("Europe/Brussels")

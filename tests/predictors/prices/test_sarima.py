@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from predictors.prices.history import Past
-from predictors.prices.models import Sarima
+from offpeak.predictors.prices.history import Past
+from offpeak.predictors.prices.models import Sarima
 
 
 def past_with(price: np.ndarray) -> Past:

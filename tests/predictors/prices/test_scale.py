@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predictors.prices.lear import fit_scale
+from offpeak.predictors.prices.lear import fit_scale
 
 pytestmark = pytest.mark.quick
 

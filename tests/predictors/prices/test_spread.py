@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predictors.prices.outlook import error_offsets
+from offpeak.predictors.prices.outlook import error_offsets
 
 pytestmark = pytest.mark.quick
 

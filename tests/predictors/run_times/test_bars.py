@@ -5,9 +5,9 @@ from datetime import UTC
 import numpy as np
 import pytest
 
-from predictors.run_times import UserEstimate, boosted_run_time
-from predictors.scores import compute_score, run_time_exam, take_exam
-from sim_backend.traces.read import read_log
+from offpeak.predictors.run_times import UserEstimate, boosted_run_time
+from offpeak.predictors.scores import compute_score, run_time_exam, take_exam
+from offpeak.sim_backend.traces.read import read_log
 
 JOBS = 4000
 

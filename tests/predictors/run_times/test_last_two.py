@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.compiled import in_place
-from predictors.run_times import learn_run_time, predict_run_time
+from offpeak.predictors.run_times import learn_run_time, predict_run_time
 
 USERS = 3
 jobs = st.lists(st.tuples(st.integers(0, USERS - 1), st.integers(0, 10**6)), max_size=30)

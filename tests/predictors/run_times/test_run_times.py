@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from random_jobs import jobs_of, populations
 
-from predictors.job_history import jobs_at_submission
-from predictors.run_times import RUN_TIME_PREDICTORS, LastTwo, UserEstimate, chosen_run_time, similar_run_times
-from predictors.scores import compute_score, take_exam
-from studies.scores.log_scores import read_log_file, run_times_of
+from offpeak.predictors.job_history import jobs_at_submission
+from offpeak.predictors.run_times import RUN_TIME_PREDICTORS, LastTwo, UserEstimate, chosen_run_time, similar_run_times
+from offpeak.predictors.scores import compute_score, take_exam
+from offpeak.studies.scores.log_scores import read_log_file, run_times_of
 
 
 @given(populations)

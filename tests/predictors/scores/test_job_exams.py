@@ -6,7 +6,7 @@ from hypothesis import given
 from random_jobs import jobs_of, populations
 
 from offpeak.errors import BadInput
-from predictors.scores import power_exam, run_time_exam
+from offpeak.predictors.scores import power_exam, run_time_exam
 
 
 @given(populations)

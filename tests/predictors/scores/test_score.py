@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.port import LEVELS, Prediction, certain
-from predictors.scores import compute_score, pinball
+from offpeak.predictors.port import LEVELS, Prediction, certain
+from offpeak.predictors.scores import compute_score, pinball
 
 values = st.lists(st.floats(0, 1e6), min_size=1, max_size=20)
 ACTUAL = np.array([100.0, 200.0, 400.0, np.nan])

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_jobs import populations
 
-from predictors.port import certain
-from predictors.scores import compute_score, exam_steps, run_time_exam, take_exam
+from offpeak.predictors.port import certain
+from offpeak.predictors.scores import compute_score, exam_steps, run_time_exam, take_exam
 
 seconds = st.lists(st.integers(0, 20), max_size=30).map(lambda values: np.array(sorted(values), np.int64))
 

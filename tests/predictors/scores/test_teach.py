@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from random_jobs import populations, user_habits
 
-from predictors.job_history import jobs_at_submission
-from predictors.port import load_model, save_model
-from predictors.run_times import LastTwo
-from predictors.scores import compute_score, run_time_exam, take_exam, teach
+from offpeak.predictors.job_history import jobs_at_submission
+from offpeak.predictors.port import load_model, save_model
+from offpeak.predictors.run_times import LastTwo
+from offpeak.predictors.scores import compute_score, run_time_exam, take_exam, teach
 
 JOBS = user_habits(300, 1)
 

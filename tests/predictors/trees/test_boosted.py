@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from random_jobs import user_habits
 
-from predictors.run_times import RunTimeQuantity
-from predictors.scores import compute_score, run_time_exam, take_exam
-from predictors.trees.boosted import BoostedTrees
-from predictors.trees.forest import Growth, GrowthSchedule
+from offpeak.predictors.run_times import RunTimeQuantity
+from offpeak.predictors.scores import compute_score, run_time_exam, take_exam
+from offpeak.predictors.trees.boosted import BoostedTrees
+from offpeak.predictors.trees.forest import Growth, GrowthSchedule
 
 GROWTH, SCHEDULE = Growth(trees=20, least_rows=20), GrowthSchedule(least=300)
 JOBS = user_habits(1500, 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
-from predictors.trees.forest import LEAF, Growth, TrainingData, extract_forest, grow
+from offpeak.predictors.trees.forest import LEAF, Growth, TrainingData, extract_forest, grow
 
 
 def lessons(rows: int, seed: int) -> TrainingData:
@@ -71,8 +71,8 @@ import sys
 sys.modules["sklearn"] = None
 sys.path.insert(0, {tests!r})
 from random_jobs import user_habits
-from predictors.run_times import boosted_run_time
-from predictors.job_history import jobs_at_submission
+from offpeak.predictors.run_times import boosted_run_time
+from offpeak.predictors.job_history import jobs_at_submission
 predictor = boosted_run_time()
 predictor.learn(user_habits(600, 1), 10**9)
 asked = jobs_at_submission(user_habits(3, 2))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.trees.forest import FIRST_ROWS, GrowthSchedule, TrainingHistory
+from offpeak.predictors.trees.forest import FIRST_ROWS, GrowthSchedule, TrainingHistory
 
 
 @given(st.integers(1, 20), st.integers(0, 60))

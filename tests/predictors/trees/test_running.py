@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.trees.running_statistics import COMMON, FIRST_CAPACITY, OF_A_TARGET, RECENT, RunningStatistics
+from offpeak.predictors.trees.running_statistics import COMMON, FIRST_CAPACITY, OF_A_TARGET, RECENT, RunningStatistics
 
 KINDS = ((0,), (0, 1), (1, 0), ())
 number = st.sampled_from([-1, 0, 1, 2**62, -(2**62)])

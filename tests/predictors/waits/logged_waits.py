@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from predictors.waits.questions import WaitOutcomes, WaitQuestions
-from predictors.waits.states import snapshot_features
+from offpeak.predictors.waits.questions import WaitOutcomes, WaitQuestions
+from offpeak.predictors.waits.states import snapshot_features
 
 UNITS = 16
 

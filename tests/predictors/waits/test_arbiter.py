@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from logged_waits import jobs_of
 
-from predictors.port import certain
-from predictors.scores import compute_score, take_exam, wait_exam
-from predictors.waits.registry import Arbiter, _middle
+from offpeak.predictors.port import certain
+from offpeak.predictors.scores import compute_score, take_exam, wait_exam
+from offpeak.predictors.waits.registry import Arbiter, _middle
 
 
 class Says:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from logged_waits import jobs_of
 
-from predictors.port import LEVELS, certain
-from predictors.scores import compute_score, take_exam, wait_exam
-from predictors.trees.forest import Growth
-from predictors.waits.questions import NO_JOB
-from predictors.waits.registry import Arbiter, BoostedWaits
-from predictors.waits.similar_jobs import SimilarJobs
-from predictors.waits.states import if_submitted_now
+from offpeak.predictors.port import LEVELS, certain
+from offpeak.predictors.scores import compute_score, take_exam, wait_exam
+from offpeak.predictors.trees.forest import Growth
+from offpeak.predictors.waits.questions import NO_JOB
+from offpeak.predictors.waits.registry import Arbiter, BoostedWaits
+from offpeak.predictors.waits.similar_jobs import SimilarJobs
+from offpeak.predictors.waits.states import if_submitted_now
 
 JOBS = 500
 QUICK = Growth(trees=30, least_rows=20)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.similar_jobs import NO_ANSWER, NOISE, REACH, clustered_wait_s, clusters
+from offpeak.predictors.waits.similar_jobs import NO_ANSWER, NOISE, REACH, clustered_wait_s, clusters
 
 points = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=1, max_size=20)
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from logged_waits import UNITS, logged_jobs
 
-from predictors.scores import wait_exam
+from offpeak.predictors.scores import wait_exam
 
 
 @given(logged_jobs())

@@ -8,8 +8,8 @@ from logged_waits import UNITS, logged_jobs, snapshot_before
 
 from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
-from predictors.waits.questions import NO_JOB
-from predictors.waits.states import FEATURES, PUBLISHED, if_submitted_now, snapshot_features
+from offpeak.predictors.waits.questions import NO_JOB
+from offpeak.predictors.waits.states import FEATURES, PUBLISHED, if_submitted_now, snapshot_features
 
 NOW_S = 10 * DAY_S + 7200
 RUNNING = RunningJobs(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from predictors.waits.similar_jobs import distances, scales
+from offpeak.predictors.waits.similar_jobs import distances, scales
 
 rows_and_waits = st.integers(2, 30).flatmap(
     lambda count: st.tuples(

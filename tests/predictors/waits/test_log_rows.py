@@ -8,7 +8,7 @@ from hypothesis import given
 from logged_waits import UNITS, LoggedJobs, jobs_of, logged_jobs, snapshot_before
 
 from offpeak.model.snapshot import QueuedJobs, RunningJobs
-from predictors.waits.states import FEATURES, LogStates, log_rows, snapshot_features
+from offpeak.predictors.waits.states import FEATURES, LogStates, log_rows, snapshot_features
 
 
 @given(logged_jobs())

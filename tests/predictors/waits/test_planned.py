@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from logged_waits import UNITS, logged_jobs
 
-from predictors.scores import wait_exam
-from predictors.waits.registry import PlannedWaits
+from offpeak.predictors.scores import wait_exam
+from offpeak.predictors.waits.registry import PlannedWaits
 
 
 def made_up_s(snapshot, size, estimate_s):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.similar_jobs import PENALTY, ridge_at, solved
+from offpeak.predictors.waits.similar_jobs import PENALTY, ridge_at, solved
 
 
 def random_rows(seed):

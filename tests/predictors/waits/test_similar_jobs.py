@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.questions import WaitOutcomes, WaitQuestions
-from predictors.waits.similar_jobs import BASES, CLUSTER, HISTORY, RIDGE, SimilarJobs
-from predictors.waits.states import FEATURES
+from offpeak.predictors.waits.questions import WaitOutcomes, WaitQuestions
+from offpeak.predictors.waits.similar_jobs import BASES, CLUSTER, HISTORY, RIDGE, SimilarJobs
+from offpeak.predictors.waits.states import FEATURES
 
 
 def questions(sizes):

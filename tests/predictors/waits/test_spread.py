@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread, wait_errors
-from predictors.waits.states import FEATURES
+from offpeak.predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread, wait_errors
+from offpeak.predictors.waits.states import FEATURES
 
 seconds = st.lists(st.integers(0, 10**6), min_size=1, max_size=20)
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from laws import LAWS, Subject
 from logged_waits import UNITS, logged_jobs
 
-from predictors.scores import wait_exam
-from predictors.trees.forest import Growth, GrowthSchedule
-from predictors.waits.registry import Arbiter, BoostedWaits, NoWaitPredictor, PlannedWaits
-from predictors.waits.similar_jobs import SimilarJobs
+from offpeak.predictors.scores import wait_exam
+from offpeak.predictors.trees.forest import Growth, GrowthSchedule
+from offpeak.predictors.waits.registry import Arbiter, BoostedWaits, NoWaitPredictor, PlannedWaits
+from offpeak.predictors.waits.similar_jobs import SimilarJobs
 
 exams = logged_jobs().map(lambda log: wait_exam(log.jobs, log.start_s, log.end_s, units=UNITS))
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.waits.similar_jobs import LatestRows
+from offpeak.predictors.waits.similar_jobs import LatestRows
 
 
 @given(st.integers(1, 6), st.lists(st.integers(0, 4), max_size=15))

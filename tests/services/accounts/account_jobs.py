@@ -1,7 +1,7 @@
 """Jobs as a scheduler shows them, for the tests of the accounts."""
 
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.port import SchedulerView
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.port import SchedulerView
 
 PLAIN = Job(
     job_id="1",

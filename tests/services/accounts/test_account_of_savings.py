@@ -11,7 +11,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobCredit, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
 from offpeak.model.time_range import TimeRange
-from services.accounts.account_of_savings import (
+from offpeak.services.accounts.account_of_savings import (
     NO_SAVINGS,
     NOTHING,
     DelaySaving,

@@ -17,15 +17,15 @@ from offpeak.ledger.job_costs import job_costs
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
 from offpeak.model.time_range import TimeRange
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.predictors import recent_errors
+from offpeak.services.accounts.booking import AccountRound, Accounts, account_round, first_round
+from offpeak.services.accounts.job_draws import ASSUMED
+from offpeak.services.accounts.job_forecasts import JobPowers, RunTimes
+from offpeak.services.agent.accounting_loops import AccountSection, JobAccounts
+from offpeak.services.agent.loop import ProblemLog
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings
-from plugin.scheduler.job import Job, JobState
-from predictors import recent_errors
-from services.accounts.booking import AccountRound, Accounts, account_round, first_round
-from services.accounts.job_draws import ASSUMED
-from services.accounts.job_forecasts import JobPowers, RunTimes
-from services.agent.accounting_loops import AccountSection, JobAccounts
-from services.agent.loop import ProblemLog
 
 STEP_S, LENGTH_S, JOBS = 30, 100, 20
 Shown = Callable[[int], list[Job]]

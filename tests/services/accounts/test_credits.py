@@ -13,11 +13,11 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark, JobUse, Price
 from offpeak.model.flexibility import Tier
 from offpeak.model.time_range import TimeRange
-from plugin.queue_hook.facts import WaitAllowance
-from plugin.queue_hook.start_times import shift_mark
-from plugin.scheduler.job import Job, JobState
-from services.accounts.credits import CreditRates, credits_by_account, make_credits
-from services.accounts.job_bills import BillQuery, bills_json, job_bills, parse_bills
+from offpeak.plugin.queue_hook.facts import WaitAllowance
+from offpeak.plugin.queue_hook.start_times import shift_mark
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.services.accounts.credits import CreditRates, credits_by_account, make_credits
+from offpeak.services.accounts.job_bills import BillQuery, bills_json, job_bills, parse_bills
 
 HOUR_S = 3600
 PER_KWH, SHARE = CreditRates(per_kwh=0.02), CreditRates(share=0.5)

@@ -10,9 +10,7 @@ from year_site import BERLIN, job, unix_s, year_ledger
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading, NodeStateRecord, Price
-from offpeak.settings.ledger import DataCentreSettings
-from offpeak.settings.plan import PlanSettings
-from services.accounts.data_centre_year import (
+from offpeak.services.accounts.data_centre_year import (
     CUSTOMER,
     LEFT_TO_OPERATOR,
     MONTH,
@@ -22,7 +20,9 @@ from services.accounts.data_centre_year import (
     make_sheet,
     read_year_use,
 )
-from ui.month.year import year_months
+from offpeak.settings.ledger import DataCentreSettings
+from offpeak.settings.plan import PlanSettings
+from offpeak.ui.month.year import year_months
 
 YEAR_KWH = 4.0 * 8760
 ALL_ENTERED = DataCentreSettings(

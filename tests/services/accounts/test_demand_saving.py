@@ -21,14 +21,14 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.time_range import TimeRange
 from offpeak.prices.tariff_file import TariffSource, parse_source
+from offpeak.services.accounts.account_of_savings import DemandSaving, account_of
+from offpeak.services.accounts.evidence import make_bundle, pack
+from offpeak.services.accounts.examination import Examination, examine_bundle
+from offpeak.services.accounts.month_account import make_month_account
+from offpeak.services.accounts.power_bill import make_metered_bill, months_of, read_demand
+from offpeak.services.accounts.savings import book_savings
 from offpeak.settings.ledger import LedgerSettings
-from services.accounts.account_of_savings import DemandSaving, account_of
-from services.accounts.evidence import make_bundle, pack
-from services.accounts.examination import Examination, examine_bundle
-from services.accounts.month_account import make_month_account
-from services.accounts.power_bill import make_metered_bill, months_of, read_demand
-from services.accounts.savings import book_savings
-from ui.month.subject import lines_of
+from offpeak.ui.month.subject import lines_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 SERVER = bundled_node_class("server")

@@ -12,11 +12,11 @@ from offpeak.machines.inventory import Enclosure
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
-from power.interlocks.rate_limits import find_groups
-from power.lifecycle.node_record import Instant
-from power.meters.plausibility import find_draw_bound
-from power.meters.port import MeterResult, Reading
-from services.accounts.metering import MeteredSite, Metering, Pace, after_round, share_enclosures
+from offpeak.power.interlocks.rate_limits import find_groups
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.meters.plausibility import find_draw_bound
+from offpeak.power.meters.port import MeterResult, Reading
+from offpeak.services.accounts.metering import MeteredSite, Metering, Pace, after_round, share_enclosures
 
 pytestmark = pytest.mark.quick
 

@@ -20,8 +20,8 @@ from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
-from services.accounts.evidence import MEMBERS, SUMS, make_bundle, pack
-from services.accounts.examination import Examination, Verdict, examine_bundle
+from offpeak.services.accounts.evidence import MEMBERS, SUMS, make_bundle, pack
+from offpeak.services.accounts.examination import Examination, Verdict, examine_bundle
 
 DAYS, NODES, JOBS = 3, 4, 200
 BEGIN_S = BEGIN.timestamp()

@@ -23,9 +23,9 @@ from offpeak.ledger.database import back_up_ledger, open_ledger, writing_engine
 from offpeak.ledger.seals import LedgerSeal, chain_digest, read_seals
 from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
-from services.accounts import examination
-from services.accounts.evidence import make_bundle, pack
-from services.accounts.examination import Examination, Verdict, examine_bundle
+from offpeak.services.accounts import examination
+from offpeak.services.accounts.evidence import make_bundle, pack
+from offpeak.services.accounts.examination import Examination, Verdict, examine_bundle
 
 CASES = 200
 DAYS, BEFORE = 12, 9

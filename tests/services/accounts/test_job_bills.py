@@ -9,10 +9,10 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobCredit, JobGpus, JobUse, Price
 from offpeak.model.time_range import TimeRange
-from power.meters.port import MeterResult, Reading
-from services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
-from services.accounts.metering import MeteredSite, Metering, check_readings
-from ui.agent.bills_answer import COLUMNS, bill_lines, bills_table, sum_text
+from offpeak.power.meters.port import MeterResult, Reading
+from offpeak.services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
+from offpeak.services.accounts.metering import MeteredSite, Metering, check_readings
+from offpeak.ui.agent.bills_answer import COLUMNS, bill_lines, bills_table, sum_text
 
 HOUR_S = 3600.0
 DAY = TimeRange(0.0, 24 * HOUR_S)

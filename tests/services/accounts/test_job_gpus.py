@@ -15,13 +15,13 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobGpus, JobUse, Price
 from offpeak.model.request import Chunk, Request
 from offpeak.model.time_range import TimeRange
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.power.meters.gpu import GpuSample, gpu_readings
+from offpeak.power.meters.port import MeterResult
+from offpeak.services.accounts.ended_jobs import EndedJob
+from offpeak.services.accounts.job_use import measure_job_gpus
+from offpeak.services.accounts.metering import LatestReadings, make_meter_rows
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.job import Job, JobState
-from power.meters.gpu import GpuSample, gpu_readings
-from power.meters.port import MeterResult
-from services.accounts.ended_jobs import EndedJob
-from services.accounts.job_use import measure_job_gpus
-from services.accounts.metering import LatestReadings, make_meter_rows
 
 HOUR_S = 3600
 NODE_GPUS = {"n1": 4, "n2": 4}

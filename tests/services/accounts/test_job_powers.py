@@ -14,14 +14,13 @@ from offpeak.ledger.rows import JobUse
 from offpeak.model.node_class import JOB_UTILISATION
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import PowerState
-from offpeak.settings.replay import PowerSettings
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse
-from predictors import recent_errors
-from predictors.choice import ChoiceRule, ChosenErrors
-from services.accounts import job_forecasts as kept_predictor
-from services.accounts.ended_jobs import EndedJob
-from services.accounts.job_draws import (
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.predictors import recent_errors
+from offpeak.predictors.choice import ChoiceRule, ChosenErrors
+from offpeak.services.accounts import job_forecasts as kept_predictor
+from offpeak.services.accounts.ended_jobs import EndedJob
+from offpeak.services.accounts.job_draws import (
     ASSUMED,
     JobDraw,
     draw_by_class,
@@ -30,8 +29,9 @@ from services.accounts.job_draws import (
     parse_declared_draws,
     read_declared_draws,
 )
-from services.accounts.job_forecasts import JobPowers, RunTimes, job_columns
-from services.accounts.job_use import BookedJob
+from offpeak.services.accounts.job_forecasts import JobPowers, RunTimes, job_columns
+from offpeak.services.accounts.job_use import BookedJob
+from offpeak.settings.replay import PowerSettings
 
 ENOUGH = ChoiceRule().least
 SERVER = bundled_node_class("server")

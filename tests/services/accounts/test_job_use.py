@@ -17,11 +17,11 @@ from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.rows import MeterReading, Price
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.time_range import TimeRange
-from plugin.scheduler.job import Job, JobState
-from services.accounts.booking import book_jobs
-from services.accounts.ended_jobs import EndedJob
-from services.accounts.job_draws import JobDraw
-from services.accounts.job_use import BookedJob
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.services.accounts.booking import book_jobs
+from offpeak.services.accounts.ended_jobs import EndedJob
+from offpeak.services.accounts.job_draws import JobDraw
+from offpeak.services.accounts.job_use import BookedJob
 
 MINUTE_S, HOUR_S = 60, 3600
 CPUS = {"n1": 8, "n2": 8}

@@ -17,8 +17,7 @@ from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.node_class import EnclosurePower
 from offpeak.model.orders import QueueChange
 from offpeak.model.time_range import TimeRange
-from offpeak.settings.ledger import LedgerSettings
-from services.accounts.lever_savings import (
+from offpeak.services.accounts.lever_savings import (
     CARRIED_OUT,
     IN_PART,
     KEPT_BACK,
@@ -26,7 +25,8 @@ from services.accounts.lever_savings import (
     SHADOW_BASELINES,
     book_levers,
 )
-from services.accounts.lever_site import enclosures_in
+from offpeak.services.accounts.lever_site import enclosures_in
+from offpeak.settings.ledger import LedgerSettings
 
 
 @pytest.fixture(scope="module")

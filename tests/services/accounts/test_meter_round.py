@@ -8,10 +8,10 @@ import pytest
 from node_tree import write_tree
 
 from offpeak.errors import AccessRefused, NoAnswer
-from power.lifecycle.node_record import Instant
-from power.meters.kernel import HwmonMeter, RaplMeter
-from power.meters.port import MeterResult, Reading
-from services.accounts.metering import (
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.power.meters.kernel import HwmonMeter, RaplMeter
+from offpeak.power.meters.port import MeterResult, Reading
+from offpeak.services.accounts.metering import (
     LONGEST_PAUSE_S,
     Metering,
     MeterRound,

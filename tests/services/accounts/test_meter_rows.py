@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from offpeak.errors import NoAnswer
 from offpeak.ledger.rows import MeterReading
-from power.meters.energy import Energy, add_reading
-from power.meters.port import MeterResult, Reading
-from services.accounts.metering import LatestReadings, make_meter_rows
+from offpeak.power.meters.energy import Energy, add_reading
+from offpeak.power.meters.port import MeterResult, Reading
+from offpeak.services.accounts.metering import LatestReadings, make_meter_rows
 
 pytestmark = pytest.mark.quick
 

@@ -8,8 +8,8 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobUse
 from offpeak.model.time_range import TimeRange
-from plugin.scheduler.job import JobState
-from services.accounts.ended_jobs import MEMORY_NAME, after_view, find_node_runs, job_watch_json
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.services.accounts.ended_jobs import MEMORY_NAME, after_view, find_node_runs, job_watch_json
 
 
 def booked(number: str, from_s: float, until_s: float, nodes: str) -> JobUse:

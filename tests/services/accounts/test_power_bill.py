@@ -18,16 +18,16 @@ from offpeak.ledger.prices import slot_prices
 from offpeak.ledger.rows import MeterReading, Price
 from offpeak.model.constants import DAY_S
 from offpeak.model.time_range import TimeRange
+from offpeak.predictors.site_sources import build_price_source
 from offpeak.prices.bill import Bill
 from offpeak.prices.peak import parse_peak_rule
 from offpeak.prices.tariff import CHARGED, Tariff, price_of_market, price_of_next_mwh
 from offpeak.prices.tariff_file import parse_tariff_file, site_tariff
+from offpeak.services.accounts.power_bill import make_metered_bill
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.observer import PriceLoop, PriceSection
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import FeedSettings, PriceSettings
-from predictors.site_sources import build_price_source
-from services.accounts.power_bill import make_metered_bill
-from services.agent.loop import ProblemLog
-from services.agent.observer import PriceLoop, PriceSection
 
 MakeBill = Callable[..., tuple[dict[str, tuple[float, float]], list[str], Bill]]
 BERLIN = ZoneInfo("Europe/Berlin")

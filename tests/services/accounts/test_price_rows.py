@@ -5,7 +5,7 @@ import pytest
 
 from offpeak.ledger.rows import Price
 from offpeak.model.step_series import Series
-from services.agent.observer import WrittenPrices, make_price_rows
+from offpeak.services.agent.observer import WrittenPrices, make_price_rows
 
 pytestmark = pytest.mark.quick
 

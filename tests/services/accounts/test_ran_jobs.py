@@ -8,8 +8,8 @@ from account_jobs import job, view
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugin.scheduler.job import Job, JobState
-from services.accounts.ended_jobs import (
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.services.accounts.ended_jobs import (
     AWAY_S,
     SAVE_EVERY_S,
     EndedJob,

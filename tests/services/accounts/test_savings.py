@@ -17,7 +17,15 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
-from services.accounts.savings import BASELINE, NodeRest, RestUse, book_savings, find_rests, rest_energy_j, sum_savings
+from offpeak.services.accounts.savings import (
+    BASELINE,
+    NodeRest,
+    RestUse,
+    book_savings,
+    find_rests,
+    rest_energy_j,
+    sum_savings,
+)
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.trial_design import BAR, CASES, score_case, simulate_effect
-from services.accounts.trials import TrialEffect, estimate_effect, student_quantile
+from offpeak.services.accounts.trials import TrialEffect, estimate_effect, student_quantile
 
 
 @pytest.mark.quick

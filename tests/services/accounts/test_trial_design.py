@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.ledger.rows import TrialBlock
+from offpeak.services.accounts.account_of_savings import ORDER
+from offpeak.services.accounts.trials import LEVERS, draw_blocks, find_blocks
 from offpeak.settings.agent import AgentSettings
-from services.accounts.account_of_savings import ORDER
-from services.accounts.trials import LEVERS, draw_blocks, find_blocks
 
 pytestmark = pytest.mark.quick
 

@@ -15,9 +15,7 @@ from offpeak.ledger.rows import JobUse, Price, SavingRecord
 from offpeak.ledger.tables import jobs, prices, quarters, series
 from offpeak.model.constants import HOUR_S
 from offpeak.model.step_series import Series
-from offpeak.settings.agent import AgentSettings
-from offpeak.settings.ledger import LedgerSettings
-from services.accounts.trials import (
+from offpeak.services.accounts.trials import (
     NOT_MEASURED,
     NOT_OBEYED,
     NOT_PRICED,
@@ -29,6 +27,8 @@ from services.accounts.trials import (
     measure_trial,
     trial_results,
 )
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
 
 BERLIN = ZoneInfo("Europe/Berlin")
 FIRST = date(2026, 10, 5)

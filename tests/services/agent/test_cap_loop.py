@@ -17,27 +17,27 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.model.facility import PowerCap
 from offpeak.model.node_cap import NO_CURVE
 from offpeak.model.request import Chunk
+from offpeak.power.door.cap_orders import CapOrderer, CapRecord
+from offpeak.power.drivers.caps import CapState
+from offpeak.power.live.power_cap import PowerBudget
+from offpeak.services.agent import cap_loop, observer, site_context
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.cap_loop import disobeys
+from offpeak.services.agent.demand_response import CapSection, OrderedCaps
+from offpeak.services.agent.grid_event import SETTLE_S, GridEventLoop
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.restore import run_restore
+from offpeak.services.agent.service import Service
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import FlexibilitySettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from power.door.cap_orders import CapOrderer, CapRecord
-from power.drivers.caps import CapState
-from power.live.power_cap import PowerBudget
-from services.agent import cap_loop, observer, site_context
-from services.agent.agent import SiteAgent
-from services.agent.cap_loop import disobeys
-from services.agent.demand_response import CapSection, OrderedCaps
-from services.agent.grid_event import SETTLE_S, GridEventLoop
-from services.agent.loop import ProblemLog
-from services.agent.restore import run_restore
-from services.agent.service import Service
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
-from sim_backend.virtual.node import BmcFaults
-from ui.agent.shed_answer import shed_load
-from ui.nodes.node_answer import cap, print_caps
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.virtual.node import BmcFaults
+from offpeak.ui.agent.shed_answer import shed_load
+from offpeak.ui.nodes.node_answer import cap, print_caps
 
 INVENTORY = """
 [credentials.bmc]

@@ -13,13 +13,13 @@ from offpeak.door.effect import Effect, Hold
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeOrder
+from offpeak.power.check.standby import OrderRefused
+from offpeak.power.lifecycle.node_record import DesiredState, NodeRecord
+from offpeak.services.agent.node_closer import NodeCloser
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
-from power.check.standby import OrderRefused
-from power.lifecycle.node_record import DesiredState, NodeRecord
-from services.agent.node_closer import NodeCloser
-from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.scheduler.cluster import SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 
 pytestmark = pytest.mark.quick
 

@@ -13,13 +13,13 @@ from offpeak.door.effect import Mode
 from offpeak.errors import SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import PowerState
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
+from offpeak.power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
+from offpeak.services.agent.cycles import CycleStarter
+from offpeak.services.agent.observer import ClusterObservation
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
-from services.agent.cycles import CycleStarter
-from services.agent.observer import ClusterObservation
 
 pytestmark = pytest.mark.quick
 

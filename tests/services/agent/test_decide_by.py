@@ -12,20 +12,20 @@ from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import HOUR_S
 from offpeak.model.weighing import CO2_UNIT, parse_weighing
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.queue_plan import plan_queue
+from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
+from offpeak.predictors.site_sources import build_carbon_source, build_price_source
 from offpeak.prices.peak import Peak, parse_peak_rule
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.observer import ClusterObservation, PriceLoop, PriceSection
+from offpeak.services.agent.queue_loop import queue_facts
+from offpeak.services.agent.site_context import make_site_context
 from offpeak.settings.agent import HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.queue_plan import plan_queue
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from predictors.site_sources import build_carbon_source, build_price_source
-from services.agent.loop import ProblemLog
-from services.agent.observer import ClusterObservation, PriceLoop, PriceSection
-from services.agent.queue_loop import queue_facts
-from services.agent.site_context import make_site_context
-from ui.agent.answer import LocalClock, price_text
+from offpeak.ui.agent.answer import LocalClock, price_text
 
 pytestmark = pytest.mark.quick
 

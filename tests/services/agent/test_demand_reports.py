@@ -11,10 +11,10 @@ from openadr_vtn import TestVtn, openadr_vtn
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
+from offpeak.services.agent.demand_response import ORDERED_EVENT, REPORTS, SETTLE_S, CapSection, OrderedCaps, ReportLoop
+from offpeak.services.agent.loop import ProblemLog
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
-from services.agent.demand_response import ORDERED_EVENT, REPORTS, SETTLE_S, CapSection, OrderedCaps, ReportLoop
-from services.agent.loop import ProblemLog
 
 BEGIN_S = 1_795_363_200
 LASTS_S = 700

@@ -18,12 +18,10 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, MeterReading
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
-from offpeak.settings.ledger import LedgerSettings
-from offpeak.settings.plan import PlanSettings
-from plugin.scheduler.job import JobState
-from power.live.power_cap import LATE_S, PowerBudget
-from services.agent.demand_response import CapSection, OrderedCaps
-from services.agent.grid_event import (
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.power.live.power_cap import LATE_S, PowerBudget
+from offpeak.services.agent.demand_response import CapSection, OrderedCaps
+from offpeak.services.agent.grid_event import (
     BEGIN,
     CAPS,
     END,
@@ -38,8 +36,10 @@ from services.agent.grid_event import (
     running_jobs,
     target_w,
 )
-from services.agent.loop import ProblemLog
-from services.agent.requests import ShedRequest, parse_shed_request
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.requests import ShedRequest, parse_shed_request
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.plan import PlanSettings
 
 pytestmark = pytest.mark.quick
 

@@ -20,20 +20,20 @@ from offpeak.door.effect import Effect, Hold, Mode, Refusal
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeOrder
+from offpeak.power.interlocks.preconditions import refuse_held
 from offpeak.process import login_uid
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.requests import HOLD, Callers, HoldRequest, format_hold, parse_hold_request
+from offpeak.services.agent.status import StatusSnapshot
 from offpeak.settings.ledger import LedgerSettings
-from power.interlocks.preconditions import refuse_held
-from services.agent.agent import SiteAgent
-from services.agent.requests import HOLD, Callers, HoldRequest, format_hold, parse_hold_request
-from services.agent.status import StatusSnapshot
 
 OFF = Effect("n1", NodeOrder.SOFT_OFF, "offpeak", "idle")
 NOBODY, GROUP, VIEWERS = 65534, 65533, 65532
 ASK = """
 import sys
 from pathlib import Path
-from services.agent.status import fetch_snapshot, exchange, send_node_request
-from services.agent.requests import format_hold, format_order
+from offpeak.services.agent.status import fetch_snapshot, exchange, send_node_request
+from offpeak.services.agent.requests import format_hold, format_order
 from offpeak.process import login_name
 
 what, path = sys.argv[1], Path(sys.argv[2])

@@ -22,27 +22,27 @@ from scheduler_values import node_of, record_of
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import parse_user_hints
+from offpeak.plugin.federation.site_report import ExpectedWaits
+from offpeak.plugin.pbs import openpbs, torque
+from offpeak.plugin.pbs.demand import with_demand
+from offpeak.plugin.pbs.jobs import PbsJob
+from offpeak.plugin.pbs.openpbs_server import parse_formula
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan
+from offpeak.plugin.scheduler.job import Job
+from offpeak.plugin.scheduler.node import Node
+from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
+from offpeak.plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_text, separator
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.live.expected_waits import simulate_waits
+from offpeak.power.live.power_plan import PowerPlan
+from offpeak.services.agent import site_context
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.reports import make_site_report, make_snapshot
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from plugin.federation.site_report import ExpectedWaits
-from plugin.pbs import openpbs, torque
-from plugin.pbs.demand import with_demand
-from plugin.pbs.jobs import PbsJob
-from plugin.pbs.openpbs_server import parse_formula
-from plugin.queue_hook.queue_plan import QueuePlan
-from plugin.scheduler.job import Job
-from plugin.scheduler.node import Node
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_text, separator
-from power.lifecycle.decisions import NodeRecords
-from power.live.expected_waits import simulate_waits
-from power.live.power_plan import PowerPlan
-from services.agent import site_context
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.reports import make_site_report, make_snapshot
 
 NOW_S = 1_795_215_600 + 18 * 3600
 """On-peak, and four hours before the prices fall."""
@@ -192,7 +192,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostileSite]:
         async def simulate(view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> ExpectedWaits:
             return simulate_waits(view, run_s, shared=traits.shared_nodes)
 
-        patch.setattr("services.agent.wait_forecast.simulate_apart", simulate)
+        patch.setattr("offpeak.services.agent.wait_forecast.simulate_apart", simulate)
         yield site
 
 

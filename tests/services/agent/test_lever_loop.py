@@ -16,15 +16,12 @@ from offpeak.ledger.marks import read_off_blocks
 from offpeak.ledger.rows import TrialBlock
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.time_range import TimeRange
-from offpeak.settings.agent import AgentSettings
-from offpeak.settings.ledger import LedgerSettings
-from offpeak.settings.table import Settings
-from plugin.scheduler.job import JobState
-from plugin.scheduler.port import SchedulerView
-from services.accounts.job_draws import JobDraw
-from services.accounts.lever_site import LeverSection, jobs_not_ended
-from services.agent.accounting_loops import JobAccounts
-from services.agent.lever_loop import (
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.services.accounts.job_draws import JobDraw
+from offpeak.services.accounts.lever_site import LeverSection, jobs_not_ended
+from offpeak.services.agent.accounting_loops import JobAccounts
+from offpeak.services.agent.lever_loop import (
     KEEP_WATCHED_S,
     OLDEST_VIEW_S,
     WATCH_NAME,
@@ -36,7 +33,10 @@ from services.agent.lever_loop import (
     parse_watched,
     watched_json,
 )
-from services.agent.observer import Observer
+from offpeak.services.agent.observer import Observer
+from offpeak.settings.agent import AgentSettings
+from offpeak.settings.ledger import LedgerSettings
+from offpeak.settings.table import Settings
 
 pytestmark = pytest.mark.quick
 

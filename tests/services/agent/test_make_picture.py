@@ -13,14 +13,14 @@ from offpeak.door.effect import Hold
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.model.step_series import Series
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.lifecycle.node_record import DesiredState, Instant, NodeRecord, ObservedState
+from offpeak.power.live.node_types import NodePlace
+from offpeak.predictors.price_forecast import PriceCurve
 from offpeak.prices.peak import Peak
-from plugin.scheduler.node import SchedulerState
-from power.lifecycle.node_record import DesiredState, Instant, NodeRecord, ObservedState
-from power.live.node_types import NodePlace
-from predictors.price_forecast import PriceCurve
-from services.agent.observer import price_slots
-from services.agent.reports import find_day_and_month, modelled_w, node_status
-from services.agent.status import NodeStatus, StatusSnapshot, parse_snapshot, snapshot_json
+from offpeak.services.agent.observer import price_slots
+from offpeak.services.agent.reports import find_day_and_month, modelled_w, node_status
+from offpeak.services.agent.status import NodeStatus, StatusSnapshot, parse_snapshot, snapshot_json
 
 pytestmark = pytest.mark.quick
 

@@ -8,13 +8,13 @@ import pytest
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode
+from offpeak.plugin.contract.pbs import OPENPBS_RULES, PbsContract
+from offpeak.plugin.contract.slurm import SlurmContract
+from offpeak.plugin.pbs.jobs import PbsUser
+from offpeak.services.agent.node_memory import TIMES_KEY, read_managed_site
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from plugin.contract.pbs import OPENPBS_RULES, PbsContract
-from plugin.contract.slurm import SlurmContract
-from plugin.pbs.jobs import PbsUser
-from services.agent.node_memory import TIMES_KEY, read_managed_site
 
 pytestmark = pytest.mark.quick
 

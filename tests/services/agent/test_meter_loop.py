@@ -10,12 +10,12 @@ from offpeak.ledger.node_energy import node_means
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
+from offpeak.power.meters.plausibility import find_draw_bound
+from offpeak.power.meters.port import Reading
+from offpeak.services.accounts.metering import MeteredSite, Pace
+from offpeak.services.agent.accounting_loops import MeterLoop, MeterSection
+from offpeak.services.agent.loop import ProblemLog
 from offpeak.settings.ledger import LedgerSettings
-from power.meters.plausibility import find_draw_bound
-from power.meters.port import Reading
-from services.accounts.metering import MeteredSite, Pace
-from services.agent.accounting_loops import MeterLoop, MeterSection
-from services.agent.loop import ProblemLog
 
 OFF = find_draw_bound(bundled_node_class("server"), NodeState.OFF)
 

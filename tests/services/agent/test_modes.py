@@ -6,8 +6,8 @@ import pytest
 
 from offpeak.door.effect import Mode
 from offpeak.errors import BadSetting
+from offpeak.services.agent.site_context import parse_modes
 from offpeak.settings.agent import AgentSettings
-from services.agent.site_context import parse_modes
 
 pytestmark = pytest.mark.quick
 

@@ -8,9 +8,9 @@ from recording_scheduler import RecordingScheduler
 
 from offpeak.door.effect import Mode
 from offpeak.model.orders import NodeChange
-from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
-from power.live.power_plan import SchedulerUpdate
-from services.agent.power_loop import FIRST_PAUSE_S, SHADOW_PAUSE_S, NodeChanges
+from offpeak.power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
+from offpeak.power.live.power_plan import SchedulerUpdate
+from offpeak.services.agent.power_loop import FIRST_PAUSE_S, SHADOW_PAUSE_S, NodeChanges
 
 pytestmark = pytest.mark.quick
 

@@ -12,17 +12,17 @@ import pytest
 
 from offpeak.errors import SchedulerError
 from offpeak.ledger.ledger import Ledger
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.services.agent import site_context
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.service import ALIVE, READY, Service, notify, read_watchdog_s, reloading_state, status_state
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.port import SchedulerView
-from services.agent import site_context
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.service import ALIVE, READY, Service, notify, read_watchdog_s, reloading_state, status_state
-from sim_backend.scheduler.cluster import SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.scheduler.cluster import SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 
 pytestmark = pytest.mark.quick
 

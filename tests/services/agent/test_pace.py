@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from recording_scheduler import NOTHING, RecordingScheduler
 
-from plugin.scheduler.port import NO_LOAD, SchedulerLoad, SchedulerView
-from services.agent.loop import ProblemLog
-from services.agent.observer import Observer
-from services.agent.pace import LONGEST_S, MOST_FACTOR, SHARE, ReadingPace, after_failure, after_reading
+from offpeak.plugin.scheduler.port import NO_LOAD, SchedulerLoad, SchedulerView
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.observer import Observer
+from offpeak.services.agent.pace import LONGEST_S, MOST_FACTOR, SHARE, ReadingPace, after_failure, after_reading
 
 pytestmark = pytest.mark.quick
 

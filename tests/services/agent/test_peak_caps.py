@@ -12,12 +12,12 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
 from offpeak.prices.tariff import Tariff
 from offpeak.prices.tariff_file import parse_tariff_file
+from offpeak.services.agent.demand_response import PEAK_CAP, PeakLoop, peak_caps
+from offpeak.services.agent.loop import ProblemLog
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from services.agent.demand_response import PEAK_CAP, PeakLoop, peak_caps
-from services.agent.loop import ProblemLog
 
 pytestmark = pytest.mark.quick
 

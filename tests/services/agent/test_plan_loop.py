@@ -12,20 +12,20 @@ from planned_site import HOUR_S
 from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.request import Chunk
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.services.agent import queue_loop, site_context
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.reports import make_snapshot
+from offpeak.services.agent.restore import give_back
+from offpeak.services.agent.service import NO_MODES
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.port import Ranking
-from services.agent import queue_loop, site_context
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.reports import make_snapshot
-from services.agent.restore import give_back
-from services.agent.service import NO_MODES
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 
 
 class Stage:

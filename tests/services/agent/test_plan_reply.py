@@ -14,12 +14,12 @@ from planned_site import HOUR_S, NOW_S, a_job, a_running, make_inputs
 
 from offpeak.errors import BadInput
 from offpeak.model.facility import PowerCap
-from plugin.day_plan.day_plan import DayPlan, plan_from_json, plan_to_json
-from plugin.day_plan.make import plan_day
-from plugin.planner.searches import budget_of
-from services.agent.requests import Callers, Rights
-from services.agent.socket_server import make_plan_reply
-from services.agent.status import AgentSilent, fetch_plan
+from offpeak.plugin.day_plan.day_plan import DayPlan, plan_from_json, plan_to_json
+from offpeak.plugin.day_plan.make import plan_day
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.services.agent.requests import Callers, Rights
+from offpeak.services.agent.socket_server import make_plan_reply
+from offpeak.services.agent.status import AgentSilent, fetch_plan
 
 
 @pytest.fixture(scope="module")

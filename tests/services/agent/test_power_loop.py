@@ -17,16 +17,16 @@ from benchmarks.local_slurm.processes import wait_until
 from offpeak.door.effect import Effect, Hold, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_record import DesiredState, DesiredStateChange
+from offpeak.power.live.cluster_snapshot import PowerMemory
+from offpeak.power.live.power_plan import PowerPlan
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.node_memory import save_node_records
+from offpeak.services.agent.power_loop import PowerController
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.node import SchedulerState
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import DesiredState, DesiredStateChange
-from power.live.cluster_snapshot import PowerMemory
-from power.live.power_plan import PowerPlan
-from services.agent.loop import ProblemLog
-from services.agent.node_memory import save_node_records
-from services.agent.power_loop import PowerController
 
 pytestmark = pytest.mark.quick
 

@@ -12,14 +12,14 @@ import pytest
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.step_series import Series
+from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, clip_series, price_quantity
+from offpeak.predictors.price_forecast import PriceSource
 from offpeak.prices.peak import parse_peak_rule
 from offpeak.prices.tariff import parse_tariff
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.observer import PriceLoop, PriceSection
 from offpeak.settings.ledger import LedgerSettings
-from predictors.feeds.feed import Feed
-from predictors.feeds.port import FeedCondition, FeedProblem, SourceAnswer, Window, clip_series, price_quantity
-from predictors.price_forecast import PriceSource
-from services.agent.loop import ProblemLog
-from services.agent.observer import PriceLoop, PriceSection
 
 BRUSSELS = ZoneInfo("Europe/Brussels")
 FIRST_S = 1_727_560_800

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from services.agent.loop import ProblemLog
+from offpeak.services.agent.loop import ProblemLog
 
 pytestmark = pytest.mark.quick
 

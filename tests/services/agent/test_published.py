@@ -8,7 +8,7 @@ from agent_socket import PUBLISHED
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.agent.status import StatusReply, parse_status, status_json
+from offpeak.services.agent.status import StatusReply, parse_status, status_json
 
 pytestmark = pytest.mark.quick
 

@@ -15,16 +15,16 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.records import latest_actions
 from offpeak.ledger.rows import DecisionRecord, JobMark
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.window_policy import WindowView
+from offpeak.power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
 from offpeak.prices.peak import Peak
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.queue_loop import QueueController, group_plan, make_advice
+from offpeak.services.agent.site_context import PartitionModes
 from offpeak.settings.ledger import LedgerSettings
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.queue_plan import QueuePlan
-from plugin.scheduler.port import Ranking
-from plugin.window_policy import WindowView
-from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
-from services.agent.loop import ProblemLog
-from services.agent.queue_loop import QueueController, group_plan, make_advice
-from services.agent.site_context import PartitionModes
 
 pytestmark = pytest.mark.quick
 
@@ -146,7 +146,7 @@ def test_rejected_changes_starve_no_others_of_a_user_with_few_requests(
     plan = QueuePlan({str(at): at for at in range(60, 70)}, begin_s, {"60": "waits"})
     room = Room(tmp_path, Mode.ACTIVE)
     room.scheduler.refuses = dict.fromkeys(begin_s, "Access/permission denied")
-    monkeypatch.setattr("services.agent.queue_loop.plan_queue", lambda *_: plan)
+    monkeypatch.setattr("offpeak.services.agent.queue_loop.plan_queue", lambda *_: plan)
     for _ in range(5):
         room.round(jobs, most_changes=30)
     sent = [(what, len(its)) for what, its in room.scheduler.reported]

@@ -13,12 +13,12 @@ from offpeak.door.door import Door
 from offpeak.door.effect import US, Effect, Mode, Outcome
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
+from offpeak.power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_record import Instant, NodeRecord, ObservedState, SentOrder
+from offpeak.services.agent.node_memory import load_node_records, read_last_sleep_orders, save_node_records
+from offpeak.services.agent.restore import hand_over_off_nodes, on_their_way, open_nodes
 from offpeak.settings.ledger import LedgerSettings
-from power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import Instant, NodeRecord, ObservedState, SentOrder
-from services.agent.node_memory import load_node_records, read_last_sleep_orders, save_node_records
-from services.agent.restore import hand_over_off_nodes, on_their_way, open_nodes
 
 CLOSED = {"closed": True, "reason": "offpeak: idle"}
 REPORTED = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)

@@ -11,9 +11,9 @@ from recording_scheduler import RecordingScheduler
 from offpeak.errors import CannotWrite, SchedulerError
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.model.clock import Clock
-from plugin.scheduler.port import SchedulerView
-from services.agent.loop import DecisionFilter, Loop, LoopRunner, ProblemLog
-from services.agent.observer import Observer
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.services.agent.loop import DecisionFilter, Loop, LoopRunner, ProblemLog
+from offpeak.services.agent.observer import Observer
 
 pytestmark = pytest.mark.quick
 

@@ -12,11 +12,11 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.ledger.seals import broken_links, read_public, read_seals
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
+from offpeak.power.lifecycle.node_record import Instant
+from offpeak.services.agent.accounting_loops import SealLoop
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from power.lifecycle.node_record import Instant
-from services.agent.accounting_loops import SealLoop
 
 MIDNIGHT_S = 1_793_404_800.0
 TARIFF = "on=90EUR/MWh,off=30EUR/MWh,hours=09:00-23:00"

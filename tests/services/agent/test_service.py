@@ -35,28 +35,28 @@ from offpeak.ledger.rows import DecisionRecord
 from offpeak.model.orders import NodeChange, NodeOrder, PowerState
 from offpeak.model.request import Chunk
 from offpeak.model.time_range import TimeRange
+from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.queue_plan import QueuePlan, plan_queue
+from offpeak.plugin.window_policy import PolicyProcess
+from offpeak.power.door.scheduler_orders import SchedulerOrderResult
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from offpeak.power.live.power_plan import PowerPlan
+from offpeak.services.agent import queue_loop, service, site_context
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.node_memory import save_node_records
+from offpeak.services.agent.requests import NodeRequest, format_order
+from offpeak.services.agent.restore import RestoreResult, give_back, run_restore
+from offpeak.services.agent.service import MOST_CALLS, AgentEventLoop, CallThreads, Service
+from offpeak.services.agent.status import fetch_status
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import FeedSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.queue_hook.facts import QueueFacts, QueueRules
-from plugin.queue_hook.queue_plan import QueuePlan, plan_queue
-from plugin.window_policy import PolicyProcess
-from power.door.scheduler_orders import SchedulerOrderResult
-from power.lifecycle.decisions import NodeRecords
-from power.live.cluster_snapshot import ClusterSnapshot, PowerSite
-from power.live.power_plan import PowerPlan
-from services.agent import queue_loop, service, site_context
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.node_memory import save_node_records
-from services.agent.requests import NodeRequest, format_order
-from services.agent.restore import RestoreResult, give_back, run_restore
-from services.agent.service import MOST_CALLS, AgentEventLoop, CallThreads, Service
-from services.agent.status import fetch_status
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
-from ui.agent.answer import LocalClock, status_lines
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.ui.agent.answer import LocalClock, status_lines
 
 AT_ONCE_S = 300.0
 """The limit of "at once" on a busy machine; a feed that drips takes ten minutes here."""
@@ -763,7 +763,7 @@ def test_calls_do_not_wait_for_a_name_server_that_is_dead(monkeypatch: pytest.Mo
 
 
 LARGE_ANSWERS = """
-from services.agent.service import limit_memory
+from offpeak.services.agent.service import limit_memory
 
 def resident_mib():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20

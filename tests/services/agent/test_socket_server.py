@@ -16,12 +16,12 @@ from open_folder import open_folder
 from queue_site import a_job
 
 from offpeak.errors import BadInput, OffpeakError
-from plugin.scheduler.job import JobState
-from services.accounts.job_bills import JobBill
-from services.agent.requests import AgentRequest, Callers, NodeRequest, Rights, find_callers, make_reply
-from services.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
-from services.agent.status import StatusSnapshot, fetch_snapshot, parse_status
-from services.unix_socket import AgentAnswers
+from offpeak.plugin.scheduler.job import JobState
+from offpeak.services.accounts.job_bills import JobBill
+from offpeak.services.agent.requests import AgentRequest, Callers, NodeRequest, Rights, find_callers, make_reply
+from offpeak.services.agent.socket_server import MOST_BYTES_OF_OTHERS, MOST_CLIENTS, MOST_OF_ONE_USER
+from offpeak.services.agent.status import StatusSnapshot, fetch_snapshot, parse_status
+from offpeak.services.unix_socket import AgentAnswers
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="acts as other users: needs root")
@@ -301,6 +301,9 @@ def test_groups_and_users_by_name() -> None:
 
 
 def test_importing_is_light() -> None:
-    code = "import sys, services.agent.socket_server; print('pydantic' in sys.modules, 'ClusterShell' in sys.modules)"
+    code = (
+        "import sys, offpeak.services.agent.socket_server\n"
+        "print('pydantic' in sys.modules, 'ClusterShell' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"

@@ -18,25 +18,25 @@ from offpeak.model.clock import Clock, FastClock
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.orders import NodeState
 from offpeak.model.request import Chunk
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.services.accounts.account_of_savings import ORDER, SLEEP
+from offpeak.services.accounts.trials import find_blocks
+from offpeak.services.agent import site_context
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.reports import make_status
+from offpeak.services.agent.service import Service
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.port import Ranking
-from services.accounts.account_of_savings import ORDER, SLEEP
-from services.accounts.trials import find_blocks
-from services.agent import site_context
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.reports import make_status
-from services.agent.service import Service
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
-from sim_backend.virtual.machine_room import machine_room
-from sim_backend.virtual.room_plan import room_logins
-from ui.demo.live_cluster import LiveCluster
-from ui.demo.site import BEGIN_S, DemoPlan, enrol, write_site
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.virtual.machine_room import machine_room
+from offpeak.sim_backend.virtual.room_plan import room_logins
+from offpeak.ui.demo.live_cluster import LiveCluster
+from offpeak.ui.demo.site import BEGIN_S, DemoPlan, enrol, write_site
 
 NOON_S = int(datetime(2026, 11, 2, 12, tzinfo=UTC).timestamp())
 """A Monday; electricity is on-peak all day."""

@@ -11,7 +11,7 @@ from zygote import Forked, Zygote
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.errors import OffpeakError
-from services.agent.status import StatusReply, exchange, fetch_snapshot, fetch_status
+from offpeak.services.agent.status import StatusReply, exchange, fetch_snapshot, fetch_status
 
 HOST = socket.gethostname()
 

@@ -20,21 +20,29 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.model.cluster import Partition
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.federation.site_report import (
+    NO_WAITS,
+    ExpectedWaits,
+    NodePart,
+    PartWaits,
+    PoolWaits,
+    SiteReport,
+    SiteWait,
+)
+from offpeak.plugin.queue_hook.facts import QueueFacts, WaitAllowance
+from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import Node, NodeUse, PowerState
+from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
+from offpeak.power.live import engine_process
+from offpeak.power.live.offer import PoolOffer
+from offpeak.services.agent import reports, wait_forecast
+from offpeak.services.agent.queue_loop import QueueSection, add_wait_allowances, queue_rules
+from offpeak.services.agent.site_context import PartitionModes
+from offpeak.services.agent.wait_forecast import EVERY_S, WaitForecast, WaitHistory
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
-from plugin.federation.site_report import NO_WAITS, ExpectedWaits, NodePart, PartWaits, PoolWaits, SiteReport, SiteWait
-from plugin.queue_hook.facts import QueueFacts, WaitAllowance
-from plugin.scheduler.job import Job, JobState
-from plugin.scheduler.node import Node, NodeUse, PowerState
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from power.live import engine_process
-from power.live.offer import PoolOffer
-from services.agent import reports, wait_forecast
-from services.agent.queue_loop import QueueSection, add_wait_allowances, queue_rules
-from services.agent.site_context import PartitionModes
-from services.agent.wait_forecast import EVERY_S, WaitForecast, WaitHistory
 
 HOUR_S = 3600
 NOW_S = 1_795_215_600

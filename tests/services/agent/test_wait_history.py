@@ -15,21 +15,21 @@ from queue_site import a_job
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.request import Chunk
+from offpeak.plugin.federation.site_report import NO_WAITS, ExpectedWaits
+from offpeak.plugin.scheduler.job import Job, JobState, join_array_tasks
+from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
+from offpeak.power.live.expected_waits import simulate_waits
+from offpeak.predictors.recent_errors import ErrorsBySize
+from offpeak.services.agent import site_context, wait_forecast
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.wait_forecast import LONGEST_GAP_S, MEMORY_NAME, WaitForecast, WaitHistory
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, PriceSettings
 from offpeak.settings.table import Settings
-from plugin.federation.site_report import NO_WAITS, ExpectedWaits
-from plugin.scheduler.job import Job, JobState, join_array_tasks
-from plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from power.live.expected_waits import simulate_waits
-from predictors.recent_errors import ErrorsBySize
-from services.agent import site_context, wait_forecast
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.wait_forecast import LONGEST_GAP_S, MEMORY_NAME, WaitForecast, WaitHistory
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 
 HOUR_S = 3600
 T = 1_795_215_600

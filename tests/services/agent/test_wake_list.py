@@ -10,8 +10,8 @@ from offpeak.errors import CannotWrite
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, Pdu, SleepMethod
 from offpeak.model.orders import NodeOrder
+from offpeak.power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 from offpeak.settings.agent import AgentSettings
-from power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 
 pytestmark = pytest.mark.quick
 

@@ -24,19 +24,19 @@ from offpeak.door.effect import SCHEDULER, US, Effect, Hold, Outcome
 from offpeak.errors import AccessRefused, NoAnswer, OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
+from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.lifecycle.decisions import NodeRecords
+from offpeak.power.lifecycle.node_record import NodeRecord
+from offpeak.services.agent import site_context
+from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.loop import ProblemLog
+from offpeak.services.agent.requests import NodeRequest, WakeReply
+from offpeak.services.agent.service import Service
 from offpeak.settings.agent import AgentSettings, HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.node import Node, NodeUse
-from plugin.scheduler.port import SchedulerView
-from power.lifecycle.decisions import NodeRecords
-from power.lifecycle.node_record import NodeRecord
-from services.agent import site_context
-from services.agent.agent import SiteAgent
-from services.agent.loop import ProblemLog
-from services.agent.requests import NodeRequest, WakeReply
-from services.agent.service import Service
 
 PATIENCE_S = 300.0
 TWO_DAYS_S = 2 * 86_400.0
@@ -443,7 +443,7 @@ def test_a_watchdog_learns_which_nodes_the_agent_wakes(site: SleepingSite, monke
             site.change(mode="active")
             await has_read(agent, site)
             await can_wake(agent, site)
-            monkeypatch.setattr("services.agent.power_loop.NO_WAKES_S", -1e6)
+            monkeypatch.setattr("offpeak.services.agent.power_loop.NO_WAKES_S", -1e6)
             assert (await asyncio.to_thread(read_status))["wakes"] == []
 
     asyncio.run(scene())

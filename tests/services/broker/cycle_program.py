@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from offpeak.ledger.ledger import Ledger
+from offpeak.services.broker.federation import Federation
+from offpeak.services.broker.placement_cycle import PlacementCycle
+from offpeak.services.broker.submission import Broker
 from offpeak.settings.broker import BrokerSettings
-from services.broker.federation import Federation
-from services.broker.placement_cycle import PlacementCycle
-from services.broker.submission import Broker
 
 sys.path.append(str(Path(__file__).parent))
 from three_sites import broker, broker_job, ledger_in, site_replies

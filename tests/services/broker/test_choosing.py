@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from offpeak.errors import BadInput, OffpeakError
+from offpeak.services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME, fetch_choice
+from offpeak.services.broker.federation import Federation
+from offpeak.services.broker.servers import ChoiceServer
 from offpeak.settings.broker import BrokerSettings
-from services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME, fetch_choice
-from services.broker.federation import Federation
-from services.broker.servers import ChoiceServer
 
 sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, SCRIPT, site_replies

@@ -38,7 +38,7 @@ BROKER = 'policy = "mcmf"\ncycle = "3s"\ntoken_file = "{folder}/token"\n'
 @contextmanager
 def daemon(sites: TwoSites) -> Iterator["subprocess.Popen[bytes]"]:
     """Run the broker until the block ends."""
-    program = (sys.executable, "-P", "-c", "from ui.command import main; main()", "broker")
+    program = (sys.executable, "-P", "-c", "from offpeak.ui.command import main; main()", "broker")
     with reserved_ports(1) as (port,), (sites.here.folder / "broker.log").open("ab") as log:
         command = (*program, "--listen", f"127.0.0.1:{port}", "--config", str(sites.settings))
         process = subprocess.Popen(command, env=sites.environment, cwd=sites.here.folder, stderr=log)

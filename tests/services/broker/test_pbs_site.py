@@ -10,17 +10,17 @@ from pbs_standin import StandIn, standin
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.errors import SchedulerError
-from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
-from services.broker.site_commands import LocalRoute, NotKnown, SiteCommands, SiteRefused, Submitter
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.plugin.pbs.batch import PbsBatch
+from offpeak.plugin.scheduler.batch import BatchJob, BatchResult, JobSubmission
+from offpeak.services.broker.site_commands import LocalRoute, NotKnown, SiteCommands, SiteRefused, Submitter
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 SCRIPT = "#!/bin/sh\nsleep {seconds}\n"
 
 
 @dataclass(frozen=True)
 class ToStandIn:
-    """The way to a server with a folder of commands: implements services.broker.site_commands.SiteRoute."""
+    """The way to a server with a folder of commands: implements offpeak.services.broker.site_commands.SiteRoute."""
 
     site: StandIn
 

@@ -14,15 +14,15 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.ledger.ledger import Ledger
+from offpeak.plugin.federation.live_cycle import SiteReply
+from offpeak.plugin.federation.site_report import WaitTable
+from offpeak.plugin.federation.sites import Grid
+from offpeak.plugin.scheduler.batch import BatchResult
 from offpeak.process import login_name
+from offpeak.services.broker.placement_cycle import check_daemon
+from offpeak.services.broker.site_commands import NoSite
+from offpeak.services.broker.submission import cancel, read_job_state, submission_json
 from offpeak.settings.broker import BrokerSettings
-from plugin.federation.live_cycle import SiteReply
-from plugin.federation.site_report import WaitTable
-from plugin.federation.sites import Grid
-from plugin.scheduler.batch import BatchResult
-from services.broker.placement_cycle import check_daemon
-from services.broker.site_commands import NoSite
-from services.broker.submission import cancel, read_job_state, submission_json
 
 sys.path.append(str(Path(__file__).parent))
 from cycle_program import MCMF, Stage

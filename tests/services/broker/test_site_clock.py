@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from plugin.federation.site_report import report_json
-from services.broker.site_poller import poll_sites
+from offpeak.plugin.federation.site_report import report_json
+from offpeak.services.broker.site_poller import poll_sites
 
 sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, IDLE
@@ -40,7 +40,7 @@ def test_a_clock_that_differs_is_said(
         times = {name: getattr(report, name) for name in ("at_unix_s", "sent_unix_s")}
         return json.dumps({**report_json(report), **times}).encode()
 
-    monkeypatch.setattr("services.broker.site_poller._read_report", answer)
+    monkeypatch.setattr("offpeak.services.broker.site_poller._read_report", answer)
     replies = asyncio.run(poll_sites(GRID.sites[:1], socket=Path("/nowhere"), timeout_s=300))
     (reply,) = replies.values()
     assert reply.problem.startswith(problem)

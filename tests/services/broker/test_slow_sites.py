@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from plugin.federation.sites import Grid, Reach
-from services.broker.federation import Federation, make_choice
-from services.broker.site_poller import poll_sites
+from offpeak.plugin.federation.sites import Grid, Reach
+from offpeak.services.broker.federation import Federation, make_choice
+from offpeak.services.broker.site_poller import poll_sites
 
 sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, broker_job, site_replies

@@ -12,9 +12,16 @@ from slurm_fixtures import SlurmAccounting
 
 from benchmarks.local_slurm.processes import ME, reserved_ports, wait_until
 from benchmarks.local_slurm.servers import SlurmCluster, slurmctld, slurmd, wait_for_nodes
-from plugin.federation.sites import Site, parse_reach
-from plugin.scheduler.batch import JobSubmission
-from services.broker.site_commands import NotKnown, SiteCommands, SiteRefused, Submitter, commands_of_site, this_account
+from offpeak.plugin.federation.sites import Site, parse_reach
+from offpeak.plugin.scheduler.batch import JobSubmission
+from offpeak.services.broker.site_commands import (
+    NotKnown,
+    SiteCommands,
+    SiteRefused,
+    Submitter,
+    commands_of_site,
+    this_account,
+)
 
 SCRIPT = "#!/bin/bash\n#SBATCH --ntasks=1 --output=/dev/null --chdir=/\necho $SLURM_CLUSTER_NAME $1 >>{ran}\nsleep 60\n"
 

@@ -14,9 +14,9 @@ import pytest
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
-from plugin.federation.sites import Grid
-from services.broker.site_commands import NoSite, NotKnown, UnknownKey
-from services.broker.submission import cancel, read_job_state
+from offpeak.plugin.federation.sites import Grid
+from offpeak.services.broker.site_commands import NoSite, NotKnown, UnknownKey
+from offpeak.services.broker.submission import cancel, read_job_state
 
 sys.path.append(str(Path(__file__).parent))
 from pbs_stand_in import PbsStandIn, pbs_stand_in

@@ -21,12 +21,11 @@ from dripping_server import dripping_server
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.errors import BadInput
 from offpeak.machines.credentials import Secret
-from offpeak.settings.broker import BrokerSettings
-from plugin.federation.sites import Reach
-from services.broker.federation import FederationSnapshot, read_snapshots
-from services.broker.portal import BrokerPortal
-from services.broker.servers import MOST_BODY_BYTES, MOST_CLIENTS, PortalHandler, WebServer
-from services.broker.signatures import (
+from offpeak.plugin.federation.sites import Reach
+from offpeak.services.broker.federation import FederationSnapshot, read_snapshots
+from offpeak.services.broker.portal import BrokerPortal
+from offpeak.services.broker.servers import MOST_BODY_BYTES, MOST_CLIENTS, PortalHandler, WebServer
+from offpeak.services.broker.signatures import (
     ANSWER,
     NONCE,
     REQUEST,
@@ -38,7 +37,8 @@ from services.broker.signatures import (
     check_stamp,
     new_stamp,
 )
-from services.broker.site_poller import Poller, poll_sites
+from offpeak.services.broker.site_poller import Poller, poll_sites
+from offpeak.settings.broker import BrokerSettings
 
 sys.path.append(str(Path(__file__).parent))
 from three_sites import GRID, IDLE, SCRIPT, ledger_in

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offpeak.ledger.ledger import Ledger
+from offpeak.plugin.federation.live_cycle import SiteReply
+from offpeak.plugin.federation.site_report import SiteReport, WaitTable
+from offpeak.plugin.federation.sites import Grid, Reach, Site
+from offpeak.plugin.pbs.batch import PbsBatch
+from offpeak.plugin.scheduler.batch import BatchResult
+from offpeak.services.broker.federation import BrokerJob, Federation, JobPreferences, make_broker_job
+from offpeak.services.broker.site_commands import SiteCommands, Submitter
+from offpeak.services.broker.submission import Broker, make_broker
 from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.ledger import LedgerSettings
-from plugin.federation.live_cycle import SiteReply
-from plugin.federation.site_report import SiteReport, WaitTable
-from plugin.federation.sites import Grid, Reach, Site
-from plugin.pbs.batch import PbsBatch
-from plugin.scheduler.batch import BatchResult
-from services.broker.federation import BrokerJob, Federation, JobPreferences, make_broker_job
-from services.broker.site_commands import SiteCommands, Submitter
-from services.broker.submission import Broker, make_broker
 
 sys.path.append(str(Path(__file__).parents[2] / "peers"))
 from pbs_stand_in import PbsStandIn, pbs_stand_in

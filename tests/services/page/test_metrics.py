@@ -12,8 +12,8 @@ from offpeak.errors import BadLedger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading, Price, SavingRecord
 from offpeak.model.constants import DAY_S
+from offpeak.services.page.metrics import BookedCounters, make_families
 from offpeak.settings.ledger import LedgerSettings
-from services.page.metrics import BookedCounters, make_families
 
 pytestmark = pytest.mark.quick
 

@@ -17,8 +17,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 from text_overlaps import text_overlaps
 from zygote import Zygote
 
-from services.accounts.account_of_savings import NO_SAVINGS, LeverSaving, SavingsAccount
-from services.agent.status import StatusSnapshot
+from offpeak.services.accounts.account_of_savings import NO_SAVINGS, LeverSaving, SavingsAccount
+from offpeak.services.agent.status import StatusSnapshot
 
 DRAWN = "html[data-status][data-nodes][data-jobs][data-events][data-saved][data-prices][data-power]"
 FIGURES_FIT = """() => new Promise((done) => {

@@ -8,7 +8,7 @@ from page_site import AT_S, make_snapshot, write_ledger
 
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.node_energy import NodeMean
-from services.page.event_stream import NodePowerHistory, make_power_slots
+from offpeak.services.page.event_stream import NodePowerHistory, make_power_slots
 
 pytestmark = pytest.mark.quick
 

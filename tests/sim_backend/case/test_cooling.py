@@ -9,10 +9,19 @@ from offpeak.errors import BadInput
 from offpeak.model.facility import Facility, facility_named
 from offpeak.model.step_integrals import Usage, integrate_constant, integrate_series
 from offpeak.model.step_series import Series
+from offpeak.plugin.planner.problem import (
+    NO_LIMIT,
+    NOTHING_RUNS,
+    NodeCapacities,
+    Plan,
+    Problem,
+    Rates,
+    Work,
+    compute_profit,
+)
 from offpeak.settings.plan import PlanSettings
-from plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, NodeCapacities, Plan, Problem, Rates, Work, compute_profit
-from sim_backend.case.electricity import CoolingConditions, cooling_of, room_of
-from sim_backend.nodes.power_curve import power_curve
+from offpeak.sim_backend.case.electricity import CoolingConditions, cooling_of, room_of
+from offpeak.sim_backend.nodes.power_curve import power_curve
 
 pytestmark = pytest.mark.quick
 

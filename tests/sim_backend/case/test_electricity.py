@@ -18,7 +18,7 @@ from offpeak.prices.alignment import LogSpan
 from offpeak.prices.peak import AboveDayMean, Peak
 from offpeak.prices.tariff import parse_tariff, tariff_series
 from offpeak.settings.replay import CarbonSettings, PriceSettings
-from sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, peak_times, prices_of
+from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, carbon_of, peak_times, prices_of
 
 pytestmark = pytest.mark.quick
 

@@ -15,12 +15,12 @@ from offpeak.model.limits import PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.replay import MachineSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.case.replay_case import prepare
-from sim_backend.case.site_jobs import cluster_note, round_memory, site_jobs, site_units
-from sim_backend.comparison.compare import compare
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.read import read_log
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.case.site_jobs import cluster_note, round_memory, site_jobs, site_units
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.read import read_log
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 CLUSTER = Cluster(
     (

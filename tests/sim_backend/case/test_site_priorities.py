@@ -12,13 +12,13 @@ from offpeak.model.limits import PriorityOrder, PriorityWeights, Qos, ShareAccou
 from offpeak.model.request import Chunk, Request
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.case.replay_case import prepare
-from sim_backend.case.site_jobs import site_jobs
-from sim_backend.case.site_priorities import site_priorities
-from sim_backend.comparison.compare import compare
-from sim_backend.comparison.likeness import Likeness
-from sim_backend.mixed.priorities import ROOT
-from sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.case.site_jobs import site_jobs
+from offpeak.sim_backend.case.site_priorities import site_priorities
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.likeness import Likeness
+from offpeak.sim_backend.mixed.priorities import ROOT
+from offpeak.sim_backend.replay.policy import parse_policy
 
 BY_TIER = "jobs start by the tier of their partition, then by "
 PARTITIONS = {"cpu": Partition("cpu"), "fast": Partition("fast", job_factor=10)}

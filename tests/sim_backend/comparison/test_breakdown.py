@@ -16,13 +16,13 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.case.electricity import LaidSeries, ReplayPrices
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine
-from sim_backend.comparison.breakdown import BreakdownRow, breakdown, day_edges_s
-from sim_backend.comparison.compare import Comparison, compare
-from sim_backend.engine.state import NOT_YET
-from sim_backend.replay.policy import parse_policy
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
+from offpeak.sim_backend.comparison.breakdown import BreakdownRow, breakdown, day_edges_s
+from offpeak.sim_backend.comparison.compare import Comparison, compare
+from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NODES, IDLE_W = 16, 75.0

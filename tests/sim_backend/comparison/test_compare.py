@@ -15,13 +15,13 @@ from offpeak.model.step_series import Series
 from offpeak.prices.alignment import LogSpan, extend
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.case.electricity import LaidSeries, ReplayPrices, prices_of
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine, guessed_end_s
-from sim_backend.comparison.compare import Comparison, compare
-from sim_backend.engine.state import NOT_YET
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.schedule import JOBS_PER_STEP
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, prices_of
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, guessed_end_s
+from offpeak.sim_backend.comparison.compare import Comparison, compare
+from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

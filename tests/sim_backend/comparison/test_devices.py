@@ -14,7 +14,7 @@ from offpeak.model.step_series import Series
 from offpeak.prices.bill import make_bill
 from offpeak.prices.rates import ClockWindow, RateSchedule, RateWindow, TariffCalendar
 from offpeak.prices.tariff import DemandCharge, Tariff
-from sim_backend.comparison.devices import SiteLoad, bill_with_devices
+from offpeak.sim_backend.comparison.devices import SiteLoad, bill_with_devices
 
 BERLIN = ZoneInfo("Europe/Berlin")
 BEGIN_S = int(datetime(2024, 3, 28, tzinfo=BERLIN).timestamp())

@@ -15,10 +15,10 @@ from offpeak.model.jobs import LogNames
 from offpeak.model.request import Chunk, Request
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.case.electricity import prices_of
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine
-from sim_backend.comparison.compare import Comparison, compare
-from sim_backend.comparison.likeness import (
+from offpeak.sim_backend.case.electricity import prices_of
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
+from offpeak.sim_backend.comparison.compare import Comparison, compare
+from offpeak.sim_backend.comparison.likeness import (
     FEWEST_OF_A_DAY,
     Likeness,
     likeness_of,
@@ -26,8 +26,8 @@ from sim_backend.comparison.likeness import (
     start_order,
     waits_are_near,
 )
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import JobRuns
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import JobRuns
 
 STARTS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=80)
 

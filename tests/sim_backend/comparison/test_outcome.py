@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from offpeak.model.step_integrals import Charge, Usage
-from sim_backend.case.replay_case import ReplayMachine
-from sim_backend.comparison.outcome import Charges, PolicyRun, outcome_of, saving_pct
-from sim_backend.replay.schedule import Schedule
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.replay_case import ReplayMachine
+from offpeak.sim_backend.comparison.outcome import Charges, PolicyRun, outcome_of, saving_pct
+from offpeak.sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from offpeak.settings.table import Settings
-from sim_backend.case.replay_case import prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 STATED_S = 5 * 86_400
 """docs/explanation/ordering.md states it."""

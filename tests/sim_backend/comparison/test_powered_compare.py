@@ -9,13 +9,13 @@ from offpeak.errors import BadInput
 from offpeak.model.jobs import Trace
 from offpeak.model.node_class import NodeClass, Transition
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.plugin.capacity.policies import energy_aware, timeout, two_level
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import CapacitySettings, Settings
-from plugin.capacity.policies import energy_aware, timeout, two_level
-from sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(300, machine_size=64, seed=3)
 TRACE = Trace("a log", JOBS, 64, None, None, None)
@@ -98,7 +98,7 @@ def test_nodes_go_on_sleeping_until_the_slower_of_two_is_done() -> None:
 
 
 def test_always_on_is_the_policy_itself() -> None:
-    from plugin.capacity.policies import always_on
+    from offpeak.plugin.capacity.policies import always_on
 
     assert EASY.on(always_on(fleet_of(prepared(capacity=SLEEPS).case), SLEEPS, "")) is EASY
 

@@ -12,16 +12,16 @@ from offpeak.model.jobs import Trace
 from offpeak.model.limits import PreemptMode
 from offpeak.model.node_class_file import node_class_named
 from offpeak.model.request import Chunk, Request
+from offpeak.power.capacity.levers import with_capacity
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from power.capacity.levers import with_capacity
-from sim_backend.case.replay_case import PoweredPools, ReplayCase, prepare
-from sim_backend.comparison.breakdown import breakdown
-from sim_backend.comparison.compare import compare, curve_of_run, usage_of
-from sim_backend.comparison.pools import pool_sleeps
-from sim_backend.replay.policy import parse_policy
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.replay_case import PoweredPools, ReplayCase, prepare
+from offpeak.sim_backend.comparison.breakdown import breakdown
+from offpeak.sim_backend.comparison.compare import compare, curve_of_run, usage_of
+from offpeak.sim_backend.comparison.pools import pool_sleeps
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(200, machine_size=16, seed=3)
 EASY = parse_policy("easy", SchedulingSettings())

@@ -14,16 +14,16 @@ from offpeak.errors import OffpeakError
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.step_series import Series
+from offpeak.plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
 from offpeak.prices.alignment import LogSpan, align_log
 from offpeak.prices.peak import parse_peak_rule
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
-from sim_backend.case.electricity import LaidSeries, ReplayPrices, prices_of
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine
-from sim_backend.comparison.compare import compare
-from sim_backend.comparison.replications import LARGEST_SHIFT_S, replay_each, replay_often, shifted, spreads_of
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, prices_of
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.replications import LARGEST_SHIFT_S, replay_each, replay_often, shifted, spreads_of
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 NODES = 32
 POLICIES = tuple(parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.prices.alignment import AlignmentWeeks
-from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import FIGURES, alignment_interval_of, interval_of, spreads_of
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome
+from offpeak.sim_backend.comparison.replications import FIGURES, alignment_interval_of, interval_of, spreads_of
 
 BASELINE = PolicyOutcome(
     policy="easy",

@@ -8,9 +8,9 @@ import pytest
 
 from offpeak.model.constants import DAY_S, J_PER_MWH, WEEK_S
 from offpeak.model.step_integrals import StepIntegral, Usage, charge, integrate_steps
-from sim_backend.comparison.replications import alignment_interval_of
-from sim_backend.comparison.weeks import ReplayedWeeks, costs_of_weeks, further_period
-from sim_backend.nodes.power_curve import power_curve
+from offpeak.sim_backend.comparison.replications import alignment_interval_of
+from offpeak.sim_backend.comparison.weeks import ReplayedWeeks, costs_of_weeks, further_period
+from offpeak.sim_backend.nodes.power_curve import power_curve
 
 SUNDAY_S, MONDAY_S = 13 * DAY_S, 14 * DAY_S
 """Across the edge of the second week."""

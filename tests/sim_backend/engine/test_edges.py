@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from random_logs import BACKFILLING, DISCIPLINES, PLAIN, POLICIES, log_of, logs, plain, rules, schedule, starts
 
+from offpeak.plugin.window_policy import KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from plugin.window_policy import KNAPSACK_SLIDE
-from sim_backend.engine.state import EASY, FIRST_FIT, PREDICTED_RUNTIME
+from offpeak.sim_backend.engine.state import EASY, FIRST_FIT, PREDICTED_RUNTIME
 
 pytestmark = pytest.mark.quick
 

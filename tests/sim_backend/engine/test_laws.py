@@ -20,10 +20,10 @@ from random_logs import (
     starts,
 )
 
+from offpeak.plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
-from sim_backend.engine.advance import FINISHED, advance
-from sim_backend.engine.state import CONSERVATIVE, EXACT_RUNTIME, FCFS, NEVER, USER_ESTIMATE, State
+from offpeak.sim_backend.engine.advance import FINISHED, advance
+from offpeak.sim_backend.engine.state import CONSERVATIVE, EXACT_RUNTIME, FCFS, NEVER, USER_ESTIMATE, State
 
 pytestmark = pytest.mark.quick
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from random_logs import PLAIN, POLICIES, log_of, logs, plain, rules, starts
 from random_power import per_second_rules, plain_power, powered, powered_logs
 
-from sim_backend.engine import state
-from sim_backend.engine.queue import note_estimate, rank_waiting, widest_in_time
-from sim_backend.engine.state import BEST_FIT, NEVER, ByWidth, Queue
+from offpeak.sim_backend.engine import state
+from offpeak.sim_backend.engine.queue import note_estimate, rank_waiting, widest_in_time
+from offpeak.sim_backend.engine.state import BEST_FIT, NEVER, ByWidth, Queue
 
 NONE = np.empty(0, dtype=np.int64)
 

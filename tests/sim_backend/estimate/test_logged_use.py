@@ -10,9 +10,9 @@ from logged_jobs import ROWS, Row, logged
 
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
-from sim_backend.case.electricity import LaidSeries, ReplayPrices
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine
-from sim_backend.estimate import LoggedUse, logged_use, waiting_share
+from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
+from offpeak.sim_backend.estimate import LoggedUse, logged_use, waiting_share
 
 IDLE_W = 40.0
 PRICE_S = 10

@@ -14,10 +14,10 @@ from offpeak.model.jobs import Trace
 from offpeak.model.step_series import Series
 from offpeak.settings.replay import PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.estimate import SavingsEstimate, estimate_savings, reasons
-from sim_backend.replay.policy import parse_policy
-from sim_backend.sample import SAMPLE_LOG
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.estimate import SavingsEstimate, estimate_savings, reasons
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.sample import SAMPLE_LOG
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 pytestmark = pytest.mark.quick
 

@@ -8,15 +8,15 @@ from small_grids import UNITS, jobs_of, log_of, site_of
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.node_class_file import bundled_node_class
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
+from offpeak.plugin.federation.sites import Link
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import CapacityPolicy, Fleet
-from plugin.federation.sites import Link
-from power.capacity.registry import make_capacity_policy
-from sim_backend.grid.broker import Moment, StayHome, run_grid
-from sim_backend.grid.grid import SimulatedGrid, SleepingNodes
-from sim_backend.grid.sites import NO_SITE
-from sim_backend.replay.powered import PoweredMachine, replay_powered
-from sim_backend.replay.schedule import replay
+from offpeak.sim_backend.grid.broker import Moment, StayHome, run_grid
+from offpeak.sim_backend.grid.grid import SimulatedGrid, SleepingNodes
+from offpeak.sim_backend.grid.sites import NO_SITE
+from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.sim_backend.replay.schedule import replay
 
 DUNE = bundled_node_class("dune")
 DISCIPLINES = ("fcfs", "easy", "first-fit", "best-fit", "conservative")

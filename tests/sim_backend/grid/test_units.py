@@ -3,8 +3,8 @@
 import numpy as np
 from small_grids import jobs_of, log_of, site_of
 
-from plugin.federation.sites import Link
-from sim_backend.grid.grid import SimulatedGrid
+from offpeak.plugin.federation.sites import Link
+from offpeak.sim_backend.grid.grid import SimulatedGrid
 
 
 def grid_of() -> SimulatedGrid:

@@ -362,7 +362,7 @@ class PlainMixed:
         )
 
     def place(self, request: Request, free: dict[Cell, Counter]) -> list[tuple[Cell, Counter]] | None:
-        """Return what the job takes of which cells, None if it does not fit; see sim_backend.mixed.cells."""
+        """Return what the job takes of which cells, None if it does not fit; see offpeak.sim_backend.mixed.cells."""
         free = {cell: Counter(amount) for cell, amount in free.items()}
         taken: list[tuple[Cell, Counter]] = []
         for chunk, rooms in zip(request.chunks, self.cluster.parts_per_node(request), strict=True):

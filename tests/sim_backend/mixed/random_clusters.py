@@ -9,10 +9,10 @@ from plain_mixed import PlainMixedJob
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import DEFAULT_PREEMPTION, Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
-from plugin.priority_bands import NO_BANDS
-from plugin.window_policy import ARRIVAL
-from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from sim_backend.mixed.state import MixedRules
+from offpeak.plugin.priority_bands import NO_BANDS
+from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.state import MixedRules
 
 PARTITIONS = ("a", "b", "c")
 QOS = ("low", "high")

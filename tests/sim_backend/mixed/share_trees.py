@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sim_backend.mixed.priorities import ROOT, ShareTree
+from offpeak.sim_backend.mixed.priorities import ROOT, ShareTree
 
 
 def share_tree(*rows):

@@ -9,7 +9,7 @@ from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import Allowance, Qos
 from offpeak.model.request import Chunk, Request
-from sim_backend.mixed.case import MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
 
 THIN, FAT = NodeType(16, 64_000), NodeType(16, 256_000)
 GPU = NodeType(32, 128_000, gpus=(("a100", 2), ("h100", 2)))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from share_trees import plain_classic, plain_fair_tree, share_tree
 
 from offpeak.errors import BadInput
-from sim_backend.mixed.priorities import ROOT, classic_factors, decayed_s, fair_tree_factors
+from offpeak.sim_backend.mixed.priorities import ROOT, classic_factors, decayed_s, fair_tree_factors
 
 # Accounts A, D, B, C, E, F and users 1 to 5 of Slurm's page on the classic algorithm.
 DOCUMENTED = share_tree(

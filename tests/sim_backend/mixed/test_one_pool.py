@@ -8,13 +8,13 @@ from random_logs import NO_BOUND_S, PLAIN, Log, logs, policy_of, rules, starts
 from offpeak.model.cluster import Cluster, NodeType, Pool
 from offpeak.model.job_power import default_power_model, node_power_w
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
-from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, USER_ESTIMATE, PeakTimes
-from sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from sim_backend.mixed.replay import replay_mixed, rules_of
-from sim_backend.sample import NODES, SAMPLE_LOG
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, USER_ESTIMATE, PeakTimes
+from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.sample import NODES, SAMPLE_LOG
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 POLICIES = (ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE)
 

@@ -12,9 +12,9 @@ from benchmarks.local_slurm.servers import SlurmCluster
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import PreemptMode
 from offpeak.model.request import Chunk, Request
-from plugin.slurm.configuration import traits_of_text
-from sim_backend.mixed.case import MixedJobs, mixed_case
-from sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.plugin.slurm.configuration import traits_of_text
+from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
 
 PREEMPTING = """
 PreemptType=preempt/partition_prio

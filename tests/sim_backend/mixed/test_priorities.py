@@ -12,18 +12,18 @@ from offpeak.errors import BadInput
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.limits import PriorityOrder, PriorityWeights, SitePriority
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.priority_bands import band_widths
+from offpeak.plugin.window_policy import GREEDY
 from offpeak.prices.peak import Peak
-from plugin.priority_bands import band_widths
-from plugin.window_policy import GREEDY
-from sim_backend.engine.state import NOT_YET, PeakTimes
-from sim_backend.mixed.advance import FULL
-from sim_backend.mixed.case import MixedJobs, mixed_case
-from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.preemption import with_room
-from sim_backend.mixed.priorities import BEFORE_S, ROOT, Priorities, advance_ranked, decayed_s
-from sim_backend.mixed.replay import replay_mixed, rules_of, schedule_of
-from sim_backend.mixed.state import new_state
-from sim_backend.replay.schedule import NO_PEAKS
+from offpeak.sim_backend.engine.state import NOT_YET, PeakTimes
+from offpeak.sim_backend.mixed.advance import FULL
+from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.cells import new_picks
+from offpeak.sim_backend.mixed.preemption import with_room
+from offpeak.sim_backend.mixed.priorities import BEFORE_S, ROOT, Priorities, advance_ranked, decayed_s
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of, schedule_of
+from offpeak.sim_backend.mixed.state import new_state
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 TWO_USERS = share_tree((ROOT, 1, 1), (ROOT, 1, 1))
 PLAIN_POLICY = policy_of(PLAIN)

@@ -15,11 +15,11 @@ from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S
 from offpeak.model.limits import PriorityOrder, PriorityWeights
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.slurm.accounting import read_priority
+from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.settings.agent import SlurmSettings
-from plugin.slurm.accounting import read_priority
-from plugin.slurm.scheduler import SlurmScheduler
-from sim_backend.mixed.case import MixedJobs, mixed_case
-from sim_backend.mixed.priorities import ROOT, Priorities, classic_factors, fair_tree_factors
+from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.priorities import ROOT, Priorities, classic_factors, fair_tree_factors
 
 MULTIFACTOR = """
 PriorityType=priority/multifactor

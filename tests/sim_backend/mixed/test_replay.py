@@ -14,11 +14,11 @@ from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerT
 from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import integrate_constant
-from sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, PREDICTED_RUNTIME
-from sim_backend.mixed.case import MixedJobs, mixed_case
-from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.replay import replay_mixed, rules_of
-from sim_backend.mixed.state import new_state
+from offpeak.sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, PREDICTED_RUNTIME
+from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.cells import new_picks
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.mixed.state import new_state
 
 MIB = 2**20
 THIN, FAT = NodeType(4, 8), NodeType(4, 64)

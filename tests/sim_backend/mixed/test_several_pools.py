@@ -7,14 +7,14 @@ from random_clusters import MANY, cases, rules
 from random_logs import PLAIN, policy_of
 
 from offpeak.model.limits import PreemptMode
-from sim_backend.engine.state import NEVER
-from sim_backend.mixed.advance import FULL, advance
-from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.preemption import with_room
-from sim_backend.mixed.replay import replay_mixed
-from sim_backend.mixed.running import NO_PIECE
-from sim_backend.mixed.state import new_state
-from sim_backend.replay.schedule import NO_PEAKS, Schedule
+from offpeak.sim_backend.engine.state import NEVER
+from offpeak.sim_backend.mixed.advance import FULL, advance
+from offpeak.sim_backend.mixed.cells import new_picks
+from offpeak.sim_backend.mixed.preemption import with_room
+from offpeak.sim_backend.mixed.replay import replay_mixed
+from offpeak.sim_backend.mixed.running import NO_PIECE
+from offpeak.sim_backend.mixed.state import new_state
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule
 
 POLICY = policy_of(PLAIN)
 

@@ -24,15 +24,15 @@ from test_windows import small_case
 from offpeak.model.jobs import make_jobs
 from offpeak.model.node_states import ACTIVE, OFF
 from offpeak.model.snapshot import Snapshot
-from plugin.capacity.port import CapacityPolicy, CapacityTargets
-from plugin.capacity.rules import NEVER
-from plugin.window_policy import ARRIVAL
-from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, NOT_YET, USER_ESTIMATE, PeakTimes
-from sim_backend.mixed.case import MixedCase
-from sim_backend.mixed.powered import PoweredMixedReplay
-from sim_backend.mixed.replay import replay_mixed, rules_of
-from sim_backend.replay.powered import PoweredMachine, replay_powered
-from sim_backend.replay.schedule import Schedule
+from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets
+from offpeak.plugin.capacity.rules import NEVER
+from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, NOT_YET, USER_ESTIMATE, PeakTimes
+from offpeak.sim_backend.mixed.case import MixedCase
+from offpeak.sim_backend.mixed.powered import PoweredMixedReplay
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.sim_backend.replay.schedule import Schedule
 
 CLASSES = node_classes(failures=st.just(0.0), repairs_s=st.none())
 RULES = per_second_rules(disciplines=[FCFS, EASY, FIRST_FIT], estimates=[USER_ESTIMATE, EXACT_RUNTIME])

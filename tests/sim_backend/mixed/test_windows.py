@@ -11,11 +11,11 @@ from random_logs import PLAIN, logs, policy_of, rules, starts
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.window_policy import EXTERNAL, GREEDY, KNAPSACK, WindowPolicy
 from offpeak.prices.peak import Peak
-from plugin.window_policy import EXTERNAL, GREEDY, KNAPSACK, WindowPolicy
-from sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE, PeakTimes
-from sim_backend.mixed.case import MixedJobs, mixed_case
-from sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, USER_ESTIMATE, PeakTimes
+from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
 
 FEW_JOBS = 25
 
@@ -86,7 +86,7 @@ def test_written_places_lead_to_the_same_starts_as_an_order_for_each_pass(random
     policy = policy_of(PLAIN._replace(policy=code, window=20))
     on_peak = PeakTimes(np.array([0, 9]), np.array([Peak.ON_PEAK, Peak.OFF_PEAK], dtype=np.int8))
     expected = replay_mixed(case, policy, rules_of(policy), peaks=on_peak)
-    with mock.patch("sim_backend.mixed.state._is_simple", lambda tables, *_: tables.group_windows < 0):
+    with mock.patch("offpeak.sim_backend.mixed.state._is_simple", lambda tables, *_: tables.group_windows < 0):
         found = replay_mixed(case, policy, rules_of(policy), peaks=on_peak)
     assert found.start_s.tolist() == expected.start_s.tolist()
 

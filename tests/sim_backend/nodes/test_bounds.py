@@ -16,8 +16,8 @@ from offpeak.model.node_class import NodeClass, break_even_s
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import OFF
 from offpeak.model.step_integrals import StepIntegral, Usage, charge, integrate_constant
-from sim_backend.nodes.bounds import captured_share, lowest_for_schedule
-from sim_backend.nodes.node_log import node_energy_and_charge
+from offpeak.sim_backend.nodes.bounds import captured_share, lowest_for_schedule
+from offpeak.sim_backend.nodes.node_log import node_energy_and_charge
 
 ENERGY = integrate_constant(1.0)
 SERVER = bundled_node_class("server")

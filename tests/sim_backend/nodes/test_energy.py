@@ -13,7 +13,7 @@ from offpeak.model.node_class import EnclosurePower
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, STATES, asleep, coming_up, going_down
 from offpeak.model.step_integrals import StepIntegral, Usage, energy_and_charge, integral, integrate_constant
-from sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, node_energy_and_charge, state_times
+from offpeak.sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, node_energy_and_charge, state_times
 
 ENERGY = integrate_constant(1.0)
 

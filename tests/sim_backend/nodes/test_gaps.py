@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_integrals import Usage
-from sim_backend.nodes.bounds import gaps_of
+from offpeak.sim_backend.nodes.bounds import gaps_of
 
 RUN = st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(1, 9))
 

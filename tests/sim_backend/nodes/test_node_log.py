@@ -8,7 +8,7 @@ from random_node_logs import LONGEST_S, Placed, placed, state_at
 
 from offpeak.errors import OffpeakError
 from offpeak.model.node_states import ACTIVE, FAILED, STATES, asleep
-from sim_backend.nodes.node_log import NodeLog
+from offpeak.sim_backend.nodes.node_log import NodeLog
 
 
 def node_log(rows, *, nodes=2) -> NodeLog:

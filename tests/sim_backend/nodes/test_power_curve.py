@@ -10,8 +10,8 @@ from random_node_logs import Placed, placed
 
 from offpeak.model.step_integrals import Usage, energy_and_charge, integrate_constant
 from offpeak.model.step_series import integral_between
-from sim_backend.nodes.node_log import NodeLog, node_energy_and_charge
-from sim_backend.nodes.power_curve import (
+from offpeak.sim_backend.nodes.node_log import NodeLog, node_energy_and_charge
+from offpeak.sim_backend.nodes.power_curve import (
     PowerCurve,
     power_curve,
     powered_curve,

@@ -10,7 +10,14 @@ from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.step_integrals import Usage
-from sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, power_cycles, sleep_figures, weekly_mean
+from offpeak.sim_backend.nodes.node_log import (
+    NodeLog,
+    PoweredUsage,
+    SleepFigures,
+    power_cycles,
+    sleep_figures,
+    weekly_mean,
+)
 
 SERVER = bundled_node_class("server")
 

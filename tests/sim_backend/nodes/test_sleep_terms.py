@@ -6,7 +6,7 @@ from random_node_logs import IDLE_W, node_classes
 
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class
-from sim_backend.nodes.bounds import sleep_terms
+from offpeak.sim_backend.nodes.bounds import sleep_terms
 
 
 def test_a_server() -> None:

@@ -8,8 +8,8 @@ from random_node_logs import Placed, meters, placed, state_at
 
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.step_integrals import StepIntegral, charge_by_job, integrals
-from sim_backend.nodes.node_log import node_energy_and_charge
-from sim_backend.nodes.power_curve import StandingDraw, standing_charge, standing_draw
+from offpeak.sim_backend.nodes.node_log import node_energy_and_charge
+from offpeak.sim_backend.nodes.power_curve import StandingDraw, standing_charge, standing_draw
 
 
 def draw_of(case: Placed) -> StandingDraw:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pbs_standin import StandIn, standin
 
-from plugin.pbs.commands import ctime_s
-from sim_backend.pbs_standin.output import json_text
-from sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.plugin.pbs.commands import ctime_s
+from offpeak.sim_backend.pbs_standin.output import json_text
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
 
 pytestmark = pytest.mark.quick
 

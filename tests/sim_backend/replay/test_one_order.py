@@ -13,21 +13,21 @@ from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.jobs import Jobs
 from offpeak.model.limits import Qos
 from offpeak.model.request import Chunk, Request
+from offpeak.plugin.priority_bands import band_widths
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.window_order import order_view
+from offpeak.plugin.window_policy import BUILT_IN_BY_NAME, EXTERNAL, WindowPolicy, WindowView
 from offpeak.prices.peak import Peak
-from plugin.priority_bands import band_widths
-from plugin.scheduler.port import Ranking
-from plugin.window_order import order_view
-from plugin.window_policy import BUILT_IN_BY_NAME, EXTERNAL, WindowPolicy, WindowView
-from sim_backend.engine.advance import DECIDE, advance
-from sim_backend.engine.state import FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules, new_state
-from sim_backend.mixed.advance import advance as advance_mixed
-from sim_backend.mixed.case import MixedJobs, mixed_case
-from sim_backend.mixed.cells import new_picks
-from sim_backend.mixed.replay import decide_window as decide_mixed_window
-from sim_backend.mixed.replay import rules_of
-from sim_backend.mixed.state import new_state as new_mixed_state
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import decide_window, workload_of
+from offpeak.sim_backend.engine.advance import DECIDE, advance
+from offpeak.sim_backend.engine.state import FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules, new_state
+from offpeak.sim_backend.mixed.advance import advance as advance_mixed
+from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
+from offpeak.sim_backend.mixed.cells import new_picks
+from offpeak.sim_backend.mixed.replay import decide_window as decide_mixed_window
+from offpeak.sim_backend.mixed.replay import rules_of
+from offpeak.sim_backend.mixed.state import new_state as new_mixed_state
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.schedule import decide_window, workload_of
 
 AT_S = 100
 MOST_JOBS = 12

@@ -9,10 +9,10 @@ from random_logs import PLAIN, log_of
 from random_power import BEFORE_ALL_S, ON_DEMAND, PoweredLog, class_of, powered, schedule_of
 
 from offpeak.model.node_states import OFF
+from offpeak.plugin.capacity.peak_shaving import NO_CAP, PeakRules, PeakTarget
+from offpeak.plugin.capacity.rules import NEVER
 from offpeak.prices.tariff_file import parse_tariff_file
-from plugin.capacity.peak_shaving import NO_CAP, PeakRules, PeakTarget
-from plugin.capacity.rules import NEVER
-from sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.powered import PoweredMachine
 
 HOUR_S = 3600
 NODES = 4

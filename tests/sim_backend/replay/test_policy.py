@@ -6,9 +6,9 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_classes
+from offpeak.plugin.window_policy import ARRIVAL, BUILT_IN_BY_NAME, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
-from plugin.window_policy import ARRIVAL, BUILT_IN_BY_NAME, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
-from sim_backend.engine.state import (
+from offpeak.sim_backend.engine.state import (
     BEST_FIT,
     CONSERVATIVE,
     EASY,
@@ -19,7 +19,7 @@ from sim_backend.engine.state import (
     USER_ESTIMATE,
     SchedulingRules,
 )
-from sim_backend.replay.policy import DISCIPLINES, parse_policy
+from offpeak.sim_backend.replay.policy import DISCIPLINES, parse_policy
 
 pytestmark = pytest.mark.quick
 

@@ -30,12 +30,12 @@ from random_power import (
 from offpeak.compiled import kernel
 from offpeak.errors import OffpeakError
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, asleep, coming_up, going_down
-from plugin.capacity.rules import BY_WEAR, NEVER
-from plugin.window_policy import ARRIVAL, EXTERNAL, WindowPolicy
-from sim_backend.engine.power_transitions import chance
-from sim_backend.engine.state import CONSERVATIVE, FCFS
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.plugin.capacity.rules import BY_WEAR, NEVER
+from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL, WindowPolicy
+from offpeak.sim_backend.engine.power_transitions import chance
+from offpeak.sim_backend.engine.state import CONSERVATIVE, FCFS
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
 
 ONE_W = 1
 DOWN, ASLEEP, UP = (np.array([state(depth) for depth in range(3)]) for state in (going_down, asleep, coming_up))

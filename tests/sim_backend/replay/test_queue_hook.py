@@ -8,9 +8,9 @@ from hypothesis import given
 from queue_site import NOW_S, RULES, TOP, Site, a_job
 from random_logs import PLAIN, Log, logs, starts
 
-from plugin.window_policy import EXTERNAL, GREEDY, KNAPSACK, WindowPolicy, WindowView
-from sim_backend.replay.policy import Policy
-from sim_backend.replay.schedule import replay
+from offpeak.plugin.window_policy import EXTERNAL, GREEDY, KNAPSACK, WindowPolicy, WindowView
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.schedule import replay
 
 pytestmark = pytest.mark.quick
 

@@ -9,10 +9,10 @@ import pytest
 
 from offpeak.model.schedule_metrics import bounded_slowdown
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import Schedule, replay
-from sim_backend.traces.filters import runnable
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import Schedule, replay
+from offpeak.sim_backend.traces.filters import runnable
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 PER_SECOND = SchedulingSettings()
 PER_EVENT = replace(PER_SECOND, passes="event")

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from random_logs import DISCIPLINES, PLAIN, Log, log_of, logs, rules, schedule, starts
 
 from offpeak.errors import OffpeakError
+from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, NO_POLICY, WindowPolicy, checked_ranks
 from offpeak.prices.peak import Peak
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from plugin.window_policy import ARRIVAL, EXTERNAL, GREEDY, NO_POLICY, WindowPolicy, checked_ranks
-from sim_backend.case.electricity import peak_times
-from sim_backend.case.replay_case import prepare
-from sim_backend.engine.state import FCFS, PREDICTED_RUNTIME
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.replay.schedule import JOBS_PER_STEP, replay
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
-from sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.case.electricity import peak_times
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.engine.state import FCFS, PREDICTED_RUNTIME
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP, replay
+from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from offpeak.sim_backend.traces.swf.read import read_swf
 
 pytestmark = pytest.mark.quick
 

@@ -11,13 +11,13 @@ from random_power import class_of
 
 from offpeak.model.node_states import OFF
 from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs, Snapshot
+from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
+from offpeak.power.capacity.registry import make_capacity_policy
+from offpeak.predictors.run_times import chosen_run_time
 from offpeak.settings.capacity import CapacitySettings
-from plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
-from power.capacity.registry import make_capacity_policy
-from predictors.run_times import chosen_run_time
-from sim_backend.engine.state import EXACT_RUNTIME, NOT_YET
-from sim_backend.replay.powered import PoweredMachine, PoweredReplay, replay_powered
-from sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, RunningSince, SubmittedJobs
+from offpeak.sim_backend.engine.state import EXACT_RUNTIME, NOT_YET
+from offpeak.sim_backend.replay.powered import PoweredMachine, PoweredReplay, replay_powered
+from offpeak.sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, RunningSince, SubmittedJobs
 
 JOBS = 400
 NODE_CLASS = class_of((OFF, 2, 3))

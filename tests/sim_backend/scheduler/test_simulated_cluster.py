@@ -4,10 +4,10 @@ import pytest
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk
-from plugin.scheduler.cluster_view import cluster_of
-from plugin.scheduler.job import JobState, join_array_tasks
-from sim_backend.scheduler.cluster import NodeResources, SimJob, SimNode, SimulatedCluster, nodes_of
-from sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.plugin.scheduler.cluster_view import cluster_of
+from offpeak.plugin.scheduler.job import JobState, join_array_tasks
+from offpeak.sim_backend.scheduler.cluster import NodeResources, SimJob, SimNode, SimulatedCluster, nodes_of
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 
 pytestmark = pytest.mark.quick
 

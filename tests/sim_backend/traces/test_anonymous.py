@@ -7,7 +7,7 @@ import pytest
 from logged_jobs import logged, trace_of_jobs
 
 from offpeak.model.jobs import LogNames
-from sim_backend.traces.filters import anonymised
+from offpeak.sim_backend.traces.filters import anonymised
 
 pytestmark = pytest.mark.quick
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sim_backend.traces.records import SEGMENT_ROWS, ColumnStore
+from offpeak.sim_backend.traces.records import SEGMENT_ROWS, ColumnStore
 
 
 def test_columns_come_back_as_they_were_appended() -> None:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadTrace
 from offpeak.model.jobs import RejectedJobs, Trace
-from sim_backend.traces.filters import runnable, whole_nodes
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.traces.filters import runnable, whole_nodes
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -16,10 +16,10 @@ from datetime import UTC
 from pathlib import Path
 from offpeak.errors import BadTrace
 from offpeak.files import text_of_file
-from sim_backend.traces import gwf
-from sim_backend.traces.pbs.read import pbs_trace
-from sim_backend.traces.slurm import fields
-from sim_backend.traces.slurm.read import sacct_trace
+from offpeak.sim_backend.traces import gwf
+from offpeak.sim_backend.traces.pbs.read import pbs_trace
+from offpeak.sim_backend.traces.slurm import fields
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
 
 gwf.BLOCK_BYTES = fields.BLOCK_BYTES = 1 << 18
 

@@ -11,7 +11,7 @@ from logged_jobs import ROWS, Row, logged, trace_of_jobs
 from offpeak.errors import BadTrace
 from offpeak.model.constants import DAY_S
 from offpeak.model.jobs import Jobs, RejectedJobs
-from sim_backend.traces.filters import FEW_JOBS, between, known_period_s, last_days
+from offpeak.sim_backend.traces.filters import FEW_JOBS, between, known_period_s, last_days
 
 pytestmark = pytest.mark.quick
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from offpeak.files import LongText
 from offpeak.model.request import Chunk, Request
-from sim_backend.traces.gwf import gwf_trace
-from sim_backend.traces.records import request_classes
-from sim_backend.traces.swf.read import swf_trace
+from offpeak.sim_backend.traces.gwf import gwf_trace
+from offpeak.sim_backend.traces.records import request_classes
+from offpeak.sim_backend.traces.swf.read import swf_trace
 
 pytestmark = pytest.mark.quick
 

@@ -9,8 +9,8 @@ from served_room import LOGINS, planned
 
 from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_class
-from sim_backend.virtual.machine_room import machine_room
-from sim_backend.virtual.room_plan import RoomPlan
+from offpeak.sim_backend.virtual.machine_room import machine_room
+from offpeak.sim_backend.virtual.room_plan import RoomPlan
 
 pytestmark = pytest.mark.quick
 

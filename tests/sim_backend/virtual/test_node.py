@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from offpeak.errors import NotSupported
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
-from sim_backend.virtual import node as orders
-from sim_backend.virtual.node import VirtualNode, advance, is_powered, never_fails, used
+from offpeak.sim_backend.virtual import node as orders
+from offpeak.sim_backend.virtual.node import VirtualNode, advance, is_powered, never_fails, used
 
 pytestmark = pytest.mark.quick
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.node_class_file import bundled_node_class
-from sim_backend.virtual.machine_room import RPDU2, UPTIME, PduFaults, VirtualPdu, apc_rows
-from sim_backend.virtual.node import LiveNode, VirtualNode
+from offpeak.sim_backend.virtual.machine_room import RPDU2, UPTIME, PduFaults, VirtualPdu, apc_rows
+from offpeak.sim_backend.virtual.node import LiveNode, VirtualNode
 
 pytestmark = pytest.mark.quick
 

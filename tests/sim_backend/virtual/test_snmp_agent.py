@@ -12,8 +12,8 @@ from pdu_reading import login, read_all
 from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory import Pdu
-from sim_backend.virtual.machine_room import PduFaults, apc_rows
-from sim_backend.virtual.room_plan import OUTLETS
+from offpeak.sim_backend.virtual.machine_room import PduFaults, apc_rows
+from offpeak.sim_backend.virtual.room_plan import OUTLETS
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]

@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, Lublin, clock_s, even_s, half_hour_weights
+from offpeak.sim_backend.workloads.lublin_model import (
+    BATCH,
+    INTERACTIVE,
+    TYPELESS,
+    Lublin,
+    clock_s,
+    even_s,
+    half_hour_weights,
+)
 
 WEIGHTS = half_hour_weights(BATCH.half_hour)
 

@@ -14,9 +14,9 @@ from scipy import stats
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
-from sim_backend.traces.swf.read import read_swf
-from sim_backend.workloads.generate import mixed_jobs
-from sim_backend.workloads.lublin_model import (
+from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.workloads.generate import mixed_jobs
+from offpeak.sim_backend.workloads.lublin_model import (
     BATCH,
     INTERACTIVE,
     TYPELESS,
@@ -27,7 +27,7 @@ from sim_backend.workloads.lublin_model import (
     even_s,
     half_hour_weights,
 )
-from sim_backend.workloads.tsafrir import (
+from offpeak.sim_backend.workloads.tsafrir import (
     EstimateCounts,
     assigned_s,
     draw_estimate_counts,

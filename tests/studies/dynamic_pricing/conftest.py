@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
-from studies.logs import LogSource, StudyLog, read_log
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.studies.logs import LogSource, StudyLog, read_log
 
 NODES = 16
 

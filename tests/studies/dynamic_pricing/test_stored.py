@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import study_tables
 
-from studies import report
-from studies.dynamic_pricing.plan import PricingSubject, Variant, experiments, mira_subjects, month_by_month
-from studies.dynamic_pricing.run import run
-from studies.dynamic_pricing.tables import GREEDY, KNAPSACK, PricingResults, month_of
-from studies.harness import Replays
-from studies.logs import LogSource, read_log
+from offpeak.studies import report
+from offpeak.studies.dynamic_pricing.plan import PricingSubject, Variant, experiments, mira_subjects, month_by_month
+from offpeak.studies.dynamic_pricing.run import run
+from offpeak.studies.dynamic_pricing.tables import GREEDY, KNAPSACK, PricingResults, month_of
+from offpeak.studies.harness import Replays
+from offpeak.studies.logs import LogSource, read_log
 
 REPLAYS = Replays(10, 1)
 

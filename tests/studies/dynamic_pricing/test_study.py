@@ -9,9 +9,9 @@ from drawings import drawn_lines, drawn_marks
 from finished import Finished, finish
 
 from offpeak.errors import BadInput
-from studies.dynamic_pricing.study import dynamic_pricing
-from studies.harness import JOURNAL
-from studies.report import markdown
+from offpeak.studies.dynamic_pricing.study import dynamic_pricing
+from offpeak.studies.harness import JOURNAL
+from offpeak.studies.report import markdown
 
 
 @pytest.fixture(scope="module")

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from plugin.federation.sites import esc_g_per_kwh
-from studies.energy_carbon import paper
-from studies.energy_carbon.federation import (
+from offpeak.plugin.federation.sites import esc_g_per_kwh
+from offpeak.studies.energy_carbon import paper
+from offpeak.studies.energy_carbon.federation import (
     CLUSTERS,
     TABLE_IX,
     TESTBED_JOBS,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from offpeak.model.jobs import make_jobs
 from offpeak.model.node_states import DEPTHS, POWERSAVE, STANDBY
-from plugin.capacity.rules import NEVER
-from studies.energy_carbon.paper import DUNE, JOBS, JUGGLE, TESTBEDS
-from studies.energy_carbon.run import (
+from offpeak.plugin.capacity.rules import NEVER
+from offpeak.studies.energy_carbon.paper import DUNE, JOBS, JUGGLE, TESTBEDS
+from offpeak.studies.energy_carbon.run import (
     ANY_WIDTH,
     AS_MEASURED,
     PAPER_WIDTHS,
@@ -35,7 +35,7 @@ from studies.energy_carbon.run import (
     node_s,
     run,
 )
-from studies.energy_carbon.single_site import ceiling_pct
+from offpeak.studies.energy_carbon.single_site import ceiling_pct
 
 
 def result_of(discipline: str, load: float) -> SimulationResult:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
-from studies.logs import LogSource, read_log
-from studies.online_simulation.plan import OnlineSubject, subjects_of
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.studies.logs import LogSource, read_log
+from offpeak.studies.online_simulation.plan import OnlineSubject, subjects_of
 
 NODES = 90
 

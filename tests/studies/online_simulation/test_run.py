@@ -15,13 +15,13 @@ from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.model.node_states import ACTIVE, OFF, asleep
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from offpeak.model.step_integrals import Usage
-from plugin.capacity.port import CapacityTargets
-from power.capacity.online_simulation import OnlineSimulation
-from sim_backend.nodes.node_log import NodeLog
-from sim_backend.workloads.generate import lublin_jobs
-from studies.logs import LogSource, read_log, shift_submissions
-from studies.online_simulation.plan import OnlineSubject, subjects_of
-from studies.online_simulation.run import (
+from offpeak.plugin.capacity.port import CapacityTargets
+from offpeak.power.capacity.online_simulation import OnlineSimulation
+from offpeak.sim_backend.nodes.node_log import NodeLog
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.studies.logs import LogSource, read_log, shift_submissions
+from offpeak.studies.online_simulation.plan import OnlineSubject, subjects_of
+from offpeak.studies.online_simulation.run import (
     ALWAYS_ON,
     OLS,
     QUEUED_JOBS,

@@ -12,15 +12,15 @@ from offpeak.errors import BadPrices
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.step_series import Series
+from offpeak.plugin.capacity.port import Fleet
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import PriceSettings
-from plugin.capacity.port import Fleet
-from sim_backend.case.electricity import ReplayPrices, prices_of
-from sim_backend.case.replay_case import log_span
-from sim_backend.sample import SAMPLE_PRICES
-from studies.logs import StudyLog, offered_load
-from studies.price_capacity import run as arrange
-from studies.price_capacity.run import (
+from offpeak.sim_backend.case.electricity import ReplayPrices, prices_of
+from offpeak.sim_backend.case.replay_case import log_span
+from offpeak.sim_backend.sample import SAMPLE_PRICES
+from offpeak.studies.logs import StudyLog, offered_load
+from offpeak.studies.price_capacity import run as arrange
+from offpeak.studies.price_capacity.run import (
     ALWAYS_ON,
     BLIND,
     TIMEOUT,
@@ -37,7 +37,7 @@ from studies.price_capacity.run import (
     spread_out,
     stretch_of,
 )
-from studies.price_capacity.study import digest_of
+from offpeak.studies.price_capacity.study import digest_of
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from drawings import drawn_marks
 from finished import Finished, finish
 
-from studies.harness import JOURNAL
-from studies.price_capacity.run import EVERY_POLICY, FACTORS, SLAS
-from studies.price_capacity.study import price_capacity
-from studies.report import markdown
+from offpeak.studies.harness import JOURNAL
+from offpeak.studies.price_capacity.run import EVERY_POLICY, FACTORS, SLAS
+from offpeak.studies.price_capacity.study import price_capacity
+from offpeak.studies.report import markdown
 
 
 @pytest.fixture(scope="module")

@@ -10,11 +10,11 @@ from pydantic import TypeAdapter
 
 from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
-from plugin.planner.solvers import RULE_BASED, TOO_LITTLE_TIME
-from sim_backend.workloads.generate import lublin_jobs
-from studies.harness import StudyOrder
-from studies.profit_cooling import study
-from studies.profit_cooling.run import (
+from offpeak.plugin.planner.solvers import RULE_BASED, TOO_LITTLE_TIME
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.studies.harness import StudyOrder
+from offpeak.studies.profit_cooling import study
+from offpeak.studies.profit_cooling.run import (
     DAYS,
     SCENARIOS,
     CoolingExperiment,
@@ -24,7 +24,7 @@ from studies.profit_cooling.run import (
     run,
     work_of,
 )
-from studies.profit_cooling.study import (
+from offpeak.studies.profit_cooling.study import (
     SEARCHES,
     SOLVERS,
     behind_svg,

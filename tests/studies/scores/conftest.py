@@ -9,10 +9,10 @@ import pytest
 
 from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.replay.policy import parse_policy
-from sim_backend.replay.schedule import replay
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.schedule import replay
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 UNITS, JOBS = 64, 150
 

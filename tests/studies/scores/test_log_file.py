@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadTrace
-from sim_backend.sample import SAMPLE_SACCT
-from studies.scores.log_scores import read_log_file
+from offpeak.sim_backend.sample import SAMPLE_SACCT
+from offpeak.studies.scores.log_scores import read_log_file
 
 
 def test_logged_starts_are_used(ran, written):

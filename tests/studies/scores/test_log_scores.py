@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.scores import take_exam
-from studies.scores.log_scores import (
+from offpeak.predictors.scores import take_exam
+from offpeak.studies.scores.log_scores import (
     POWER,
     RUN_TIME,
     WAIT,

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from predictors.scores import Score
-from studies.report import cell_text
-from studies.scores.log_scores import POWER, RUN_TIME, WAIT, LogResult, LogTask, log_tables
+from offpeak.predictors.scores import Score
+from offpeak.studies.report import cell_text
+from offpeak.studies.scores.log_scores import POWER, RUN_TIME, WAIT, LogResult, LogTask, log_tables
 
 NAN = float("nan")
 

@@ -10,7 +10,7 @@ import pytest
 from offpeak.errors import BadInput, BadPrices
 from offpeak.model.constants import DAY_S
 from offpeak.model.zones import parse_zone
-from studies.scores.price_scores import country_of, market_in, read_price_file
+from offpeak.studies.scores.price_scores import country_of, market_in, read_price_file
 
 JUNE_S = 1_401_580_800  # 2014-06-01 00:00 UTC
 

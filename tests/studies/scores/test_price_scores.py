@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.scores import Score
-from studies.report import cell_text
-from studies.scores.price_scores import OURS, PriceResult, price_tables
+from offpeak.predictors.scores import Score
+from offpeak.studies.report import cell_text
+from offpeak.studies.scores.price_scores import OURS, PriceResult, price_tables
 
 SCORE = Score(24, 6.4, 10.0, 140.0, (1.0, 3.0, 1.5), 0.8, 1.0, 0.561)
 results = st.builds(

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from predictors.prices.predictor import PricePredictor
-from predictors.scores import price_exam, take_exam
-from studies.scores.price_scores import (
+from offpeak.predictors.prices.predictor import PricePredictor
+from offpeak.predictors.scores import price_exam, take_exam
+from offpeak.studies.scores.price_scores import (
     ALL,
     DAYS_AHEAD,
     ENSEMBLE_WITH_INPUTS,

@@ -2,8 +2,8 @@
 
 import threading
 
-from studies.scores import scoring
-from studies.scores.log_scores import RUN_TIME, LogTask
+from offpeak.studies.scores import scoring
+from offpeak.studies.scores.log_scores import RUN_TIME, LogTask
 
 WAIT_S = 300
 

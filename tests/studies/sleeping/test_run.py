@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_integrals import Usage, charge, integrate_constant
-from sim_backend.nodes.bounds import lowest_for_schedule
-from sim_backend.replay.powered import PoweredMachine
-from studies.logs import StudyLog
-from studies.sleeping.run import (
+from offpeak.sim_backend.nodes.bounds import lowest_for_schedule
+from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.studies.logs import StudyLog
+from offpeak.studies.sleeping.run import (
     ALWAYS_ON,
     AT_ONCE,
     FAMILIES,

@@ -9,11 +9,11 @@ from finished import Finished, finish
 
 from benchmarks.scaling import dask_servers
 from offpeak.executor import DaskWorkers, LocalProcesses
-from studies.harness import JOURNAL
-from studies.report import markdown
-from studies.sleeping.run import FAMILIES, POLICIES
-from studies.sleeping.study import STYLES, sleeping
-from ui.command import run
+from offpeak.studies.harness import JOURNAL
+from offpeak.studies.report import markdown
+from offpeak.studies.sleeping.run import FAMILIES, POLICIES
+from offpeak.studies.sleeping.study import STYLES, sleeping
+from offpeak.ui.command import run
 
 
 @pytest.fixture(scope="module")

@@ -22,14 +22,14 @@ from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord
 from offpeak.model.orders import NodeOrder, QueueChange
+from offpeak.services.accounts.job_bills import JobBill
+from offpeak.services.accounts.trials import RESULTS, STORED_RESULTS, TrialEffect, TrialResult, draw_blocks
+from offpeak.services.agent.restore import RestoreResult
 from offpeak.settings import file as settings_file
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from services.accounts.job_bills import JobBill
-from services.accounts.trials import RESULTS, STORED_RESULTS, TrialEffect, TrialResult, draw_blocks
-from services.agent.restore import RestoreResult
-from ui.command import run
+from offpeak.ui.command import run
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]
@@ -149,9 +149,9 @@ def test_the_agent_gets_its_settings_and_reads_them_again(
         cycles.extend((each.agent.mode, each.agent.cycle_s) for each in (settings, reread()))
         return 3
 
-    monkeypatch.setattr("services.agent.service.run_agent", run_agent)
+    monkeypatch.setattr("offpeak.services.agent.service.run_agent", run_agent)
     monkeypatch.setattr(
-        "services.agent.restore.run_restore",
+        "offpeak.services.agent.restore.run_restore",
         lambda settings: RestoreResult(("n1", "n3", "n2"), (f"job 7 in {settings.agent.mode}",)),
     )
     assert offpeak("agent", "--mode", "advise").returncode == 3
@@ -198,7 +198,7 @@ def test_a_user_without_any_rights_asks_of_the_own_job(monkeypatch: pytest.Monke
 
 def as_user(name: str, output: Path, *arguments: str) -> int:
     """Run the command in a child that is that user, both its outputs behind what is in the file; its exit code."""
-    import ui.agent.answer  # noqa: F401  # the user may not be able to read this folder
+    import offpeak.ui.agent.answer  # noqa: F401  # the user may not be able to read this folder
 
     child = os.fork()
     if child == 0:
@@ -277,7 +277,9 @@ def test_an_answer_that_makes_no_sense(offpeak: Offpeak, agent: AgentSocket) -> 
 
 
 def test_the_command_is_quick_to_say_its_version(environment: dict[str, str]) -> None:
-    code = "import sys, ui.command; print([m for m in ('pydantic', 'sqlalchemy', 'pyghmi') if m in sys.modules])"
+    code = (
+        "import sys, offpeak.ui.command; print([m for m in ('pydantic', 'sqlalchemy', 'pyghmi') if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
@@ -288,7 +290,7 @@ def test_the_queue_of_10_000_jobs_is_quick(agent: AgentSocket, environment: dict
     agent.published = replace(PUBLISHED, jobs=long)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     program = (
-        f"import sys, ui.command; ui.command.run(['queue', '--socket', {str(agent.path)!r}]); "
+        f"import sys, offpeak.ui.command; offpeak.ui.command.run(['queue', '--socket', {str(agent.path)!r}]); "
         "sys.exit(str([m for m in ('numpy', 'sqlalchemy', 'requests') if m in sys.modules]))"
     )
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)

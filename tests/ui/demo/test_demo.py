@@ -34,9 +34,9 @@ from offpeak.model.request import Request
 from offpeak.model.time_range import TimeRange
 from offpeak.process import AlreadyRunning, locked_file
 from offpeak.settings.ledger import LedgerSettings
-from ui.demo.live_cluster import without_offpeak
-from ui.demo.run import WIDTH, first_free_port, ready_ledger, run_demo
-from ui.demo.site import (
+from offpeak.ui.demo.live_cluster import without_offpeak
+from offpeak.ui.demo.run import WIDTH, first_free_port, ready_ledger, run_demo
+from offpeak.ui.demo.site import (
     BEGIN_S,
     GPU,
     GPU_KIND,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from offpeak.power.capacity.registry import check_policy_name
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from power.capacity.registry import check_policy_name
-from sim_backend.sample import SAMPLE_PRICES
-from ui.replay.likeness import NOT_CLAIMED
+from offpeak.sim_backend.sample import SAMPLE_PRICES
+from offpeak.ui.replay.likeness import NOT_CLAIMED
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
-from ui.estimate.answer import REFINING
+from offpeak.sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
+from offpeak.ui.estimate.answer import REFINING
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROWS = 35

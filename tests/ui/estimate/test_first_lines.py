@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from offpeak.power.capacity.levers import Lever, LeverMeasurement
 from offpeak.settings.replay import MachineSettings, PriceSettings
 from offpeak.settings.table import Settings
-from power.capacity.levers import Lever, LeverMeasurement
-from sim_backend.comparison.likeness import Likeness
-from sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.read import read_log
-from ui.estimate.answer import print_answer
-from ui.estimate.text import LeversAnswer, fragment, verdict
-from ui.replay.likeness import NOT_CLAIMED
+from offpeak.sim_backend.comparison.likeness import Likeness
+from offpeak.sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.read import read_log
+from offpeak.ui.estimate.answer import print_answer
+from offpeak.ui.estimate.text import LeversAnswer, fragment, verdict
+from offpeak.ui.replay.likeness import NOT_CLAIMED
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 

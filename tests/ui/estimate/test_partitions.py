@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from offpeak.sim_backend.comparison.likeness import PartitionUse
 from offpeak.text import natural_key
-from sim_backend.comparison.likeness import PartitionUse
-from ui.replay.likeness import partition_table
+from offpeak.ui.replay.likeness import partition_table
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -12,14 +12,14 @@ from offpeak.files import LongText
 from offpeak.model.cluster import Partition
 from offpeak.model.cluster_file import cluster_text, parse_cluster
 from offpeak.model.limits import PriorityOrder, PriorityWeights, Qos, ShareAccount, SiteLimits, SitePriority
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.plugin.slurm.configuration import traits_of_text
+from offpeak.plugin.slurm.nodes import nodes_of_text, reservations_of_text
 from offpeak.settings.replay import LogSettings
 from offpeak.settings.table import Settings
-from plugin.scheduler.port import SchedulerView
-from plugin.slurm.configuration import traits_of_text
-from plugin.slurm.nodes import nodes_of_text, reservations_of_text
-from sim_backend.traces.slurm.read import sacct_trace
-from ui.estimate import accounting_source
-from ui.estimate.accounting_source import Accounting, site_cluster, with_site_cluster
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
+from offpeak.ui.estimate import accounting_source
+from offpeak.ui.estimate.accounting_source import Accounting, site_cluster, with_site_cluster
 
 NODES = b"""\
 NodeName=t1 CPUTot=64 RealMemory=256000 AvailableFeatures=ib,rack1 Gres=(null) State=IDLE Partitions=cpu

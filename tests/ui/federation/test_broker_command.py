@@ -15,8 +15,8 @@ import pytest
 from agent_socket import agent_socket
 
 from benchmarks.local_slurm.processes import listens, reserved_ports, wait_until
-from plugin.federation.site_report import SiteReport
-from services.broker.federation import read_snapshots
+from offpeak.plugin.federation.site_report import SiteReport
+from offpeak.services.broker.federation import read_snapshots
 
 SITES = """\
 [sites.north]
@@ -43,7 +43,7 @@ token_file = "{folder}/token"
 url = "sqlite:///{folder}/ledger.sqlite"
 """
 REPLY = SiteReport(0.0, "c", "slurm 22", 32, 32, 0, 0)
-OFFPEAK = (sys.executable, "-P", "-c", "from ui.command import main; main()")
+OFFPEAK = (sys.executable, "-P", "-c", "from offpeak.ui.command import main; main()")
 
 
 @pytest.fixture
@@ -100,7 +100,9 @@ def _chosen_alone(folder: Path, arguments: list[str]) -> tuple[int, str]:
 
 def _chosen(folder: Path, config: str, arguments: list[str]) -> tuple[int, str, bool]:
     """Return exit code and text of `offpeak submit --dry-run`, and whether it loaded numpy."""
-    program = "import sys, ui.command as c; code = c.run(sys.argv[1:]); print('numpy' in sys.modules); sys.exit(code)"
+    program = (
+        "import sys, offpeak.ui.command as c; code = c.run(sys.argv[1:]); print('numpy' in sys.modules); sys.exit(code)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program, "submit", "--dry-run", "--config", config, *arguments],
         cwd=folder,

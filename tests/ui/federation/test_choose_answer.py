@@ -11,11 +11,11 @@ from agent_socket import agent_socket
 
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import SubmissionRecord
+from offpeak.plugin.federation.site_report import SiteReport, WaitTable
+from offpeak.services.broker.submission import TAKEN
 from offpeak.settings.ledger import LedgerSettings
-from plugin.federation.site_report import SiteReport, WaitTable
-from services.broker.submission import TAKEN
-from ui.command import run
-from ui.federation.without_daemon import submission_text
+from offpeak.ui.command import run
+from offpeak.ui.federation.without_daemon import submission_text
 
 SITES = """\
 [sites.north]

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.display import clock_text
-from predictors.port import Prediction
-from predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
-from predictors.waits.states import FEATURES
-from studies.scores.log_scores import WAIT
-from ui.forecast.job_answer import ForecastJob, JobForecast, PredictorAnswer, _table, forecast_json
+from offpeak.predictors.port import Prediction
+from offpeak.predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
+from offpeak.predictors.waits.states import FEATURES
+from offpeak.studies.scores.log_scores import WAIT
+from offpeak.ui.forecast.job_answer import ForecastJob, JobForecast, PredictorAnswer, _table, forecast_json
 
 pytestmark = pytest.mark.quick
 

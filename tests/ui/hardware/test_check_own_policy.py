@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from installed_policy import WIDEST_FIRST, install_policy
 
+from offpeak.power.check.findings import CheckVerdict
 from offpeak.settings.agent import AgentSettings
-from power.check.findings import CheckVerdict
-from ui.hardware.check_answer import check_own_policy
+from offpeak.ui.hardware.check_answer import check_own_policy
 
 
 @pytest.mark.parametrize(

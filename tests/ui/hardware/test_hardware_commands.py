@@ -12,9 +12,9 @@ from served_room import ServedRoom, planned, served_room
 
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.process import exclusive_lock
-from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.node import BmcFaults
-from ui.command import run
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.sim_backend.virtual.node import BmcFaults
+from offpeak.ui.command import run
 
 SITE = """\
 # The test site.

@@ -15,7 +15,7 @@ from needed_programs import need
 from served_room import planned
 
 from offpeak.machines.node_sets import expand
-from ui.command import run
+from offpeak.ui.command import run
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 

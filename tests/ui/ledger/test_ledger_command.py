@@ -18,7 +18,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
 from offpeak.model.orders import NodeOrder
 from offpeak.settings.ledger import LedgerSettings
-from ui.ledger.text import assumed_prices
+from offpeak.ui.ledger.text import assumed_prices
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 DAY = ("-S", "2026-11-01", "-E", "2026-11-02")

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ui.records import RecordRow, rows_csv, rows_json
+from offpeak.ui.records import RecordRow, rows_csv, rows_json
 
 pytestmark = pytest.mark.quick
 

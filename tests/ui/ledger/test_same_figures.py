@@ -25,14 +25,14 @@ from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
 from offpeak.model.time_range import TimeRange, day_edges
 from offpeak.prices.tariff import CHARGED, price_of_next_mwh
 from offpeak.prices.tariff_file import read_source, site_tariff
+from offpeak.services.accounts.account_of_savings import ORDER, SLEEP, account_of
+from offpeak.services.accounts.evidence import make_bundle
+from offpeak.services.accounts.examination import examine_bundle
+from offpeak.services.accounts.month_account import make_month_account
+from offpeak.services.page import metrics
+from offpeak.services.page.event_stream import savings_json
+from offpeak.services.page.metrics import BookedCounters
 from offpeak.settings.ledger import LedgerSettings
-from services.accounts.account_of_savings import ORDER, SLEEP, account_of
-from services.accounts.evidence import make_bundle
-from services.accounts.examination import examine_bundle
-from services.accounts.month_account import make_month_account
-from services.page import metrics
-from services.page.event_stream import savings_json
-from services.page.metrics import BookedCounters
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 Figures = dict[str, dict[str, float | str]]

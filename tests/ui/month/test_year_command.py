@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 from year_site import job, unix_s, year_ledger
 
 from offpeak.installation import install_hint
-from ui.command import run
+from offpeak.ui.command import run
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 SETTINGS = """\

@@ -23,18 +23,18 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import NodeStateRecord
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder
+from offpeak.plugin.scheduler.port import SchedulerView
+from offpeak.power.drivers.transport import Transport
+from offpeak.power.lifecycle.admin_order import AdminOrder, execute_order
+from offpeak.power.lifecycle.node_record import NodeRecord
 from offpeak.process import exclusive_lock
+from offpeak.services.agent.status import NodeStatus, StatusSnapshot
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
-from plugin.scheduler.port import SchedulerView
-from power.drivers.transport import Transport
-from power.lifecycle.admin_order import AdminOrder, execute_order
-from power.lifecycle.node_record import NodeRecord
-from services.agent.status import NodeStatus, StatusSnapshot
-from sim_backend.virtual.machine_room import MachineRoom
-from sim_backend.virtual.node import BmcFaults, VirtualNode
-from ui.command import run
-from ui.nodes import node_answer
+from offpeak.sim_backend.virtual.machine_room import MachineRoom
+from offpeak.sim_backend.virtual.node import BmcFaults, VirtualNode
+from offpeak.ui.command import run
+from offpeak.ui.nodes import node_answer
 
 SITE = """\
 [credentials]
@@ -217,7 +217,7 @@ def test_without_an_agent_the_scheduler_reports_types_and_partitions(
 ) -> None:
     nodes = (node_of("n1", cpus=64, memory_mib=256 << 10), node_of("n2", cpus=8, memory_mib=512, gpus=(("", 1),)))
     scheduler = Mock(view=lambda: SchedulerView(0, (), nodes, ()))
-    monkeypatch.setattr("ui.nodes.nodes_answer.scheduler_of", lambda _: scheduler)
+    monkeypatch.setattr("offpeak.ui.nodes.nodes_answer.scheduler_of", lambda _: scheduler)
     rows = json.loads(offpeak("nodes", "--json", "--inventory", site).stdout)
     assert [(row["node_type"], row["partitions"]) for row in rows] == [
         ("64 cores, 256 GiB", "batch"),

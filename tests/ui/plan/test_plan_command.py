@@ -15,12 +15,12 @@ from installed_policy import LATEST_FIRST, install_policy
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.request import Chunk
+from offpeak.plugin.scheduler.port import Ranking
 from offpeak.process import exclusive_lock
-from plugin.scheduler.port import Ranking
-from services.agent import site_context as parts
-from sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
-from sim_backend.scheduler.simulated import SimulatedScheduler
-from ui.command import run
+from offpeak.services.agent import site_context as parts
+from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
+from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
+from offpeak.ui.command import run
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]

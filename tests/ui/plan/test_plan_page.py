@@ -6,9 +6,9 @@ from planned_site import HOUR_S, NOW_S, RULES, a_job, a_running, make_inputs
 from playwright.sync_api import Browser
 
 from offpeak.model.facility import PowerCap
-from plugin.day_plan.make import plan_day
-from plugin.planner.searches import budget_of
-from ui.plan.answer import plan_page
+from offpeak.plugin.day_plan.make import plan_day
+from offpeak.plugin.planner.searches import budget_of
+from offpeak.ui.plan.answer import plan_page
 
 
 def test_the_page_is_drawn_with_all_kinds_of_jobs(chromium: Browser, tmp_path: Path) -> None:

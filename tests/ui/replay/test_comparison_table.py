@@ -4,7 +4,7 @@ import pytest
 
 from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, unit_of
 from offpeak.model.jobs import RejectedJobs
-from ui.replay.comparison import rejected_remark
+from offpeak.ui.replay.comparison import rejected_remark
 
 
 @pytest.mark.parametrize(

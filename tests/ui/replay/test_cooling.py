@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sim_backend.sample import SAMPLE_LOG
+from offpeak.sim_backend.sample import SAMPLE_LOG
 
 SIMULATE = ("simulate", SAMPLE_LOG, "--policy", "easy,greedy")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.sample import SAMPLE_PRICES
-from sim_backend.traces.swf.read import read_swf
-from ui.command import run
+from offpeak.sim_backend.sample import SAMPLE_PRICES
+from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak.ui.command import run
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.settings.agent import WINDOW_POLICIES
-from ui.command import run
+from offpeak.ui.command import run
 
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CLUSTER = """

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ui.command import run
+from offpeak.ui.command import run
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 LOGS = sorted((SHARED / "traces").glob("*.swf.gz"))

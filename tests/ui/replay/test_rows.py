@@ -10,11 +10,11 @@ import pytest
 import offpeak
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.comparison.breakdown import breakdown
-from sim_backend.estimate import estimate_savings
-from sim_backend.replay.policy import parse_policy
-from sim_backend.traces.swf.read import read_swf
-from ui.replay.comparison import comparison_json
+from offpeak.sim_backend.comparison.breakdown import breakdown
+from offpeak.sim_backend.estimate import estimate_savings
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak.ui.replay.comparison import comparison_json
 
 Rows = dict[str, str]
 JOB = "{job} {submit} -1 {run} {size} -1 -1 {size} {limit} -1 1 {user} -1 -1 -1 -1 -1 -1"

@@ -11,11 +11,11 @@ from offpeak.errors import BadInput, CannotWrite
 from offpeak.model.jobs import Trace
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import Settings
-from sim_backend.case.replay_case import prepare
-from sim_backend.comparison.compare import Comparison, compare
-from sim_backend.replay.policy import parse_policy
-from sim_backend.workloads.generate import lublin_jobs
-from ui.replay.simulate_answer import check_schedule_path, schedule_paths, write_schedules
+from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.comparison.compare import Comparison, compare
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.ui.replay.simulate_answer import check_schedule_path, schedule_paths, write_schedules
 
 pytestmark = pytest.mark.quick
 

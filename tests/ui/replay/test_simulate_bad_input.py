@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ui.command import run
+from offpeak.ui.command import run
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
-from ui.replay.comparison import SHOWN_ROWS
+from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.ui.replay.comparison import SHOWN_ROWS
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]

@@ -2,8 +2,8 @@
 
 from types import MappingProxyType
 
-from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
-from ui.replay.tables import spread_table
+from offpeak.sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
+from offpeak.ui.replay.tables import spread_table
 
 OF_ALL = {name: ReplicationInterval(2.0, 1.0, 3.0) for name in ("saving_pct", "mean_wait_s", "mean_bounded_slowdown")}
 OF_SLEEP = {

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
-from ui.command import run
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.ui.command import run
 
 COMMAND = Path(sys.executable).with_name("offpeak")
 ARGUMENTS = ("study", "dynamic-pricing", "--logs", "logs", "--out", "out")

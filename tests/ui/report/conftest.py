@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from offpeak.model.jobs import Jobs, LogNames, Trace
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.replay import CarbonSettings, PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import CapacitySettings, Settings
-from power.capacity.registry import make_capacity_policy
-from sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
-from sim_backend.comparison.compare import compare
-from sim_backend.comparison.replications import ReplicationSpread
-from sim_backend.replay.policy import Policy, parse_policy
-from sim_backend.workloads.generate import lublin_jobs
-from ui.report.figure import Figure
-from ui.report.subject import ReportSubject, subject_of
+from offpeak.sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
+from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.replications import ReplicationSpread
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
+from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak.ui.report.figure import Figure
+from offpeak.ui.report.subject import ReportSubject, subject_of
 
 NODES = 32
 A_MONDAY_S = 1_675_641_600  # 2023-02-06 in UTC

@@ -8,12 +8,12 @@ import pytest
 
 from offpeak.display import clock_text
 from offpeak.settings.replay import SchedulingSettings
-from sim_backend.comparison.outcome import PolicyOutcome
-from sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread, replay_often
-from sim_backend.replay.policy import parse_policy
-from ui.report.page import answer
-from ui.report.subject import ReportSubject
-from ui.report.tables import savings_section
+from offpeak.sim_backend.comparison.outcome import PolicyOutcome
+from offpeak.sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread, replay_often
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.ui.report.page import answer
+from offpeak.ui.report.subject import ReportSubject
+from offpeak.ui.report.tables import savings_section
 
 pytestmark = pytest.mark.quick
 

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from ui.report.subject import Calendar
+from offpeak.ui.report.subject import Calendar
 
 BERLIN = ZoneInfo("Europe/Berlin")
 # Trace second 0 is 2023-03-25 12:00 in Berlin; in the night the clock goes from 2:00 to 3:00.

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from offpeak.model.arrays import Float64
-from ui.report.figure import Figure
-from ui.report.subject import ReportSubject
-from ui.report.wait_figures import delays_figure
+from offpeak.ui.report.figure import Figure
+from offpeak.ui.report.subject import ReportSubject
+from offpeak.ui.report.wait_figures import delays_figure
 
 Drawn = Callable[[Figure], list[dict[str, Any]]]
 

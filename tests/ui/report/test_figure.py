@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.report.figure import Figure, Key, axis, line, packed
+from offpeak.ui.report.figure import Figure, Key, axis, line, packed
 
 
 def figure(**parts: Any) -> dict[str, Any]:

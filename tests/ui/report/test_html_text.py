@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.report.page import HtmlCell, bullets, definitions, paragraph, section, table
+from offpeak.ui.report.page import HtmlCell, bullets, definitions, paragraph, section, table
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 

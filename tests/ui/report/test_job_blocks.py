@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from offpeak.model.arrays import Int64
-from sim_backend.comparison.figures import BusiestWindow
-from ui.report import nodes_figure as job_blocks
-from ui.report.figure import Json
-from ui.report.nodes_figure import blocks_json, class_keys, shown_jobs
-from ui.report.subject import ReportSubject
+from offpeak.sim_backend.comparison.figures import BusiestWindow
+from offpeak.ui.report import nodes_figure as job_blocks
+from offpeak.ui.report.figure import Json
+from offpeak.ui.report.nodes_figure import blocks_json, class_keys, shown_jobs
+from offpeak.ui.report.subject import ReportSubject
 
 Make = Callable[..., ReportSubject]
 

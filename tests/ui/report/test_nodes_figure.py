@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim_backend.comparison.figures import BusiestWindow
-from ui.report import nodes_figure as module
-from ui.report.figure import Figure
-from ui.report.nodes_figure import nodes_figure
-from ui.report.subject import ReportSubject
+from offpeak.sim_backend.comparison.figures import BusiestWindow
+from offpeak.ui.report import nodes_figure as module
+from offpeak.ui.report.figure import Figure
+from offpeak.ui.report.nodes_figure import nodes_figure
+from offpeak.ui.report.subject import ReportSubject
 
 Make = Callable[..., ReportSubject]
 

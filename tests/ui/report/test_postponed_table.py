@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from offpeak.model.jobs import LogNames
 from offpeak.model.step_integrals import Usage
-from sim_backend.comparison.outcome import Charges, PolicyRun
-from sim_backend.replay.schedule import Schedule
-from ui.report.subject import ReportSubject
-from ui.report.tables import most_postponed, postponed_section
+from offpeak.sim_backend.comparison.outcome import Charges, PolicyRun
+from offpeak.sim_backend.replay.schedule import Schedule
+from offpeak.ui.report.subject import ReportSubject
+from offpeak.ui.report.tables import most_postponed, postponed_section
 
 Make = Callable[..., ReportSubject]
 

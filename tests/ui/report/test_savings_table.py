@@ -9,18 +9,18 @@ import pytest
 
 from offpeak.display import figure, percent_text
 from offpeak.model.constants import WEEK_S, YEAR_S
+from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import DEFAULT_SLA
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.settings.table import CapacitySettings
-from power.capacity.registry import make_capacity_policy
-from sim_backend.case.replay_case import fleet_of
-from sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread, replay_often
-from sim_backend.replay.policy import parse_policy
-from ui.replay.comparison import policy_row, policy_units
-from ui.replay.tables import sleep_row
-from ui.report.page import answer
-from ui.report.subject import ReportSubject, with_demand_charges
-from ui.report.tables import FIGURES, ONE_REPLAY, glossary_section, savings_section, summary_section
+from offpeak.sim_backend.case.replay_case import fleet_of
+from offpeak.sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread, replay_often
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.ui.replay.comparison import policy_row, policy_units
+from offpeak.ui.replay.tables import sleep_row
+from offpeak.ui.report.page import answer
+from offpeak.ui.report.subject import ReportSubject, with_demand_charges
+from offpeak.ui.report.tables import FIGURES, ONE_REPLAY, glossary_section, savings_section, summary_section
 
 Make = Callable[..., ReportSubject]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.report.trade_figure import label_heights, label_margin_px, labels
+from offpeak.ui.report.trade_figure import label_heights, label_margin_px, labels
 
 POINTS = st.lists(st.floats(0, 100), min_size=1, max_size=30).map(np.array)
 

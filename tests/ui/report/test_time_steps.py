@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from offpeak.model.arrays import Float64
-from sim_backend.comparison.figures import BusiestWindow
-from ui.report.figure import Json
-from ui.report.power_figure import MOST_STEPS, peak_trace, price_edges, step_trace, steps_of
-from ui.report.subject import ReportSubject
+from offpeak.sim_backend.comparison.figures import BusiestWindow
+from offpeak.ui.report.figure import Json
+from offpeak.ui.report.power_figure import MOST_STEPS, peak_trace, price_edges, step_trace, steps_of
+from offpeak.ui.report.subject import ReportSubject
 
 
 def unpacked(array: Json) -> Float64:

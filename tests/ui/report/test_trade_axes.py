@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.report.subject import ReportSubject
-from ui.report.trade_figure import MOST_TICKS, delay_loss, few_ticks, slowdown_loss
+from offpeak.ui.report.subject import ReportSubject
+from offpeak.ui.report.trade_figure import MOST_TICKS, delay_loss, few_ticks, slowdown_loss
 
 
 @given(st.floats(0.8, 1e6), st.floats(1.5625, 1e5))

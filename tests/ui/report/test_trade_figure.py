@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ui.report.figure import Figure
-from ui.report.subject import ReportSubject
-from ui.report.trade_figure import possible_saving_pct, short_names, trade_figure
+from offpeak.ui.report.figure import Figure
+from offpeak.ui.report.subject import ReportSubject
+from offpeak.ui.report.trade_figure import possible_saving_pct, short_names, trade_figure
 
 Drawn = Callable[[Figure], list[dict[str, Any]]]
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from offpeak.settings.capacity import DEFAULT_SLA
-from ui.report.figure import Figure
-from ui.report.subject import ReportSubject
-from ui.report.wait_figures import weeks_figure
+from offpeak.ui.report.figure import Figure
+from offpeak.ui.report.subject import ReportSubject
+from offpeak.ui.report.wait_figures import weeks_figure
 
 Drawn = Callable[[Figure], list[dict[str, Any]]]
 

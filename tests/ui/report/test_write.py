@@ -10,10 +10,10 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.files import check_writable
-from sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
-from ui.report.subject import ReportSubject
-from ui.report.tables import ReportOrigin
-from ui.report.write import report_html, write_report
+from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from offpeak.ui.report.subject import ReportSubject
+from offpeak.ui.report.tables import ReportOrigin
+from offpeak.ui.report.write import report_html, write_report
 
 Make = Callable[..., ReportSubject]
 

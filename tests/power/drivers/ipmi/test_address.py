@@ -3,7 +3,7 @@
 from typing import get_args
 
 from offpeak.machines.inventory_file import HardwareTable
-from power.drivers.ipmi.bmc import PRIVILEGES
+from offpeak.power.drivers.ipmi.bmc import PRIVILEGES
 
 
 def test_the_drivers_know_every_privilege_that_an_inventory_may_name() -> None:

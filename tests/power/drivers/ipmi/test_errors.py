@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
-from power.drivers.ipmi.bmc import BmcAddress, BmcRefusal, error_of_code, error_of_text
+from offpeak.power.drivers.ipmi.bmc import BmcAddress, BmcRefusal, error_of_code, error_of_text
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.local_slurm.ipmi_sim import bmc, own_network
-from power.drivers.ipmi.requests import format_guid
+from offpeak.power.drivers.ipmi.requests import format_guid
 
 SIXTEEN = st.binary(min_size=16, max_size=16)
 

@@ -14,9 +14,9 @@ from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import AccessRefused, BadInput, NoAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from power.drivers.port import PowerDriver
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
+from offpeak.power.drivers.port import PowerDriver
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
 
 pytestmark = pytest.mark.quick
 

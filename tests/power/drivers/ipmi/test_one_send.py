@@ -11,9 +11,9 @@ from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.door.door import Guard
 from offpeak.errors import NoAnswer
 from offpeak.model.orders import NodeOrder
-from power.drivers.ipmi.driver import ipmi_driver
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
+from offpeak.power.drivers.ipmi.driver import ipmi_driver
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
 
 DRIVERS = ("ipmi", "ipmitool", "ipmipower")
 SILENT_S = 8.0

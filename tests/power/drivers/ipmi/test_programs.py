@@ -11,8 +11,8 @@ from ipmi_fixtures import MachineOf
 from benchmarks.local_slurm.ipmi_sim import QUOTED, SimulatedBmc
 from offpeak.errors import NoAnswer, NotSupported
 from offpeak.model.orders import PowerState
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
 
 PROGRAMS = ("ipmitool", "ipmipower")
 
@@ -28,7 +28,7 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
             path.write_text(f"#!/bin/sh\n{script}\n")
             path.chmod(0o755)
         search = f"{tmp_path / 'bin'}:/usr/bin:/bin"
-        monkeypatch.setattr("power.drivers.ipmi.programs.SEARCH_PATH", search)
+        monkeypatch.setattr("offpeak.power.drivers.ipmi.programs.SEARCH_PATH", search)
 
     return put
 
@@ -72,7 +72,7 @@ def test_a_program_that_is_not_there_is_named_with_its_package(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("power.drivers.ipmi.programs.SEARCH_PATH", str(tmp_path))
+    monkeypatch.setattr("offpeak.power.drivers.ipmi.programs.SEARCH_PATH", str(tmp_path))
     observed = asyncio.run(driver_of(machine_of(few_bmcs[0], driver=program), Transport()).query())
     assert isinstance(observed.error, NotSupported)
     assert f"{program} is not installed" in str(observed.error)

@@ -9,10 +9,10 @@ from ipmi_fixtures import MachineOf
 from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import NoAnswer
 from offpeak.model.orders import PowerState
-from power.drivers.poll import ReportedProblem, iterate_completed, limit_repeats, poll_drivers
-from power.drivers.port import PowerObservation
-from power.drivers.registry import driver_of
-from power.drivers.transport import Transport
+from offpeak.power.drivers.poll import ReportedProblem, iterate_completed, limit_repeats, poll_drivers
+from offpeak.power.drivers.port import PowerObservation
+from offpeak.power.drivers.registry import driver_of
+from offpeak.power.drivers.transport import Transport
 
 DEAD = 8
 TIMEOUT_S = 10.0

@@ -13,8 +13,8 @@ from ipmi_fixtures import MachineOf
 from benchmarks.local_slurm.ipmi_sim import SimulatedBmc, bmc, own_network
 from offpeak.errors import BadAnswer, NotSupported
 from offpeak.machines.inventory import InventoryNode
-from power.drivers.ipmi.bmc import address_of
-from power.drivers.ipmi.requests import (
+from offpeak.power.drivers.ipmi.bmc import address_of
+from offpeak.power.drivers.ipmi.requests import (
     RESTORE_POLICIES,
     SYSTEM_GUID,
     IpmiRequest,
@@ -23,7 +23,7 @@ from power.drivers.ipmi.requests import (
     read_restore_policy,
     read_system_guid,
 )
-from power.drivers.transport import Transport
+from offpeak.power.drivers.transport import Transport
 
 pytestmark = pytest.mark.quick
 

@@ -14,9 +14,9 @@ from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
 from offpeak.errors import AccessRefused, BadInventory, NoAnswer
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
-from power.drivers.ipmi.driver import ipmi_driver
-from power.drivers.port import PowerDriver
-from power.drivers.transport import Transport
+from offpeak.power.drivers.ipmi.driver import ipmi_driver
+from offpeak.power.drivers.port import PowerDriver
+from offpeak.power.drivers.transport import Transport
 
 
 def on_a_wire(use: Callable[[Transport], Awaitable[None]], *, timeout_s: float = 120.0) -> None:

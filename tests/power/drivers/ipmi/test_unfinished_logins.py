@@ -15,11 +15,11 @@ from offpeak.errors import NoAnswer
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
 from offpeak.model.orders import PowerState
-from power.drivers.ipmi.driver import BmcDriver, ipmi_driver
-from power.drivers.transport import Transport
-from sim_backend.virtual.node import BmcUser, LiveNode, VirtualBmc, VirtualNode, clock_of
-from sim_backend.virtual.rmcp.server import BmcServer, serve
-from sim_backend.virtual.rmcp.sessions import SessionTable
+from offpeak.power.drivers.ipmi.driver import BmcDriver, ipmi_driver
+from offpeak.power.drivers.transport import Transport
+from offpeak.sim_backend.virtual.node import BmcUser, LiveNode, VirtualBmc, VirtualNode, clock_of
+from offpeak.sim_backend.virtual.rmcp.server import BmcServer, serve
+from offpeak.sim_backend.virtual.rmcp.sessions import SessionTable
 
 CLOSED_S = 300.0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pdu_reading import Expected, Reply, compare, read_recorded
 
-from power.meters.snmp.family import bundled_names
+from offpeak.power.meters.snmp.family import bundled_names
 
 # By hand from the MIB and the recording.
 EXPECTED = {

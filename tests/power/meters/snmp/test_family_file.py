@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from power.meters.snmp.family import KINDS, bundled_family, bundled_names, parse_family, parse_step, read_family
+from offpeak.power.meters.snmp.family import KINDS, bundled_family, bundled_names, parse_family, parse_step, read_family
 
 pytestmark = pytest.mark.quick
 

@@ -12,12 +12,12 @@ from pdu_reading import PATIENT, SHORT, login, meter
 from offpeak.errors import BadInput, BadInventory, NoAnswer, NotSupported
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
-from power.drivers.logins import Logins
-from power.meters.energy import CounterTotal, add_counter_value
-from power.meters.port import Reading
-from power.meters.snmp.client import SnmpPatience
-from power.meters.snmp.engines import LISTED_AT_ONCE, SnmpEngines
-from power.meters.snmp.pdu import SnmpPdu
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.meters.energy import CounterTotal, add_counter_value
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.snmp.client import SnmpPatience
+from offpeak.power.meters.snmp.engines import LISTED_AT_ONCE, SnmpEngines
+from offpeak.power.meters.snmp.pdu import SnmpPdu
 
 UPTIME = "1.3.6.1.2.1.1.3.0"
 RPDU2 = "1.3.6.1.4.1.318.1.1.26"

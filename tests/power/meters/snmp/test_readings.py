@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
-from power.meters.port import Reading
-from power.meters.snmp.client import NoSnmpValue, SnmpValues
-from power.meters.snmp.family import parse_family
-from power.meters.snmp.layout import find_layout
-from power.meters.snmp.pdu import make_readings
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.snmp.client import NoSnmpValue, SnmpValues
+from offpeak.power.meters.snmp.family import parse_family
+from offpeak.power.meters.snmp.layout import find_layout
+from offpeak.power.meters.snmp.pdu import make_readings
 
 pytestmark = pytest.mark.quick
 

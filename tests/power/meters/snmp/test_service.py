@@ -20,9 +20,9 @@ from pysnmp.hlapi.v3arch.asyncio import (
 
 from offpeak.errors import NoAnswer
 from offpeak.machines.inventory import Pdu
-from power.meters.snmp.client import SnmpPatience
-from power.meters.snmp.engines import SnmpEngines
-from power.meters.snmp.pdu import SnmpPdu
+from offpeak.power.meters.snmp.client import SnmpPatience
+from offpeak.power.meters.snmp.engines import SnmpEngines
+from offpeak.power.meters.snmp.pdu import SnmpPdu
 
 UPTIME = "1.3.6.1.2.1.1.3.0"
 COUNTER = "1.3.6.1.4.1.318.1.1.26.4.3.1.9.1"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from power.meters.snmp.pdu import Uptime, has_restarted, next_uptime
+from offpeak.power.meters.snmp.pdu import Uptime, has_restarted, next_uptime
 
 pytestmark = pytest.mark.quick
 

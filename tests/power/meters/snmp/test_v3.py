@@ -12,10 +12,10 @@ from snmp_agents import User, snmpd
 from offpeak.errors import AccessRefused, DeviceError, NoAnswer
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Pdu
-from power.drivers.logins import Logins
-from power.meters.port import Reading
-from power.meters.snmp.client import SnmpPatience
-from power.meters.snmp.engines import SnmpEngines
+from offpeak.power.drivers.logins import Logins
+from offpeak.power.meters.port import Reading
+from offpeak.power.meters.snmp.client import SnmpPatience
+from offpeak.power.meters.snmp.engines import SnmpEngines
 
 KEY, PRIVACY_KEY = "auth-key-12", "privacy-key-12"
 USERS = (

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.model.step_integrals import Usage
-from sim_backend.comparison.figures import SHORTEST_S, TRIED_PER_WINDOW, BusiestWindow, busiest_window
-from sim_backend.nodes.power_curve import PowerCurve, power_curve
-from sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.comparison.figures import SHORTEST_S, TRIED_PER_WINDOW, BusiestWindow, busiest_window
+from offpeak.sim_backend.nodes.power_curve import PowerCurve, power_curve
+from offpeak.sim_backend.replay.schedule import Schedule
 
 HOUR_S = 3600
 

@@ -16,12 +16,12 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.zones import date_text
 from offpeak.prices.alignment import LogSpan
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from sim_backend.case.electricity import prices_of
-from sim_backend.case.replay_case import ReplayCase, ReplayMachine
-from sim_backend.comparison.breakdown import MOST_PERIODS, cost_by_period, cost_periods
-from sim_backend.comparison.compare import Comparison, compare
-from sim_backend.replay.policy import parse_policy
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.case.electricity import prices_of
+from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
+from offpeak.sim_backend.comparison.breakdown import MOST_PERIODS, cost_by_period, cost_periods
+from offpeak.sim_backend.comparison.compare import Comparison, compare
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 BERLIN = ZoneInfo("Europe/Berlin")
 TARIFF = PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,zone=Europe/Berlin")

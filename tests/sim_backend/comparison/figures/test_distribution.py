@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.comparison.figures import cumulative_share
+from offpeak.sim_backend.comparison.figures import cumulative_share
 
 
 @given(st.lists(st.integers(0, 10**7), min_size=1, max_size=300), st.sampled_from([2, 3, 10, 500]))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.comparison.figures import extreme_pieces
+from offpeak.sim_backend.comparison.figures import extreme_pieces
 
 STEPS = st.lists(st.tuples(st.integers(1, 9), st.sampled_from([1.0, 2.0, 5.0, -3.0])), min_size=1, max_size=30)
 

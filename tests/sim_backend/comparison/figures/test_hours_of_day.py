@@ -12,10 +12,10 @@ from sleeping_comparisons import sleeping_comparisons
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.step_integrals import Usage
 from offpeak.model.step_series import Series
-from sim_backend.case.electricity import LaidSeries
-from sim_backend.comparison.compare import Comparison, curve_of_run
-from sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
-from sim_backend.nodes.power_curve import power_curve
+from offpeak.sim_backend.case.electricity import LaidSeries
+from offpeak.sim_backend.comparison.compare import Comparison, curve_of_run
+from offpeak.sim_backend.comparison.figures import HOURS, clock_hours, mean_by_hour, mean_price_by_hour
+from offpeak.sim_backend.nodes.power_curve import power_curve
 
 ZONES = (UTC, ZoneInfo("Europe/Berlin"), ZoneInfo("Asia/Kolkata"), ZoneInfo("Australia/Lord_Howe"))
 

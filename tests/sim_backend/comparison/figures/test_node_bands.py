@@ -5,8 +5,17 @@ from hypothesis import given
 from random_node_logs import Placed, placed, state_at
 
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
-from sim_backend.comparison.figures import BANDS, CHANGING, FIRST_DEPTH, HUNG, IDLE, RUNNING, NodeBands, node_bands
-from sim_backend.nodes.power_curve import powered_curve, standing_draw
+from offpeak.sim_backend.comparison.figures import (
+    BANDS,
+    CHANGING,
+    FIRST_DEPTH,
+    HUNG,
+    IDLE,
+    RUNNING,
+    NodeBands,
+    node_bands,
+)
+from offpeak.sim_backend.nodes.power_curve import powered_curve, standing_draw
 
 BAND_OF_STATE = {ACTIVE: IDLE, FAILED: HUNG}
 for depth in range(len(DEPTHS)):

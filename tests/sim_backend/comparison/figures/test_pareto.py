@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.comparison.figures import pareto_front
+from offpeak.sim_backend.comparison.figures import pareto_front
 
 CHOICES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=20)
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.comparison.figures import placed
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.comparison.figures import placed
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 NODES = 12
 

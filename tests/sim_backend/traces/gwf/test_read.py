@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
-from sim_backend.traces.gwf import gwf_trace, looks_like_gwf
+from offpeak.sim_backend.traces.gwf import gwf_trace, looks_like_gwf
 
 pytestmark = pytest.mark.quick
 

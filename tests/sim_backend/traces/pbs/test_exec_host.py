@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.pbs.log import JobPlacement, places_of
+from offpeak.sim_backend.traces.pbs.log import JobPlacement, places_of
 
 pytestmark = pytest.mark.quick
 

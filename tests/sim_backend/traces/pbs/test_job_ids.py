@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.pbs.log import JobIds
+from offpeak.sim_backend.traces.pbs.log import JobIds
 
 pytestmark = pytest.mark.quick
 

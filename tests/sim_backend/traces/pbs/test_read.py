@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
-from sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
+from offpeak.sim_backend.traces.pbs.read import looks_like_pbs, pbs_trace
 
 pytestmark = pytest.mark.quick
 

@@ -8,8 +8,8 @@ import pytest
 from offpeak.files import LongText
 from offpeak.model.jobs import Trace
 from offpeak.model.request import Chunk, Request
-from sim_backend.traces.pbs.read import pbs_trace
-from sim_backend.traces.read import read_log
+from offpeak.sim_backend.traces.pbs.read import pbs_trace
+from offpeak.sim_backend.traces.read import read_log
 
 RECORD = (
     "11/20/2026 21:49:36;E;{job};user=a group=b jobname=x queue={queue} ctime=1000 qtime=1000 etime=1000 start={start}"

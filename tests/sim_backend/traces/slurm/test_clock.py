@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offpeak.model.arrays import Int64
 from offpeak.model.local_time import to_local_s
-from sim_backend.traces.slurm.values import BAD, UNKNOWN, between_s, instants, start_s
+from offpeak.sim_backend.traces.slurm.values import BAD, UNKNOWN, between_s, instants, start_s
 
 pytestmark = pytest.mark.quick
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.slurm.jobs import with_energy_of_steps
+from offpeak.sim_backend.traces.slurm.jobs import with_energy_of_steps
 
 Line = tuple[int, bool, bool]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.slurm.read import job_names
+from offpeak.sim_backend.traces.slurm.read import job_names
 
 pytestmark = pytest.mark.quick
 

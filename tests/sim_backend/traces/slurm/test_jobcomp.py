@@ -8,8 +8,8 @@ import pytest
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
-from sim_backend.traces.slurm import fields as blocks
-from sim_backend.traces.slurm.read import jobcomp_trace, looks_like_jobcomp
+from offpeak.sim_backend.traces.slurm import fields as blocks
+from offpeak.sim_backend.traces.slurm.read import jobcomp_trace, looks_like_jobcomp
 
 pytestmark = pytest.mark.quick
 

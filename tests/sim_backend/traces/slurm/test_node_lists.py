@@ -10,8 +10,8 @@ from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.machines.node_sets import expand
 from offpeak.model.jobs import Trace
-from sim_backend.traces.slurm.jobs import NamedNodes
-from sim_backend.traces.slurm.read import sacct_trace
+from offpeak.sim_backend.traces.slurm.jobs import NamedNodes
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
 
 HEADER = "Cluster|JobIDRaw|User|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocNodes|AllocCPUS|NodeList"
 TIMES = "2026-03-02T00:00:00|2026-03-02T00:00:30|2026-03-02T00:30:30|1800|240"

@@ -9,12 +9,12 @@ import pytest
 from offpeak.files import LongText
 from offpeak.model.jobs import Trace
 from offpeak.model.request import Chunk, Request
-from plugin.slurm.jobs import SEPARATOR, SQUEUE_COLUMNS, job_of
-from plugin.slurm.requests import Tres, parse_tres
-from sim_backend.traces.filters import between
-from sim_backend.traces.read import read_log
-from sim_backend.traces.slurm.read import jobcomp_trace, sacct_trace
-from sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of
+from offpeak.plugin.slurm.jobs import SEPARATOR, SQUEUE_COLUMNS, job_of
+from offpeak.plugin.slurm.requests import Tres, parse_tres
+from offpeak.sim_backend.traces.filters import between
+from offpeak.sim_backend.traces.read import read_log
+from offpeak.sim_backend.traces.slurm.read import jobcomp_trace, sacct_trace
+from offpeak.sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of
 
 pytestmark = pytest.mark.quick
 

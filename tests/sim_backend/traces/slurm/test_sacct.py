@@ -11,10 +11,10 @@ import pytest
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
-from plugin.slurm.accounting import SACCT_COLUMNS
-from sim_backend.traces.slurm import fields as blocks
-from sim_backend.traces.slurm.fields import SACCT_COMMAND, looks_like_sacct
-from sim_backend.traces.slurm.read import sacct_trace
+from offpeak.plugin.slurm.accounting import SACCT_COLUMNS
+from offpeak.sim_backend.traces.slurm import fields as blocks
+from offpeak.sim_backend.traces.slurm.fields import SACCT_COMMAND, looks_like_sacct
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
 
 pytestmark = pytest.mark.quick
 

@@ -7,9 +7,9 @@ from slurm_fixtures import SlurmAccounting
 
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.files import LongText
-from plugin.slurm.accounting import DELIMITER, SACCT_COLUMNS
-from plugin.slurm.jobs import jobs_of_text, squeue_arguments
-from sim_backend.traces.slurm.read import sacct_trace
+from offpeak.plugin.slurm.accounting import DELIMITER, SACCT_COLUMNS
+from offpeak.plugin.slurm.jobs import jobs_of_text, squeue_arguments
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
 
 END = "#end#"
 JOBS = (

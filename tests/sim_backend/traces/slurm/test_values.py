@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim_backend.traces.slurm.values import (
+from offpeak.sim_backend.traces.slurm.values import (
     BAD,
     UNKNOWN,
     by_distinct,

@@ -14,7 +14,7 @@ from offpeak.errors import BadTrace
 from offpeak.files import text_of_file
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs, Trace
-from sim_backend.traces.slurm.read import sacct_trace
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
 
 START_S = 1_767_225_600
 HALF_YEAR_S = 15_000_000  # until the end of June: clocks go forward only

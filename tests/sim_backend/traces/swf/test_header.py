@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim_backend.traces.swf.read import parse_header
+from offpeak.sim_backend.traces.swf.read import parse_header
 
 pytestmark = pytest.mark.quick
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.files import LongText
-from sim_backend.traces.swf import lines as swf_lines
-from sim_backend.traces.swf.lines import SUBMIT, malformed_lines, parse_columns, split_lines, without_lines
+from offpeak.sim_backend.traces.swf import lines as swf_lines
+from offpeak.sim_backend.traces.swf.lines import SUBMIT, malformed_lines, parse_columns, split_lines, without_lines
 
 pytestmark = pytest.mark.quick
 

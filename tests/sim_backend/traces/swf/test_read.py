@@ -12,10 +12,10 @@ import pytest
 from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
-from sim_backend.traces.swf import lines as swf_lines
-from sim_backend.traces.swf.read import read_swf, swf_trace
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.traces.swf import lines as swf_lines
+from offpeak.sim_backend.traces.swf.read import read_swf, swf_trace
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from offpeak.errors import CannotWrite
 from offpeak.model.jobs import Jobs
-from sim_backend.traces.swf.read import read_swf
-from sim_backend.traces.swf.write import write_swf
-from sim_backend.workloads.generate import lublin_jobs
+from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak.sim_backend.traces.swf.write import write_swf
+from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,7 @@ from needed_programs import need
 from served_room import ServedRoom
 
 from benchmarks.local_slurm.processes import wait_until
-from sim_backend.virtual.node import BmcFaults
+from offpeak.sim_backend.virtual.node import BmcFaults
 
 Done = subprocess.CompletedProcess[str]
 Ask = Callable[..., Done]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_bmc_client import ADMIN, PlainClient, new_desk, renumbered, request
 
-from sim_backend.virtual.node import BmcFaults, BmcUser
-from sim_backend.virtual.rmcp.sessions import (
+from offpeak.sim_backend.virtual.node import BmcFaults, BmcUser
+from offpeak.sim_backend.virtual.rmcp.sessions import (
     IPMI_CLASS,
     RAKP1,
     RAKP3,
