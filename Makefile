@@ -11,8 +11,9 @@
 # make reference the generated pages of docs/reference, the tables of figures, and the pictures of the README
 # make docs     the documentation as a site, in build/site
 # make package  a DEB and an RPM, in dist, which is a repository for apt and dnf
+# make bundle   a tar that installs offpeak without a network, in dist
 # make lock     update the locked versions and hashes of the dependencies
-# make package-trial  test both packages: the DEB in a clean Debian root; needs root and some minutes
+# make package-trial  test packages and bundle, DEB and bundle in a clean Debian root; needs root and some minutes
 # make container-trial  build the container image and run its demo; needs root, buildah, mmdebstrap and some minutes
 # make clean     remove .venv and all build products
 
@@ -38,7 +39,7 @@ BELOW := --numprocesses 6 --budget 13000 tests/offpeak tests/plugin tests/power 
 ABOVE := --numprocesses 8 --budget 18000 tests/services tests/sim_backend tests/ui
 OTHERS := --numprocesses 4 --budget 5500 tests/benchmarks tests/studies tests/peers tests/test_*.py
 
-.PHONY: install dev demo demo-slurm test test-rest nightly peers check bench bench-long soak reference docs package lock package-trial container-trial clean
+.PHONY: install dev demo demo-slurm test test-rest nightly peers check bench bench-long soak reference docs package bundle lock package-trial container-trial clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -135,15 +136,19 @@ package: dev
 	@$(PIP) install --editable '.[package]'
 	@deploy/package/build dist
 
+bundle: dev
+	@PYTHON="$(PYTHON)" deploy/package/bundle dist
+
 lock: dev
 	@$(PIP) install --editable '.[package]'
 	@$(BIN)/python deploy/package/lock
 
 # The second package stands for the next version; its content is the same.
-package-trial: package
+package-trial: package bundle
 	@VERSION=99.0.0 deploy/package/build build/newer
 	@deploy/package/try dist/offpeak_*.deb build/newer/offpeak_*.deb build/trial
 	@deploy/package/try-rpm dist/offpeak-*.rpm build/trial-rpm
+	@deploy/package/try-bundle dist/offpeak-*.tar build/trial
 
 container-trial:
 	@deploy/container/try

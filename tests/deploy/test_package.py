@@ -10,7 +10,7 @@ from needed_programs import need
 
 from benchmarks.local_slurm.processes import SEARCH_PATH
 
-SCRIPTS = ("build", "repository", "try", "try-rpm", "postinstall", "preremove", "postremove")
+SCRIPTS = ("build", "repository", "try", "try-rpm", "try-bundle", "bundle", "postinstall", "preremove", "postremove")
 
 
 def entries(repository: Path) -> list[dict[str, object]]:
