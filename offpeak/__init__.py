@@ -5,21 +5,31 @@
 decisions and actions. The other files are tools: errors, texts, files, processes, compiled kernels, HTTP sessions, the
 installation. All other packages import from here; nothing here imports from them.
 
-`import offpeak` also offers the functions of `offpeak.ui.notebook` to notebooks: load, price, replay, compare, plot.
+`import offpeak` also offers to notebooks what docs/how-to/python.md lists: load, price, replay, compare, plot.
 """
 
 from importlib import import_module
 from typing import Any
 
-__all__ = ["compare", "load", "plot", "price", "replay"]
+SAMPLES, NOTEBOOK = "offpeak.sim_backend.sample", "offpeak.ui.notebook"
+PUBLIC = {
+    "SAMPLE_LOG": SAMPLES,
+    "SAMPLE_PRICES": SAMPLES,
+    "compare": NOTEBOOK,
+    "load": NOTEBOOK,
+    "plot": NOTEBOOK,
+    "price": NOTEBOOK,
+    "replay": NOTEBOOK,
+}
+__all__ = list(PUBLIC)
 
 
 def __getattr__(name: str) -> Any:
-    """Return a function for notebooks. Its first use loads it: nothing of offpeak itself needs the upper layer."""
-    if name in __all__:
-        return getattr(import_module("offpeak.ui.notebook"), name)
+    """Return a public name. Its first use loads its module: nothing of offpeak itself needs the upper layers."""
+    if name in PUBLIC:
+        return getattr(import_module(PUBLIC[name]), name)
     raise AttributeError(f"module 'offpeak' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *PUBLIC]

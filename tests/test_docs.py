@@ -4,6 +4,7 @@ Blocks of type `sh` change a machine or need a cluster. Their commands of offpea
 docs/developers/tests.md says which tests run them.
 """
 
+import json
 import os
 import re
 import shlex
@@ -25,6 +26,7 @@ from offpeak.settings.table import SECTIONS
 from offpeak.ui.manual import command_tree
 
 ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOK = ROOT / "docs" / "tutorial" / "replay.ipynb"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
@@ -147,6 +149,16 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path, zygote: 
             )
             assert done.returncode == 0, f"{command}\n{done.stderr}"
             assert re.fullmatch(pattern(shown), done.stdout), f"{command}\n{done.stdout}"
+
+
+PUBLIC = re.compile(r"import offpeak|from offpeak\.(errors|plugin\.window_policy) import .*|(?!.*\boffpeak\b).*")
+
+
+def test_guides_import_only_what_is_public() -> None:
+    guides = [page for page in with_pages("python") if "developers" not in page.parts]
+    code = "\n".join(block for page in guides for block in blocks(page, "python"))
+    code += "\n".join("".join(cell["source"]) for cell in json.loads(NOTEBOOK.read_text())["cells"])
+    assert [line for line in code.splitlines() if "import " in line and not PUBLIC.fullmatch(line)] == []
 
 
 @pytest.mark.parametrize("page", with_pages("python"), ids=lambda page: page.name)

@@ -8,21 +8,24 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 from html import escape
 from importlib.resources import files
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import plotly.graph_objects as go
+import pyarrow as pa
 
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.settings.table import BY_NAME
 from offpeak.sim_backend.case.replay_case import PreparedCase
 from offpeak.text import counted, did_you_mean
 from offpeak.ui.estimate.accounting_source import Accounting, log_on_cluster
-from offpeak.ui.options import CommandSettings
+from offpeak.ui.options import FEWEST_REPLAYS, CommandSettings
+from offpeak.ui.python_tables import ArrowTable, is_table, sacct_text, series_file, to_pandas
 from offpeak.ui.replay.command import SIMULATED
 from offpeak.ui.replay.comparison import basis_lines, policies_json, policy_table
 from offpeak.ui.replay.simulate_answer import LogReplay, prepare_log, replay_log
@@ -31,6 +34,9 @@ from offpeak.ui.report.figure import layout
 from offpeak.ui.report.subject import subject_of
 from offpeak.ui.report.write import figures_of
 from offpeak.ui.terminal import table_lines
+
+if TYPE_CHECKING:
+    import pandas
 
 SECTIONS = {"load": "log machine", "price": "prices carbon plan power", "replay": "scheduling capacity"}
 """The sections of the settings whose options each function takes."""
@@ -65,6 +71,14 @@ class PolicyFigures(list[dict[str, Any]]):
     def __repr__(self) -> str:
         return self.text
 
+    def to_arrow(self) -> pa.Table:
+        """Return a table with a row for each policy."""
+        return pa.Table.from_pylist(list(self))
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the table of `to_arrow` as a DataFrame."""
+        return to_pandas(self.to_arrow())
+
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.text)}</pre>"
 
@@ -82,22 +96,37 @@ def _hint_as_note() -> Iterator[None]:
 
 @_hint_as_note()
 def load(
-    source: str | PathLike[str], *, config: Path | None = None, lenient: bool = False, **options: Any
+    source: str | PathLike[str] | ArrowTable,
+    *,
+    config: str | PathLike[str] | None = None,
+    lenient: bool = False,
+    **options: Any,
 ) -> LoadedLog:
-    """Return the job log, of any format that `offpeak simulate` reads; options: nodes, cluster, time_zone and so on.
+    """Return the job log; options: nodes, cluster, time_zone and so on.
 
-    `config` is a settings file, the one of the command by default. `lenient` skips malformed lines.
+    `source` is a file of any format that `offpeak simulate` reads, or a DataFrame or Arrow table with the columns of
+    sacct. `config` is a settings file, the one of the command by default. `lenient` skips malformed lines.
     """
-    chosen = CommandSettings(config, _settings("load", options))
-    return LoadedLog(log_on_cluster(fspath(source), chosen.read(), lenient=lenient), chosen)
+    if not (isinstance(source, str | PathLike) or is_table(source)):
+        raise BadInput(f"load() takes no {_kind(source)}", hint="give a path, a DataFrame or an Arrow table of jobs")
+    if not isinstance(config, str | PathLike | None):
+        raise BadInput(f"config takes no {_kind(config)}", hint="give the path of a settings file")
+    chosen = CommandSettings(None if config is None else Path(config), _settings("load", options))
+    log = fspath(source) if isinstance(source, str | PathLike) else sacct_text(source)
+    return LoadedLog(log_on_cluster(log, chosen.read(), lenient=lenient), chosen)
 
 
 @_hint_as_note()
-def price(log: LoadedLog, *, start: str | None = None, **options: Any) -> LoadedLog:
+def price(log: LoadedLog, *, start: str | date | None = None, **options: Any) -> LoadedLog:
     """Return the log with prices and the power of its jobs; options: prices, tariff, carbon, node_class and so on.
 
-    `start` is the date of the prices to which the log's start is mapped.
+    `prices` and `carbon` are files, or tables with a column or index of times. `start` is the date of the prices to
+    which the log's start is mapped.
     """
+    _check("price", log, LoadedLog, "load")
+    if not isinstance(start, str | date | None):
+        raise BadInput(f"start takes no {_kind(start)}", hint='write it like "2023-01-09"')
+    start = start.isoformat() if isinstance(start, date) else start
     priced = replace(log, chosen=_with(log.chosen, "price", options), start=start)
     return replace(priced, prepared=prepare_log(log.accounting, priced.chosen.read(), start=start))
 
@@ -109,6 +138,9 @@ def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> Log
     `replays` replays each policy so often with shifted submit times, to give ranges. A log without `price` gets the
     prices of the settings.
     """
+    _check("replay", log, LoadedLog, "load")
+    if replays is not None and not (isinstance(replays, int) and replays >= FEWEST_REPLAYS):
+        raise BadInput(f"replays={replays!r} is no number of replays", hint=f"at least {FEWEST_REPLAYS}")
     chosen = _with(log.chosen, "replay", options)
     settings = chosen.read()
     refuse_unused(chosen.given, settings, log.accounting, is_repeated=replays is not None)
@@ -117,7 +149,8 @@ def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> Log
 
 @_hint_as_note()
 def compare(replayed: LogReplay) -> PolicyFigures:
-    """Return the figures of each policy; `pandas.DataFrame` takes them. Savings are against the first policy."""
+    """Return the figures of each policy. Savings are against the first policy."""
+    _check("compare", replayed, LogReplay, "replay")
     figures = PolicyFigures(policies_json(replayed.comparison))
     figures.text = "\n".join(table_lines(policy_table(replayed.comparison.outcomes, narrow=False)))
     return figures
@@ -129,12 +162,13 @@ def plot(replayed: LogReplay, figure: str = "cost", *, choice: str | None = None
 
     `choice` is the policy of the figures that show one at a time, and of trade its horizontal axis.
     """
+    _check("plot", replayed, LogReplay, "replay")
     makers = figures_of(subject_of(replayed.trace, replayed.prepared, replayed.comparison, replayed.spreads))
     if figure not in makers:
-        raise BadInput(f"no figure {figure!r} of this replay", hint=did_you_mean(figure, makers))
+        raise BadInput(f"no figure {figure!r} of this replay", hint=did_you_mean(str(figure), makers))
     made = makers[figure]()
     if choice is not None and choice not in made.choices:
-        raise BadInput(f"{figure}: no choice {choice!r}", hint=did_you_mean(choice, made.choices))
+        raise BadInput(f"{figure}: no choice {choice!r}", hint=did_you_mean(str(choice), made.choices))
     shown = made.choices.index(choice) if choice is not None else made.shown
     traces = [trace for trace in made.data if trace.get("meta", {"choice": shown})["choice"] == shown]
     # The legend of the report is a part of its page.
@@ -157,7 +191,32 @@ def _settings(function: str, options: Mapping[str, Any]) -> dict[str, Any]:
             other = next((each for each, keywords in OFFERED.items() if keyword in keywords), None)
             hint = f"it is an option of {other}()" if other else did_you_mean(keyword, offered)
             raise BadInput(f"{function}() has no option {keyword!r}", hint=hint)
-    return {offered[key]: fspath(each) if isinstance(each, PathLike) else each for key, each in options.items()}
+    return {offered[key]: _plain(offered[key], value) for key, value in options.items()}
+
+
+def _plain(setting: str, value: Any) -> Any:
+    """Return the value of an option as the command has it: a path as text, a table as the path of its file."""
+    if isinstance(value, PathLike):
+        return fspath(value)
+    if not is_table(value):
+        return value
+    if setting not in TABLES:
+        flag = BY_NAME[setting].flag
+        raise BadInput(f"{flag} takes no table", hint=f"tables are taken as {' and '.join(sorted(TABLES.values()))}")
+    return str(series_file(value, TABLES[setting]))
+
+
+TABLES = {"prices.file": "prices", "carbon.source": "carbon"}
+"""The settings that are files of series, and the options that set them."""
+
+
+def _check(function: str, value: object, kind: type, maker: str) -> None:
+    if not isinstance(value, kind):
+        raise BadInput(f"{function}() takes no {_kind(value)}", hint=f"give what {maker}() returns")
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else type(value).__name__
 
 
 def _coloured(value: Any) -> Any:

@@ -18,8 +18,9 @@ from offpeak.plugin.slurm.accounting import read_priority, read_qos, sacct_text
 from offpeak.plugin.slurm.nodes import read_machine
 from offpeak.settings.replay import LogSettings, MachineSettings
 from offpeak.settings.table import Settings
-from offpeak.sim_backend.traces.filters import anonymised, anonymised_cluster
+from offpeak.sim_backend.traces.filters import anonymised, anonymised_cluster, last_days
 from offpeak.sim_backend.traces.read import read_log, trace_of_text
+from offpeak.sim_backend.traces.slurm.read import sacct_trace
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,15 @@ def zone_of(log: LogSettings) -> tzinfo:
     return parse_zone(log.time_zone) if log.time_zone else machine_zone()
 
 
-def log_on_cluster(source: str, settings: Settings, *, lenient: bool) -> Accounting:
-    """Return the named log with the cluster of the settings, both anonymised if that is set."""
-    return _accounting(read_log(source, lenient=lenient, zone=zone_of(settings.log)), settings)
+def log_on_cluster(source: str | LongText, settings: Settings, *, lenient: bool) -> Accounting:
+    """Return the log with the cluster of the settings, both anonymised if that is set.
+
+    `source` names the log, or is the text of a table with the columns of sacct.
+    """
+    zone = zone_of(settings.log)
+    if isinstance(source, LongText):
+        return _accounting(last_days(sacct_trace(source, "table", lenient=lenient, zone=zone), None), settings)
+    return _accounting(read_log(source, lenient=lenient, zone=zone), settings)
 
 
 def _accounting(trace: Trace, settings: Settings, nodes: int | None = None) -> Accounting:

@@ -10,7 +10,9 @@ import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import typer
 from pyarrow import csv
@@ -31,11 +33,15 @@ from offpeak.sim_backend.comparison.outcome import PolicyRun
 from offpeak.sim_backend.comparison.replications import PoliciesAt, ReplicationSpread, replay_often
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.ui.estimate.accounting_source import Accounting, log_on_cluster
+from offpeak.ui.python_tables import to_pandas
 from offpeak.ui.replay.comparison import comparison_json, headline, print_comparison
 from offpeak.ui.replay.unused import refuse_unused
 from offpeak.ui.report.tables import ReportOrigin
 from offpeak.ui.report.write import write_report
 from offpeak.ui.terminal import repeat_progress, replay_progress, say_written
+
+if TYPE_CHECKING:
+    import pandas
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,7 @@ class SimulateRequest:
 class LogReplay:
     """A log replayed under several policies, the first being the baseline; `spreads` are the ranges of many replays.
 
-    `comparison.runs` has the schedule of each policy.
+    `to_arrow` and `to_pandas` return the schedules.
     """
 
     trace: Trace
@@ -69,6 +75,14 @@ class LogReplay:
     def __repr__(self) -> str:
         policies = ", ".join(run.policy for run in self.comparison.runs)
         return f"{headline(self.trace, self.prepared, self.comparison)}, under {policies}"
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with a row for each policy and job: its submission, start and end in seconds of the log."""
+        return pa.concat_tables(_schedule_table(self.comparison, run) for run in self.comparison.runs)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return the table of `to_arrow` as a DataFrame."""
+        return to_pandas(self.to_arrow())
 
 
 def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
@@ -191,10 +205,22 @@ def write_schedules(comparison: Comparison, path: Path) -> tuple[Path, ...]:
     return paths
 
 
-def _schedule_csv(comparison: Comparison, run: PolicyRun) -> bytes:
-    table = pa.table(
-        {"job_id": comparison.case.jobs.job_id, "start_s": run.schedule.start_s, "end_s": run.schedule.end_s}
+def _schedule_table(comparison: Comparison, run: PolicyRun) -> pa.Table:
+    jobs = comparison.case.jobs
+    return pa.table(
+        {
+            "policy": pa.array([run.policy]).take(pa.array(np.zeros(len(jobs), np.int64))),
+            "job_id": jobs.job_id,
+            "submit_s": jobs.submit_s,
+            "start_s": run.schedule.start_s,
+            "end_s": run.schedule.end_s,
+            "size": jobs.size,
+        }
     )
+
+
+def _schedule_csv(comparison: Comparison, run: PolicyRun) -> bytes:
+    table = _schedule_table(comparison, run).select(["job_id", "start_s", "end_s"])
     buffer = pa.BufferOutputStream()
     # Arrow would put the header's names in quotes.
     csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="none"))

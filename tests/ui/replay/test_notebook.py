@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jedi
+import pandas
+import pyarrow as pa
 import pytest
 
 import offpeak
 from offpeak.errors import BadInput
-from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
+from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
 
 Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 JOB = "{job} {submit} 0 {run} 4 -1 -1 4 7200 -1 1 1 -1 -1 -1 -1 -1 -1"
@@ -126,13 +128,57 @@ def test_the_table_is_that_of_the_command(log: Path, offpeak_command: Offpeak) -
             "no figure 'nodes' of this replay\nHint: kn",
         ),
         (lambda log: offpeak.load(log.parent / "no.swf"), "no.swf: no such file\nHint: `ls "),
+        (lambda _: offpeak.load(3), "load() takes no int\nHint: give a path, a DataFrame or an Arrow table"),
+        (lambda log: offpeak.load(log, config=3), "config takes no int\nHint: give the path of a settings file"),
+        (lambda _: offpeak.load(pa.table({"Submit": [[1]]})), "column Submit has lists or structures\nHint: give each"),
+        (lambda log: offpeak.price(offpeak.load(log), start=3), 'start takes no int\nHint: write it like "2023-01-09"'),
+        (lambda log: offpeak.replay(offpeak.load(log), replays="3"), "replays='3' is no number of replays\nHint: at l"),
+        (lambda log: offpeak.plot(offpeak.replay(offpeak.load(log)), 3), "no figure 3 of this replay\nHint: known"),
+        (lambda _: offpeak.load(pa.table({"Submit": [1]})), "table:1: has no columns JobIDRaw, Start, End, State"),
+        (lambda log: offpeak.load(log, nodes=[3]), "--nodes: "),
+        (lambda log: offpeak.load(log, nodes=pa.table({"nodes": [3]})), "--nodes takes no table\nHint: tables are"),
+        (lambda log: offpeak.price(log), "price() takes no PosixPath\nHint: give what load() returns"),
+        (lambda log: offpeak.price(offpeak.load(log), prices=3), "--prices: prices.file: 3 is not a text"),
+        (lambda _: offpeak.replay(None), "replay() takes no None\nHint: give what load() returns"),
+        (lambda log: offpeak.compare(offpeak.load(log)), "compare() takes no LoadedLog\nHint: give what replay()"),
+        (lambda log: offpeak.plot(offpeak.load(log)), "plot() takes no LoadedLog\nHint: give what replay() returns"),
     ],
-    ids=["of another function", "misspelt", "policy", "figure", "file"],
+    ids=["of another function", "misspelt", "policy", "figure", "file", *["argument"] * 14],
 )
 def test_errors_name_the_way_out(log: Path, wrong: Callable[[Path], object], message: str) -> None:
     with pytest.raises(BadInput) as caught:
         wrong(log)
     assert message in "\n".join([str(caught.value), *caught.value.__notes__])
+
+
+def test_tables_are_read_as_the_files_that_they_are_of(tmp_path: Path) -> None:
+    """Also with times instead of text, an index instead of a column, and missing values."""
+    jobs = pandas.read_csv(SAMPLE_SACCT, sep="|").iloc[:400]
+    jobs["TimelimitRaw"] = jobs["TimelimitRaw"].where(jobs.index % 7 > 0)
+    jobs["JobName"] = "with | and\nmore"
+    whole = jobs.drop(columns="JobName").astype({"TimelimitRaw": "Int64"})
+    (tmp_path / "sacct.txt").write_text(whole.to_csv(sep="|", index=False))
+    timed = jobs.assign(**{name: pandas.to_datetime(jobs[name]) for name in ("Submit", "Start", "End")})
+    timed["TimelimitRaw"] = pandas.to_timedelta(jobs["TimelimitRaw"], unit="min")
+    zoned = timed.assign(**{name: timed[name].dt.tz_localize("Europe/Berlin") for name in ("Submit", "Start", "End")})
+    prices = pandas.read_csv(SAMPLE_PRICES, index_col=0, parse_dates=True)
+    figures = []
+    for log, series in (
+        (tmp_path / "sacct.txt", SAMPLE_PRICES),
+        (jobs, pa.Table.from_pandas(prices.reset_index())),
+        (pa.Table.from_pandas(timed), prices),
+        (zoned, prices["price"].tz_convert("Asia/Tokyo")),
+    ):
+        loaded = offpeak.load(log, time_zone="Europe/Berlin")
+        priced = offpeak.price(loaded, prices=series, price_layout="unit=EUR/MWh")
+        replayed = offpeak.replay(priced, policy="easy,greedy")
+        figures.append(offpeak.compare(replayed).to_pandas()[["policy", "cost", "mean_wait_s"]])
+    for each in figures[1:]:
+        pandas.testing.assert_frame_equal(figures[0], each)
+    schedule = replayed.to_pandas()
+    assert list(schedule["policy"].unique()) == ["easy", "greedy"]
+    waits_s = (schedule["start_s"] - schedule["submit_s"]).groupby(schedule["policy"]).mean()
+    assert waits_s["greedy"] == pytest.approx(figures[0]["mean_wait_s"][1])
 
 
 def test_import_loads_nothing() -> None:
@@ -163,7 +209,7 @@ def test_a_type_checker_knows_the_functions(repository: Path, tmp_path: Path) ->
     (tmp_path / "script.py").write_text(USER_SCRIPT)
     command = [sys.executable, "-m", "mypy", "--strict", "--python-executable", tmp_path / "venv" / "bin" / "python"]
     done = subprocess.run([*command, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    expected = 'has incompatible type "int"; expected "str | PathLike[str]"  [arg-type]'
+    expected = 'has incompatible type "int"; expected "str | PathLike[str] | ArrowTable"  [arg-type]'
     assert done.stdout.splitlines() == [
         'script.py:7: note: Revealed type is "offpeak.ui.replay.simulate_answer.LogReplay"',
         f'script.py:8: error: Argument 1 to "load" {expected}',
