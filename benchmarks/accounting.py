@@ -14,8 +14,8 @@ from benchmarks.command import ROUNDS, run_cold
 from benchmarks.logs import price_file
 from benchmarks.sacct_dump import write_sacct
 from offpeak.settings.replay import SchedulingSettings
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import replay
 from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 LINES = 1_000_000

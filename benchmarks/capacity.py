@@ -13,8 +13,8 @@ from offpeak.plugin.capacity.port import Fleet
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
 
 NODE_CLASS = bundled_node_class("server")
 BARS_S = {"timeout:5min": float("inf"), "ols:1h": 60.0}

@@ -14,8 +14,8 @@ from offpeak.sim_backend.case.electricity import peak_times, prices_of
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, guessed_end_s, log_span
 from offpeak.sim_backend.comparison.compare import meters_of, usage_of
 from offpeak.sim_backend.comparison.outcome import charges_of
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import replay
 
 ROUNDS = 15
 HOURLY = PriceSettings(file=price_file())

@@ -39,8 +39,8 @@ from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.replay_case import PreparedCase, ReplayCase, fleet_of, prepare
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome
 from offpeak.sim_backend.comparison.replications import alignment_interval_of, replay_each, shifted
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine
 from offpeak.sim_backend.traces.swf.read import read_swf
 
 MODERN = SHARED / "modern"

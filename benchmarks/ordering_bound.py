@@ -50,10 +50,10 @@ from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_times
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.compare import replay_policy
-from offpeak.sim_backend.engine.advance import DECIDE, advance
-from offpeak.sim_backend.engine.state import NOT_YET, State, new_state
+from offpeak.sim_backend.engine.advance import advance
+from offpeak.sim_backend.engine.state import DECIDE, NOT_YET, State, new_state
+from offpeak.sim_backend.replay.equal_nodes import decide_window, replay, steps, workload_of
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import decide_window, replay, steps, workload_of
 from offpeak.sim_backend.traces.filters import runnable
 from offpeak.sim_backend.traces.swf.read import read_swf
 

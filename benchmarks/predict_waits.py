@@ -14,8 +14,8 @@ from offpeak.predictors.waits.questions import NO_JOB, WaitQuestions
 from offpeak.predictors.waits.registry import WaitPredictor, wait_predictors
 from offpeak.predictors.waits.states import snapshot_features
 from offpeak.settings.replay import SchedulingSettings
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import replay
 
 HISTORY, ASKED = 50_000, 1000
 ROUNDS = 5

@@ -8,8 +8,8 @@ from benchmarks.price_model import synthetic_prices, write_series_csv
 from benchmarks.sacct_dump import write_sacct
 from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import replay
 from offpeak.sim_backend.sample import FOLDER, MONDAY, NODES, SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT, ZONE
 from offpeak.sim_backend.traces.swf.write import write_swf
 from offpeak.sim_backend.workloads.generate import lublin_jobs

@@ -13,7 +13,7 @@ from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.model.step_integrals import Usage
 from offpeak.sim_backend.comparison.replications import LARGEST_SHIFT_S
-from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.schedule import Schedule
 from offpeak.sim_backend.traces.filters import runnable
 from offpeak.sim_backend.traces.swf.read import read_swf

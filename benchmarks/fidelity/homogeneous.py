@@ -30,8 +30,8 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import replay
 from offpeak.sim_backend.sample import NODES as LOGGED_NODES
 from offpeak.sim_backend.sample import SAMPLE_LOG
 from offpeak.sim_backend.traces.swf.read import read_swf

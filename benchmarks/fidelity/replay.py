@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +18,7 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.engine.state import PeakTimes
 from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from offpeak.sim_backend.mixed.powered import PoweredMixedReplay
-from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.mixed.replay import MixedReplay, replay_mixed, rules_of
 from offpeak.sim_backend.nodes.node_log import NodeLog
 from offpeak.sim_backend.replay.policy import parse_policy
 
@@ -162,11 +161,11 @@ def engine_run(
     else:
         classes = [_node_class(group, sleep) for group in GROUPS]
         name = f"{'ols' if sleep.limited else 'timeout'}:{clock.ticks(np.array([sleep.after_h]))[0]}s"
-        capacity = [
+        capacity = tuple(
             make_capacity_policy(name, Fleet(group.nodes, 1, each), CapacitySettings())
             for group, each in zip(GROUPS, classes, strict=True)
-        ]
-        powered = PoweredMixedReplay(case, named, rules, capacity, classes, peaks=clock.peaks())
+        )
+        powered = MixedReplay(case, replace(named, capacity=capacity), rules, classes, peaks=clock.peaks())
         powered.run()
         powered.rest(int(clock.peaks().at_s[-1]))
         schedule = powered.schedule()

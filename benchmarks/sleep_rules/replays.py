@@ -25,8 +25,8 @@ from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.engine.power import Power
 from offpeak.sim_backend.engine.state import State
 from offpeak.sim_backend.nodes.node_log import Int8, Int32
+from offpeak.sim_backend.replay.equal_nodes import EqualNodesReplay, PoweredMachine
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine, PoweredReplay
 from offpeak.sim_backend.replay.schedule import Schedule
 from offpeak.studies.logs import LogSource, StudyLog, read_log, shift_submissions
 from offpeak.studies.sleeping.run import units_per_node
@@ -94,22 +94,19 @@ def part_of(log: StudyLog, from_share: float, until_share: float, warm_up_s: int
     return Part(log.source.name, log.trace.jobs.take(inside), machine, begin_s, until_s)
 
 
-class RuleReplay(PoweredReplay):
+class RuleReplay(EqualNodesReplay):
     """A replay whose nodes follow a rule outside of the product."""
 
     def __init__(self, part: Part, capacity: CapacityPolicy, rule: Decide | None) -> None:
         power_w = np.full(len(part.jobs), NODES.running_w(1.0) / part.machine.units_per_node)
-        super().__init__(
-            part.jobs,
-            power_w,
-            part.machine,
-            parse_policy("easy", SchedulingSettings()),
-            replace(capacity, by_limits=True),
-        )
+        easy = parse_policy("easy", SchedulingSettings())
+        policy = replace(easy, capacity=(replace(capacity, by_limits=True),))
+        super().__init__(part.jobs, power_w, part.machine, policy)
         self._rule = rule
 
     def _decide_capacity(self) -> None:
         assert self._rule is not None
+        assert self._power is not None
         keep, reserve = self._rule.decide(self._state, self._power)
         self._power.scalars["keep"] = keep
         self._power.scalars["reserve"] = reserve

@@ -48,8 +48,8 @@ from offpeak.sim_backend.comparison.replications import (
 )
 from offpeak.sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, saving_of
 from offpeak.sim_backend.nodes.power_curve import power_curve
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.powered import PoweredMachine
 
 
 def with_capacity(

@@ -18,7 +18,7 @@ from offpeak.plugin.capacity.rules import CapacityRules, DepthTable
 from offpeak.power.whatif import EASY_POLICY
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.sim_backend.engine.state import SchedulingRules
-from offpeak.sim_backend.replay.powered import depth_table
+from offpeak.sim_backend.replay.equal_nodes import depth_table
 
 HORIZON_S = 24 * HOUR_S
 """The horizon of known prices: day-ahead auctions publish tomorrow's prices at noon, 11 to 35 hours ahead."""

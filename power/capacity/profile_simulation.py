@@ -25,10 +25,10 @@ from offpeak.model.step_integrals import integrals
 from offpeak.plugin.capacity.rules import CapacitySchedule
 from offpeak.power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
 from offpeak.power.whatif import WhatIfPlan, check_units, make_whatif_plan
-from offpeak.sim_backend.engine.advance import LOG_FULL, advance
+from offpeak.sim_backend.engine.advance import advance
 from offpeak.sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, PoweredNodes, TransitionLog, all_active
 from offpeak.sim_backend.engine.running_jobs import resumed_state
-from offpeak.sim_backend.engine.state import NEVER, State, Workload
+from offpeak.sim_backend.engine.state import LOG_FULL, NEVER, State, Workload
 from offpeak.sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
 from offpeak.sim_backend.replay.schedule import NO_PEAKS
 

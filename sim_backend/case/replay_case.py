@@ -36,7 +36,7 @@ from offpeak.sim_backend.case.machine_size import AllocationUnits, overload_note
 from offpeak.sim_backend.case.site_jobs import site_jobs, site_units
 from offpeak.sim_backend.case.site_priorities import SitePriorities, without_formula
 from offpeak.sim_backend.mixed.classes import RequestClasses
-from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.traces.filters import runnable
 
 BUSY_WATTS, IDLE_WATTS = "watts of busy nodes (--power)", "watts of idle nodes (--idle-power)"

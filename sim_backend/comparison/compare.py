@@ -41,8 +41,7 @@ from offpeak.sim_backend.comparison.outcome import (
 )
 from offpeak.sim_backend.comparison.pools import lowest_of_pool, pool_usages
 from offpeak.sim_backend.engine.state import NOT_YET, PeakTimes
-from offpeak.sim_backend.mixed.powered import PoweredMixedReplay
-from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.mixed.replay import MixedReplay, rules_of
 from offpeak.sim_backend.nodes.node_log import PoweredUsage, join_node_logs, sleep_figures_of_pools, state_times
 from offpeak.sim_backend.nodes.power_curve import (
     PowerCurve,
@@ -52,12 +51,13 @@ from offpeak.sim_backend.nodes.power_curve import (
     standing_draw,
     sum_of_curves,
 )
+from offpeak.sim_backend.replay.equal_nodes import EqualNodesReplay, PoweredMachine
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.powered import PoweredMachine, PoweredReplay
-from offpeak.sim_backend.replay.schedule import JobRuns, Schedule, replay
+from offpeak.sim_backend.replay.replay import Replay
+from offpeak.sim_backend.replay.schedule import JobRuns, Schedule
 from offpeak.text import counted
 
-Replayed = Schedule | PoweredReplay | PoweredMixedReplay
+Replayed = Schedule | Replay
 """A replay up to its last job's end. Nodes that can sleep may go on from there."""
 
 
@@ -246,7 +246,7 @@ def _replay_to_its_end(
         prices = replace(case.prices, laid=case.prices.laid.until(needed_s))
         played = _replay(case, policy, peak_times(prices, case.carbon), progress)
         left = np.flatnonzero(played.start_s == NOT_YET)
-        if isinstance(played, PoweredReplay) and played.failed_nodes:
+        if isinstance(played, Replay) and played.failed_nodes:
             left = left[:0]
         if not len(left) and int(played.end_s.max()) <= needed_s:
             return played, needed_s
@@ -279,27 +279,27 @@ def _replay(
     case: ReplayCase, policy: Policy, peaks: PeakTimes, progress: Callable[[str, int], None] | None = None
 ) -> Replayed:
     """Replay up to the last job's end. Raises BadInput for a policy that does not know the nodes of the case."""
-    report = partial(progress, policy.name) if progress else None
     if policy.hold is not None:
         return _held_replay(case, policy, peaks, progress)
-    if case.is_mixed:
-        return _mixed_replay(case, policy, peaks, report)
-    if not policy.capacity:
-        size = case.machine.size
-        return replay(case.jobs, case.node_power_w, machine_size=size, policy=policy, peaks=peaks, progress=report)
-    assert isinstance(case.nodes, PoweredMachine)
-    powered = PoweredReplay(
+    played = (_mixed_replay if case.is_mixed else _equal_nodes_replay)(case, policy, peaks)
+    played.run(partial(progress, policy.name) if progress else None)
+    return played
+
+
+def _equal_nodes_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Replay:
+    machine: PoweredMachine | int = case.machine.size
+    if policy.capacity:
+        assert isinstance(case.nodes, PoweredMachine)
+        machine = case.nodes
+    return EqualNodesReplay(
         case.jobs,
         case.node_power_w,
-        case.nodes,
+        machine,
         policy,
-        policy.capacity[0],
         peaks=peaks,
         without_limit=case.without_limit,
         shaving=_peak_rules(case, policy),
     )
-    powered.run(report)
-    return powered
 
 
 def _held_replay(
@@ -337,24 +337,18 @@ def release_times_s(case: ReplayCase, longest_s: Int64) -> Int64:
     return best_s
 
 
-def _mixed_replay(
-    case: ReplayCase, policy: Policy, peaks: PeakTimes, report: Callable[[int], None] | None
-) -> Schedule | PoweredMixedReplay:
-    """Replay on the pools of the case's cluster; BadInput for a policy that does not know pools of nodes."""
+def _mixed_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Replay:
+    """Return the replay on the pools of the case's cluster; BadInput for a policy that does not know pools of nodes."""
     assert case.cluster is not None
     mixed = mixed_case_of(
         case.jobs, case.node_power_w, case.cluster, case.requests, case.classes, without_limit=case.without_limit
     )
     widths = band_widths(policy.priority_band_percent, case.cluster, mixed.workload.priority)
     rules = rules_of(policy, case.cluster.timing)._replace(widths=widths)
-    if not policy.capacity:
-        site = case.priorities
-        priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
-        return replay_mixed(mixed, policy, rules, peaks=peaks, priorities=priorities, progress=report)
-    assert case.nodes is not None
-    powered = PoweredMixedReplay(mixed, policy, rules, policy.capacity, case.nodes.classes, peaks=peaks)
-    powered.run(report)
-    return powered
+    site = case.priorities
+    priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
+    classes = case.nodes.classes if case.nodes and policy.capacity else ()
+    return MixedReplay(mixed, policy, rules, classes, peaks=peaks, priorities=priorities)
 
 
 def _peak_rules(case: ReplayCase, policy: Policy) -> PeakRules:

@@ -16,7 +16,7 @@ from offpeak.model.step_integrals import Usage, charge, integrate_constant
 from offpeak.sim_backend.case.replay_case import PoweredPools, ReplayCase
 from offpeak.sim_backend.nodes.bounds import lowest_for_schedule, units_in_use
 from offpeak.sim_backend.nodes.node_log import NodeLog, PoweredUsage, power_cycles, state_times
-from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.schedule import Schedule
 
 

@@ -38,8 +38,13 @@ from offpeak.sim_backend.engine.running_jobs import (
 )
 from offpeak.sim_backend.engine.state import (
     CAN_BE_OUTLIVED,
+    CAPACITY,
     CONSERVATIVE,
+    DECIDE,
+    FINISHED,
+    LOG_FULL,
     NEVER,
+    PAUSED,
     PeakTimes,
     SchedulingRules,
     State,
@@ -47,7 +52,6 @@ from offpeak.sim_backend.engine.state import (
 )
 from offpeak.sim_backend.engine.window import open_window, order_window
 
-PAUSED, FINISHED, DECIDE, CAPACITY, LOG_FULL = range(5)
 ORDER_REQUESTED, CAPACITY_REQUESTED = 1, 2
 
 

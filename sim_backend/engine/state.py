@@ -114,6 +114,8 @@ Float64 = NDArray[np.float64]
 
 NEVER = np.iinfo(np.int64).max
 NOT_YET = -1
+PAUSED, FINISHED, DECIDE, CAPACITY, LOG_FULL, FULL = range(6)
+"""Why `advance` returns."""
 RANK_FROM = 512
 """In a queue with fewer waiting jobs, a linear scan finds the widest one as fast."""
 BLOCK, CLASSES = 64, 24

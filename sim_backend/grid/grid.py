@@ -23,8 +23,8 @@ from offpeak.plugin.window_policy import ARRIVAL
 from offpeak.predictors.prices.history import Past
 from offpeak.predictors.prices.models import Member
 from offpeak.sim_backend.engine.state import CAN_BE_OUTLIVED, EXACT_RUNTIME, NEVER
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.powered import PoweredMachine
 
 
 @dataclass(frozen=True)

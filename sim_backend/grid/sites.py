@@ -16,14 +16,14 @@ from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.schedule_metrics import response_ratio
 from offpeak.model.step_integrals import StepIntegral, integrals, integrate_constant, integrate_steps, multiply
 from offpeak.plugin.federation.sites import Site
-from offpeak.sim_backend.engine.advance import LOG_FULL, advance
-from offpeak.sim_backend.engine.power import PoweredNodes, all_active
+from offpeak.sim_backend.engine.advance import advance
 from offpeak.sim_backend.engine.running_jobs import hold_until, next_event_s
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET, State, Workload, new_state
+from offpeak.sim_backend.engine.state import LOG_FULL, NEVER, NOT_YET, State, Workload, new_state
 from offpeak.sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
 from offpeak.sim_backend.nodes.node_log import NodeLog
+from offpeak.sim_backend.replay.equal_nodes import nodes_of
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.powered import LogBook, depth_table
+from offpeak.sim_backend.replay.replay import LogBook
 from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 
@@ -50,7 +50,7 @@ class OpenSite:
         self.state.scalars["now_s"] = begin_s
         self._data_s = np.zeros(most_jobs, dtype=np.int64)
         self._late = np.empty(0, dtype=np.int64)
-        self._nodes = None if site.nodes is None else _RunningNodes(site.nodes, self.state, begin_s)
+        self._nodes = None if site.nodes is None else _RunningNodes(site.nodes, self.state)
 
     def submit(self, jobs: GridSubmission) -> None:
         """Add jobs behind those that came before; none is submitted before the second that was advanced to."""
@@ -127,20 +127,10 @@ class OpenSite:
 class _RunningNodes:
     """The sleeping nodes of a site."""
 
-    def __init__(self, nodes: SleepingNodes, state: State, begin_s: int) -> None:
+    def __init__(self, nodes: SleepingNodes, state: State) -> None:
         self._machine, self._book = nodes.machine, LogBook()
-        power = all_active(
-            nodes.capacity.rules,
-            machine_size=nodes.machine.size,
-            units_per_node=nodes.machine.units_per_node,
-            slots=len(state.slots.job),
-            jobs=len(state.start_s),
-            begin_s=begin_s,
-            # Without a job the nodes continue, because another job may come.
-            rest_until_s=NEVER - 1,
-        )
-        depths = depth_table(nodes.machine.node_class, nodes.machine.seed)
-        self._nodes = PoweredNodes(power, nodes.capacity.rules, nodes.capacity.schedule, depths)
+        # Without a job the nodes continue, because another job may come.
+        self._nodes = nodes_of(nodes.machine, nodes.capacity, state, rest_until_s=NEVER - 1)
 
     def advance(self, workload: Workload, policy: Policy, state: State, until_s: int) -> None:
         while advance(workload, NO_PEAKS, policy.rules, state, self._nodes, until_s) == LOG_FULL:
@@ -148,7 +138,10 @@ class _RunningNodes:
 
     def log(self) -> NodeLog:
         self._book.empty(self._nodes.power)
-        return self._book.node_log(self._machine)
+        machine = self._machine
+        return self._book.node_logs(
+            [machine.nodes], units_per_node=machine.units_per_node, enclosures=machine.enclosures
+        )[0]
 
 
 def _empty(most_jobs: int) -> Workload:

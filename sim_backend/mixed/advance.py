@@ -15,7 +15,17 @@ partition and those on the same nodes. Full passes, which reserve and backfill, 
 
 from offpeak.compiled import apart, in_place, index, part
 from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
+from offpeak.sim_backend.engine.state import (
+    CAPACITY,
+    DECIDE,
+    FINISHED,
+    FULL,
+    LOG_FULL,
+    NEVER,
+    NOT_YET,
+    PAUSED,
+    PeakTimes,
+)
 from offpeak.sim_backend.engine.window import order_window
 from offpeak.sim_backend.mixed import queue
 from offpeak.sim_backend.mixed.limits import is_limited
@@ -42,7 +52,6 @@ from offpeak.sim_backend.mixed.reservations import (
 from offpeak.sim_backend.mixed.running import end_first, forget_refusals
 from offpeak.sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
-PAUSED, FINISHED, DECIDE, FULL, CAPACITY, LOG_FULL = range(6)
 EVENTS, TARGETS, PASSES = range(3)
 """What the loop does next in this second: `stage`."""
 IN_ORDER, EASY_LIKE = 0, 1

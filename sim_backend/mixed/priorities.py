@@ -15,8 +15,8 @@ from offpeak.compiled import kernel
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.limits import PriorityWeights
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET, PeakTimes
-from offpeak.sim_backend.mixed.advance import DECIDE, FULL, advance
+from offpeak.sim_backend.engine.state import FINISHED, NEVER, NOT_YET, PAUSED, PeakTimes
+from offpeak.sim_backend.mixed.advance import advance
 from offpeak.sim_backend.mixed.case import MixedCase
 from offpeak.sim_backend.mixed.state import PRECEDENCE, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
 
@@ -408,7 +408,7 @@ def advance_ranked(
     period, jobs, calc_period_s = priorities.period, len(workload.submit_s), priorities.weights.calc_period_s
     while True:
         reached = advance(tables, workload, peaks, rules, state, min(until_s, period[UNTIL_S]))
-        if reached in (DECIDE, FULL) or until_s <= period[UNTIL_S]:
+        if reached not in (PAUSED, FINISHED) or until_s <= period[UNTIL_S]:
             return reached
         left, submitted = period[UNFINISHED], period[SUBMITTED]
         if submitted == jobs and (left == 0 or state.scalars[0].running == 0):

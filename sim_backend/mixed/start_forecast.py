@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from offpeak.compiled import by_reference, in_place, index, part
 from offpeak.model.arrays import Int64
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET
-from offpeak.sim_backend.mixed.advance import PAUSED, advance
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET, PAUSED
+from offpeak.sim_backend.mixed.advance import advance
 from offpeak.sim_backend.mixed.case import MixedCase
 from offpeak.sim_backend.mixed.cells import change_cell, copy_cell, has_room, new_picks
 from offpeak.sim_backend.mixed.limits import is_limited

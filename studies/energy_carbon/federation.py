@@ -31,8 +31,8 @@ from offpeak.sim_backend.grid.broker import Decider, LongestWaits, run_grid
 from offpeak.sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SleepingNodes, Steady
 from offpeak.sim_backend.grid.sites import GridSchedule
 from offpeak.sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine
 from offpeak.studies.energy_carbon.paper import WALLTIME_S, WIDE_SHARE
 from offpeak.studies.energy_carbon.run import NODES, Simulation, discipline, draw_jobs, energy_aware
 

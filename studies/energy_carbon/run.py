@@ -24,9 +24,9 @@ from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay, replay_powered
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
-from offpeak.sim_backend.replay.schedule import Schedule, replay
+from offpeak.sim_backend.replay.schedule import Schedule
 from offpeak.studies.energy_carbon import paper
 from offpeak.studies.logs import usage_of
 

@@ -26,8 +26,8 @@ from offpeak.power.whatif import WhatIfPlan, simulate_units
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.nodes.node_log import NodeLog, PoweredUsage, SleepFigures, sleep_figures
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
 from offpeak.studies.logs import StudyLog, shift_submissions, usage_of
 
 SLA = 200.0

@@ -30,8 +30,8 @@ from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, flee
 from offpeak.sim_backend.comparison.compare import compare
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, saving_pct
 from offpeak.sim_backend.comparison.replications import shifted
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine
 from offpeak.studies.logs import StudyLog, at_load
 
 ALWAYS_ON, TIMEOUT, BLIND = "always-on", "timeout:10min", "blind"

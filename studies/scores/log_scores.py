@@ -30,8 +30,8 @@ from offpeak.predictors.trees.forest import GrowthSchedule, can_grow
 from offpeak.predictors.waits.registry import ARBITER_WITHOUT_TREES, wait_predictors
 from offpeak.settings.replay import MachineSettings, SchedulingSettings
 from offpeak.sim_backend.case.machine_size import NODES, units_of
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import replay
 from offpeak.sim_backend.traces.filters import runnable
 from offpeak.sim_backend.traces.read import read_log
 from offpeak.studies.report import StudyTable, TableCell

@@ -23,8 +23,8 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.nodes.bounds import gaps_of, saved_asleep, sleep_terms
 from offpeak.sim_backend.nodes.node_log import PoweredUsage, SleepFigures, sleep_figures
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
 from offpeak.studies.logs import StudyLog, offered_load, shift_submissions, usage_of
 
 ALWAYS_ON = "always-on"

@@ -24,8 +24,9 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule, replay
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule
 
 BEGIN_S = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp())
 """A Monday."""

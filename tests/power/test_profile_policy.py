@@ -13,7 +13,7 @@ from offpeak.model.node_states import ACTIVE
 from offpeak.plugin.capacity.port import Fleet
 from offpeak.power.capacity.profile_policy import ProfilePolicy, make_profile_policy
 from offpeak.settings.capacity import CapacitySettings
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
 
 HOUR_S = 3600
 DEAR_THEN_CHEAP = (NOW_S - 10, NOW_S + 3 * HOUR_S), (200, 20)

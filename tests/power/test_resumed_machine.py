@@ -15,8 +15,8 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.sim_backend.engine.advance import advance
 from offpeak.sim_backend.engine.power import PoweredNodes, all_active
 from offpeak.sim_backend.engine.state import NEVER, State, new_state
-from offpeak.sim_backend.replay.powered import depth_table, snapshot_of
-from offpeak.sim_backend.replay.schedule import NO_PEAKS, workload_of
+from offpeak.sim_backend.replay.equal_nodes import depth_table, snapshot_of, workload_of
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 LONG_AGO_S = -(1 << 40)
 

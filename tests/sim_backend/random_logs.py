@@ -26,8 +26,9 @@ from offpeak.sim_backend.engine.state import (
     Workload,
     new_state,
 )
+from offpeak.sim_backend.replay.equal_nodes import replay, workload_of
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.schedule import Schedule, replay, workload_of
+from offpeak.sim_backend.replay.schedule import Schedule
 
 DISCIPLINES = (FCFS, EASY, CONSERVATIVE, FIRST_FIT, BEST_FIT)
 BACKFILLING = (FCFS, EASY, FIRST_FIT, BEST_FIT)

@@ -16,12 +16,12 @@ from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets
 from offpeak.plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
 from offpeak.plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.advance import LOG_FULL, advance
+from offpeak.sim_backend.engine.advance import advance
 from offpeak.sim_backend.engine.power import Power, PoweredNodes, all_active
 from offpeak.sim_backend.engine.power import TransitionLog as EngineLog
-from offpeak.sim_backend.engine.state import CHUNK_NODES, NO_PIECE, Nodes, SchedulingRules, State, new_state
-from offpeak.sim_backend.replay.powered import PoweredMachine, depth_table, replay_powered
-from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule, workload_of
+from offpeak.sim_backend.engine.state import CHUNK_NODES, LOG_FULL, NO_PIECE, Nodes, SchedulingRules, State, new_state
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, depth_table, replay_powered, workload_of
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule
 
 Entry = tuple[int, int, int]
 

@@ -15,8 +15,8 @@ from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, fleet_of
 from offpeak.sim_backend.comparison.compare import Comparison, compare
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine
 from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 UNITS = 32

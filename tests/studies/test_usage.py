@@ -7,8 +7,8 @@ from offpeak.plugin.capacity.port import Fleet
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
 from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak.studies.logs import usage_of
 

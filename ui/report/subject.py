@@ -19,7 +19,7 @@ from offpeak.sim_backend.comparison.outcome import PolicyOutcome, PolicyRun, Sle
 from offpeak.sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
 from offpeak.sim_backend.nodes.node_log import StateCounts
 from offpeak.sim_backend.nodes.power_curve import PowerCurve
-from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.ui.report.figure import Key
 
 

@@ -22,13 +22,13 @@ from offpeak.services.accounts.ended_jobs import EndedJob
 from offpeak.services.accounts.job_forecasts import RunTimes
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.engine.advance import CAPACITY, advance
+from offpeak.sim_backend.engine.advance import advance
 from offpeak.sim_backend.engine.power import PoweredNodes, all_active
-from offpeak.sim_backend.engine.state import new_state
+from offpeak.sim_backend.engine.state import CAPACITY, new_state
+from offpeak.sim_backend.replay.equal_nodes import depth_table, snapshot_of, workload_of
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.powered import depth_table, snapshot_of
 from offpeak.sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, SubmittedJobs
-from offpeak.sim_backend.replay.schedule import NO_PEAKS, workload_of
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 NODES, JOBS, DAYS = 12, 60, 2
 USERS = 5

@@ -22,8 +22,8 @@ from random_logs import (
 
 from offpeak.plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.advance import FINISHED, advance
-from offpeak.sim_backend.engine.state import CONSERVATIVE, EXACT_RUNTIME, FCFS, NEVER, USER_ESTIMATE, State
+from offpeak.sim_backend.engine.advance import advance
+from offpeak.sim_backend.engine.state import CONSERVATIVE, EXACT_RUNTIME, FCFS, FINISHED, NEVER, USER_ESTIMATE, State
 
 pytestmark = pytest.mark.quick
 

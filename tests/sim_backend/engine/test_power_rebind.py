@@ -16,7 +16,7 @@ from random_power import (
 
 from offpeak.model.node_states import OFF
 from offpeak.plugin.capacity.rules import NEVER
-from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 
 LATE = ON_DEMAND._replace(late=True)
 AT_ONCE = schedule_of((BEFORE_ALL_S, 9, 0, [NEVER, NEVER, 0]))

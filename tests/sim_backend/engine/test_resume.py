@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from random_logs import PLAIN
 from random_power import node_numbers
 
-from offpeak.sim_backend.engine.advance import FINISHED, advance
+from offpeak.sim_backend.engine.advance import advance
 from offpeak.sim_backend.engine.running_jobs import resumed_state
-from offpeak.sim_backend.engine.state import NEVER, Workload
+from offpeak.sim_backend.engine.state import FINISHED, NEVER, Workload
 from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
 pytestmark = pytest.mark.quick

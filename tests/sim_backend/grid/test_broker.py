@@ -15,8 +15,7 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.sim_backend.grid.broker import Moment, StayHome, run_grid
 from offpeak.sim_backend.grid.grid import SimulatedGrid, SleepingNodes
 from offpeak.sim_backend.grid.sites import NO_SITE
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
-from offpeak.sim_backend.replay.schedule import replay
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay, replay_powered
 
 DUNE = bundled_node_class("dune")
 DISCIPLINES = ("fcfs", "easy", "first-fit", "best-fit", "conservative")

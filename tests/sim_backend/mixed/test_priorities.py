@@ -15,8 +15,7 @@ from offpeak.model.request import Chunk, Request
 from offpeak.plugin.priority_bands import band_widths
 from offpeak.plugin.window_policy import GREEDY
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.state import NOT_YET, PeakTimes
-from offpeak.sim_backend.mixed.advance import FULL
+from offpeak.sim_backend.engine.state import FULL, NOT_YET, PeakTimes
 from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
 from offpeak.sim_backend.mixed.cells import new_picks
 from offpeak.sim_backend.mixed.preemption import with_room

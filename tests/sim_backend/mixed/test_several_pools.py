@@ -7,8 +7,8 @@ from random_clusters import MANY, cases, rules
 from random_logs import PLAIN, policy_of
 
 from offpeak.model.limits import PreemptMode
-from offpeak.sim_backend.engine.state import NEVER
-from offpeak.sim_backend.mixed.advance import FULL, advance
+from offpeak.sim_backend.engine.state import FULL, NEVER
+from offpeak.sim_backend.mixed.advance import advance
 from offpeak.sim_backend.mixed.cells import new_picks
 from offpeak.sim_backend.mixed.preemption import with_room
 from offpeak.sim_backend.mixed.replay import replay_mixed

@@ -29,10 +29,11 @@ from offpeak.plugin.capacity.rules import NEVER
 from offpeak.plugin.window_policy import ARRIVAL
 from offpeak.sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, NOT_YET, USER_ESTIMATE, PeakTimes
 from offpeak.sim_backend.mixed.case import MixedCase
-from offpeak.sim_backend.mixed.powered import PoweredMixedReplay
-from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
-from offpeak.sim_backend.replay.schedule import Schedule
+from offpeak.sim_backend.mixed.replay import MixedReplay, replay_mixed, rules_of
+from offpeak.sim_backend.mixed.state import MixedRules
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
+from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule
 
 CLASSES = node_classes(failures=st.just(0.0), repairs_s=st.none())
 RULES = per_second_rules(disciplines=[FCFS, EASY, FIRST_FIT], estimates=[USER_ESTIMATE, EXACT_RUNTIME])
@@ -40,9 +41,12 @@ LOGS = powered_logs(scheduling=RULES, classes=CLASSES).filter(lambda case: case.
 
 
 def mixed_powered(case: PoweredLog) -> Schedule:
-    policy = policy_of(case.rules)
-    capacity, classes = (case.policy(),), (case.machine.node_class,)
-    replay = PoweredMixedReplay(one_pool(case.log), policy, rules_of(policy), capacity, classes, peaks=case.log.peaks)
+    policy = replace(policy_of(case.rules), capacity=(case.policy(),))
+    return powered_replay(one_pool(case.log), policy, rules_of(policy), [case.machine.node_class], case.log.peaks)
+
+
+def powered_replay(case: MixedCase, policy: Policy, rules: MixedRules, classes, peaks=NO_PEAKS) -> Schedule:
+    replay = MixedReplay(case, policy, rules, classes, peaks=peaks)
     replay.run()
     return replay.schedule()
 
@@ -76,14 +80,12 @@ def test_only_jobs_that_end_by_the_last_expected_end_pass_one_that_lacks_sleepin
 
 def powered_on_pools(random, scheduling, after_s: int, leave_s: int) -> Schedule:
     node_class = class_of((OFF, 2, leave_s))
-    capacity = [
+    capacity = tuple(
         CapacityPolicy("under test", ON_DEMAND, schedule_of((BEFORE_ALL_S, pool.nodes, 0, (NEVER, NEVER, after_s))))
         for pool in random.cluster.pools
-    ]
+    )
     classes = [node_class] * len(capacity)
-    replay = PoweredMixedReplay(random.case, policy_of(PLAIN), scheduling, capacity, classes)
-    replay.run()
-    return replay.schedule()
+    return powered_replay(random.case, replace(policy_of(PLAIN), capacity=capacity), scheduling, classes)
 
 
 @given(cases() | cases(preempts=True, exempt_s=4), rules(timed=True))
@@ -114,9 +116,8 @@ def test_a_job_on_woken_nodes_starts_when_the_scheduler_checks_them():
     case = small_case([0, 100, 101], [1.0, 1.0, 1.0])
     capacity = CapacityPolicy("under test", ON_DEMAND, schedule_of((BEFORE_ALL_S, 1, 0, (NEVER, NEVER, 5))))
     checks = rules_of(policy_of(PLAIN))._replace(boot_check_s=30)
-    replay = PoweredMixedReplay(case, policy_of(PLAIN), checks, [capacity], [class_of((OFF, 2, 3))])
-    replay.run()
-    assert replay.schedule().start_s.tolist() == [0, 120, 130]
+    found = powered_replay(case, replace(policy_of(PLAIN), capacity=(capacity,)), checks, [class_of((OFF, 2, 3))])
+    assert found.start_s.tolist() == [0, 120, 130]
 
 
 class Watch:
@@ -147,10 +148,8 @@ def watch_pools(random, case: MixedCase, scheduling) -> tuple[Watch, Schedule]:
     """Replay on pools whose nodes sleep and return what a decision every three seconds sees, and the schedule."""
     watch, pools = Watch(), random.cluster.pools
     classes = [class_of((OFF, 2, 3))] * len(pools)
-    capacity = [watched(watch, pool.nodes) for pool in pools]
-    replay = PoweredMixedReplay(case, policy_of(PLAIN), scheduling, capacity, classes)
-    replay.run()
-    return watch, replay.schedule()
+    policy = replace(policy_of(PLAIN), capacity=tuple(watched(watch, pool.nodes) for pool in pools))
+    return watch, powered_replay(case, policy, scheduling, classes)
 
 
 @given(cases(most_jobs=90) | cases(most_jobs=90, preempts=True), rules(timed=True), st.floats(0, 1))
@@ -172,8 +171,6 @@ def test_on_one_pool_decisions_see_what_they_see_on_equal_nodes(log):
     equal, pool = Watch(), Watch()
     machine = PoweredMachine(log.machine_size, 1, node_class)
     replay_powered(log.jobs, log.node_power_w, machine, policy, watched(equal, log.machine_size))
-    replay = PoweredMixedReplay(
-        one_pool(log), policy, rules_of(policy), [watched(pool, log.machine_size)], [node_class]
-    )
-    replay.run()
+    policy = replace(policy, capacity=(watched(pool, log.machine_size),))
+    powered_replay(one_pool(log), policy, rules_of(policy), [node_class])
     assert pool.rows() == equal.rows()

@@ -8,8 +8,8 @@ import pytest
 from offpeak.model.constants import HOUR_S
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.engine.state import NEVER, new_state
+from offpeak.sim_backend.replay.equal_nodes import foreseeing_steps, replay, workload_of
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import foreseeing_steps, replay, workload_of
 from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 NODES = 64

@@ -18,16 +18,16 @@ from offpeak.plugin.scheduler.port import Ranking
 from offpeak.plugin.window_order import order_view
 from offpeak.plugin.window_policy import BUILT_IN_BY_NAME, EXTERNAL, WindowPolicy, WindowView
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.advance import DECIDE, advance
-from offpeak.sim_backend.engine.state import FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules, new_state
+from offpeak.sim_backend.engine.advance import advance
+from offpeak.sim_backend.engine.state import DECIDE, FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules, new_state
 from offpeak.sim_backend.mixed.advance import advance as advance_mixed
 from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
 from offpeak.sim_backend.mixed.cells import new_picks
 from offpeak.sim_backend.mixed.replay import decide_window as decide_mixed_window
 from offpeak.sim_backend.mixed.replay import rules_of
 from offpeak.sim_backend.mixed.state import new_state as new_mixed_state
+from offpeak.sim_backend.replay.equal_nodes import decide_window, workload_of
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.schedule import decide_window, workload_of
 
 AT_S = 100
 MOST_JOBS = 12

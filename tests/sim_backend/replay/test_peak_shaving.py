@@ -12,7 +12,7 @@ from offpeak.model.node_states import OFF
 from offpeak.plugin.capacity.peak_shaving import NO_CAP, PeakRules, PeakTarget
 from offpeak.plugin.capacity.rules import NEVER
 from offpeak.prices.tariff_file import parse_tariff_file
-from offpeak.sim_backend.replay.powered import PoweredMachine
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 
 HOUR_S = 3600
 NODES = 4

@@ -34,8 +34,8 @@ from offpeak.plugin.capacity.rules import BY_WEAR, NEVER
 from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL, WindowPolicy
 from offpeak.sim_backend.engine.power_transitions import chance
 from offpeak.sim_backend.engine.state import CONSERVATIVE, FCFS
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.powered import PoweredMachine, replay_powered
 
 ONE_W = 1
 DOWN, ASLEEP, UP = (np.array([state(depth) for depth in range(3)]) for state in (going_down, asleep, coming_up))

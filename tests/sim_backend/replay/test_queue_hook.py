@@ -9,8 +9,8 @@ from queue_site import NOW_S, RULES, TOP, Site, a_job
 from random_logs import PLAIN, Log, logs, starts
 
 from offpeak.plugin.window_policy import EXTERNAL, GREEDY, KNAPSACK, WindowPolicy, WindowView
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.schedule import replay
 
 pytestmark = pytest.mark.quick
 

@@ -9,8 +9,9 @@ import pytest
 
 from offpeak.model.schedule_metrics import bounded_slowdown
 from offpeak.settings.replay import SchedulingSettings
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import Schedule, replay
+from offpeak.sim_backend.replay.schedule import Schedule
 from offpeak.sim_backend.traces.filters import runnable
 from offpeak.sim_backend.traces.swf.read import read_swf
 

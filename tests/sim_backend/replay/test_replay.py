@@ -17,8 +17,9 @@ from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.electricity import peak_times
 from offpeak.sim_backend.case.replay_case import prepare
 from offpeak.sim_backend.engine.state import FCFS, PREDICTED_RUNTIME
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP, replay
+from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP
 from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 from offpeak.sim_backend.traces.swf.read import read_swf
 

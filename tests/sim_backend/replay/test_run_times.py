@@ -16,7 +16,7 @@ from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.predictors.run_times import chosen_run_time
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.sim_backend.engine.state import EXACT_RUNTIME, NOT_YET
-from offpeak.sim_backend.replay.powered import PoweredMachine, PoweredReplay, replay_powered
+from offpeak.sim_backend.replay.equal_nodes import EqualNodesReplay, PoweredMachine, replay_powered
 from offpeak.sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, RunningSince, SubmittedJobs
 
 JOBS = 400
@@ -152,7 +152,8 @@ def test_the_run_time_of_a_job_without_a_limit_is_not_known() -> None:
     machine = PoweredMachine(2, 1, NODE_CLASS)
     capacity = policy_deciding(machine, watch, by_limits=False)
     unlimited = log.jobs.job_id[::2]
-    PoweredReplay(log.jobs, log.node_power_w, machine, policy_of(PLAIN), capacity, without_limit=unlimited).run()
+    policy = replace(policy_of(PLAIN), capacity=(capacity,))
+    EqualNodesReplay(log.jobs, log.node_power_w, machine, policy, without_limit=unlimited).run()
     seen_s = {
         job: run_s
         for snapshot in watch.seen

@@ -9,8 +9,8 @@ import pytest
 
 from offpeak.model.jobs import Jobs
 from offpeak.settings.replay import SchedulingSettings
+from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import replay
 from offpeak.sim_backend.traces.swf.write import write_swf
 from offpeak.sim_backend.workloads.generate import lublin_jobs
 
