@@ -6,15 +6,13 @@ not by the level in slurmdbd. Without slurmdbd only root and SlurmUser have a le
 
 import os
 import re
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 from offpeak.plugin.slurm.commands import CannotAskSlurm, ask, parse_config
 from offpeak.process import user_name
 
-RECHECK_S = 60.0
 NEEDED = ("jobs", "nodes", "partitions", "reservations")
 """Entries of PrivateData that hide what the agent needs for its decisions."""
 _LEVEL = re.compile(r"^\s*UserName=([^\s(]+).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
@@ -69,21 +67,9 @@ def read_rights(config: Mapping[str, str], *, timeout_s: float) -> SlurmRights:
     return SlurmRights(user, level, private if level is AdminLevel.NONE else ())
 
 
-def cached_rights(timeout_s: float, clock: Callable[[], float] = time.monotonic) -> Callable[..., SlurmRights]:
-    """Return a function that gives the rights and reads them again after RECHECK_S.
-
-    It takes the configuration if that has just been read. Raises CannotAskSlurm if slurmctld does not answer.
-    """
-    known: list[tuple[float, SlurmRights]] = []
-
-    def rights(config: Mapping[str, str] | None = None) -> SlurmRights:
-        now_s = clock()
-        if not known or now_s - known[-1][0] > RECHECK_S:
-            config = config or parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s))
-            known[:] = [(now_s, read_rights(config, timeout_s=timeout_s))]
-        return known[-1][1]
-
-    return rights
+def current_rights(timeout_s: float) -> SlurmRights:
+    """Return the rights as slurmctld decides by them now. Raises CannotAskSlurm if it does not answer."""
+    return read_rights(parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s)), timeout_s=timeout_s)
 
 
 def find_admin_level(shown: str, user: str) -> str:

@@ -82,7 +82,7 @@ def ask(program: str, *arguments: str, timeout_s: float) -> bytes:
     # A command that cannot answer ends with an error; other complaints are logged. An empty answer with a complaint
     # counts as an error, too: it would mean that there is no job, or no node.
     if done.returncode or (complaint and not done.stdout.strip() and SLOWED_DOWN not in complaint):
-        raise _failure(program, complaint)
+        raise _failure(program, complaint or _not_found(done.stdout))
     # It prints a line even if there is nothing to show. JSON that was cut off cannot be parsed.
     if program == "scontrol" and "--json" not in arguments and not done.stdout.endswith(b"\n"):
         message = f"scontrol {' '.join(arguments)}: its answer is {'not complete' if done.stdout else 'empty'}"
@@ -108,6 +108,21 @@ def rows_of_squeue(answer: bytes, end: bytes = b"\n") -> list[bytes]:
             message, hint="is squeue Slurm's own program? run it by hand: even without jobs it has a header"
         )
     return rows
+
+
+def _not_found(output: bytes) -> str:
+    """Return the lines about nodes that scontrol does not know, which are among the records of the others."""
+    return "\n".join(line for line in output.decode(errors="replace").splitlines() if line.endswith(" not found"))
+
+
+NO_JOBS = b"No jobs in the system"
+NOT_SHOWN = "squeue: shows no job, and scontrol shows some"
+NOT_SHOWN_HINT = "compare `squeue --all --states=all` with `scontrol show jobs`: nothing is done until both agree"
+
+
+def scontrol_shows_jobs(timeout_s: float) -> bool:
+    """Whether scontrol, which is independent of squeue, shows a job in any state."""
+    return ask("scontrol", "--all", "--local", "--oneliner", "show", "jobs", timeout_s=timeout_s).strip() != NO_JOBS
 
 
 def _timeout_error(program: str, stderr: bytes, timeout_s: float) -> CannotAskSlurm:

@@ -8,8 +8,7 @@ number of flags in any combination. A node is free only if squeue's answer and t
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -19,10 +18,12 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.orders import PowerState
 from offpeak.plugin.contract.slurm_exclusions import parse_suspend_s
 from offpeak.plugin.contract.slurm_rights import SlurmRights
-from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse, Reservation
 from offpeak.plugin.scheduler.port import NodeUses
 from offpeak.plugin.slurm.commands import (
+    NOT_SHOWN,
+    NOT_SHOWN_HINT,
     CannotAskSlurm,
     Record,
     ask,
@@ -36,8 +37,10 @@ from offpeak.plugin.slurm.commands import (
     parts,
     plain,
     rows_of_squeue,
+    scontrol_shows_jobs,
     unix_s,
 )
+from offpeak.plugin.slurm.jobs import job_state
 from offpeak.plugin.slurm.requests import parse_node_gres
 
 BASE_STATES = {"IDLE": NodeUse.FREE, "DOWN": NodeUse.FREE, "ALLOCATED": NodeUse.USED, "MIXED": NodeUse.USED}
@@ -281,37 +284,40 @@ def with_suspended_jobs(nodes: tuple[Node, ...], jobs: Iterable[Job]) -> tuple[N
 
 
 IN_USE_TIMEOUT_S = 20.0
-
-# All job states that hold a node, also suspended, completing and staging jobs.
-HOLDING_STATES = "RUNNING,SUSPENDED,COMPLETING,CONFIGURING,SIGNALING,STAGE_OUT,STOPPED,RESIZING"
-
-UNKNOWN_NODE = "Invalid node name"
-"""Squeue refuses a list with a name that Slurm does not know, and names it."""
+EVERY_JOB_ARGUMENTS = ("--all", "--local", "--states=all", "--format=%A %T %N")
+_UNKNOWN_NODE = re.compile(r"scontrol: Node (\S+) not found")
 
 # The fields of a node's record that show allocations, and their values without any.
 NOTHING_GIVEN = {"CPUAlloc": "0", "AllocMem": "0", "AllocTRES": ""}
 
 
-def find_node_uses(nodes: Sequence[str], rights: SlurmRights, *, timeout_s: float = IN_USE_TIMEOUT_S) -> NodeUses:
+def find_node_uses(
+    nodes: Sequence[str], find_rights: Callable[[], SlurmRights], *, timeout_s: float = IN_USE_TIMEOUT_S
+) -> NodeUses:
     """Return why each node is not free, "" if it is: drained, no job holds it, and nothing of it is allocated.
 
     The use is unknown if Slurm does not know the node, this program does not know a state or a record, or an allocated
     node has no visible job. Raises CannotAskSlurm if it is unknown of all: if Slurm does not answer, or hides jobs.
     """
-    # A suspended job has no processors of its node: the node's record alone does not show the job.
+    # A suspended job has no processors of its node: the node's record alone does not show the job. All jobs are read,
+    # because an answer without any is believed only if scontrol shows none, either.
+    rows = rows_of_squeue(ask("squeue", *EVERY_JOB_ARGUMENTS, timeout_s=timeout_s))
+    if not rows and scontrol_shows_jobs(timeout_s):
+        raise CannotAskSlurm(NOT_SHOWN, hint=NOT_SHOWN_HINT)
+    jobs = _jobs_by_node(rows, nodes)
+    # Rights that this user has after the answer, it had for it.
+    rights = find_rights()
     rights.require_all_jobs()
     named = ",".join(nodes)
-    command = ("squeue", "--all", f"--nodelist={named}", f"--states={HOLDING_STATES}", "--format=%A %N")
     try:
-        jobs = _jobs_by_node(rows_of_squeue(ask(*command, timeout_s=timeout_s)), nodes)
         # The records are read last: at that instant a node is drained and free, and no job starts there afterwards.
         answer = ask("scontrol", "--oneliner", "show", "node", named, timeout_s=timeout_s)
     except CannotAskSlurm as problem:
-        text, _, unknown = str(problem).rpartition(" ")
-        others = [node for node in nodes if node != unknown]
-        if not text.endswith(UNKNOWN_NODE) or len(others) in (0, len(nodes)):
+        unknown = _UNKNOWN_NODE.fullmatch(str(problem))
+        if unknown is None or nodes == (unknown[1],):
             raise
-        return {unknown: problem, **find_node_uses(others, rights, timeout_s=timeout_s)}
+        others = tuple(node for node in nodes if node != unknown[1])
+        return {unknown[1]: problem, **find_node_uses(others, find_rights, timeout_s=timeout_s)}
     records = {record.partition(" ")[0]: record for record in _records(answer)}
     if sorted(records) != sorted(nodes) or len(_records(answer)) > len(nodes):
         raise CannotAskSlurm(f"scontrol: shows no node {named}", hint=f"`scontrol show node {named}`; {rights.hint}")
@@ -321,14 +327,20 @@ def find_node_uses(nodes: Sequence[str], rights: SlurmRights, *, timeout_s: floa
     }
 
 
-def _jobs_by_node(lines: Sequence[bytes], nodes: Sequence[str]) -> dict[str, list[str]]:
-    """Return the jobs on each of these nodes; a job whose nodes are not among them may be on any."""
+def _jobs_by_node(rows: Sequence[bytes], nodes: Sequence[str]) -> dict[str, list[str]]:
+    """Return the jobs that hold, or may hold, each of these nodes; one whose nodes are not clear may be on any."""
     found: dict[str, list[str]] = {}
-    for job, _, hosts in (line.decode().strip().partition(" ") for line in lines):
-        here = set[str]()
-        with suppress(BadInput):
-            here = set(expand(hosts)).intersection(nodes)
-        for node in here or nodes:
+    for row in rows:
+        job, _, rest = row.decode(errors="replace").partition(" ")
+        native_state, _, hosts = rest.partition(" ")
+        state = job_state(native_state, "", 1)
+        if state is JobState.ENDED or not (hosts or state in HOLDING):
+            continue
+        try:
+            holds = set(expand(hosts)) if hosts else set(nodes)
+        except BadInput:
+            holds = set(nodes)
+        for node in holds.intersection(nodes):
             found.setdefault(node, []).append(job)
     return found
 

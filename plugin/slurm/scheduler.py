@@ -23,7 +23,16 @@ from offpeak.installation import install_hint
 from offpeak.machines.credentials import Secret, read_secret
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node, Reservation
-from offpeak.plugin.slurm.commands import CannotAskSlurm, SlurmIsSilent, ask, parse_config, rows_of_squeue
+from offpeak.plugin.slurm.commands import (
+    NOT_SHOWN,
+    NOT_SHOWN_HINT,
+    CannotAskSlurm,
+    SlurmIsSilent,
+    ask,
+    parse_config,
+    rows_of_squeue,
+    scontrol_shows_jobs,
+)
 from offpeak.plugin.slurm.jobs import ARRAYS_ARGUMENTS, jobs_of_json, jobs_of_text, parse_task_limits, squeue_arguments
 from offpeak.plugin.slurm.nodes import (
     NODES_ARGUMENTS,
@@ -39,10 +48,11 @@ if TYPE_CHECKING:
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from offpeak.model.limits import SiteLimits
 from offpeak.model.orders import NodeChange
-from offpeak.plugin.contract.slurm_rights import cached_rights
+from offpeak.plugin.contract.slurm_rights import SlurmRights, current_rights, read_rights
 from offpeak.plugin.scheduler.port import NodeUses, Ranking, RequeuePermit, SchedulerTraits, SchedulerView
 from offpeak.plugin.slurm import changes
 from offpeak.plugin.slurm.changes import ScontrolOptions
@@ -299,8 +309,7 @@ class SlurmScheduler:
         self._read = _reader(settings)
         self._scontrol = ScontrolOptions(settings.command or (), self._timeout_s)
         self._traits: SchedulerTraits | None = None
-        self._rights = cached_rights(self._timeout_s)
-        self._shared_user = ""
+        self._rights: SlurmRights | None = None
         self._limits, self._limits_s = SiteLimits(), float("-inf")
 
     def traits(self) -> SchedulerTraits:
@@ -308,10 +317,10 @@ class SlurmScheduler:
         config = ask("scontrol", "show", "config", timeout_s=self._timeout_s)
         partitions = ask("scontrol", "--all", "--oneliner", "show", "partitions", timeout_s=self._timeout_s)
         self._scontrol = self._scontrol._replace(order_s=order_wait_s(config))
-        rights, now_s = self._rights(parse_config(config)), self._clock()
+        rights, now_s = read_rights(parse_config(config), timeout_s=self._timeout_s), self._clock()
         if not 0 <= now_s - self._limits_s < LIMITS_LAST_S:
             self._limits, self._limits_s = read_limits(config, timeout_s=self._timeout_s), now_s
-        self._shared_user = rights.user if rights.is_daemons else ""
+        self._rights = rights
         self._traits = replace(traits_of_text(config, partitions, rights), limits=self._limits)
         return self._traits
 
@@ -319,19 +328,26 @@ class SlurmScheduler:
         """Return all jobs, also those that ended within MinJobAge, all nodes and all reservations."""
         at_s = int(self._clock())
         snapshot = self._read_all()
+        rights = self._rights or current_rights(self._timeout_s)
+        rights.require_all_jobs()
         if self._traits and self._traits.ranking is Ranking.OFFSET:
             snapshot = snapshot._replace(jobs=self._with_factors(snapshot.jobs))
         snapshot = snapshot._replace(nodes=with_suspended_jobs(snapshot.nodes, snapshot.jobs))
-        return SchedulerView(at_s, *snapshot, read_load(self._shared_user, timeout_s=self._timeout_s))
+        shared_user = rights.user if rights.is_daemons else ""
+        return SchedulerView(at_s, *snapshot, read_load(shared_user, timeout_s=self._timeout_s))
 
     def _read_all(self) -> SlurmSnapshot:
         """Return the snapshot. What PrivateData makes Slurm refuse is an error that says what to grant."""
         try:
-            return self._read()
+            snapshot = self._read()
+            # A job may have been submitted between the two answers.
+            if not snapshot.jobs and scontrol_shows_jobs(self._timeout_s) and not (snapshot := self._read()).jobs:
+                raise CannotAskSlurm(NOT_SHOWN, hint=NOT_SHOWN_HINT)
+            return snapshot
         except SlurmIsSilent:
             raise
         except CannotAskSlurm as problem:
-            rights = self._rights()
+            rights = current_rights(self._timeout_s)
             if not rights.hidden_data:
                 raise
             raise CannotAskSlurm(f"{problem}: {rights.hidden_data}", hint=rights.hint) from None
@@ -347,7 +363,7 @@ class SlurmScheduler:
 
     def find_uses(self, nodes: Sequence[str]) -> NodeUses:
         """Return why each of these nodes is not free, "" if it is."""
-        return find_node_uses(nodes, self._rights(), timeout_s=self._timeout_s)
+        return find_node_uses(nodes, partial(current_rights, self._timeout_s), timeout_s=self._timeout_s)
 
     def rank(self, values: Mapping[str, int]) -> dict[str, str]:
         """Set priorities under priority/basic, else nice values, by the last known traits; return why not."""

@@ -61,11 +61,20 @@ def said(ask):
         return f"{type(problem).__name__}: {problem}"
 
 print(said(lambda: in_use(SlurmScheduler(SlurmSettings()), "node3")))
-# As if the level had been lost a moment ago, or had been read wrongly.
-print(said(lambda: use_of("node3", find_node_uses(("node3",), SlurmRights("nobody", AdminLevel.ADMINISTRATOR)))))
+# As if the level had been read wrongly.
+believed = SlurmRights("nobody", AdminLevel.ADMINISTRATOR)
+print(said(lambda: use_of("node3", find_node_uses(("node3",), lambda: believed))))
 print(check_scheduler("Slurm", SlurmScheduler(SlurmSettings()), ManagedSite())[0].verdict)
 """
 
+
+LOSES_RIGHT = f"""{ASKS.partition("print(")[0]}
+scheduler = SlurmScheduler(SlurmSettings())
+print(said(lambda: in_use(scheduler, "node3")), flush=True)
+input()
+print(said(lambda: in_use(scheduler, "node3")))
+print(said(scheduler.view))
+"""
 
 ORDERS = """
 from zoneinfo import ZoneInfo
@@ -97,9 +106,12 @@ print(pending, len(observed.view.nodes), len(plan.rank), plan.problem)
 """
 
 
+AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c")
+
+
 def requested_by_nobody(cluster: SlurmCluster, code: str = ASKS) -> list[str]:
     """Return what the code prints for a user without rights."""
-    arguments = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code]
+    arguments = [*AS_NOBODY, code]
     done = subprocess.run(arguments, env=cluster.environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -127,6 +139,28 @@ def test_a_node_whose_jobs_are_hidden_is_not_free(private: SlurmCluster) -> None
         assert requested_by_nobody(private)[0] == hidden
         level(private, "Administrator")
         assert requested_by_nobody(private) == [f"runs {job}", f"runs {job}", "ok"]
+    finally:
+        private.run("scancel", job)
+        private.run("scontrol", "update", "nodename=node3", "state=resume")
+
+
+def test_a_right_that_was_lost_a_second_ago_makes_no_node_free(private: SlurmCluster) -> None:
+    level(private, "Administrator")
+    job = private.run("sbatch", "--parsable", "--exclusive", "--nodelist=node3", "--wrap=sleep 300").strip()
+    pipe = subprocess.PIPE
+    try:
+        show = ("squeue", "--noheader", "--format=%t", f"--jobs={job}")
+        wait_until(lambda: private.run(*show).strip() == "R", what="the job to start")
+        private.run("scontrol", "suspend", job)
+        private.run("scontrol", "update", "nodename=node3", "state=drain", "reason=offpeak: test")
+        command = [*AS_NOBODY, LOSES_RIGHT]
+        with subprocess.Popen(command, env=private.environment, stdin=pipe, stdout=pipe, text=True) as agent:
+            assert agent.stdout is not None
+            assert agent.stdout.readline() == f"runs {job}\n"
+            level(private, "None")
+            printed, _ = agent.communicate("\n", timeout=60)
+        hidden = "CannotAskSlurm: squeue: PrivateData=jobs in slurm.conf hides the jobs of others from nobody\n"
+        assert printed == 2 * hidden
     finally:
         private.run("scancel", job)
         private.run("scontrol", "update", "nodename=node3", "state=resume")

@@ -1,5 +1,6 @@
 """Whether a node is free is what a running Slurm says; where it cannot say, nobody may think that it is."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,11 +21,15 @@ RECORD = (
     "NodeName=n1 Arch=x86_64 CPUAlloc=0 CPUEfctv=64 CPUTot=64 RealMemory=1000 AllocMem=0 "
     "State=IDLE+DRAIN Partitions=batch CfgTRES=cpu=64 AllocTRES= Reason=CPUAlloc=7 [root@2026-11-23T00:09:13]"
 )
-ALL = SlurmRights("offpeak", AdminLevel.ADMINISTRATOR)
+ADMINISTRATOR = SlurmRights("offpeak", AdminLevel.ADMINISTRATOR)
+
+
+def find_all() -> SlurmRights:
+    return ADMINISTRATOR
 
 
 def used_of_one(rights: SlurmRights) -> str:
-    return use_of("n1", find_node_uses(("n1",), rights))
+    return use_of("n1", find_node_uses(("n1",), lambda: rights))
 
 
 def test_a_job_holds_its_node_only_and_a_free_one_is_drained(cluster: SlurmCluster) -> None:
@@ -45,6 +50,27 @@ def test_a_job_holds_its_node_only_and_a_free_one_is_drained(cluster: SlurmClust
         cluster.run("scancel", job)
         cluster.run("scontrol", "update", "nodename=node2", "state=resume")
     assert in_use(slurm, "node2") == OPEN
+
+
+def test_a_squeue_that_shows_only_its_header_makes_no_node_free(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suspended job is in no record of its node: scontrol, another program, must also show no job."""
+    job = cluster.run("sbatch", "--parsable", "--exclusive", "--nodelist=node2", "--wrap=sleep 300").strip()
+    slurm = SlurmScheduler(SlurmSettings())
+    try:
+        wait_until(lambda: in_use(slurm, "node2") == f"runs {job}", what="the job to start")
+        cluster.run("scontrol", "suspend", job)
+        cluster.run("scontrol", "update", "nodename=node2", "state=drain", "reason=test")
+        (tmp_path / "squeue").write_text('#!/bin/sh\n/usr/bin/squeue "$@" | head -n 1\n')
+        (tmp_path / "squeue").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        for ask in (slurm.view, lambda: in_use(slurm, "node2")):
+            with pytest.raises(CannotAskSlurm, match="squeue: shows no job, and scontrol shows some"):
+                ask()
+    finally:
+        cluster.run("scancel", job)
+        cluster.run("scontrol", "update", "nodename=node2", "state=undrain")
 
 
 @pytest.mark.parametrize("node", ["node99", "nowhere"])
@@ -68,7 +94,7 @@ def test_of_several_nodes_each_has_its_own_answer(cluster: SlurmCluster) -> None
             "node2": f"runs {job}",
             "node3": f"runs {job}",
         }
-        assert str(uses["node99"]) == "squeue: Invalid node name node99"
+        assert str(uses["node99"]) == "scontrol: Node node99 not found"
     finally:
         cluster.run("scancel", job)
         cluster.run("scontrol", "update", "nodename=node[1-2]", "state=undrain")
@@ -94,7 +120,8 @@ def test_a_slurmctld_that_is_down_does_not_say_that_a_node_is_free(use_settings:
 def shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets what scontrol shows of a node; squeue shows no job, as it does to a user from whom jobs are hidden."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    for name, body in (("squeue", "echo JOBID NODELIST"), ("scontrol", f"cat {tmp_path}/record")):
+    show = f'case "$*" in *" jobs") echo No jobs in the system;; *) cat {tmp_path}/record;; esac'
+    for name, body in (("squeue", "echo JOBID STATE NODELIST"), ("scontrol", show)):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
     return lambda record: (tmp_path / "record").write_text(f"{record}\n") and None
@@ -102,11 +129,11 @@ def shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], No
 
 def test_record_of_a_free_node(shows: Callable[[str], None]) -> None:
     shows(RECORD)
-    assert used_of_one(ALL) == ""
+    assert used_of_one(ADMINISTRATOR) == ""
     shows(RECORD.replace("IDLE+DRAIN", "IDLE"))
-    assert used_of_one(ALL) == OPEN
+    assert used_of_one(ADMINISTRATOR) == OPEN
     shows(RECORD.replace("DRAIN", "DRAIN+MAINT"))
-    assert used_of_one(ALL) == "is reserved: see `scontrol show reservation`"
+    assert used_of_one(ADMINISTRATOR) == "is reserved: see `scontrol show reservation`"
 
 
 def test_records_that_do_not_match_the_nodes_make_none_free(
@@ -115,17 +142,17 @@ def test_records_that_do_not_match_the_nodes_make_none_free(
     """A forged record, in a reason of two lines, counts for no node; one that contradicts its jobs counts alone."""
     both = f"{RECORD}\n{RECORD.replace('n1', 'n2')}"
     shows(both)
-    assert find_node_uses(("n1", "n2"), ALL) == {"n1": "", "n2": ""}
+    assert find_node_uses(("n1", "n2"), find_all) == {"n1": "", "n2": ""}
     shows(both.replace("CPUAlloc=0", "CPUAlloc=64", 1))
-    uses = find_node_uses(("n1", "n2"), ALL)
+    uses = find_node_uses(("n1", "n2"), find_all)
     assert (type(uses["n1"]), uses["n2"]) == (CannotAskSlurm, "")
     for answer in (f"{both}\n{RECORD}", RECORD, both.replace("n2", "n3")):
         shows(answer)
         with pytest.raises(CannotAskSlurm, match="shows no node n1,n2"):
-            find_node_uses(("n1", "n2"), ALL)
+            find_node_uses(("n1", "n2"), find_all)
 
 
-@pytest.mark.parametrize("answer", ["", "echo", "echo 7 n2", "printf 'JOBID NODELIST\\n7 n'"])
+@pytest.mark.parametrize("answer", ["", "echo", "echo 7 RUNNING n2", "printf 'JOBID STATE NODELIST\\n7 RUNNING n'"])
 def test_an_answer_without_its_header_or_its_end_makes_no_node_free(
     shows: Callable[[str], None], tmp_path: Path, answer: str
 ) -> None:
@@ -133,14 +160,14 @@ def test_an_answer_without_its_header_or_its_end_makes_no_node_free(
     shows(RECORD)
     (tmp_path / "squeue").write_text(f"#!/bin/sh\n{answer}\n")
     with pytest.raises(CannotAskSlurm, match="squeue: its answer is"):
-        find_node_uses(("n1",), ALL)
+        find_node_uses(("n1",), find_all)
 
 
 def test_a_job_of_unclear_nodes_may_be_on_any(shows: Callable[[str], None], tmp_path: Path) -> None:
     shows(f"{RECORD}\n{RECORD.replace('n1', 'n2')}")
-    for hosts in ("", "n[1-", "m7"):
-        (tmp_path / "squeue").write_text(f"#!/bin/sh\necho JOBID NODELIST\necho '7 {hosts}'\n")
-        assert find_node_uses(("n1", "n2"), ALL) == {"n1": "runs 7", "n2": "runs 7"}
+    for row in ("7 RUNNING ", "7 SUSPENDED n[1-", "7 A_NEW_STATE "):
+        (tmp_path / "squeue").write_text(f"#!/bin/sh\necho JOBID STATE NODELIST\necho '{row}'\n")
+        assert find_node_uses(("n1", "n2"), find_all) == {"n1": "runs 7", "n2": "runs 7"}
 
 
 @pytest.mark.parametrize(
@@ -157,7 +184,7 @@ def test_a_job_of_unclear_nodes_may_be_on_any(shows: Callable[[str], None], tmp_
 def test_an_allocated_node_without_a_visible_job_is_not_free(shows: Callable[[str], None], was: str, now: str) -> None:
     shows(RECORD.replace(was, now))
     with pytest.raises(CannotAskSlurm, match="but squeue shows no job there") as refused:
-        used_of_one(ALL)
+        used_of_one(ADMINISTRATOR)
     assert now.strip() in str(refused.value)
     assert "PrivateData" in refused.value.hint
 
@@ -177,7 +204,7 @@ def test_node_with_an_unclear_record_is_not_free(
 ) -> None:
     shows(RECORD.replace(was, now))
     with pytest.raises(CannotAskSlurm, match=message):
-        used_of_one(ALL)
+        used_of_one(ADMINISTRATOR)
 
 
 def test_a_user_from_whom_jobs_are_hidden_gets_an_error(shows: Callable[[str], None]) -> None:
@@ -187,4 +214,4 @@ def test_a_user_from_whom_jobs_are_hidden_gets_an_error(shows: Callable[[str], N
         used_of_one(hidden)
     assert refused.value.hint.startswith("sacctmgr modify user offpeak set adminlevel=Administrator")
     assert hidden.hidden_data == "PrivateData=jobs in slurm.conf hides what belongs to others from offpeak"
-    assert ALL.hidden_data == ""
+    assert ADMINISTRATOR.hidden_data == ""

@@ -100,7 +100,7 @@ def test_orders_get_the_time_that_the_limit_makes_them_wait(monkeypatch: pytest.
     assert order_wait_s(config()) == 0
     monkeypatch.setattr(scheduler, "ask", lambda *arguments, **_: limited if "config" in arguments else PARTITIONS)
     rights = SlurmRights("offpeak", AdminLevel.ADMINISTRATOR)
-    monkeypatch.setattr(scheduler, "cached_rights", lambda _: lambda *_: rights)
+    monkeypatch.setattr(scheduler, "read_rights", lambda *_, **__: rights)
     monkeypatch.setattr(scheduler, "read_limits", lambda *_, **__: SiteLimits())
     given: list[ScontrolOptions] = []
     monkeypatch.setattr(scheduler.changes, "defer_jobs", lambda _, scontrol: given.append(scontrol) or {})
