@@ -50,8 +50,9 @@ MANAGER_HINT = "make {user} a manager: qmgr -c 'set server managers += {user}@{h
 
 
 ENDED_STATES = frozenset({"Complete", "Completed", "Finished"})
-STATES_WITHOUT_NODES = ENDED_STATES | {"Transit", "Queued", "Held", "Waiting", "Begun"}
-"""States of jobs without nodes. The server counts the subjobs of an array that has begun one by one."""
+NOT_LISTED = ENDED_STATES | {"Begun"}
+"""States that are not counted: the server counts the subjobs of an array that has begun one by one, too."""
+STATES_WITHOUT_NODES = NOT_LISTED | {"Queued", "Held", "Waiting"}
 _COUNT = re.compile(r"(\w+):(\d+)")
 
 
@@ -89,35 +90,38 @@ def contradiction_error(node: str, assigned: Sequence[str], user: PbsUser) -> pb
     return pbs.CannotAskPbs(message, hint=hint.format(user=user.user, host=user.host))
 
 
-def count_jobs(attributes: Mapping[str, str], without: frozenset[str] = ENDED_STATES) -> int:
+def count_jobs(attributes: Mapping[str, str], without: frozenset[str] = NOT_LISTED) -> int:
     """Return how many jobs the server's attribute state_count has in other states than `without`."""
     counts = _COUNT.findall(attributes.get("state_count", ""))
     return sum(int(count) for state, count in counts if state not in without)
 
 
+READ_ATTEMPTS = 3
+
+Listing = tuple[tuple[PbsJob, ...], int]
+"""Jobs, and how many of those that the server counts they are."""
+
+
 def read_all_jobs(
-    read: Callable[[], tuple[PbsJob, ...]],
+    read: Callable[[], Listing],
     server: Callable[[], Mapping[str, str]],
     before: Mapping[str, str],
-    without: frozenset[str] = ENDED_STATES,
+    without: frozenset[str] = NOT_LISTED,
 ) -> tuple[PbsJob, ...]:
-    """Return the jobs that are read. Raises CannotAskPbs if two reads show no job while the server counts some.
+    """Return the jobs that are read. Raises CannotAskPbs if each of several readings shows fewer than are counted.
 
-    `before` are the server's attributes from before the first read; jobs in the states `without` do not count.
+    `before` are the server's attributes from before the first reading; jobs in the states `without` do not count. A
+    suspended job is in no other answer of the server.
     """
-    jobs = read()
-    counted = count_jobs(before, without)
-    if counted and not _any_active(jobs) and (still := count_jobs(server(), without)):
-        # The last job may have ended between the two answers.
-        jobs = read()
-        if not _any_active(jobs):
-            message = f"qstat: shows no job, and the server counts {still}"
-            raise pbs.CannotAskPbs(message, hint="compare `qstat` with `qstat -B`; nothing is done until both agree")
-    return jobs
-
-
-def _any_active(jobs: tuple[PbsJob, ...]) -> bool:
-    return any(pbs_job.job.state is not JobState.ENDED for pbs_job in jobs)
+    counted, shown = count_jobs(before, without), 0
+    for _ in range(READ_ATTEMPTS):
+        jobs, shown = read()
+        # Jobs begin and end between the answers.
+        earlier, counted = counted, count_jobs(server(), without)
+        if shown >= min(earlier, counted):
+            return jobs
+    message = f"qstat: shows {f'{shown} jobs' if shown else 'no job'}, and the server counts {counted}"
+    raise pbs.CannotAskPbs(message, hint="compare `qstat -t` with `qstat -B`; nothing is done until both agree")
 
 
 def _is_listed(user: PbsUser, entry: str) -> bool:
@@ -134,18 +138,17 @@ def _same_host(one: str, other: str) -> bool:
 
 QSTAT_CHUNK = 500
 """The number of jobs in one call of qstat: their names fit on a command line."""
-READ_ATTEMPTS = 3
 
 _SUBJOB = re.compile(r"\[\d+\]")
 
 
 def read_holding_jobs(
     select: Callable[[], Sequence[str]], read: Callable[[Sequence[str]], tuple[PbsJob, ...]]
-) -> tuple[PbsJob, ...]:
-    """Return the jobs that `select` names, as `read` shows them, so that a long queue is not read for one node.
+) -> Listing:
+    """Return the jobs that `select` names, as `read` shows them, and how many they are.
 
-    A job that ends between the two answers makes qstat fail: both commands are run again. Raises CannotAskPbs if a job
-    is not shown after three attempts.
+    A long queue is not read for one node. A job that ends between the two answers makes qstat fail: both commands are
+    run again. Raises CannotAskPbs if a job is not shown after three attempts.
     """
     for attempt in range(READ_ATTEMPTS):
         try:
@@ -158,7 +161,7 @@ def read_holding_jobs(
     raise AssertionError
 
 
-def _read_selected(names: Sequence[str], read: Callable[[Sequence[str]], tuple[PbsJob, ...]]) -> tuple[PbsJob, ...]:
+def _read_selected(names: Sequence[str], read: Callable[[Sequence[str]], tuple[PbsJob, ...]]) -> Listing:
     jobs = [job for at in range(0, len(names), QSTAT_CHUNK) for job in read(names[at : at + QSTAT_CHUNK])]
     shown = {pbs_job.job.job_id for pbs_job in jobs}
     # An array represents its subjobs.
@@ -166,7 +169,10 @@ def _read_selected(names: Sequence[str], read: Callable[[Sequence[str]], tuple[P
     if missing := [name for name in names if name not in shown]:
         message = f"qstat: does not show {', '.join(missing)}, which qselect names"
         raise pbs.CannotAskPbs(message, hint=f"compare `qselect` with `qstat -f {missing[0]}`")
-    return tuple(jobs)
+    # Other names come from lines in a user's environment that look like those of a job.
+    return tuple(jobs), sum(
+        name in names or _SUBJOB.sub("[]", name) in names for name in {job.job_id for job, *_ in jobs}
+    )
 
 
 def holders(jobs: Iterable[PbsJob]) -> dict[str, list[str]]:

@@ -1,7 +1,8 @@
 """OpenPBS's dialect of PBS: its jobs, its nodes, and their changes.
 
 Each job is one record of `qstat -t -f -F json`; the tasks of an array are jobs of their own. The record of a task that
-waits does not name its array: only the job's name shows it.
+waits does not name its array: only the job's name shows it. qstat prints no JSON at all if a variable of one job is
+unusual, such as one without "="; the text of `qstat -t -f` is read then.
 
 Each node is one record of `pbsnodes -a -F json`, read directly before its change: what an admin set offline stays as it
 is. A closed node is in the state `sleep` already: it gets no new job, and its jobs go on. When it is off and its daemon
@@ -10,12 +11,14 @@ changes something: `state = sleep` and `state = free` overwrite the whole state,
 server does not notice a second time.
 """
 
+import logging
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.model.request import Request
@@ -72,6 +75,8 @@ from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
 from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
 from offpeak.plugin.scheduler.port import Ranking
 
+LOG = logging.getLogger("offpeak")
+
 USUAL_IDLE_LIMIT_S = 1800
 """The node_idle_limit of the hook PBS_power, which only root can read."""
 
@@ -94,7 +99,9 @@ STATES = {
 
 _TASK = re.compile(r"\[\d+\]")
 _JOB_ID = re.compile(r"^Job Id: (.+)$", re.MULTILINE)
-_PLACE = re.compile(r"^    (job_state|exec_vnode|exec_host) = (.*)$", re.MULTILINE)
+_FIELD = re.compile(r"^    (\S+) = (.*)$", re.MULTILINE)
+_NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+_NO_ESCAPE = re.compile(r"(?<!\\),")
 
 SiteValue = Callable[[Record], float]
 """The value of the site's own formula for a job's record, without our term."""
@@ -109,11 +116,13 @@ def qstat_arguments(attributes: Mapping[str, str]) -> scheduler.Command:
     return (*ended, "-t", "-f", "-F", "json")
 
 
-def parse_jobs(answer: bytes, server: scheduler.PbsServer) -> tuple[PbsJob, ...]:
+def parse_jobs(
+    parse: Callable[[bytes, SiteValue], tuple[PbsJob, ...]], answer: bytes, server: scheduler.PbsServer
+) -> tuple[PbsJob, ...]:
     """Return the jobs of qstat's answer, with the values of the site's own formula."""
     formula = parse_formula(server.attributes.get("job_sort_formula", ""))
     priorities = {name: as_int(attributes.get("Priority")) for name, attributes in server.queues.items()}
-    jobs = jobs_of_json(answer, partial(formula.site_value, queue_priority=priorities))
+    jobs = parse(answer, partial(formula.site_value, queue_priority=priorities))
     if "job_priority" not in formula.site:
         return jobs
     # The value of the formula has it already.
@@ -122,7 +131,42 @@ def parse_jobs(answer: bytes, server: scheduler.PbsServer) -> tuple[PbsJob, ...]
 
 def jobs_of_json(answer: bytes, site_value: SiteValue) -> tuple[PbsJob, ...]:
     """Return the jobs of qstat's answer. Raises CannotAskPbs if it is no JSON."""
-    found = json_records(parse_json(answer, source="qstat -f -F json"), "Jobs")
+    return _jobs_of_records(json_records(parse_json(answer, source="qstat -f -F json"), "Jobs"), site_value)
+
+
+def jobs_of_text(answer: bytes, site_value: SiteValue) -> tuple[PbsJob, ...]:
+    """Return the jobs of the answer to `qstat -f`.
+
+    A user can put lines into the environment that look like those of another job. Therefore the first of several values
+    counts, but each place adds nodes, and a job with two states may have nodes.
+    """
+    pieces = _JOB_ID.split(answer.decode(errors="replace").replace("\n\t", ""))[1:]
+    records: dict[str, dict[str, Any]] = {}
+    for name, rest in zip(pieces[::2], pieces[1::2], strict=True):
+        record = records.setdefault(name, {"Resource_List": {}, "estimated": {}})
+        for field, value in _FIELD.findall(rest):
+            whole, _, part = field.partition(".")
+            if field in ("exec_vnode", "exec_host"):
+                record["exec_vnode"] = f"{record.get('exec_vnode', '')}+{value}"
+            elif field == "job_state":
+                record[field] = value if record.get(field, value) == value else ""
+            elif field == "Variable_List":
+                record.setdefault(field, dict(_variables(value)))
+            elif part and whole in ("Resource_List", "estimated"):
+                record[whole].setdefault(part, float(value) if _NUMBER.fullmatch(value) else value)
+            else:
+                record.setdefault(field, value)
+    return _jobs_of_records(records, site_value)
+
+
+def _variables(value: str) -> Iterator[tuple[str, str]]:
+    for entry in _NO_ESCAPE.split(value):
+        name, sign, text = entry.partition("=")
+        if sign:
+            yield name, text.replace("\\,", ",")
+
+
+def _jobs_of_records(found: Mapping[str, Record], site_value: SiteValue) -> tuple[PbsJob, ...]:
     split = {_array_of(name) for name in found}
     # The server lists an array once more as a whole if it lists its tasks; only that record shows the limit of tasks.
     limits = {name: as_int(found[name].get("max_run_subjobs")) for name in split & found.keys()}
@@ -137,28 +181,6 @@ def _array_of(name: str) -> str:
     """Return the array `3[].head` of the task `3[2].head`, "" for a job that is no task."""
     array, tasks = _TASK.subn("[]", name, count=1)
     return array if tasks else ""
-
-
-def placed_jobs_of_text(answer: bytes) -> tuple[PbsJob, ...]:
-    """Return the states and nodes of the jobs that `qstat -f JOB...` prints; with -F json it prints the first job only.
-
-    A user can put lines into the environment that look like those of another job. Therefore fields that are shown
-    twice add nodes, and a job with two states may have nodes.
-    """
-    pieces = _JOB_ID.split(answer.decode(errors="replace").replace("\n\t", ""))[1:]
-    states: dict[str, set[str]] = {}
-    places: dict[str, list[str]] = {}
-    for name, rest in zip(pieces[::2], pieces[1::2], strict=True):
-        for field, value in _PLACE.findall(rest):
-            if field == "job_state":
-                states.setdefault(name, set()).add(value)
-            else:
-                places.setdefault(name, []).append(value)
-    found = {name: "".join(letters) if len(letters) == 1 else "" for name, letters in states.items()}
-    records = {
-        name: {"job_state": state, "exec_vnode": "+".join(places.get(name, []))} for name, state in found.items()
-    }
-    return tuple(_job(name, record, lambda _: 0.0) for name, record in records.items())
 
 
 def request_of(record: Record) -> Request:
@@ -417,9 +439,8 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
         # The states that may have nodes, also of subjobs. With -T the server takes no other operator.
         qselect_holding=("-T", "-s", "ERSTU"),
         qstat_holding=("-f",),
-        qstat_all=qstat_arguments,
-        parse_jobs=parse_jobs,
-        parse_holding_jobs=placed_jobs_of_text,
+        # With -F json qstat prints the first of several jobs only.
+        parse_holding_jobs=lambda answer: jobs_of_text(answer, lambda _: 0.0),
         parse_nodes=nodes_of_json,
         parse_assigned=assigned_of_json,
         node_commands=node_commands,
@@ -436,6 +457,18 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
     def defer(self, begin_s: Mapping[str, int]) -> dict[str, str]:
         """Set the time before which the runjob hook starts no such job, 0 for now; return the errors by job."""
         return _set_resources(self.commands, {job: f"{BEGIN_RESOURCE}={at_s}" for job, at_s in begin_s.items()})
+
+    def _read_jobs(self, server: scheduler.PbsServer) -> tuple[PbsJob, ...]:
+        """Return the jobs of the JSON, else of the text: a single job of a user can make all JSON impossible."""
+        arguments = qstat_arguments(server.attributes)
+        try:
+            return parse_jobs(jobs_of_json, self.commands.query("qstat", *arguments), server)
+        except PbsIsSilent:
+            raise
+        except CannotAskPbs as problem:
+            answer = self.commands.query("qstat", *(each for each in arguments if each not in ("-F", "json")))
+            _log_once(str(problem))
+            return parse_jobs(jobs_of_text, answer, server)
 
     def _with_reservations(self, nodes: tuple[Node, ...], pbsnodes: bytes, now_s: int) -> ReservedNodes:
         """Return the nodes and the reservations; pbs_rstat runs only if a node has one."""
@@ -476,6 +509,11 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
             raise
         except CannotAskPbs:
             return None
+
+
+@lru_cache(maxsize=16)
+def _log_once(problem: str) -> None:
+    LOG.warning("qstat prints no JSON, perhaps because of one job's Variable_List; its text is read: %s", problem)
 
 
 def _set_resources(commands: PbsCommands, values: Mapping[str, str]) -> dict[str, str]:

@@ -127,9 +127,8 @@ class Dialect:
 
     A node with one of `closed_states` gets no jobs; `open_message` is what `in_use` returns without such a state.
     `qselect_holding` selects the jobs that may have nodes, `qstat_holding` shows the jobs that are named behind it.
-    `qstat_all` returns the arguments that show all jobs of a server. `parse_assigned` returns what each node's own
-    record shows as assigned to jobs. `node_commands` returns those of a node's change, in order. `rules` are those of
-    the site's contract.
+    `parse_assigned` returns what each node's own record shows as assigned to jobs. `node_commands` returns those of a
+    node's change, in order. `rules` are those of the site's contract.
     """
 
     name: str
@@ -141,8 +140,6 @@ class Dialect:
     pbsnodes_one: Command
     qselect_holding: Command
     qstat_holding: Command
-    qstat_all: Callable[[Mapping[str, str]], Command]
-    parse_jobs: Callable[[bytes, PbsServer], tuple[pbs_jobs.PbsJob, ...]]
     parse_holding_jobs: Callable[[bytes], tuple[pbs_jobs.PbsJob, ...]]
     parse_nodes: Callable[[bytes, Sequence[str], int, int], tuple[Node, ...]]
     parse_assigned: Callable[[bytes, Collection[str]], Mapping[str, Assigned]]
@@ -316,15 +313,18 @@ class PbsScheduler(ABC):
         return PbsServer(*self._server_that_shows_jobs(), queues)
 
     def _jobs(self, server: PbsServer) -> tuple[pbs_jobs.PbsJob, ...]:
-        """Return all jobs. Raises CannotAskPbs if the server hides all jobs."""
-        # The arguments are chosen in each cycle: an admin may switch the history on and off while the agent runs.
-        arguments = self.dialect.qstat_all(server.attributes)
+        """Return all jobs. Raises CannotAskPbs if the server counts more jobs, or hides some."""
 
-        def read() -> tuple[pbs_jobs.PbsJob, ...]:
-            return self.dialect.parse_jobs(self.commands.query("qstat", *arguments), server)
+        def read() -> pbs_jobs.Listing:
+            jobs = self._read_jobs(server)
+            return jobs, sum(each.job.state is not JobState.ENDED for each in jobs)
 
-        jobs = pbs_jobs.read_all_jobs(read, lambda: self._server()[1], server.attributes)
+        jobs = pbs_jobs.read_all_jobs(read, lambda: self._server_that_shows_jobs()[1], server.attributes)
         return with_priority_classes(jobs, server.queues, read_fair_share_entity(self._read_sched_config()))
+
+    @abstractmethod
+    def _read_jobs(self, server: PbsServer) -> tuple[pbs_jobs.PbsJob, ...]:
+        """Return the jobs that qstat shows."""
 
     def _holding_jobs(self) -> tuple[pbs_jobs.PbsJob, ...]:
         """Return the jobs that may have nodes: an order for one node does not wait for a long queue."""
@@ -339,7 +339,8 @@ class PbsScheduler(ABC):
 
         return pbs_jobs.read_all_jobs(
             lambda: pbs_jobs.read_holding_jobs(select, read),
-            lambda: self._server()[1],
+            # Rights that this user has after the answer, it had for it.
+            lambda: self._server_that_shows_jobs()[1],
             attributes,
             without=pbs_jobs.STATES_WITHOUT_NODES,
         )

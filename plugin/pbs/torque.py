@@ -398,8 +398,6 @@ class TorqueScheduler(scheduler.PbsScheduler):
         # qselect does not take the letter S of suspended jobs.
         qselect_holding=("-s", ".ne.CHQW"),
         qstat_holding=("-x", "-t"),
-        qstat_all=lambda _: ("-x", "-t"),
-        parse_jobs=lambda answer, _: jobs_of_xml(answer),
         parse_holding_jobs=jobs_of_xml,
         parse_nodes=nodes_of_xml,
         parse_assigned=assigned_of_xml,
@@ -434,6 +432,9 @@ class TorqueScheduler(scheduler.PbsScheduler):
     def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         found = find_reorder_method(self.settings)
         return found.description, replace(contract, reorder_problem=(found.why, found.hint) if found.hint else None)
+
+    def _read_jobs(self, _server: scheduler.PbsServer) -> tuple[PbsJob, ...]:
+        return jobs_of_xml(self.commands.query("qstat", "-x", "-t"))
 
     def _jobs(self, server: scheduler.PbsServer) -> tuple[PbsJob, ...]:
         """Return all jobs; where jobs exchange positions, with their position as the priority."""

@@ -116,6 +116,9 @@ def _qstat(pbs: Pbs, call: PbsCall) -> PbsReply:
     if options.values.get("F") == "json":
         # Of several jobs that are named a real server's qstat prints the first only.
         jobs = jobs if len(options.rest) < 2 else jobs[:1]
+        if any("=" not in part for job in jobs for part in job.attributes["variables"].split("\x1f") if part):
+            # A real server's qstat ends at the first variable without a value, before it prints anything.
+            return PbsReply(err="qstat: json error\n", code=1)
         return PbsReply(qstat_json(pbs, jobs, call.now_s), complaint)
     if complaint:
         return PbsReply(err=complaint)

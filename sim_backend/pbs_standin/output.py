@@ -81,7 +81,10 @@ def job_record(pbs: Pbs, job: SimJob, now_s: float, estimate: StartEstimate | No
     listed = {name: _plain(name, value) for name, value in job.wants.items()}
     listed |= {"ncpus": job.cpus, "nodect": job.nodes, "place": job.wants.get("place", "free")}
     listed |= {"select": job.attributes["request"]}
-    own = dict(part.partition("=")[::2] for part in job.attributes["variables"].split("\x1f") if part)
+    own = {}
+    for part in filter(None, job.attributes["variables"].split("\x1f")):
+        name, sign, value = part.partition("=")
+        own[name] = value if sign else None
     attributes: dict[str, Any] = {
         "Job_Name": job.name,
         "Job_Owner": f"{job.user}@{pbs.host}",
@@ -191,7 +194,8 @@ def qstat_text(pbs: Pbs, jobs: Iterable[SimJob], now_s: float) -> bytes:
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     for name, value in record.items():
         if name == "Variable_List":
-            yield folded(f"    {name} = " + ",".join(f"{key}={each}" for key, each in value.items()))
+            entries = (key if each is None else f"{key}={each}" for key, each in value.items())
+            yield folded(f"    {name} = " + ",".join(entries))
         elif isinstance(value, dict):
             yield from (f"    {name}.{key} = {each}" for key, each in value.items())
         else:

@@ -15,7 +15,7 @@ from offpeak.model.orders import NodeChange, PowerState
 from offpeak.plugin.contract.rules import ContractFinding, ManagedSite, check_contract
 from offpeak.plugin.pbs.commands import CannotAskPbs
 from offpeak.plugin.pbs.jobs import PbsUser
-from offpeak.plugin.pbs.openpbs import OpenPbsScheduler
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler, jobs_of_json, jobs_of_text
 from offpeak.plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
 from offpeak.plugin.queue_hook.queue_plan import FORWARD
 from offpeak.plugin.scheduler.cluster_view import cluster_of
@@ -46,6 +46,27 @@ def jobs(scheduler: OpenPbsScheduler) -> dict[str, Job]:
 
 def broken(scheduler: OpenPbsScheduler) -> tuple[ContractFinding, ...]:
     return check_contract(scheduler.traits().contract, ManagedSite())
+
+
+def test_a_variable_without_a_value_of_one_job_hides_no_other_job(openpbs: StandIn, tmp_path: Path) -> None:
+    """A real server's qstat prints no JSON then: `qstat: json error`."""
+    installed(openpbs, tmp_path)
+    openpbs.run("qsub", "-J", "1-2", "-l", "select=1:ncpus=8", user="bob", stdin="sleep 1000\n")
+    raised, waiting = submit(openpbs, "-v", "OFFPEAK=delay=12h", "-p", "5"), submit(openpbs)
+    scheduler = OpenPbsScheduler(SETTINGS)
+    assert scheduler.rank({waiting: -25}) == {}
+    assert scheduler.defer({raised: 4_000_000_000}) == {}
+    before = jobs(scheduler)
+    openpbs.do(lambda pbs: pbs.named(waiting)[0].attributes.update(variables="A=1\x1fBARE"))
+    assert jobs(scheduler) == before
+    assert before[waiting].offset == -25
+
+
+def test_the_text_of_a_real_server_shows_the_same_jobs_as_its_json(shared: Path) -> None:
+    answers = shared / "data" / "captures" / "openpbs"
+    for name in ("A_qstat_f", "H_weird_qstat_f"):
+        json, text = ((answers / f"{name}.{kind}").read_bytes() for kind in ("json", "txt"))
+        assert jobs_of_text(text, lambda _: 0.0) == jobs_of_json(json, lambda _: 0.0)
 
 
 def node(scheduler: OpenPbsScheduler) -> Node:

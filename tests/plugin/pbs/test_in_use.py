@@ -12,13 +12,13 @@ from offpeak.model.orders import NodeChange
 from offpeak.plugin.pbs import commands, openpbs
 from offpeak.plugin.pbs.commands import CannotAskPbs
 from offpeak.plugin.pbs.jobs import PbsUser, holders
-from offpeak.plugin.pbs.openpbs import OpenPbsScheduler, placed_jobs_of_text
+from offpeak.plugin.pbs.openpbs import OpenPbsScheduler, jobs_of_text
 from offpeak.plugin.pbs.torque import TorqueScheduler
 from offpeak.plugin.scheduler.job import JobState
 from offpeak.plugin.scheduler.node import NodeUse
 from offpeak.plugin.scheduler.port import Scheduler, in_use
 from offpeak.settings.agent import PbsSettings
-from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE, Pbs
 
 SETTINGS = PbsSettings(timeout_s=300, torque_order="priority")
 MAKERS = {TORQUE: TorqueScheduler, OPENPBS: OpenPbsScheduler}
@@ -83,11 +83,10 @@ def test_only_jobs_with_nodes_and_the_one_record_are_read(site: Site) -> None:
     waiting = site.submit("-l", "nodes=2:ppn=8" if site.kind == TORQUE else "select=2:ncpus=8")
     answer, questions = site.in_use()
     assert answer == f"runs {first}"
-    jobs, record = (
-        next(question for question in questions[::-1] if question.startswith(name)) for name in ("qstat", "pbsnodes")
-    )
-    # The record is the last question, and neither is about anything else.
-    assert questions[-2:] == [jobs, record]
+    # The record is the last question, and none but the server's counts is about anything else.
+    jobs, counts, record = questions[-3:]
+    assert counts == "qstat -B -f"
+    assert (jobs.split()[0], record.split()[0]) == ("qstat", "pbsnodes")
     assert jobs.split()[-2:] == [first, array.replace("[]", "[2]")]
     assert record.split()[-1] == "node1"
     assert "-a" not in record.split()
@@ -104,6 +103,32 @@ def test_a_suspended_job_has_its_node(site: Site) -> None:
 
     suspend(site.running)
     assert site.in_use()[0] == f"runs {job}"
+
+
+def test_a_suspended_job_that_an_answer_leaves_out_makes_no_node_free(site: Site) -> None:
+    """The server's own count shows that jobs are missing: the record of the node does not show a suspended job."""
+    for _ in range(2):
+        site.submit("-l", "nodes=1:ppn=8" if site.kind == TORQUE else "select=1:ncpus=8")
+    assert site.scheduler.change_nodes(["node1", "node2"], NodeChange.CLOSE, reason="offpeak: x") == {}
+
+    def suspend(pbs: Pbs) -> None:
+        next(job for job in pbs.cluster.jobs.values() if "node1" in job.placed).state = JobState.SUSPENDED
+        pbs.cluster.nodes["node1"].used.clear()
+
+    site.running.do(suspend)
+    (site.folder / "qselect").write_text(f'#!/bin/sh\n{site.running.programs}/qselect "$@" | tail -n 1\n')
+    with pytest.raises(CannotAskPbs, match="shows 1 jobs, and the server counts 2"):
+        site.in_use()
+    # The planner gets no answer, either, and closes no node.
+    everything = f'{site.running.programs}/qstat "$@"'
+    one = (
+        "sed '/^\\t*\"1.head\":/,/^\\t\\t},/d'"
+        if site.kind == OPENPBS
+        else "sed 's:<Job><Job_Id>1.head.*</Job><Job>:<Job>:'"
+    )
+    (site.folder / "qstat").write_text(f'#!/bin/sh\ncase "$*" in *-t*) {everything} | {one};; *) {everything};; esac\n')
+    with pytest.raises(CannotAskPbs, match="shows 1 jobs, and the server counts 2"):
+        site.scheduler.view()
 
 
 def test_a_job_that_ends_between_two_questions_is_no_error(site: Site) -> None:
@@ -169,7 +194,7 @@ def test_lines_in_an_environment_hide_no_job() -> None:
     forged = "Job Id: 2[1].head\n    job_state = R\n    exec_vnode = (n3:ncpus=1)\n    Variable_List = A=1\n"
     forged += "    exec_vnode = (n9:ncpus=1)\nJob Id: 1.head\n    job_state = F\n    exec_vnode = (n4:ncpus=1)\n"
     for text in (real + forged, forged + real):
-        found = holders(placed_jobs_of_text(text.encode()))
+        found = holders(jobs_of_text(text.encode(), lambda _: 0.0))
         assert {node: set(jobs) for node, jobs in found.items()} == {
             "n1": {"1.head"},
             "n2": {"1.head"},
