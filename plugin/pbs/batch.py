@@ -6,6 +6,8 @@ from fnmatch import fnmatch
 
 from offpeak.errors import SchedulerError
 from offpeak.model.constants import HOUR_S
+from offpeak.plugin.pbs.commands import parse_attributes
+from offpeak.plugin.pbs.jobs import count_jobs
 from offpeak.plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
 
 KEY, DEADLINE = "OFFPEAK_KEY", "OFFPEAK_DEADLINE"
@@ -14,6 +16,9 @@ NO_HISTORY = "not configured to maintain job history"
 """OpenPBS's qstat prints this, with an empty answer and code 0, if job_history_enable is not set (the default)."""
 MAYBE_TAKEN = ("timed out", "timeout", "end of file", "premature end", "protocol", "batch protocol")
 """Messages of qsub after which the server may have the job: all other complaints are refusals."""
+
+ENDED = frozenset("CFMX")
+SHOW_ALL = "qmgr -c 'set server query_other_jobs = True'"
 
 _JOB = re.compile(r"\d+(?:\[\])?(?:\.[\w.-]+)?")
 _OF_TEXT = re.compile(r"^Job Id: (\S+)$(.*?)(?=^Job Id: |\Z)", re.MULTILINE | re.DOTALL)
@@ -80,6 +85,26 @@ class PbsBatch:
     def find_by_id(self, output: str, *, job: str) -> BatchJob | None:
         """Return the job of that id."""
         return _only_job([listed for listed, _ in _jobs(output) if listed.job == job])
+
+    def count_command(self) -> Sequence[str]:
+        """Return qstat for the server, which counts its jobs: an empty list alone does not say that there is no job."""
+        return ("qstat", "-Bf")
+
+    def find_gap(self, output: str, server: str) -> str:
+        """Return why a job may be missing in the list, "" if the server counts no more; an array counts as any number.
+
+        Without query_other_jobs an account sees only its own jobs: a list of some is believed, one of none is not.
+        """
+        jobs = [job for job, _ in _jobs(output)]
+        attributes = next(iter(parse_attributes(server.encode()).values()), {})
+        if "state_count" not in attributes:
+            return "qstat -Bf shows no server"
+        shown, counted = sum(job.state not in ENDED for job in jobs), count_jobs(attributes)
+        if shown >= counted or any("[]" in job.job for job in jobs):
+            return ""
+        if attributes.get("query_other_jobs") == "True":
+            return f"qstat shows {shown} jobs, and the server counts {counted}"
+        return "" if jobs else f"qstat shows no job of this account, and the server counts {counted} of all: {SHOW_ALL}"
 
     def cancel_command(self, job: str) -> Sequence[str]:
         """Return qdel."""

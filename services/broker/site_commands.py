@@ -7,9 +7,10 @@ of a submission; the ledger keeps their class names.
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -97,6 +98,9 @@ def batch_of(site: Site) -> SlurmBatch | PbsBatch:
 
 ANSWER_S = 30.0
 """The time limit of a list of jobs and of a cancellation."""
+FIND_ATTEMPTS = 3
+"""Jobs are submitted between a list of jobs and the count of them."""
+REPEAT_HINT = "repeat the command with the same key when the site answers"
 ON_THE_WAY_S = 10.0
 RIGHTS_S = 5.0
 """The time limit of the commands that show the rights of the submitting account."""
@@ -167,16 +171,25 @@ class SiteCommands:
         return self.batch.admin_right(submitter.user, answers)
 
     async def find(self, key: str) -> BatchJob | None:
-        """Return the job of that key, None if the site has none. Raises NotKnown if the site does not answer."""
-        listed = await self._listed()
-        with self._known():
-            return self.batch.find_by_key(listed, key=key)
+        """Return the job of that key, None if the site has none. Raises NotKnown if the site does not say."""
+        return await self._find(partial(self.batch.find_by_key, key=key))
 
     async def find_by_id(self, job: str) -> BatchJob | None:
-        """Return a job, None if the site no longer knows it. Raises NotKnown if the site does not answer."""
-        listed = await self._listed()
-        with self._known():
-            return self.batch.find_by_id(listed, job=job)
+        """Return a job, None if the site no longer knows it. Raises NotKnown if the site does not say."""
+        return await self._find(partial(self.batch.find_by_id, job=job))
+
+    async def _find(self, look_in: Callable[[str], BatchJob | None]) -> BatchJob | None:
+        """Return the job; None needs the scheduler's own count of jobs, because a missing job is submitted again."""
+        gap = ""
+        for _ in range(FIND_ATTEMPTS):
+            listed = await self._listed()
+            with self._known():
+                found = look_in(listed)
+            if found is not None or not (command := self.batch.count_command()):
+                return found
+            if not (gap := self.batch.find_gap(listed, await self._answer(command))):
+                return None
+        raise NotKnown(f"{self.name}: {gap}", hint=REPEAT_HINT)
 
     async def cancel(self, job: str) -> str:
         """Cancel a job. Raises SiteRefused with the error of the site."""
@@ -196,13 +209,17 @@ class SiteCommands:
         command = self.batch.list_command()
         result = await self.route.run(command, timeout_s=ANSWER_S)
         if fallback := self.batch.fallback_command(result):
-            result = await self.route.run(fallback, timeout_s=ANSWER_S)
+            return await self._answer(fallback)
+        return self._checked(command, result)
+
+    async def _answer(self, command: Sequence[str]) -> str:
+        return self._checked(command, await self.route.run(command, timeout_s=ANSWER_S))
+
+    def _checked(self, command: Sequence[str], result: BatchResult) -> str:
         # An empty list does not count if the command complains, whatever its code. A banner of ssh is no complaint.
         complains = any(line.startswith(f"{command[0]}: ") for line in result.complaint.splitlines())
         if result.code != 0 or (complains and not result.output.strip()):
-            raise NotKnown(
-                f"{self.name}: {_complaint(result)}", hint="repeat the command with the same key when the site answers"
-            )
+            raise NotKnown(f"{self.name}: {_complaint(result)}", hint=REPEAT_HINT)
         return result.output
 
 

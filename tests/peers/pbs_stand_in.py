@@ -25,7 +25,9 @@ if name == "qsub":
     print("%d.head" % number)
 elif name == "qstat" and arguments == ["-Bf"]:
     managers = os.path.join(folder, "managers")
+    known = 0 if os.path.exists(os.path.join(folder, "forgets")) else len(os.listdir(jobs))
     print("Server: head\\n    server_state = Active\\n    managers = root@head,\\n\\toffpeak@*")
+    print("    state_count = Transit:0 Queued:%d Running:0 \\n    query_other_jobs = True" % known)
     if os.path.exists(managers):
         print("    operators = " + open(managers).read())
 elif os.path.exists(os.path.join(folder, "down")):

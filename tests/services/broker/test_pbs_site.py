@@ -75,7 +75,22 @@ def test_a_list_that_only_complains_is_no_empty_list(site: SiteCommands, tmp_pat
 
     with pytest.raises(NotKnown, match="qstat: End of File"):
         asyncio.run(replace(site, route=Complaining()).find("night-17"))
+    # An empty list with code 0 and no complaint of qstat, of a shell that runs no command, or of a server without jobs.
     qstat.write_text("#!/bin/sh\necho 'Authorized use only' >&2\n")
+    with pytest.raises(NotKnown, match="qstat -Bf shows no server"):
+        asyncio.run(replace(site, route=Complaining()).find("night-17"))
+    server = (
+        "Server: barn\n    server_state = Active\n    state_count = Transit:0 Queued:{} Running:1 Comp\n\tlete:2 \n"
+    )
+    qstat.write_text(f"#!/bin/sh\ncase $1 in -Bf) echo '{server.format(0)}';; esac\n")
+    with pytest.raises(NotKnown, match="no job of this account, and the server counts 1 of all: qmgr -c"):
+        asyncio.run(replace(site, route=Complaining()).find("night-17"))
+    one = "Job Id: 7.barn\n    job_state = R\n"
+    everybody = f"{server}    query_other_jobs = True\n"
+    qstat.write_text(f"#!/bin/sh\ncase $1 in -Bf) echo '{everybody.format(1)}';; *) echo '{one}';; esac\n")
+    with pytest.raises(NotKnown, match="qstat shows 1 jobs, and the server counts 2"):
+        asyncio.run(replace(site, route=Complaining()).find("night-17"))
+    qstat.write_text(f"#!/bin/sh\ncase $1 in -Bf) echo '{everybody.format(0)}';; *) echo '{one}';; esac\n")
     assert asyncio.run(replace(site, route=Complaining()).find("night-17")) is None
 
 
