@@ -202,7 +202,7 @@ def best_priced_cap(node: CappableNode, prices: Float64, device_kwh: Float64, *,
         factors = [gain.break_even * each / (cap.slowdown[1] or FULL) for each in reversed(cap.slowdown)]
         money = [float(held_kwh @ (prices - factor * later)) / 1000 for factor in factors]
         saved_kwh = [float(held_kwh.sum()) * (1 - factor) for factor in factors]
-        longer = cap.slowdown[1] * float(held_kwh.sum()) / (total_kwh * cap.saved_w / node.device_w)
+        longer = cap.slowdown[1] * (float(held_kwh.sum()) / total_kwh) * (node.device_w / cap.saved_w)
         above, both = gain.break_even * later, (saved_kwh[0], saved_kwh[1])
         found.append(PricedCap(share, cap.slowdown, above, (money[0], money[1]), both, longer))
     return max(found, key=lambda each: (each.money[0], -each.above), default=None)

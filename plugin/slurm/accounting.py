@@ -7,7 +7,7 @@ Jobs come from `sacct`, QOS from `sacctmgr`, the settings of priority/multifacto
 import os
 import pwd
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from itertools import islice
 
@@ -23,17 +23,24 @@ SACCT_COLUMNS = (
 )
 DELIMITER = "\x1f"
 
+DAY_MIN = 24 * 60
 # A year of a large site is millions of rows to slurmdbd.
 LONG_S = 1800.0
 SHORT_S = 60.0
 
 
-def sacct_text(days: int, *, timeout_s: float = LONG_S) -> bytes:
+PIECE_DAYS, OVERLAP_MIN = 7, 60
+
+
+def sacct_text(
+    days: int, *, timeout_s: float = LONG_S, progress: Callable[[int, int], None] = lambda _done, _days: None
+) -> bytes:
     """Return the jobs of all users that were queued or ran within the last `days`, one line a run, with a header.
 
     Columns are SACCT_COLUMNS, separated by DELIMITER; times are Unix seconds or a text such as Unknown. A requeued job
-    has a line for each run. Raises CannotAskSlurm if accounting is off or shows only the user's own jobs, SlurmIsSilent
-    if it is down.
+    has a line for each run. slurmdbd is asked for a week at a time; a run in two weeks has two lines. `progress` gets
+    the days that were read, and all. Raises CannotAskSlurm if accounting is off or shows only the user's own jobs,
+    SlurmIsSilent if it is down.
     """
     # No user can guess this text and write lines of other jobs into the name of a job.
     between = f"{DELIMITER}{secrets.token_hex(8)}{DELIMITER}"
@@ -43,10 +50,17 @@ def sacct_text(days: int, *, timeout_s: float = LONG_S) -> bytes:
         "--duplicates",
         "--parsable2",
         f"--delimiter={between}",
-        f"--starttime=now-{days}days",
         f"--format={','.join(SACCT_COLUMNS)}",
     )
-    text = _rows(ask("sacct", *arguments, timeout_s=timeout_s), between.encode())
+    text = b""
+    for begin in range(days, 0, -PIECE_DAYS):
+        until = max(begin - PIECE_DAYS, 0)
+        # The clock goes on between two pieces: each reaches into the next one.
+        window = [f"--starttime=now-{begin * DAY_MIN}minutes"]
+        window += [f"--endtime=now-{until * DAY_MIN - OVERLAP_MIN}minutes"] if until else []
+        piece = _rows(ask("sacct", *arguments, *window, timeout_s=timeout_s), between.encode())
+        text += piece.partition(b"\n")[2] if text else piece
+        progress(days - until, days)
     if os.geteuid() != 0 and not _shows_others(text) and _jobs_are_private():
         hint = "run this as root or SlurmUser, or `sacctmgr modify user NAME set adminlevel=operator`"
         raise CannotAskSlurm("sacct shows only your own jobs: PrivateData=jobs in slurmdbd.conf", hint=hint)

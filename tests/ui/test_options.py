@@ -90,6 +90,7 @@ CASES: dict[str, dict[str, Case]] = {
     "estimate": REPLAYED
     | {
         "--days": ("1", ""),
+        "--budget": ("1s", ""),
         "--on": ("nowhere", ""),
         "--write-cluster": ("written.toml", ""),
         "--peak-wait": ("10min", f"{DEMAND} --peak-target 2kW"),

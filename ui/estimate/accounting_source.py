@@ -21,6 +21,7 @@ from offpeak.settings.table import Settings
 from offpeak.sim_backend.traces.filters import anonymised, anonymised_cluster, last_days
 from offpeak.sim_backend.traces.read import read_log, trace_of_text
 from offpeak.sim_backend.traces.slurm.read import sacct_trace
+from offpeak.ui.terminal import task_progress
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,9 @@ def with_nodes(settings: Settings, accounting: Accounting) -> Settings:
 
 def _of_slurm(days: int, settings: Settings, *, lenient: bool) -> Accounting:
     machine = read_machine()
-    trace = trace_of_text(LongText(sacct_text(days)), "sacct", lenient=lenient, zone=zone_of(settings.log))
+    with task_progress("days of sacct") as progress:
+        text = sacct_text(days, progress=progress)
+    trace = trace_of_text(LongText(text), "sacct", lenient=lenient, zone=zone_of(settings.log))
     return _accounting(replace(trace, name=machine.cluster or "sacct"), settings, machine.nodes)
 
 

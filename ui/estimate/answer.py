@@ -1,28 +1,31 @@
 """Answers `offpeak estimate`: finds the accounting, replays it under every lever, and prints what pays.
 
 On a terminal the first answer rests on few replays and is refined while it is watched. Elsewhere it is printed once,
-with as many replays as a few seconds allow; their number depends on the log, not on the clock.
+with as many replays as a few seconds allow; their number depends on the log, and on the clock only with a budget.
 """
 
 import json
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from html import escape
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from offpeak.display import clock_text
 from offpeak.errors import BadInput
-from offpeak.executor import HERE, executor_on
+from offpeak.executor import HERE, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.cluster_file import cluster_text
-from offpeak.model.site_devices import read_devices
-from offpeak.power.capacity.levers import LEVERS, REPLAYS, LeverMeasurement
+from offpeak.model.site_devices import SiteDevices, read_devices
+from offpeak.power.capacity.levers import LEVERS, REPLAYS, LeverMeasurement, days_of_jobs
 from offpeak.prices import ASSUMED_TARIFF
 from offpeak.settings.kinds import TARIFF
 from offpeak.settings.table import Settings
@@ -31,7 +34,8 @@ from offpeak.sim_backend.comparison.devices import with_device_bills
 from offpeak.sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_savings, reasons, replay_more
 from offpeak.sim_backend.mixed.replay import knows_pools
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.ui.estimate.accounting_source import accounting_of, site_cluster, with_nodes, with_site_cluster
+from offpeak.sim_backend.traces.filters import last_days
+from offpeak.ui.estimate.accounting_source import Accounting, accounting_of, site_cluster, with_nodes, with_site_cluster
 from offpeak.ui.estimate.text import (
     LeversAnswer,
     answer_view,
@@ -53,7 +57,7 @@ from offpeak.ui.replay.comparison import basis_json, machine_text, one_user_rema
 from offpeak.ui.replay.likeness import difference_lines, likeness_json
 from offpeak.ui.replay.unused import refuse_unused
 from offpeak.ui.report.page import bullets, definitions, paragraph, section, still_page, table
-from offpeak.ui.terminal import plain_console, repeat_progress, say_written, task_progress
+from offpeak.ui.terminal import plain_console, say_written, task_progress
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class EstimateRequest:
     write_cluster: Path | None = None
     given: frozenset[str] = frozenset()
     on: str | None = None
+    budget_s: int | None = None
 
 
 def estimate_json(answer: LeversAnswer) -> str:
@@ -124,25 +129,14 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     console = plain_console()
     is_watched = console.is_terminal and not request.as_json and request.replays is None
     with executor_on(request.on, HERE) as executor:
-        with repeat_progress(request.replays or MOST_REPLAYS) as progress:
-            estimate = estimate_savings(
-                accounting.trace,
-                settings,
-                policies,
-                days=request.days,
-                replays=FIRST_REPLAYS if is_watched else request.replays,
-                progress=progress,
-                cluster=accounting.cluster,
-                executor=executor,
-            )
-        if devices:
-            estimate = replace(estimate, comparison=with_device_bills(estimate.comparison, devices))
-        replays = LeverMeasurement(estimate, settings, policies, executor)
-        with task_progress("levers") as report:
-            first = request.replays or (FIRST_REPLAYS if is_watched or replays.is_wide else REPLAYS)
-            found = _measured(replays, first, lambda done: report(done, len(LEVERS)), is_quick=is_watched)
+        refined = RefinedEstimate(accounting, settings, policies, executor, devices or None)
+        stages = _stages(request, accounting, is_watched=is_watched)
         if is_watched:
-            found = _watched(console, replays, found)
+            found = _watched(console, refined, stages, request.budget_s)
+        else:
+            with task_progress("replays") as report:
+                answers = refined.answers(stages, request.budget_s, lambda done: report(round(100 * done), 100))
+                (found,) = deque(answers, maxlen=1)
     if request.as_json:
         typer.echo(estimate_json(found))
     elif not is_watched:
@@ -157,31 +151,148 @@ def print_answer(answer: LeversAnswer) -> None:
     plain_console().print(answer_view(answer))
 
 
-def _measured(
-    replays: LeverMeasurement, number: int, progress: Callable[[int], None] = lambda _: None, *, is_quick: bool = False
+FIRST_JOBS = 12_000
+"""On nodes that differ, the first figures rest on the last days with so many jobs: they come within seconds."""
+
+
+class Stage(NamedTuple):
+    """One answer of ever better ones: by how many replays of orders and of other levers, over how many last days.
+
+    None stands for all days, or for as many replays as an answer within seconds allows. `is_quick` leaves slow levers
+    out. `work` is how many jobs are replayed, those of earlier stages left out.
+    """
+
+    days: int | None
+    orders: int | None
+    levers: int | None
+    is_quick: bool = False
+    work: float = 0.0
+
+
+def _stages(request: EstimateRequest, accounting: Accounting, *, is_watched: bool) -> list[Stage]:
+    if request.replays is not None:
+        return [Stage(request.days, request.replays, request.replays)]
+    if not is_watched and request.budget_s is None:
+        return [Stage(request.days, None, None)]
+    submit_s = last_days(accounting.trace, request.days).jobs.submit_s
+    stages, done = [], 0
+    if accounting.cluster is not None and len(submit_s) > FIRST_JOBS:
+        days = days_of_jobs(submit_s, FIRST_JOBS)
+        stages.append(Stage(days, FIRST_REPLAYS, FIRST_REPLAYS, is_quick=True, work=FIRST_REPLAYS * FIRST_JOBS))
+    for replays in (FIRST_REPLAYS, REPLAYS, MOST_REPLAYS):
+        is_quick = replays == FIRST_REPLAYS
+        work = (replays - done) * len(submit_s) * (1.0 if is_quick else SLOW_LEVERS)
+        stages.append(Stage(request.days, replays, replays, is_quick, work))
+        done = replays
+    return stages
+
+
+SLOW_LEVERS = 1.5
+"""How much longer a replay takes with the levers that first figures leave out."""
+
+
+@dataclass
+class RefinedEstimate:
+    """Answers with ever more replays; those that a stage has made are not repeated by the next one of the same days."""
+
+    accounting: Accounting
+    settings: Settings
+    policies: tuple[Policy, ...]
+    executor: Executor
+    devices: SiteDevices | None
+    _measured: LeverMeasurement | None = None
+    _days: int | None = None
+
+    def answers(
+        self, stages: Sequence[Stage], budget_s: float | None, progress: Callable[[float], None]
+    ) -> Iterator[LeversAnswer]:
+        """Yield the answer of each stage, at least of the first; `progress` gets the share of a stage that is done.
+
+        A stage that would probably not end within the budget, by the time of the last one, is left out.
+        """
+        begun_s = stage_s = time.monotonic()
+        for number, stage in enumerate(stages):
+            if number and budget_s is not None:
+                now_s = time.monotonic()
+                if now_s - begun_s + (now_s - stage_s) * stage.work / stages[number - 1].work > budget_s:
+                    return
+            stage_s = time.monotonic()
+            yield self._answer(stage, progress)
+
+    def _answer(self, stage: Stage, progress: Callable[[float], None]) -> LeversAnswer:
+        orders, seed = stage.orders or MOST_REPLAYS, self.settings.power.seed
+
+        def order_progress(done: int) -> None:
+            progress(ORDERS_SHARE * min(done / orders, 1.0))
+
+        measured = self._measured
+        if measured is None or self._days != stage.days:
+            estimate = estimate_savings(
+                self.accounting.trace,
+                self.settings,
+                self.policies,
+                days=stage.days,
+                replays=stage.orders,
+                progress=order_progress,
+                cluster=self.accounting.cluster,
+                executor=self.executor,
+            )
+            if self.devices:
+                estimate = replace(estimate, comparison=with_device_bills(estimate.comparison, self.devices))
+            measured = self._measured = LeverMeasurement(estimate, self.settings, self.policies, self.executor)
+            self._days = stage.days
+        else:
+            measured.estimate = replay_more(
+                measured.estimate,
+                policies=self.policies,
+                seed=seed,
+                replays=orders,
+                progress=order_progress,
+                executor=self.executor,
+            )
+        number = stage.levers or (FIRST_REPLAYS if measured.is_wide else REPLAYS)
+        levers = measured.measure(
+            number,
+            lambda done: progress(ORDERS_SHARE + (1 - ORDERS_SHARE) * done / len(LEVERS)),
+            is_quick=stage.is_quick,
+        )
+        return LeversAnswer(measured.estimate, levers, measured.recommend(levers, number), self.settings)
+
+
+ORDERS_SHARE = 0.3
+"""The share of the time of a stage that the replays of orders take."""
+
+
+def _watched(
+    console: Console, refined: RefinedEstimate, stages: Sequence[Stage], budget_s: float | None
 ) -> LeversAnswer:
-    levers = replays.measure(number, progress, is_quick=is_quick)
-    return LeversAnswer(replays.estimate, levers, replays.recommend(levers, number), replays.settings)
+    """Show the first answer and refine it while it is watched; Ctrl-C keeps the last one."""
+    found: LeversAnswer | None = None
+    number, begun_s = 0, time.monotonic()
+    with Live(console=console, auto_refresh=False) as live:
 
+        def show(done: float) -> None:
+            left_s = (1 - done) / done * (time.monotonic() - begun_s) if done else 0.0
+            left = f"{done:.0%}, about {clock_text(left_s)} left" if done else ""
+            what = f"{stages[number].orders} replays" if found else f"first {stages[number].orders} replays"
+            text = Text(f"{REFINING if found else ''}{what} {left}{KEEPS if found else ''}", style="dim")
+            live.update(Group(text, answer_view(found)) if found else text, refresh=True)
 
-REFINING = "refining: "
-
-
-def _watched(console: Console, replays: LeverMeasurement, first: LeversAnswer) -> LeversAnswer:
-    """Show the first answer and refine it with more replays while it is watched; Ctrl-C keeps the last one."""
-    found = first
-    policies, seed = tuple(replays.policies), replays.settings.power.seed
-    with Live(answer_view(found), console=console, auto_refresh=False) as live:
-        with suppress(KeyboardInterrupt):
-            for number in (REPLAYS, MOST_REPLAYS):
-                note = Text(f"{REFINING}{number} replays (Ctrl-C keeps what is shown)", style="dim")
-                live.update(Group(note, answer_view(found)), refresh=True)
-                replays.estimate = replay_more(
-                    replays.estimate, policies=policies, seed=seed, replays=number, executor=replays.executor
-                )
-                found = _measured(replays, number)
+        try:
+            show(0.0)
+            for better in refined.answers(stages, budget_s, show):
+                found = better
+                number, begun_s = min(number + 1, len(stages) - 1), time.monotonic()
+                show(0.0)
+        except KeyboardInterrupt:
+            if found is None:
+                raise
+        assert found is not None
         live.update(answer_view(found), refresh=True)
     return found
+
+
+REFINING, KEEPS = "refining: ", " (Ctrl-C keeps what is shown)"
 
 
 def _with_typed_prices(settings: Settings) -> Settings:

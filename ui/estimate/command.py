@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from offpeak.errors import BadInput
 from offpeak.ui.options import ESTIMATE_DAYS, FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSettings, settings_options
 
 
@@ -41,6 +42,12 @@ def estimate(
             " [default: 20 of orders, 10 of other levers; fewer of very many jobs]",
         ),
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget", metavar="DURATION", help="Begin with few replays, and refine within this time, such as 2min."
+        ),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write one page for those who decide: an HTML file.")
     ] = None,
@@ -57,8 +64,11 @@ def estimate(
     on: ON = None,
 ) -> None:
     """Estimate what would have saved most, and at what harm. The levers are sleep, order, delay and caps."""
+    from offpeak.model.units import parse_duration_s
     from offpeak.ui.estimate.answer import EstimateRequest, answer
 
+    if budget and replays is not None:
+        raise BadInput("--budget and --replays exclude each other", hint="either says how long it takes")
     request = EstimateRequest(
         log=log,
         days=days,
@@ -69,5 +79,6 @@ def estimate(
         write_cluster=write_cluster,
         given=chosen.given,
         on=on,
+        budget_s=parse_duration_s(budget) if budget else None,
     )
     answer(chosen.read(), request)

@@ -110,7 +110,9 @@ def test_missing_values_and_missing_rows_are_gaps(read):
 @pytest.mark.parametrize("steps", [[60] * 48 + [15] * 96, [15] * 96 + [60] * 48, [30] * 48 + [60] * 30 + [15] * 8])
 def test_a_change_of_the_step_is_no_gap(read, steps):
     minutes = np.cumsum([0, *steps[:-1]])
-    rows = "".join(f"{np.datetime64('2025-09-29T00:00') + int(m)}Z,{i}\n" for i, m in enumerate(minutes))
+    rows = "".join(
+        f"{np.datetime64('2025-09-29T00:00') + np.timedelta64(int(m), 'm')}Z,{i}\n" for i, m in enumerate(minutes)
+    )
     series = read("utc,price\n" + rows)
     assert series.gaps() == ()
     assert series.length_s.tolist() == [60 * step for step in steps]
@@ -118,7 +120,7 @@ def test_a_change_of_the_step_is_no_gap(read, steps):
 
 def test_a_lost_quarter_after_the_change_is_a_gap(read):
     minutes = np.delete(np.cumsum([0, *[60] * 48, *[15] * 96]), 52)
-    rows = "".join(f"{np.datetime64('2025-09-29T00:00') + int(m)}Z,1\n" for m in minutes)
+    rows = "".join(f"{np.datetime64('2025-09-29T00:00') + np.timedelta64(int(m), 'm')}Z,1\n" for m in minutes)
     assert [(end - start) for start, end in read("utc,price\n" + rows).gaps()] == [900]
 
 

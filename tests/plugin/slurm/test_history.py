@@ -93,6 +93,13 @@ def test_a_line_break_in_a_name_forges_no_row(history: History) -> None:
     assert not [row for row in history.rows if row["JobIDRaw"] == "999999"]
 
 
+def test_pieces_of_a_long_time_have_each_run(history: History) -> None:
+    ended = [row for row in history.rows if row["State"] != "RUNNING"]
+    pieces = rows_of(sacct_text(15))
+    assert [row for row in ended if row not in pieces] == []
+    assert [row["JobIDRaw"] for row in pieces if not row["JobIDRaw"].isdigit()] == []
+
+
 def test_a_failed_job_and_one_of_whole_nodes(history: History) -> None:
     (failed,), (wide,) = history.named("failed"), history.named("wide")
     assert (failed["State"], failed["TimelimitRaw"]) == ("FAILED", "5")

@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -140,3 +141,16 @@ def test_ctrl_c_keeps_the_last_answer_whole(environment: dict[str, str], tmp_pat
     check_screen(shown.last_screen(), columns)
     assert "Traceback" not in shown.printed
     assert "EUR a year" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_a_budget_stops_the_refinement(environment: dict[str, str], tmp_path: Path) -> None:
+    def replays(*arguments: str) -> str:
+        done = subprocess.run(
+            [OFFPEAK, "estimate", *SAMPLE, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        found = re.search(r"replays: order (\d+)", done.stdout)
+        return found[1] if found else done.stderr
+
+    assert replays("--budget", "1s") == "4"
+    assert replays("--budget", "1h") == "20"
+    assert "--budget and --replays exclude each other" in replays("--budget", "1s", "--replays", "10")
