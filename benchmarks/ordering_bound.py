@@ -51,8 +51,8 @@ from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.compare import replay_policy
 from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.state import DECIDE, NOT_YET, State, new_state
-from offpeak.sim_backend.replay.equal_nodes import decide_window, replay, steps, workload_of
+from offpeak.sim_backend.engine.state import DECIDE, NEVER, NOT_YET, State, new_state
+from offpeak.sim_backend.replay.equal_nodes import decide_window, replay, workload_of
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.filters import runnable
 from offpeak.sim_backend.traces.swf.read import read_swf
@@ -578,9 +578,8 @@ def replay_plan(sample: Sample) -> Int64:
     policy = replace(easy, name="plan", rules=easy.rules._replace(policy=EXTERNAL), window_policy=window)
     workload, peaks = workload_of(sample.jobs, sample.power_w, policy), peak_times(sample.case.prices)
     order.state = state = new_state(workload, policy.rules, machine_size=sample.nodes)
-    for until_s, _ in steps(sample.jobs, workload, policy, state):
-        while advance(workload, peaks, policy.rules, state, None, until_s) == DECIDE:
-            decide_window(workload, peaks, policy, state, sample.jobs.job_id)
+    while advance(workload, peaks, policy.rules, state, None, NEVER - 1) == DECIDE:
+        decide_window(workload, peaks, policy, state, sample.jobs.job_id)
     return state.start_s.copy()
 
 

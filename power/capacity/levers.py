@@ -101,9 +101,7 @@ def add_sleeping_nodes(case: ReplayCase, units_per_node: int) -> tuple[ReplayCas
     if case.is_mixed and case.cluster is not None:
         pools = powered_pools(case.cluster, assumed, units_per_node)
         message = f"{message}, or as power_class says; --node-class names another"
-        if case.priorities is not None:
-            message += "; jobs start by submission there, not by Slurm's multifactor priority"
-        return replace(case, nodes=pools, priorities=None), message
+        return replace(case, nodes=pools), message
     nodes = PoweredMachine(case.machine.size, units_per_node, assumed)
     return replace(case, nodes=nodes), f"{message}; --node-class names another"
 

@@ -34,7 +34,7 @@ from offpeak.sim_backend.case.electricity import (
 )
 from offpeak.sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
 from offpeak.sim_backend.case.site_jobs import site_jobs, site_units
-from offpeak.sim_backend.case.site_priorities import SitePriorities, without_formula
+from offpeak.sim_backend.case.site_priorities import SitePriorities
 from offpeak.sim_backend.mixed.classes import RequestClasses
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.traces.filters import runnable
@@ -223,8 +223,6 @@ def prepare(
     prices do not fit, BadInput for an unknown node class.
     """
     node_class, class_notes = node_class_of(settings)
-    if cluster is not None and node_class is not None:
-        cluster = without_formula(cluster)
     priorities, classes = None, None
     if cluster is None:
         units = units_of(trace, settings.machine, whole)

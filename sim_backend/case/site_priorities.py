@@ -5,14 +5,14 @@ and users of the log are looked up in those of the cluster.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.jobs import Jobs, LogNames
-from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount, SitePriority
+from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount
 from offpeak.model.request import Request
 from offpeak.sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
 from offpeak.text import counted
@@ -55,14 +55,6 @@ def order_of(jobs: Jobs, cluster: Cluster) -> PriorityOrder:
     """Return the order in which the jobs of one tier wait."""
     order = cluster.priority.order if cluster.priority else PriorityOrder.RECORDED
     return PriorityOrder.SUBMISSION if order is PriorityOrder.RECORDED and jobs.priority is None else order
-
-
-def without_formula(cluster: Cluster) -> Cluster:
-    """Return the cluster with recorded priorities in place of Slurm's formula, which does not know nodes that sleep."""
-    if cluster.priority is None or cluster.priority.order is not PriorityOrder.MULTIFACTOR:
-        return cluster
-    missing = ("Slurm's multifactor priority, as nodes sleep", *cluster.priority.not_modelled)
-    return replace(cluster, priority=SitePriority(PriorityOrder.RECORDED, not_modelled=missing))
 
 
 def ordered(jobs: Jobs, order: PriorityOrder) -> tuple[Int64 | None, tuple[str, ...]]:

@@ -348,7 +348,7 @@ def _mixed_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Replay:
     site = case.priorities
     priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
     classes = case.nodes.classes if case.nodes and policy.capacity else ()
-    return MixedReplay(mixed, policy, rules, classes, peaks=peaks, priorities=priorities)
+    return MixedReplay(mixed, policy, rules, classes, peaks=peaks, priorities=priorities, jobs=case.jobs)
 
 
 def _peak_rules(case: ReplayCase, policy: Policy) -> PeakRules:

@@ -45,6 +45,7 @@ class Power(NamedTuple):
     """
 
     scalars: NDArray[np.void]
+    rates: NDArray[np.void]
     table: NodeTable
     called_s: Int64
     ready_s: Int64
@@ -93,9 +94,6 @@ SCALARS = np.dtype(
             "wake_due_s",  # when nodes must be woken that must not be woken earlier, or NEVER
             "rest_until_s",  # nodes go on until then when no job is left
             "next_decision_s",  # when a decision from outside is due, or NEVER
-            "slept_minute",  # the minute in which nodes were put to sleep last
-            "slept_in_minute",  # how many nodes were put to sleep in that minute
-            "next_wake_ms",  # when the next node may be woken, by the bound on wakes
             "log_length",
             "jobs_mw",  # what jobs draw on the nodes that they hold
             "metered_s",  # up to when the draw is metered
@@ -105,6 +103,16 @@ SCALARS = np.dtype(
         )
     ]
 )
+
+
+RATES = np.dtype(
+    [
+        ("slept_minute", np.int64),  # the minute in which nodes were put to sleep last
+        ("slept_share", np.float64),  # the share of the bound on sleeps that they used up
+        ("next_wake_ms", np.int64),  # when the next node may be woken, by the bound on wakes
+    ]
+)
+"""What the bounds on sleeps and wakes count in all pools together, whose bounds may differ with the watts of nodes."""
 
 
 def all_active(
@@ -127,8 +135,9 @@ def all_active(
     scalars["idle_units"] = machine_size
     scalars["target"] = nodes
     scalars["row"] = -1
-    scalars["slept_minute"] = -1
-    scalars["next_wake_ms"] = np.iinfo(np.int64).min
+    rates = np.zeros(1, dtype=RATES)
+    rates["slept_minute"] = -1
+    rates["next_wake_ms"] = np.iinfo(np.int64).min
     scalars["due_s"] = begin_s
     scalars["rest_until_s"] = rest_until_s
     scalars["metered_s"] = begin_s
@@ -144,6 +153,7 @@ def all_active(
 
     return Power(
         scalars=scalars,
+        rates=rates,
         table=NodeTable(
             state=np.zeros(nodes, dtype=np.int8),
             busy=column(NO_JOB),

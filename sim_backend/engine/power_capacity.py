@@ -13,6 +13,7 @@ from offpeak.sim_backend.engine.power_transitions import go_deeper, put_to_sleep
 from offpeak.sim_backend.engine.state import NOT_YET, State
 
 A_MINUTE_S = 60
+ROUNDING = 1e-6
 
 
 @part
@@ -78,16 +79,22 @@ def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRu
 
 
 @part
+def sleeps_left(power: Power, rules: CapacityRules) -> int:
+    """Return how many more nodes the limit allows to be put to sleep in the minute of the last sleeps."""
+    return int(rules.sleeps_per_min * (1.0 - power.rates[0].slept_share) + ROUNDING)
+
+
+@part
 def within_rate(power: Power, rules: CapacityRules, wanted: int, now_s: int) -> int:
     """Return how many of the wanted sleeps the limit per minute allows, and count them."""
     if rules.sleeps_per_min == 0:
         return wanted
-    nodes = power.scalars[0]
-    if nodes.slept_minute != now_s // A_MINUTE_S:
-        nodes.slept_minute = now_s // A_MINUTE_S
-        nodes.slept_in_minute = 0
-    granted = min(wanted, rules.sleeps_per_min - nodes.slept_in_minute)
-    nodes.slept_in_minute += granted
+    rates = power.rates[0]
+    if rates.slept_minute != now_s // A_MINUTE_S:
+        rates.slept_minute = now_s // A_MINUTE_S
+        rates.slept_share = 0.0
+    granted = min(wanted, sleeps_left(power, rules))
+    rates.slept_share += granted / rules.sleeps_per_min
     return int(granted)
 
 
@@ -169,7 +176,7 @@ def next_leave_s(power: Power, rules: CapacityRules, now_s: int) -> int:
 @part
 def next_rate_s(power: Power, rules: CapacityRules, now_s: int) -> int:
     """Return when nodes may be put to sleep again if this minute's are used up, else NEVER."""
-    if rules.sleeps_per_min == 0 or power.scalars[0].slept_in_minute < rules.sleeps_per_min:
+    if rules.sleeps_per_min == 0 or sleeps_left(power, rules) > 0:
         return NEVER
     return int((now_s // A_MINUTE_S + 1) * A_MINUTE_S)
 

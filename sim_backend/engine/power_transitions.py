@@ -160,9 +160,9 @@ def next_wake_s(power: Power, wakes_per_min: int, now_s: int) -> int:
     """Return when the next node may start to come up, and count it."""
     if wakes_per_min == 0:
         return now_s
-    nodes = power.scalars[0]
-    begin_ms = max(now_s * 1000, nodes.next_wake_ms)
-    nodes.next_wake_ms = begin_ms + (A_MINUTE_MS + wakes_per_min - 1) // wakes_per_min
+    rates = power.rates[0]
+    begin_ms = max(now_s * 1000, rates.next_wake_ms)
+    rates.next_wake_ms = begin_ms + (A_MINUTE_MS + wakes_per_min - 1) // wakes_per_min
     return int((begin_ms + 999) // 1000)
 
 

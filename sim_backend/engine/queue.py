@@ -11,7 +11,7 @@ workload, including future ones, have ranks by size, then submission. Each node 
 the shortest estimate of the waiting jobs below it; a job that does not wait has NEVER.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -294,18 +294,24 @@ def fill_position(workload: Workload, queue: Queue, position: int, job: int, est
 
 
 @part
+def expected_run_s(workload: Any, recent_s: Int64, estimates: int, job: int) -> int:
+    """Return how long the scheduler expects a job of either engine's workload to run when it is submitted."""
+    at = index(job)
+    estimate_s = workload.estimate_s[at]
+    if estimates == EXACT_RUNTIME:
+        return int(workload.runtime_s[at])
+    if estimates == PREDICTED_RUNTIME:
+        return int(predict_run_time(recent_s, workload.user[at], estimate_s))
+    return int(workload.foreseen_s[at] if estimates == FORESEEN_RUNTIME else estimate_s)
+
+
+@part
 def submit_next(workload: Workload, state: State, rules: SchedulingRules) -> None:
     """Put the next submitted job at the end of the queue."""
     now = state.scalars[0]
     queue = state.queue
     job = index(now.next_job)
-    estimate_s = workload.estimate_s[job]
-    if rules.estimates == EXACT_RUNTIME:
-        estimate_s = workload.runtime_s[job]
-    elif rules.estimates == PREDICTED_RUNTIME:
-        estimate_s = predict_run_time(state.recent_s, workload.user[job], estimate_s)
-    elif rules.estimates == FORESEEN_RUNTIME:
-        estimate_s = workload.foreseen_s[job]
+    estimate_s = expected_run_s(workload, state.recent_s, rules.estimates, int(job))
     fill_position(workload, queue, now.tail, int(job), estimate_s)
     now.next_job += 1
     now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER

@@ -5,6 +5,8 @@ If all nodes are up, units are only counted, because it does not matter which no
 starts leave free. A resumed state has jobs that already hold units, and others that wait.
 """
 
+from typing import Any
+
 import numpy as np
 
 from offpeak.compiled import in_place, index, part
@@ -229,8 +231,8 @@ def place_job(workload: Workload, state: State, position: int, pieces: int, begi
 
 
 @part
-def await_end(state: State, slot: int) -> None:
-    """Add the job of `slot` to the heap of ends."""
+def await_end(state: Any, slot: int) -> None:
+    """Add the job of `slot` to the heap of ends, of the state of either engine."""
     now = state.scalars[0]
     push(state.ends, now.running, state.slots, slot)
     now.next_end_s = state.slots.end_s[index(state.ends[0])]
@@ -276,8 +278,8 @@ def release(state: State, slot: int) -> None:
 
 
 @part
-def first_end(state: State) -> int:
-    """Remove the running job with the earliest end from the heap, and return its slot."""
+def first_end(state: Any) -> int:
+    """Remove the running job with the earliest end from the heap of either engine, and return its slot."""
     now = state.scalars[0]
     slot = state.ends[0]
     drop_first(state.ends, now.running, state.slots)
@@ -287,16 +289,16 @@ def first_end(state: State) -> int:
 
 
 @part
-def close_slot(state: State, slot: int) -> None:
-    """Mark the slot as unused."""
+def close_slot(state: Any, slot: int) -> None:
+    """Mark the slot as unused, of the state of either engine."""
     now = state.scalars[0]
     state.slots.following[index(slot)] = now.free_slot
     now.free_slot = slot
 
 
 @part
-def learn_from(workload: Workload, state: State, rules: SchedulingRules, job: int) -> None:
-    """Teach the predictor, if there is one, the run time of the job."""
+def learn_from(workload: Any, state: Any, rules: Any, job: int) -> None:
+    """Teach the predictor, if there is one, the run time of the job; the state is that of either engine."""
     if rules.estimates == PREDICTED_RUNTIME:
         learn_run_time(state.recent_s, workload.user[index(job)], workload.runtime_s[index(job)])
 

@@ -16,6 +16,7 @@ partition and those on the same nodes. Full passes, which reserve and backfill, 
 from offpeak.compiled import apart, in_place, index, part
 from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL
 from offpeak.sim_backend.engine.state import (
+    CAN_BE_OUTLIVED,
     CAPACITY,
     DECIDE,
     FINISHED,
@@ -49,7 +50,7 @@ from offpeak.sim_backend.mixed.reservations import (
     reserve_no_place,
     try_start,
 )
-from offpeak.sim_backend.mixed.running import end_first, forget_refusals
+from offpeak.sim_backend.mixed.running import correct_predictions, end_first, forget_refusals, release_expected
 from offpeak.sim_backend.mixed.state import SLOTS, MixedRules, MixedState, MixedWorkload, Tables
 
 EVENTS, TARGETS, PASSES = range(3)
@@ -85,6 +86,30 @@ def next_event_s(state: MixedState, peaks: PeakTimes, rules: MixedRules) -> int:
     return int(at_s)
 
 
+@apart
+def take_event(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> bool:
+    """Handle one event of this second, a submission before an end, and return whether there was one."""
+    now = state.scalars[0]
+    if now.next_submit_s <= now.now_s:
+        queue.submit_next(tables, workload, state, rules)
+        return True
+    if queue.next_requeue_s(state, rules) <= now.now_s:
+        return queue.requeue_next(tables, workload, state, rules)
+    if now.next_end_s <= now.now_s:
+        end_first(tables, workload, state, rules)
+        return True
+    return False
+
+
+@apart
+def expect_anew(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
+    """Bring the expected ends of running jobs up to date before a pass."""
+    if rules.estimates >= CAN_BE_OUTLIVED:
+        correct_predictions(workload, state, rules)
+    if rules.pass_per_event:
+        release_expected(tables, workload, state)
+
+
 @part
 def take_events(
     tables: Tables, workload: MixedWorkload, state: MixedState, peaks: PeakTimes, rules: MixedRules
@@ -102,8 +127,10 @@ def take_events(
         for group in range(len(state.groups)):
             state.groups[group].is_due = 1
             state.groups[group].is_backfill_due = 1
+    if rules.pass_per_event:
+        return any_event | take_event(tables, workload, state, rules)
     while now.next_end_s <= now.now_s:
-        end_first(tables, workload, state)
+        end_first(tables, workload, state, rules)
         any_event = True
     while queue.next_requeue_s(state, rules) <= now.now_s:
         any_event |= queue.requeue_next(tables, workload, state, rules)
@@ -136,7 +163,7 @@ def want_passes(state: MixedState, rules: MixedRules) -> None:
 
 
 @part
-def open_passes(state: MixedState, rules: MixedRules) -> bool:
+def open_passes(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> bool:
     """Begin the passes and the ordering of this second, and return whether there are any.
 
     An order that is written is followed by passes.
@@ -156,6 +183,8 @@ def open_passes(state: MixedState, rules: MixedRules) -> bool:
         now.wanted_pass_s = NEVER
     if now.wanted_backfill_s <= now.now_s:
         now.wanted_backfill_s = NEVER
+    if now.is_pass and (rules.estimates >= CAN_BE_OUTLIVED or rules.pass_per_event):
+        expect_anew(tables, workload, state, rules)
     now.next_group = 0
     return True
 
@@ -264,12 +293,16 @@ def reserve_first(tables: Tables, workload: MixedWorkload, state: MixedState, ru
 def run_full_pass(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> None:
     """Start the jobs of the group that fit beside the reservations of those that are blocked."""
     here = state.groups[group]
+    state.scalars[0].tried_size = NEVER
     while here.hopeful > 0:
         is_blocked = here.blocked != NOT_YET
         if is_blocked and rules.reservations == IN_ORDER:
             return
         all_reserved = is_blocked and (rules.reservations == EASY_LIKE or here.reserved == rules.reservations)
-        position = queue.next_entry(tables, state, group, all_reserved)
+        if all_reserved and rules.widest_first:
+            position = queue.widest_entry(tables, workload, state, group)
+        else:
+            position = queue.next_entry(tables, state, group, all_reserved)
         if position == NOT_YET:
             return
         if is_limited(workload.limits, state.limit_used, state.waiting.job[position]):
@@ -407,7 +440,7 @@ def advance(
                 if offer_all(tables, workload, state, state.sleeping):
                     want_passes(state, rules)
             now.stage = PASSES
-            if not open_passes(state, rules):
+            if not open_passes(tables, workload, state, rules):
                 now.next_group = len(state.groups)
         if run_passes(tables, workload, state, peaks, rules):
             return DECIDE

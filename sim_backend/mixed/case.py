@@ -144,6 +144,8 @@ def _workload(classes: RequestClasses, jobs: MixedJobs, kept: Int64, job_class: 
         level=_levels(classes)[job_class[: len(kept) if has_order else 0]],
         priority=priority,
         fair_share=np.zeros(len(kept), dtype=np.int64),
+        foreseen_s=jobs.estimate_s[kept],
+        user=np.unique(_column(jobs.user, kept, NONE), return_inverse=True)[1].astype(np.int64),
     )
 
 

@@ -161,6 +161,7 @@ def pool_power(pools: SleepingPools, pool: int) -> Power:
     full = pools.entry_first[pool + 1]
     return Power(
         scalars=power.scalars[pool : pool + 1],
+        rates=power.rates,
         table=NodeTable(
             state=table.state[first:last],
             busy=table.busy[first:last],

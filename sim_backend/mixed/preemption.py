@@ -9,10 +9,10 @@ import numpy as np
 
 from offpeak.compiled import apart, index, part
 from offpeak.model.arrays import Int64
-from offpeak.sim_backend.engine.running_jobs import drop_first
+from offpeak.sim_backend.engine.running_jobs import close_slot, first_end
 from offpeak.sim_backend.engine.state import NEVER, NOT_YET
 from offpeak.sim_backend.mixed.cells import change_cell, copy_cell, find_place, leave_spare, put_back
-from offpeak.sim_backend.mixed.running import NO_PIECE, begin_anew, free_slot
+from offpeak.sim_backend.mixed.running import NO_PIECE, begin_anew, release
 from offpeak.sim_backend.mixed.state import (
     CAN_STOP,
     EXEMPT_S,
@@ -253,9 +253,7 @@ def stop_job(tables: Tables, workload: MixedWorkload, state: MixedState, slot: i
         state.ends[index(at)] = state.ends[index(above)]
         at = above
     state.ends[index(0)] = slot
-    drop_first(state.ends, now.running, slots)
-    now.running -= 1
-    now.next_end_s = slots.end_s[index(state.ends[0])] if now.running > 0 else NEVER
+    first_end(state)
     row = index(now.stops)
     stops.rows[row, index(0)] = job
     stops.rows[row, index(1)] = state.start_s[index(job)]
@@ -266,7 +264,8 @@ def stop_job(tables: Tables, workload: MixedWorkload, state: MixedState, slot: i
         state.start_s[index(job)] = NOT_YET
         if state.sleeping is not None:
             state.sleeping.power.wanted_s[index(job)] = NOT_YET
-    free_slot(tables, workload, state, slot)
+    release(tables, workload, state, slot)
+    close_slot(state, slot)
 
 
 @apart

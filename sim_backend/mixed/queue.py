@@ -12,6 +12,7 @@ from offpeak.model.arrays import Int64
 from offpeak.plugin.priority_bands import ALONE, BandStart, begins_band_part, keep_bands_part
 from offpeak.plugin.window_order import free_until_part
 from offpeak.plugin.window_policy import GREEDY_SLIDE
+from offpeak.sim_backend.engine.queue import expected_run_s
 from offpeak.sim_backend.engine.state import NEVER, NOT_YET
 from offpeak.sim_backend.engine.window import entry
 from offpeak.sim_backend.mixed.limits import most_more
@@ -100,7 +101,8 @@ def enqueue(tables: Tables, workload: MixedWorkload, state: MixedState, rules: M
         at -= 1
     waiting.job[index(at)] = job
     waiting.request_class[index(at)] = own_class
-    waiting.hold_s[index(at)] = workload.estimate_s[index(job)] + rules.completing_s
+    run_s = expected_run_s(workload, state.recent_s, rules.estimates, job)
+    waiting.hold_s[index(at)] = run_s + rules.completing_s
     waiting.passed_over_s[index(at)] = NOT_YET
     if here.is_simple == 0 and workload.record[index(job)] == job:
         state.place[index(job)] = workload.rank[index(job)]
@@ -148,6 +150,28 @@ def next_entry(tables: Tables, state: MixedState, group: int, only_startable: bo
             position += 1
     now.cursor = now.window + position + 1 - now.behind_window
     return position if position < last else NOT_YET
+
+
+@apart
+def widest_entry(tables: Tables, workload: MixedWorkload, state: MixedState, group: int) -> int:
+    """Return the position of the widest job left in this pass that may start, of several the first; else NOT_YET."""
+    now = state.scalars[0]
+    found = NOT_YET
+    widest = 0
+    found_rank = NOT_YET
+    for rank in range(now.cursor, min(now.considered, now.window + state.groups[group].tail - now.behind_window)):
+        position = entry(state, rank)
+        if is_hole(tables, state, position) or not may_start(state, position):
+            continue
+        size = workload.size[index(state.waiting.job[index(position)])]
+        was_tried = size > now.tried_size or (size == now.tried_size and rank <= now.tried_rank)
+        if size > widest and not was_tried:
+            found = position
+            widest = size
+            found_rank = rank
+    now.tried_size = widest
+    now.tried_rank = found_rank
+    return int(found)
 
 
 @part

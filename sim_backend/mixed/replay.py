@@ -3,7 +3,7 @@
 The nodes of each pool are always on, or sleep by a capacity policy of their own.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,20 +11,22 @@ import numpy as np
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.cluster import NO_TIMING, SchedulerTiming
+from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
 from offpeak.plugin.capacity.port import CapacityPolicy
 from offpeak.plugin.window_policy import ARRIVAL
 from offpeak.sim_backend.engine.state import (
+    BEST_FIT,
     CONSERVATIVE,
     EASY,
     EXACT_RUNTIME,
     FCFS,
     FIRST_FIT,
+    FORESEEN_RUNTIME,
     NEVER,
     NO_PIECE,
     NOT_YET,
-    USER_ESTIMATE,
     PeakTimes,
 )
 from offpeak.sim_backend.engine.window import WindowJobs, decide_order
@@ -47,28 +49,15 @@ from offpeak.sim_backend.mixed.state import (
 from offpeak.sim_backend.replay.policy import Policy
 from offpeak.sim_backend.replay.replay import LogBook, Replay
 from offpeak.sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, predicts_run_times
-from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, JobPlaces, JobRuns, Schedule
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, JobPlaces, JobRuns, Schedule
 
-RESERVATIONS = {FCFS: 0, EASY: 1, FIRST_FIT: 1, CONSERVATIVE: 100}
+RESERVATIONS = {FCFS: 0, EASY: 1, FIRST_FIT: 1, BEST_FIT: 1, CONSERVATIVE: 100}
 """By discipline: of how many blocked jobs of each competition group the start is reserved by default."""
 
 
 def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
-    """Return the rules of a policy for clusters of several pools. Raises BadInput for what these do not know."""
+    """Return the rules of a policy for clusters of several pools."""
     rules = policy.rules
-    if rules.discipline not in RESERVATIONS:
-        raise BadInput(
-            f"policy {policy.name!r} does not know several pools of nodes",
-            hint="choose fcfs, easy, first-fit or conservative",
-        )
-    if rules.pass_per_event:
-        raise BadInput(
-            f"policy {policy.name!r}: several pools of nodes need passes once a second", hint="--passes second"
-        )
-    if rules.estimates not in (USER_ESTIMATE, EXACT_RUNTIME):
-        raise BadInput(
-            f"policy {policy.name!r}: run times are not predicted on several pools of nodes", hint="--estimates user"
-        )
     plans_all = rules.discipline == CONSERVATIVE
     return MixedRules(
         reservations=timing.bf_most_jobs if plans_all and timing.bf_most_jobs else RESERVATIONS[rules.discipline],
@@ -84,17 +73,11 @@ def rules_of(policy: Policy, timing: SchedulerTiming = NO_TIMING) -> MixedRules:
         end_window_step_s=timing.end_window_step_s,
         boot_check_s=timing.boot_check_s,
         requeue_s=timing.requeue_s,
-        ends_before=rules.discipline == FIRST_FIT,
+        ends_before=rules.discipline in (FIRST_FIT, BEST_FIT),
+        widest_first=rules.discipline == BEST_FIT,
+        estimates=rules.estimates,
+        pass_per_event=rules.pass_per_event,
     )
-
-
-def knows_pools(policy: Policy) -> bool:
-    """Return whether a policy has rules for clusters of several pools."""
-    try:
-        rules_of(policy)
-    except BadInput:
-        return False
-    return True
 
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -107,11 +90,6 @@ def check_pool_policy(capacity: CapacityPolicy, node_class: NodeClass) -> None:
             f"{capacity.name}: on several pools of nodes a job keeps the nodes that are woken for it",
             hint="choose forecast in place of forecast-late",
         )
-    if capacity.rules.sleeps_per_min or capacity.rules.wakes_per_min:
-        raise BadInput(
-            f"{capacity.name}: limits of sleeps and wakes per minute hold for a cluster, not for each pool of nodes",
-            hint="leave out --sleeps-per-min, --wakes-per-min, --sleep-ramp and --wake-ramp",
-        )
     transitions = [each for depth in node_class.depths for each in (depth.enter, depth.leave)]
     if any(each.failure_probability > 0 for each in transitions):
         raise BadInput(
@@ -123,8 +101,8 @@ def check_pool_policy(capacity: CapacityPolicy, node_class: NodeClass) -> None:
 class MixedReplay(Replay):
     """A replay of the case's jobs under a policy, by its `rules_of`; nodes sleep where `classes` are given by pool.
 
-    With `priorities` the ranks of the jobs follow from them instead of from the case. Raises BadInput for what
-    `check_pool_policy` refuses.
+    With `priorities` the ranks of the jobs follow from them instead of from the case. Boosted trees learn `jobs`.
+    Raises BadInput for what `check_pool_policy` refuses.
     """
 
     def __init__(
@@ -136,10 +114,10 @@ class MixedReplay(Replay):
         *,
         peaks: PeakTimes = NO_PEAKS,
         priorities: Priorities | None = None,
+        jobs: Jobs | None = None,
     ) -> None:
         self._case = case = as_estimated(case, policy)
-        self._workload = case.workload
-        self._policy, self._rules = policy, rules
+        self._workload, self._rules = case.workload, rules
         self._peaks = NO_PEAKS if rules.policy == ARRIVAL else peaks
         self._priorities = None if priorities is None else priorities.initial_state(case)
         self._run_times, self._book = None, LogBook(len(classes))
@@ -152,7 +130,8 @@ class MixedReplay(Replay):
         else:
             state = new_state(case.tables, case.workload, rules, new_picks(case.tables))
         self._state = state
-        super().__init__(state.start_s, case.workload.runtime_s, state.sleeping and state.sleeping.power)
+        power = state.sleeping and state.sleeping.power
+        super().__init__(policy, case.workload, state.start_s, power=power, jobs=jobs)
 
     def schedule(self) -> Schedule:
         """Return the schedule."""
@@ -162,12 +141,6 @@ class MixedReplay(Replay):
         self._empty_log()
         logs = self._book.node_logs([pool.nodes for pool in self._case.cluster.pools])
         return replace(schedule, node_logs=logs, delay_s=self._delay_s)
-
-    def _steps(self) -> Iterator[tuple[int, int]]:
-        submit_s = self._workload.submit_s
-        for last in range(JOBS_PER_STEP, len(submit_s), JOBS_PER_STEP):
-            yield int(submit_s[last]), last
-        yield NEVER - 1, len(submit_s)
 
     def _advance(self, until_s: int) -> int:
         terms = (self._case.tables, self._workload, self._peaks, self._rules, self._state)
@@ -192,7 +165,8 @@ class MixedReplay(Replay):
         now_s, scalars = int(self._state.scalars["now_s"][0]), self._power.scalars
         for pool, capacity in enumerate(self._policy.capacity):
             if capacity.decide is not None and scalars["next_decision_s"][pool] == now_s + capacity.rules.period_s:
-                targets = capacity.decide(pool_snapshot(self._case, self._state, pool, run_times=self._run_times))
+                seen = pool_snapshot(self._case, self._rules, self._state, pool, run_times=self._run_times)
+                targets = capacity.decide(seen)
                 scalars["target"][pool], scalars["reserve"][pool] = targets.awake, targets.reserve
 
 
@@ -242,6 +216,8 @@ def as_estimated(case: MixedCase, policy: Policy) -> MixedCase:
         workload = workload._replace(runtime_s=np.minimum(workload.runtime_s, workload.estimate_s))
     if policy.rules.estimates == EXACT_RUNTIME:
         workload = workload._replace(estimate_s=workload.runtime_s)
+    if policy.rules.estimates == FORESEEN_RUNTIME:
+        workload = workload._replace(foreseen_s=workload.estimate_s.copy())
     rank, priority, fair_share = workload.rank.copy(), workload.priority.copy(), workload.fair_share.copy()
     return replace(case, workload=workload._replace(rank=rank, priority=priority, fair_share=fair_share))
 
@@ -249,12 +225,13 @@ def as_estimated(case: MixedCase, policy: Policy) -> MixedCase:
 def decide_window(case: MixedCase, policy: Policy, rules: MixedRules, state: MixedState, peaks: PeakTimes) -> None:
     """Let a policy from outside order a group's window. Sizes are in window units (see `Tables`)."""
     now, waiting = state.scalars[0], state.waiting
-    job = waiting.job[state.window.position[: now["window"]]]
+    position = state.window.position[: now["window"]]
+    job = waiting.job[position]
     decide_order(
         policy.window_policy,
         now,
         state.window,
-        WindowJobs(case.job_id[job], case.workload.submit_s[job], case.workload.estimate_s[job]),
+        WindowJobs(case.job_id[job], case.workload.submit_s[job], waiting.hold_s[position] - rules.completing_s),
         passed_over_s=waiting.passed_over_s,
         peaks=peaks,
         rules=rules,
@@ -286,7 +263,7 @@ def _powered_state(
 
 
 def pool_snapshot(
-    case: MixedCase, state: MixedState, pool: int, *, run_times: ReplayedRunTimes | None = None
+    case: MixedCase, rules: MixedRules, state: MixedState, pool: int, *, run_times: ReplayedRunTimes | None = None
 ) -> Snapshot:
     """Return what a capacity policy may know now of a pool, its running jobs and the jobs that could use it.
 
@@ -300,11 +277,12 @@ def pool_snapshot(
     node_state, ready_s = pools.power.table.state[nodes], pools.power.ready_s[nodes]
     up_units = units_per_node * int((node_state == 0).sum() + (node_state % 3 == 1).sum() - (node_state == 1).sum())
     slot, running_size = _running(case, state, pools, pool, up_units)
-    queued, queued_size = _queued(case, state, pools, pool, units_per_node)
-    running, submit_s = state.slots.job[slot], case.workload.submit_s
+    position, queued_size = _queued(case, state, pools, pool, units_per_node)
+    running, queued, submit_s = state.slots.job[slot], state.waiting.job[position], case.workload.submit_s
     start_s = state.start_s[running]
     if run_times is None:
-        expected_end_s, estimate_s = state.slots.expected_end_s[slot], case.workload.estimate_s[queued]
+        expected_end_s = state.slots.expected_end_s[slot]
+        estimate_s = state.waiting.hold_s[position] - rules.completing_s
     else:
         run_times.catch_up(state.start_s, _run_s(case, state), int(state.scalars["next_job"][0]), now_s)
         expected_end_s, estimate_s = run_times.expected(RunningSince(running, start_s, now_s), queued)
@@ -361,7 +339,7 @@ def _unit(case: MixedCase, pools: SleepingPools, pool: int, option: int) -> int:
 def _queued(
     case: MixedCase, state: MixedState, pools: SleepingPools, pool: int, units_per_node: int
 ) -> tuple[Int64, Int64]:
-    """Return the waiting jobs that could use the pool, in the order of the queue, and their sizes."""
+    """Return the positions of the waiting jobs that could use the pool, in order, and their sizes."""
     group = int(pools.group[pool])
     if group == NOT_YET:
         return NOTHING, NOTHING
@@ -375,4 +353,4 @@ def _queued(
                 size[tables.option_class[option]] += units * _unit(case, pools, pool, option)
     position = np.arange(here["head"], here["tail"])
     position = position[size[waiting.request_class[position]] > 0]
-    return waiting.job[position], np.minimum(size[waiting.request_class[position]], most)
+    return position, np.minimum(size[waiting.request_class[position]], most)

@@ -2,8 +2,8 @@
 
 from offpeak.compiled import index, part
 from offpeak.model.arrays import Int64
-from offpeak.sim_backend.engine.running_jobs import drop_first, push
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.engine.running_jobs import await_end, close_slot, first_end, learn_from
+from offpeak.sim_backend.engine.state import NOT_YET
 from offpeak.sim_backend.mixed.cells import change_cell, copy_cell, has_room
 from offpeak.sim_backend.mixed.limits import change_limits
 from offpeak.sim_backend.mixed.power_jobs import hold_nodes, release_nodes
@@ -134,9 +134,7 @@ def run_job(
     slots.end_s[held] = begin_s + workload.runtime_s[index(job)] + rules.completing_s
     slots.expected_end_s[held] = begin_s + waiting.hold_s[at]
     expect_end(state, group, slot)
-    push(state.ends, now.running, slots, slot)
-    now.next_end_s = slots.end_s[index(state.ends[0])]
-    now.running += 1
+    await_end(state, slot)
     now.started += 1
     now.waiting -= 1
     state.start_s[index(job)] = begin_s
@@ -245,19 +243,48 @@ def begin_anew(state: MixedState, group: int) -> None:
 
 
 @part
-def end_first(tables: Tables, workload: MixedWorkload, state: MixedState) -> None:
-    """End the running job whose nodes become free first."""
-    now = state.scalars[0]
+def correct_predictions(workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
+    """Replace the predicted run time of running jobs that have outlived it by the user's estimate."""
+    now_s = state.scalars[0].now_s
     slots = state.slots
-    slot = int(state.ends[0])
-    drop_first(state.ends, now.running, slots)
-    now.running -= 1
-    now.next_end_s = slots.end_s[index(state.ends[0])] if now.running > 0 else NEVER
-    free_slot(tables, workload, state, slot)
+    for group in range(len(state.groups)):
+        here = state.groups[group]
+        at = here.first
+        while at < here.first + here.listed and slots.expected_end_s[index(state.expected[index(at)])] <= now_s:
+            slot = int(state.expected[index(at)])
+            job = index(slots.job[index(slot)])
+            corrected_s = state.start_s[job] + workload.estimate_s[job] + rules.completing_s
+            if corrected_s <= now_s:
+                at += 1
+                continue
+            unlist(state, group, slot)
+            slots.expected_end_s[index(slot)] = corrected_s
+            expect_end(state, group, slot)
+            here.is_stale = 1
 
 
 @part
-def free_slot(tables: Tables, workload: MixedWorkload, state: MixedState, slot: int) -> None:
+def release_expected(tables: Tables, workload: MixedWorkload, state: MixedState) -> None:
+    """Release the nodes of running jobs whose expected end has come, before their end is handled."""
+    now_s = state.scalars[0].now_s
+    for group in range(len(state.groups)):
+        here = state.groups[group]
+        while here.listed > 0 and state.slots.expected_end_s[index(state.expected[index(here.first)])] <= now_s:
+            release(tables, workload, state, int(state.expected[index(here.first)]))
+
+
+@part
+def end_first(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules) -> None:
+    """End the running job whose nodes become free first."""
+    slot = first_end(state)
+    if state.slots.pieces[index(slot)] != NO_PIECE:
+        release(tables, workload, state, slot)
+    learn_from(workload, state, rules, state.slots.job[index(slot)])
+    close_slot(state, slot)
+
+
+@part
+def release(tables: Tables, workload: MixedWorkload, state: MixedState, slot: int) -> None:
     """Give back what the job of the slot holds, and let the next pass over its group begin anew."""
     now = state.scalars[0]
     slots = state.slots
@@ -283,5 +310,4 @@ def free_slot(tables: Tables, workload: MixedWorkload, state: MixedState, slot: 
     if change_limits(workload.limits, state.limit_used, slots.job[held], -1):
         for each in range(len(state.groups)):
             begin_anew(state, each)
-    slots.following[held] = now.free_slot
-    now.free_slot = slot
+    slots.pieces[held] = NO_PIECE

@@ -15,7 +15,17 @@ from offpeak.compiled import by_reference
 from offpeak.model.arrays import Float64, Int64
 from offpeak.plugin.priority_bands import NO_BANDS, BandWidths
 from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET, QueueWindow, Slots, column, new_slots, new_window
+from offpeak.sim_backend.engine.state import (
+    NEVER,
+    NOT_YET,
+    PREDICTED_RUNTIME,
+    USER_ESTIMATE,
+    QueueWindow,
+    Slots,
+    column,
+    new_slots,
+    new_window,
+)
 from offpeak.sim_backend.mixed.limits import Limits
 from offpeak.sim_backend.mixed.power import SleepingPools
 
@@ -121,6 +131,8 @@ class MixedWorkload(NamedTuple):
     level: Int64
     priority: Int64
     fair_share: Int64
+    foreseen_s: Int64
+    user: Int64
 
 
 @by_reference
@@ -129,7 +141,8 @@ class MixedRules(NamedTuple):
 
     `reservations`: of so many blocked jobs of each competition group the start is reserved, and later jobs start only
     where they do not delay it: 0 is FCFS, 1 is EASY. With `ends_before` they start only where they end before it, as
-    first fit demands. `policy`, `window`, `max_postponement_s`: see SchedulingRules.
+    first and best fit demand; with `widest_first`, as for best fit, the widest of them starts first. `policy`,
+    `window`, `max_postponement_s`, `estimates`, `pass_per_event`: see SchedulingRules.
     Slurm's timing, 0 for none: full passes take place at multiples of `bf_interval_s`, and passes at multiples of
     `sched_interval_s`; nodes are taken for `completing_s` after a job has ended. A job that was stopped waits again
     after `requeue_s`. The policy orders the queue at
@@ -156,6 +169,9 @@ class MixedRules(NamedTuple):
     requeue_s: int = 0
     bf_resolution_s: int = 0
     ends_before: bool = False
+    widest_first: bool = False
+    estimates: int = USER_ESTIMATE
+    pass_per_event: bool = False
     widths: BandWidths = NO_BANDS
 
 
@@ -253,6 +269,7 @@ class MixedState(NamedTuple):
     group sorted by expected end. `limit_used` is what running jobs take of each limit. The order that a policy has
     written is by record: `place` is the rank of the place that it has. `entry` is where the record is in the window,
     `band` the number of the band of each of its ranks.
+    `recent_s` is the state of offpeak.predictors.run_times.
     `sleeping` is the power of the nodes, None where no node sleeps: the kernels are compiled without it then.
     """
 
@@ -277,6 +294,7 @@ class MixedState(NamedTuple):
     freed: Freed
     placements: Placements
     stops: Stops
+    recent_s: Int64
     start_s: Int64
     sleeping: SleepingPools | None
 
@@ -313,6 +331,8 @@ SCALARS = np.dtype(
             "window",  # the number of jobs in the window of this pass
             "behind_window",  # the position behind the window
             "cursor",  # the rank that the pass looks at next
+            "tried_size",  # where the widest job starts first: no job that is left is wider
+            "tried_rank",  # nor is one of this size left up to this rank
             "stops",  # runs that other jobs stopped so far
             "requeued",  # how many of these have been looked through for jobs that wait again
             "next_stoppable_s",  # when a job may be stopped that may not be now, NEVER if none is in the way
@@ -393,6 +413,7 @@ def new_state(
     holds, pieces = int(most_holds.sum()), int((of_class * most_parts).sum())
     pieces = min(pieces, _most_pieces(tables))
     reservations = groups * max(1, rules.reservations)
+    users = int(workload.user.max(initial=0)) + 1 if rules.estimates == PREDICTED_RUNTIME else 0
     return MixedState(
         scalars=scalars,
         groups=group,
@@ -434,6 +455,7 @@ def new_state(
         freed=Freed(column(weighed), column(weighed)),
         placements=_placements(tables, of_class),
         stops=_stops(workload),
+        recent_s=np.full(2 * users, NOT_YET, dtype=np.int64),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),
         sleeping=sleeping and sleeping._replace(units=column(pieces)),
     )

@@ -1,16 +1,12 @@
-"""Replays a log on a machine of equal nodes, which are always on or sleep: when would each job have started?
+"""Replays a log on a machine of equal nodes, which are always on or sleep: when would each job have started?"""
 
-Boosted trees may predict run times meanwhile: they know only the jobs that have ended by then.
-"""
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from offpeak.errors import OffpeakError
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.constants import HOUR_S
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTHS
@@ -19,14 +15,11 @@ from offpeak.plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from offpeak.plugin.capacity.port import CapacityPolicy
 from offpeak.plugin.capacity.rules import DepthTable
 from offpeak.plugin.window_policy import ARRIVAL
-from offpeak.predictors.job_history import jobs_at_submission
-from offpeak.predictors.run_times import boosted_run_time
 from offpeak.sim_backend.engine.advance import advance
 from offpeak.sim_backend.engine.power import Power, PoweredNodes, all_active
 from offpeak.sim_backend.engine.state import (
     FORESEEN_RUNTIME,
     NEVER,
-    NOT_YET,
     PREDICTED_RUNTIME,
     PeakTimes,
     State,
@@ -37,7 +30,7 @@ from offpeak.sim_backend.engine.window import WindowJobs, decide_order
 from offpeak.sim_backend.replay.policy import Policy
 from offpeak.sim_backend.replay.replay import LogBook, Replay
 from offpeak.sim_backend.replay.run_times import ReplayedRunTimes, RunningSince, SubmittedJobs, predicts_run_times
-from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP, NO_PEAKS, Schedule
+from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,7 @@ class EqualNodesReplay(Replay):
         without_limit: Int64 = NO_JOBS,
         shaving: PeakRules = NO_SHAVING,
     ) -> None:
-        self._jobs, self._policy = jobs, policy
+        self._job_id = jobs.job_id
         self._peaks = NO_PEAKS if policy.rules.policy == ARRIVAL else peaks
         self._workload = workload = workload_of(jobs, node_power_w, policy)
         size = machine.size if isinstance(machine, PoweredMachine) else machine
@@ -119,7 +112,7 @@ class EqualNodesReplay(Replay):
                 submitted = SubmittedJobs.of(jobs, units_per_node=machine.units_per_node)
                 submitted = submitted.without_limit(np.isin(jobs.job_id, without_limit))
                 self._run_times = ReplayedRunTimes(submitted, jobs.submit_s)
-        super().__init__(state.start_s, workload.runtime_s, self._nodes and self._nodes.power)
+        super().__init__(policy, workload, state.start_s, power=self._nodes and self._nodes.power, jobs=jobs)
 
     def schedule(self) -> Schedule:
         """Return the schedule. A job that needs more nodes than have not failed never starts: NOT_YET."""
@@ -131,14 +124,11 @@ class EqualNodesReplay(Replay):
         )
         return Schedule(self.start_s, self.end_s, self._simulate_s, node_logs=logs, delay_s=self._delay_s)
 
-    def _steps(self) -> Iterator[tuple[int, int]]:
-        return steps(self._jobs, self._workload, self._policy, self._state)
-
     def _advance(self, until_s: int) -> int:
         return advance(self._workload, self._peaks, self._policy.rules, self._state, self._nodes, until_s)
 
     def _decide_order(self) -> None:
-        decide_window(self._workload, self._peaks, self._policy, self._state, self._jobs.job_id)
+        decide_window(self._workload, self._peaks, self._policy, self._state, self._job_id)
 
     def _decide_capacity(self) -> None:
         assert self._nodes is not None
@@ -229,16 +219,6 @@ def workload_of(jobs: Jobs, node_power_w: Float64, policy: Policy) -> Workload:
     )
 
 
-def steps(jobs: Jobs, workload: Workload, policy: Policy, state: State) -> Iterator[tuple[int, int]]:
-    """Yield up to which second the engine is to go on, and how many jobs have been submitted by then."""
-    if policy.rules.estimates == FORESEEN_RUNTIME:
-        yield from foreseeing_steps(jobs, workload, state)
-        return
-    for last in range(JOBS_PER_STEP, len(jobs), JOBS_PER_STEP):
-        yield int(jobs.submit_s[last]), last
-    yield NEVER - 1, len(jobs)
-
-
 def decide_window(workload: Workload, peaks: PeakTimes, policy: Policy, state: State, job_id: Int64) -> None:
     """Let a policy from outside order the window."""
     now, queue = state.scalars[0], state.queue
@@ -254,34 +234,6 @@ def decide_window(workload: Workload, peaks: PeakTimes, policy: Policy, state: S
         rules=policy.rules,
         free=int(now["free"]),
     )
-
-
-def foreseeing_steps(jobs: Jobs, workload: Workload, state: State) -> Iterator[tuple[int, int]]:
-    """Yield up to which second the engine is to go on, and how many jobs have been submitted by then.
-
-    Before each step `workload.foreseen_s` is written of the jobs that are submitted in it: those of an hour, foreseen
-    from the jobs that had ended before the first of them.
-    """
-    ended, predictor = replace(jobs, runtime_s=workload.runtime_s), boosted_run_time()
-    submitted_jobs, awaited = jobs_at_submission(jobs), np.empty(0, dtype=np.int64)
-    first = np.append(np.flatnonzero(np.diff(jobs.submit_s // HOUR_S, prepend=-HOUR_S)), len(jobs))
-    for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
-        now_s = int(jobs.submit_s[begin])
-        yield now_s - 1, begin
-        over, awaited = _over(awaited, state.start_s, workload.runtime_s, now_s)
-        predictor.learn(ended.take(over), now_s)
-        block = np.arange(begin, end)
-        median_s = predictor.predict(submitted_jobs.take(block), now_s).point
-        workload.foreseen_s[block] = np.rint(median_s).astype(np.int64)
-        awaited = np.append(awaited, block)
-    yield NEVER - 1, len(jobs)
-
-
-def _over(awaited: Int64, start_s: Int64, runtime_s: Int64, now_s: int) -> tuple[Int64, Int64]:
-    """Return which of the jobs have ended before now, in the order of their ends, and the others."""
-    end_s = np.where(start_s[awaited] == NOT_YET, NEVER, start_s[awaited] + runtime_s[awaited])
-    is_over = end_s < now_s
-    return awaited[is_over][np.argsort(end_s[is_over], kind="stable")], awaited[~is_over]
 
 
 def snapshot_of(

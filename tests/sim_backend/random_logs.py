@@ -8,7 +8,9 @@ from plain_conservative import PlainConservative
 from plain_scheduler import PlainJob, PlainScheduler
 
 from offpeak.model.arrays import Float64
+from offpeak.model.cluster import Cluster, NodeType, Pool
 from offpeak.model.jobs import Jobs
+from offpeak.model.request import Chunk, Request
 from offpeak.plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, NO_POLICY
 from offpeak.prices.peak import Peak
 from offpeak.sim_backend.engine.state import (
@@ -26,6 +28,7 @@ from offpeak.sim_backend.engine.state import (
     Workload,
     new_state,
 )
+from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from offpeak.sim_backend.replay.equal_nodes import replay, workload_of
 from offpeak.sim_backend.replay.policy import Policy
 from offpeak.sim_backend.replay.schedule import Schedule
@@ -157,3 +160,13 @@ def plain(log: Log, rules: SchedulingRules) -> PlainScheduler:
     peaks = [] if rules.policy == ARRIVAL else peaks
     kind = PlainConservative if rules.discipline == CONSERVATIVE else PlainScheduler
     return kind(jobs, log.machine_size, rules, peaks)
+
+
+def one_pool(log: Log) -> MixedCase:
+    """Return the case of a log: a pool of nodes of which nothing is known, and a request for each size."""
+    sizes, request = np.unique(log.jobs.size, return_inverse=True)
+    cluster = Cluster((Pool(NodeType(0), frozenset(), log.machine_size),))
+    requests = [Request((), (Chunk(int(size)),)) for size in sizes]
+    columns = (log.jobs.job_id, log.jobs.submit_s, log.jobs.runtime_s, log.jobs.estimate_s)
+    jobs = MixedJobs(*columns, request.astype(np.int64), log.node_power_w, user=log.jobs.user)
+    return mixed_case(cluster, requests, jobs)

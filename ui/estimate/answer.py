@@ -32,7 +32,6 @@ from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.site_jobs import cluster_note
 from offpeak.sim_backend.comparison.devices import with_device_bills
 from offpeak.sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_savings, reasons, replay_more
-from offpeak.sim_backend.mixed.replay import knows_pools
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.sim_backend.traces.filters import last_days
 from offpeak.ui.estimate.accounting_source import Accounting, accounting_of, site_cluster, with_nodes, with_site_cluster
@@ -122,7 +121,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
         settings = _with_typed_prices(settings)
     devices = settings.plan.devices and read_devices(settings.plan.devices)
     accounting = accounting_of(request.log, request.days or ESTIMATE_DAYS, settings, lenient=request.lenient)
-    if _reads_site_cluster(request, settings, policies):
+    if _reads_site_cluster(request, settings):
         accounting = with_site_cluster(accounting, settings)
     settings = with_nodes(settings, accounting)
     refuse_unused(request.given, settings, accounting, is_repeated=True, is_estimate=True)
@@ -309,16 +308,11 @@ def _with_typed_prices(settings: Settings) -> Settings:
     return replace(settings, prices=replace(prices, file=Path(typed)))
 
 
-def _reads_site_cluster(request: EstimateRequest, settings: Settings, policies: Sequence[Policy]) -> bool:
-    """Return whether the log of a scheduler is replayed on the nodes that it reports, rather than on equal ones.
-
-    The baseline decides: no other policy changes what the others are replayed on.
-    """
+def _reads_site_cluster(request: EstimateRequest, settings: Settings) -> bool:
+    """Return whether the log of a scheduler is replayed on the nodes that it reports, rather than on equal ones."""
     machine = settings.machine
     is_described = machine.nodes is not None or machine.processors_per_node is not None or machine.cluster is not None
-    if request.log is not None or is_described:
-        return False
-    return knows_pools(policies[0])
+    return request.log is None and not is_described
 
 
 def _write_cluster(path: Path, settings: Settings) -> None:

@@ -200,12 +200,6 @@ def test_the_timing_of_the_scheduler_is_replayed_and_named() -> None:
     assert not any(note.startswith("timing") for note in untimed.notes)
 
 
-def test_policies_that_do_not_know_pools_are_refused() -> None:
-    case = prepare(trace_of([0, 1]), Settings(), start=None, cluster=CLUSTER).case
-    with pytest.raises(BadInput, match="does not know several pools of nodes"):
-        compare(case, (parse_policy("best-fit", SchedulingSettings()),))
-
-
 def test_a_log_of_processors_with_a_preemptible_queue(shared: Path) -> None:
     trace = read_log(str(shared / "data/modern/gaia/UniLu-Gaia-2014-2.swf.gz"), lenient=False, zone=UTC)
     queues = {str(number): Partition(str(number), shared=True, priority_tier=int(number != 2)) for number in range(3)}

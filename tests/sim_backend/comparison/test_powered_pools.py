@@ -11,6 +11,7 @@ from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.jobs import Trace
 from offpeak.model.limits import PreemptMode
 from offpeak.model.node_class_file import node_class_named
+from offpeak.model.node_states import OFF, coming_up, going_down
 from offpeak.model.request import Chunk, Request
 from offpeak.power.capacity.levers import with_capacity
 from offpeak.settings.capacity import CapacitySettings
@@ -144,17 +145,21 @@ def test_a_pool_of_a_class_without_sleep_stays_on(tmp_path: Path) -> None:
     assert first.asleep_node_h == 0 < second.asleep_node_h
 
 
-@pytest.mark.parametrize(
-    ("policy", "settings", "problem"),
-    [
-        ("forecast-late:1h", CapacitySettings(), "a job keeps the nodes that are woken for it"),
-        ("timeout:5min", CapacitySettings(sleeps_per_min=3), "hold for a cluster, not for each pool"),
-    ],
-)
-def test_what_no_pool_can_have_of_its_own_is_refused(policy: str, settings: CapacitySettings, problem: str) -> None:
+def test_late_binding_is_refused() -> None:
     case = mixed_case()
-    with pytest.raises(BadInput, match=problem):
-        compare(case, (with_capacity(EASY, policy, case, settings),))
+    with pytest.raises(BadInput, match="a job keeps the nodes that are woken for it"):
+        compare(case, (with_capacity(EASY, "forecast-late:1h", case, CapacitySettings()),))
+
+
+def test_bounds_on_sleeps_and_wakes_hold_for_all_pools_together() -> None:
+    case = mixed_case()
+    most = []
+    for settings in (CapacitySettings(), CapacitySettings(sleeps_per_min=3, wakes_per_min=2)):
+        logs = compare(case, (with_capacity(EASY, "timeout:5min", case, settings),)).runs[0].schedule.node_logs
+        for begins in (going_down(OFF), coming_up(OFF)):
+            minute = np.concatenate([log.at_s[log.state == begins] for log in logs]) // 60
+            most.append(int(np.bincount(minute - minute.min()).max()))
+    assert most == [15, 12, 3, 2]
 
 
 def test_numbers_of_nodes_are_those_of_the_cluster() -> None:

@@ -43,7 +43,9 @@ class Stay:
 
 @dataclass
 class PlainMixed:
-    """Jobs are known by their number; all of them fit the empty cluster."""
+    """Jobs are known by their number; all of them fit the empty cluster. With `widths` the widest start first beside
+    reservations.
+    """
 
     cluster: Cluster
     jobs: list[PlainMixedJob]
@@ -56,6 +58,7 @@ class PlainMixed:
     end_window_step_s: int = 0
     requeue_s: int = 0
     ends_before: bool = False
+    widths: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     running: list[Stay] = field(default_factory=list)
 
@@ -144,7 +147,11 @@ class PlainMixed:
         reserved: list[Stay] = []
         closed: set[tuple[str, ...]] = set()
         blocked = False
-        for number in self.order(group):
+        queue = self.order(group)
+        while queue:
+            if self.widths and is_full and blocked and len(reserved) == self.reservations:
+                queue.sort(key=lambda number: -self.widths[number])
+            number = queue.pop(0)
             job = self.jobs[number]
             own = self.reachable(job.request.partitions)
             if self.is_throttled(job) or self.is_limited(job) or any(own <= self.reachable(each) for each in closed):

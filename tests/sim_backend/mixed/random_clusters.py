@@ -11,6 +11,7 @@ from offpeak.model.limits import DEFAULT_PREEMPTION, Allowance, PreemptionRules,
 from offpeak.model.request import Chunk, Request
 from offpeak.plugin.priority_bands import NO_BANDS
 from offpeak.plugin.window_policy import ARRIVAL
+from offpeak.sim_backend.engine.state import USER_ESTIMATE
 from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
 from offpeak.sim_backend.mixed.state import MixedRules
 
@@ -168,5 +169,8 @@ def rules(*, reservations=(0, 1, 1, 2, MANY), timed=False) -> st.SearchStrategy[
         requeue_s=st.sampled_from([0, 5]) if timed else st.just(0),
         bf_resolution_s=st.sampled_from([0, 1, 4]) if timed else st.just(0),
         ends_before=st.sampled_from([False, False, True]),
+        widest_first=st.sampled_from([False, False, True]),
+        estimates=st.just(USER_ESTIMATE),
+        pass_per_event=st.just(False),
         widths=st.just(NO_BANDS),
     )

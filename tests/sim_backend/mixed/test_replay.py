@@ -14,7 +14,7 @@ from offpeak.model.cluster import Cluster, NodeType, Partition, Pool, SchedulerT
 from offpeak.model.limits import Allowance, PreemptionRules, PreemptMode, Qos
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_integrals import integrate_constant
-from offpeak.sim_backend.engine.state import BEST_FIT, CONSERVATIVE, FCFS, PREDICTED_RUNTIME
+from offpeak.sim_backend.engine.state import CONSERVATIVE, FCFS
 from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
 from offpeak.sim_backend.mixed.cells import new_picks
 from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
@@ -230,18 +230,6 @@ def test_each_started_job_has_its_nodes_for_its_time(random):
     assert usage.busy_node_s.sum() == pytest.approx(
         (np.bincount(found.places.job, found.places.nodes) * random.case.workload.runtime_s).sum()
     )
-
-
-def test_unknown_disciplines_are_refused():
-    with pytest.raises(BadInput, match="does not know several pools"):
-        rules_of(policy_of(PLAIN._replace(discipline=BEST_FIT)))
-
-
-def test_passes_per_event_and_predictions_are_refused():
-    with pytest.raises(BadInput, match="once a second"):
-        rules_of(policy_of(PLAIN._replace(pass_per_event=True)))
-    with pytest.raises(BadInput, match="not predicted"):
-        rules_of(policy_of(PLAIN._replace(estimates=PREDICTED_RUNTIME)))
 
 
 def test_disciplines_reserve_for_so_many_jobs():

@@ -32,6 +32,7 @@ def plain(random, scheduling) -> PlainMixed:
         end_window_step_s=scheduling.end_window_step_s,
         requeue_s=scheduling.requeue_s,
         ends_before=scheduling.ends_before,
+        widths=random.case.workload.size.tolist() if scheduling.widest_first else [],
     )
 
 

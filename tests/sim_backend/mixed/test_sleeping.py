@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from random_clusters import cases, rules
-from random_logs import PLAIN, Log, logs, many, policy_of
+from random_logs import PLAIN, Log, logs, many, one_pool, policy_of
 from random_power import (
     BEFORE_ALL_S,
     ON_DEMAND,
@@ -18,17 +18,19 @@ from random_power import (
     powered_logs,
     schedule_of,
 )
-from test_one_pool import one_pool
+from test_priorities import TWO_USERS
 from test_windows import small_case
 
 from offpeak.model.jobs import make_jobs
+from offpeak.model.limits import PriorityWeights
 from offpeak.model.node_states import ACTIVE, OFF
 from offpeak.model.snapshot import Snapshot
 from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets
 from offpeak.plugin.capacity.rules import NEVER
 from offpeak.plugin.window_policy import ARRIVAL
-from offpeak.sim_backend.engine.state import EASY, EXACT_RUNTIME, FCFS, FIRST_FIT, NOT_YET, USER_ESTIMATE, PeakTimes
+from offpeak.sim_backend.engine.state import NOT_YET, PeakTimes
 from offpeak.sim_backend.mixed.case import MixedCase
+from offpeak.sim_backend.mixed.priorities import Priorities
 from offpeak.sim_backend.mixed.replay import MixedReplay, replay_mixed, rules_of
 from offpeak.sim_backend.mixed.state import MixedRules
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
@@ -36,7 +38,7 @@ from offpeak.sim_backend.replay.policy import Policy
 from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule
 
 CLASSES = node_classes(failures=st.just(0.0), repairs_s=st.none())
-RULES = per_second_rules(disciplines=[FCFS, EASY, FIRST_FIT], estimates=[USER_ESTIMATE, EXACT_RUNTIME])
+RULES = per_second_rules()
 LOGS = powered_logs(scheduling=RULES, classes=CLASSES).filter(lambda case: case.machine.units_per_node == 1)
 
 
@@ -45,15 +47,16 @@ def mixed_powered(case: PoweredLog) -> Schedule:
     return powered_replay(one_pool(case.log), policy, rules_of(policy), [case.machine.node_class], case.log.peaks)
 
 
-def powered_replay(case: MixedCase, policy: Policy, rules: MixedRules, classes, peaks=NO_PEAKS) -> Schedule:
-    replay = MixedReplay(case, policy, rules, classes, peaks=peaks)
+def powered_replay(
+    case: MixedCase, policy: Policy, rules: MixedRules, classes, peaks=NO_PEAKS, priorities=None
+) -> Schedule:
+    replay = MixedReplay(case, policy, rules, classes, peaks=peaks, priorities=priorities)
     replay.run()
     return replay.schedule()
 
 
 def with_rules_of_pools(case: PoweredLog) -> PoweredLog:
-    capacity = case.capacity._replace(late=False, sleeps_per_min=0, wakes_per_min=0)
-    return replace(case, capacity=capacity)
+    return replace(case, capacity=case.capacity._replace(late=False))
 
 
 @given(LOGS.map(with_rules_of_pools))
@@ -78,20 +81,25 @@ def test_only_jobs_that_end_by_the_last_expected_end_pass_one_that_lacks_sleepin
     assert mixed_powered(case).start_s.tolist() == powered(case).start_s.tolist() == [0, 153, 158, 2]
 
 
-def powered_on_pools(random, scheduling, after_s: int, leave_s: int) -> Schedule:
+def powered_on_pools(random, scheduling, after_s: int, leave_s: int, priorities=None) -> Schedule:
     node_class = class_of((OFF, 2, leave_s))
     capacity = tuple(
         CapacityPolicy("under test", ON_DEMAND, schedule_of((BEFORE_ALL_S, pool.nodes, 0, (NEVER, NEVER, after_s))))
         for pool in random.cluster.pools
     )
     classes = [node_class] * len(capacity)
-    return powered_replay(random.case, replace(policy_of(PLAIN), capacity=capacity), scheduling, classes)
+    policy = replace(policy_of(PLAIN), capacity=capacity)
+    return powered_replay(random.case, policy, scheduling, classes, priorities=priorities)
 
 
-@given(cases() | cases(preempts=True, exempt_s=4), rules(timed=True))
-def test_nodes_that_never_sleep_change_nothing_on_several_pools(random, scheduling):
-    expected = replay_mixed(random.case, policy_of(PLAIN), scheduling)
-    found = powered_on_pools(random, scheduling, NEVER, 5)
+@given(cases() | cases(preempts=True, exempt_s=4), rules(timed=True), st.booleans())
+def test_nodes_that_never_sleep_change_nothing_on_several_pools(random, scheduling, is_ranked):
+    user = np.arange(int(random.case.kept.max(initial=0)) + 1) % 2
+    none = np.zeros(len(user))
+    weights = PriorityWeights(fair_share=1000, calc_period_s=7)
+    priorities = Priorities(weights, TWO_USERS, user, none, none, user * 0) if is_ranked else None
+    expected = replay_mixed(random.case, policy_of(PLAIN), scheduling, priorities=priorities)
+    found = powered_on_pools(random, scheduling, NEVER, 5, priorities)
     assert found.start_s.tolist() == expected.start_s.tolist()
     assert [column.tolist() for column in found.runs] == [column.tolist() for column in expected.runs]
     assert all(len(log) == 0 for log in found.node_logs)

@@ -4,16 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from random_logs import Log, one_pool
 
 from offpeak.model.constants import HOUR_S
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.engine.state import NEVER, new_state
-from offpeak.sim_backend.replay.equal_nodes import foreseeing_steps, replay, workload_of
+from offpeak.sim_backend.mixed.replay import MixedReplay, rules_of
+from offpeak.sim_backend.replay.equal_nodes import replay, workload_of
 from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.replay import foreseeing_steps
+from offpeak.sim_backend.replay.schedule import NO_PEAKS
 from offpeak.sim_backend.workloads.generate import lublin_jobs
 
 NODES = 64
 POLICY = parse_policy("easy", replace(SchedulingSettings(), estimates="boosted"))
+EASY = parse_policy("easy", SchedulingSettings())
 JOBS = lublin_jobs(1500, machine_size=NODES, seed=3, load=0.7)
 
 
@@ -23,7 +28,7 @@ def foreseen(jobs):
     state = new_state(workload, POLICY.rules, machine_size=NODES)
     schedule = replay(jobs, np.zeros(len(jobs)), machine_size=NODES, policy=POLICY)
     state.start_s[:] = schedule.start_s
-    steps = [(until_s, submitted) for until_s, submitted in foreseeing_steps(jobs, workload, state)]
+    steps = [(until_s, submitted) for until_s, submitted in foreseeing_steps(jobs, workload, state.start_s)]
     return workload.foreseen_s, schedule, steps
 
 
@@ -59,3 +64,13 @@ def test_later_ends_are_not_known(whole):
     assert other_s[JOBS.submit_s < middle_s].tolist() == foreseen_s[JOBS.submit_s < middle_s].tolist()
     assert other_schedule.start_s[known].tolist() == schedule.start_s[known].tolist()
     assert other_s.tolist() != foreseen_s.tolist()
+
+
+def test_on_one_pool_the_same_is_foreseen_as_on_equal_nodes():
+    jobs = JOBS.take(np.arange(400))
+    case = one_pool(Log(jobs, np.zeros(len(jobs)), NODES, NO_PEAKS))
+    replayed = MixedReplay(case, POLICY, rules_of(POLICY), jobs=jobs)
+    replayed.run()
+    expected = replay(jobs, np.zeros(len(jobs)), machine_size=NODES, policy=POLICY).start_s
+    assert replayed.start_s.tolist() == expected.tolist()
+    assert expected.tolist() != replay(jobs, np.zeros(len(jobs)), machine_size=NODES, policy=EASY).start_s.tolist()

@@ -205,7 +205,6 @@ def test_a_job_that_fits_no_node_is_named(offpeak: Offpeak, tmp_path: Path) -> N
     [
         (("--nodes", "3"), "--cluster and --nodes exclude each other"),
         (("--processors-per-node", "16"), "--cluster and --processors-per-node exclude each other"),
-        (("--policy", "easy,best-fit"), "policy 'best-fit' does not know several pools of nodes"),
     ],
 )
 def test_what_a_cluster_excludes(offpeak: Offpeak, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
