@@ -94,6 +94,7 @@ test-rest:
 
 nightly: dev peers
 	@$(PYTEST) --numprocesses 2 --hypothesis-profile=nightly
+	@.ci/other-pythons
 	@$(MAKE) --no-print-directory soak package-trial container-trial
 
 peers:
