@@ -8,12 +8,16 @@ between head nodes only where the server keeps locks and the mount is not `noloc
 be on a local disk. The agents of a pair of head nodes take turns by a lease in their ledger (offpeak/ledger/lease.py).
 """
 
+import errno
 import fcntl
 import os
 import pwd
 import random
+import shutil
+import signal
 import socket
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -49,6 +53,54 @@ def login_name() -> str:
         # Where the kernel keeps no login uid. Only root can set it for root.
         uid = int(os.environ["SUDO_UID"])
     return user_name(uid)
+
+
+def ends_in_time(command: Sequence[str], seconds: float) -> tuple[str, ...]:
+    """Return the command behind `timeout`, which ends it even if this process is stopped meanwhile."""
+    return ("timeout", "--foreground", "--signal=KILL", f"{max(seconds, 0.01):.3f}", *command)
+
+
+KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""The exit codes of `timeout` after it has ended a command."""
+UNENDED_HINT = "end it as its user; in sudoers TIMEOUT=50s before NOPASSWD ends such a command in time"
+_unended: list[subprocess.Popen[bytes]] = []
+"""Programs of another user, such as sudo's, that ran out of time and cannot be killed."""
+
+
+def run_order(
+    command: Sequence[str], *, behind: Sequence[str] = (), environment: Mapping[str, str], text: str, timeout_s: float
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run a program that changes something, behind a prefix such as sudo. Raises TimeoutExpired, and OSError.
+
+    It does not outlive its time. What is behind a prefix may belong to another user and cannot be killed then:
+    `find_unended_orders` reports it until it ends.
+    """
+    if not behind and shutil.which(command[0], path=environment.get("PATH")) is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
+    pipe = subprocess.PIPE
+    arguments = (*behind, *command) if behind else ends_in_time(command, timeout_s)
+    process = subprocess.Popen(arguments, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+    try:
+        out, complaints = process.communicate(text.encode(), timeout=timeout_s)
+    except BaseException:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except PermissionError:
+            _unended.append(process)
+        except ProcessLookupError:
+            pass
+        else:
+            process.communicate()
+        raise
+    if not behind and process.returncode in KILLED:
+        raise subprocess.TimeoutExpired(command, timeout_s)
+    return subprocess.CompletedProcess(command, process.returncode, out, complaints)
+
+
+def find_unended_orders() -> str:
+    """Return which orders have run out of time and still run: they may be carried out at any moment; "" for none."""
+    _unended[:] = [process for process in _unended if process.poll() is None]
+    return ", ".join(f"process {process.pid}" for process in _unended)
 
 
 LOCK = "agent.lock"

@@ -23,7 +23,7 @@ class _Sockets(WeakSet[socket.socket]):
     """The sockets of a session's connections; `broken_off`: none may be used any more."""
 
     broken_off = False
-    guard: Callable[[], None] | None = None
+    guard: Callable[[], object] | None = None
 
     def check(self) -> None:
         if self.broken_off:
@@ -39,7 +39,7 @@ class WebSession(requests.Session):
         for scheme in ("http://", "https://"):
             self.mount(scheme, _Adapter(self._sockets))
 
-    def before_sending(self, guard: Callable[[], None] | None) -> None:
+    def before_sending(self, guard: Callable[[], object] | None) -> None:
         """Call the guard directly before each part of a request, over the open connection; if it raises, none is sent.
 
         Such a request arrives soon, or not at all.

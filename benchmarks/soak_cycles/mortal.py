@@ -1,5 +1,7 @@
 """A journal whose program is killed in the middle: between an intent and its act, while other acts are under way."""
 
+import math
+
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.ledger.ledger import Ledger
@@ -21,9 +23,9 @@ class MortalJournal:
         """Let the program be killed when it has written so many more intents."""
         self._intents_left = intents
 
-    def may_act(self) -> bool:
+    def acts_for_s(self) -> float:
         """A dead program is stopped by what it writes."""
-        return True
+        return math.inf
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Write it; Killed once it is on the disk, if the time has come."""

@@ -26,8 +26,10 @@ Limit = Callable[[Effect], Refusal | None]
 Act = Callable[[], Awaitable[str]]
 """Carries out the effect and returns the reply of the device. An OffpeakError becomes the outcome."""
 
-Guard = Callable[[], None]
-"""Raises OrderTooLate if the last answer is too old. The driver calls it directly before it sends the command."""
+Guard = Callable[[], float | None]
+"""Raises OrderTooLate if the last answer is too old, or the lease has ended. The driver calls it directly before it
+sends the command. It returns for how long both still hold [s]: a program that sends the command itself ends by then.
+"""
 
 Confirm = Callable[[], Awaitable[Guard]]
 """Checks the last rules and writes the intent. It raises if a rule refuses: the driver then sends nothing."""
@@ -191,6 +193,10 @@ class Door:
         """Return the refusal of a limit or the mode without effect, None if only a rule might refuse."""
         return self._over_limit(effect) or self._refused_by_mode(effect)
 
+    def guard_of(self, effect: Effect) -> Guard:
+        """Return the guard of an order that only renews what the door has let through, such as a timer."""
+        return partial(self._guard, effect, math.inf)
+
     def _refused_by_mode(self, effect: Effect) -> Refusal | None:
         return refused_by_mode(self._mode_of(effect), effect, put_to_sleep=self._put_to_sleep(effect.subject))
 
@@ -228,12 +234,16 @@ class Door:
             self._forget(progress)
         raise _EffectRefused(_too_late(effect))
 
-    def _guard(self, effect: Effect, begun_s: float) -> None:
-        if not self._journal.may_act():
+    def _guard(self, effect: Effect, begun_s: float) -> float:
+        acts_for_s = self._journal.acts_for_s()
+        if not acts_for_s:
             raise OrderTooLate(f"{effect.subject}: not sent: the lease of this agent has ended")
+        if not effect.takes_power_away:
+            return acts_for_s
         age_s = self._steady() - begun_s
-        if effect.takes_power_away and age_s > FRESH_S:
+        if age_s > FRESH_S:
             raise OrderTooLate(f"{effect.subject}: not sent: the last answer is {age_s:.1f} s old")
+        return min(acts_for_s, FRESH_S - age_s)
 
     def _check_now(self, effect: Effect) -> None:
         if refusal := self.predict_refusal(effect):
@@ -268,7 +278,7 @@ class Door:
                 progress.written = not await writing
                 raise
             self._take_place(effect, progress)
-        if not self._journal.may_act():
+        if not self._journal.acts_for_s():
             message = f"{effect.subject}: this agent does not hold the lease{f': {problem}' if problem else ''}"
             raise _EffectRefused(Refusal(LEASE_RULE, message, "`offpeak status` says which agent acts"))
         if problem and effect.takes_power_away:

@@ -58,8 +58,11 @@ class Journal(Protocol):
     `write_intent` may wait for seconds; the door calls it in a thread.
     """
 
-    def may_act(self) -> bool:
-        """Whether this program may act: of two agents that share a journal, one may. It does not wait."""
+    def acts_for_s(self) -> float:
+        """Return for how long this program may act, 0 if it may not: of two agents that share a journal, one may.
+
+        It does not wait.
+        """
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Write an intent to the disk and return its number. Raises CannotWrite if that fails."""

@@ -6,6 +6,7 @@ transaction of the holder checks it. Between two answers of the database the hol
 set: it counts from before each renewal was sent, so that it ends before the lease in the database does.
 """
 
+import math
 import os
 import secrets
 import signal
@@ -73,7 +74,7 @@ class Lease:
     A process holds it until it ends: no other head node can have it.
     """
 
-    holder, lost_to, may_act = "offpeak", "", True
+    holder, lost_to, acts_for_s = "offpeak", "", math.inf
 
     def __init__(self, url: str) -> None:
         self._url, self._turn, self._held = url, Lock(), ExitStack()
@@ -181,7 +182,7 @@ class DatabaseLease(Lease):
 
     def confirm(self) -> None:
         """Raise CannotWrite unless the lease is valid by this machine's clock; see Lease."""
-        if not self.may_act:
+        if not self.acts_for_s:
             raise CannotWrite(self.state().text, hint=RETRY_HINT)
 
     def check(self, connection: Connection, *, to_act: bool = False) -> None:
@@ -194,10 +195,12 @@ class DatabaseLease(Lease):
             raise CannotWrite(f"{ledger_address(self._url)}: this agent's lease has ended", hint=RETRY_HINT)
 
     @property
-    def may_act(self) -> bool:  # type: ignore[override]
-        """Whether the lease is valid, with a margin, by this machine's clock."""
+    def acts_for_s(self) -> float:  # type: ignore[override]
+        """For how long the lease is valid, with a margin, by this machine's clock; 0 if it is not."""
         now_s = boot_s()
-        return bool(self._token) and not self.lost_to and self._from_s <= now_s < self._until_s - MARGIN * self._lease_s
+        if not self._token or self.lost_to or now_s < self._from_s:
+            return 0.0
+        return max(0.0, self._until_s - MARGIN * self._lease_s - now_s)
 
     def end_frozen_process(self) -> None:
         """Let a timer of the kernel end the process by SIGALRM at the end of the lease; see Lease.
@@ -208,19 +211,20 @@ class DatabaseLease(Lease):
 
     def _watch_end(self) -> None:
         while not self._ended and not self.lost_to:
-            now_s = boot_s()
-            may_act_s = self._until_s - MARGIN * self._lease_s - now_s
-            # In the margin before its end this process sends nothing, and lives on if it runs.
-            signal.setitimer(signal.ITIMER_REAL, self._until_s - now_s if may_act_s > 0 else 0.0)
+            left_s = self._until_s - boot_s()
+            # In the margin before its end no order passes the check, and this process lives on if it runs. For half of
+            # the margin the timer stays: an order that has passed just before may not have left yet.
+            armed_s = left_s - MARGIN / 2 * self._lease_s
+            signal.setitimer(signal.ITIMER_REAL, left_s if armed_s > 0 else 0.0)
             most_s = self._lease_s / POLLS
-            time.sleep(min(may_act_s, most_s) if may_act_s > 0 else most_s)
+            time.sleep(min(armed_s, most_s) if armed_s > 0 else most_s)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 
     def state(self) -> LeaseState:
         """Return who acts and who stands by, as far as this agent knows."""
         here, now_s = socket.gethostname(), boot_s()
         has_standby = self._standby not in ("", self.holder) and now_s < self._standby_until_s
-        if self.may_act:
+        if self.acts_for_s:
             others = f"{host_text(self._standby) if has_standby else 'no other agent'} stands by"
             return LeaseState(f"{here} is active; {others}", True, has_standby)
         if self._token and now_s < self._from_s:

@@ -1,5 +1,6 @@
 """The ledger for its writers: the door's journal, holds, and rows of every kind."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -105,6 +106,11 @@ class Ledger:
         self.lease.acquire(stands_by=stands_by)
         self._is_claimed = True
 
+    def claim_for_command(self) -> None:
+        """Take the lease for a command of an admin, which ends if it is stopped until after its lease; see `claim`."""
+        self.claim()
+        self.lease.end_frozen_process()
+
     def confirm_claim(self) -> None:
         """Raise CannotWrite, or AlreadyRunning, if the lease is lost; do nothing without a claim."""
         if self._is_claimed:
@@ -112,7 +118,11 @@ class Ledger:
 
     def may_act(self) -> bool:
         """Whether an order may be sent: this agent's lease is valid, or the ledger is not claimed. It does not wait."""
-        return not self._is_claimed or self.lease.may_act
+        return self.acts_for_s() > 0
+
+    def acts_for_s(self) -> float:
+        """Return for how long an order may be sent by this lease, 0 if none may be; infinite without a claim."""
+        return self.lease.acts_for_s if self._is_claimed else math.inf
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Write an intent to the disk and return its number. Raises CannotWrite if that fails.

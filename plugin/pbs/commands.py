@@ -17,7 +17,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -25,6 +25,7 @@ from xml.etree import ElementTree
 from offpeak.errors import SchedulerError
 from offpeak.plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
 from offpeak.plugin.scheduler.port import RequeuePermit
+from offpeak.process import UNENDED_HINT, find_unended_orders, run_order
 
 # English messages, and UTC: qstat writes times, and qalter reads them, in the time zone of their user.
 PLAIN = {"LC_ALL": "C", "TZ": "UTC"}
@@ -68,43 +69,54 @@ class PbsCommands:
         self._command, self._timeout_s, self._clock = command, timeout_s, clock
         self._silent_until_s = float("-inf")
 
+    def require_no_unended(self) -> None:
+        """Raise PbsIsSilent while a command that ran out of time still runs: it may change something at any moment."""
+        if unended := find_unended_orders():
+            raise PbsIsSilent(f"an order has run out of time, and cannot be ended: {unended}", hint=UNENDED_HINT)
+
     def query(self, program: str, *arguments: str) -> bytes:
         """Return the command's output. Raises CannotAskPbs if it fails, PbsIsSilent if the server does not answer in
         time.
 
         A command that ends with 0 but prints an error fails, too: its output is then empty instead of complete.
         """
-        result = self._run(program, (program, *arguments), "")
+        result = self._run(program, (program, *arguments), partial(_ask, timeout_s=self._timeout_s))
         if result.code or result.complaints:
             raise failure(program, result)
         return result.out
 
-    def change(self, program: str, *arguments: str, text: str = "") -> CommandResult:
-        """Return the command's result, also where it failed; PbsIsSilent if the server does not answer in time."""
-        result = self._run(program, (*self._command, program, *arguments), text)
+    def change(self, program: str, *arguments: str, text: str = "", within_s: float | None = None) -> CommandResult:
+        """Return the command's result, also where it failed; PbsIsSilent if the server does not answer in time.
+
+        `within_s` bounds the command further. No other is given while one that ran out of time cannot be ended.
+        """
+        self.require_no_unended()
+        timeout_s = min(self._timeout_s, within_s or self._timeout_s)
+        order = partial(run_order, behind=self._command, text=text, timeout_s=timeout_s)
+        result = self._run(program, (program, *arguments), order)
         if result.code and _is_silent(result.complaints):
             raise failure(program, result)
         return result
 
-    def _run(self, program: str, arguments: tuple[str, ...], text: str) -> CommandResult:
+    def _run(
+        self, program: str, arguments: tuple[str, ...], run: Callable[..., "subprocess.CompletedProcess[bytes]"]
+    ) -> CommandResult:
         if self._clock() < self._silent_until_s:
             raise PbsIsSilent(f"{program}: not run: PBS has just been silent", hint=TRY_LATER)
         try:
-            done = subprocess.run(
-                arguments,
-                env=plain_environment(),
-                input=text.encode(),
-                capture_output=True,
-                timeout=self._timeout_s,
-                check=False,
-            )
+            done = run(arguments, environment=plain_environment())
         except subprocess.TimeoutExpired:
             self._silent_until_s = self._clock() + PAUSE_S
-            raise PbsIsSilent(f"{program}: no answer within {self._timeout_s:g} s", hint=TRY_LATER) from None
+            late = "; it cannot be ended, and may still be carried out" if find_unended_orders() else ""
+            raise PbsIsSilent(f"{program}: no answer within {self._timeout_s:g} s{late}", hint=TRY_LATER) from None
         except OSError as problem:
-            raise _cannot_start(arguments[0], problem) from None
+            raise _cannot_start(str(problem.filename or program), problem) from None
         lines = (line.strip() for line in done.stderr.decode(errors="replace").splitlines())
         return CommandResult(done.stdout, tuple(line for line in lines if line), done.returncode)
+
+
+def _ask(arguments: Sequence[str], *, environment: Mapping[str, str], timeout_s: float) -> Any:
+    return subprocess.run(arguments, env=environment, input=b"", capture_output=True, timeout=timeout_s, check=False)
 
 
 def plain_environment() -> dict[str, str]:

@@ -211,6 +211,7 @@ class PbsScheduler(ABC):
         """Return why each node is not free, "" if it is: closed, no job holds it, not even a suspended job, and its
         own record shows nothing as assigned. It is unknown if jobs and record contradict each other.
         """
+        self.commands.require_no_unended()
         holders = pbs_jobs.holders(self._holding_jobs())
         # The records are read last: at that instant the nodes are closed and free.
         shown = (*self.dialect.pbsnodes_one, *nodes) if len(nodes) == 1 else self.dialect.pbsnodes_all

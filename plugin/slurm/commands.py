@@ -24,6 +24,7 @@ from typing import Any
 
 from offpeak.errors import SchedulerError
 from offpeak.plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
+from offpeak.process import UNENDED_HINT, find_unended_orders, run_order
 
 # English messages, times as Unix seconds, and complete lists of array tasks: answers depend on no language, no time
 # zone and no width.
@@ -108,6 +109,14 @@ def rows_of_squeue(answer: bytes, end: bytes = b"\n") -> list[bytes]:
             message, hint="is squeue Slurm's own program? run it by hand: even without jobs it has a header"
         )
     return rows
+
+
+def require_no_unended() -> None:
+    """Raise SlurmIsSilent while an order that ran out of time still runs: it may be carried out at any moment."""
+    if unended := find_unended_orders():
+        raise SlurmIsSilent(
+            f"scontrol: an order has run out of time, and cannot be ended: {unended}", hint=UNENDED_HINT
+        )
 
 
 def _not_found(output: bytes) -> str:
@@ -217,18 +226,16 @@ def run_scontrol(
     name: str = "scontrol",
 ) -> list[str]:
     """Run scontrol, or another program, behind the prefix `command`; return the lines of its complaint, if any."""
+    require_no_unended()
     program = (*command, name)
+    text = "".join(f"{order}\n" for order in orders)
     try:
-        done = subprocess.run(
-            [*program, *arguments],
-            env=plain_environment(),
-            input="".join(f"{order}\n" for order in orders).encode(),
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
+        done = run_order(
+            (name, *arguments), behind=command, environment=plain_environment(), text=text, timeout_s=timeout_s
         )
     except subprocess.TimeoutExpired:
-        raise SlurmIsSilent(f"{name}: no answer within {timeout_s:g} s", hint=TRY_LATER) from None
+        late = "; it cannot be ended, and may still be carried out" if find_unended_orders() else ""
+        raise SlurmIsSilent(f"{name}: no answer within {timeout_s:g} s{late}", hint=TRY_LATER) from None
     except OSError as problem:
         hint = f"try `{' '.join(program)} ping`"
         raise CannotAskSlurm(f"{program[0]}: cannot be run: {problem.strerror}", hint=hint) from None

@@ -36,6 +36,7 @@ from offpeak.plugin.slurm.commands import (
     parse_config,
     parts,
     plain,
+    require_no_unended,
     rows_of_squeue,
     scontrol_shows_jobs,
     unix_s,
@@ -299,6 +300,7 @@ def find_node_uses(
     The use is unknown if Slurm does not know the node, this program does not know a state or a record, or an allocated
     node has no visible job. Raises CannotAskSlurm if it is unknown of all: if Slurm does not answer, or hides jobs.
     """
+    require_no_unended()
     # A suspended job has no processors of its node: the node's record alone does not show the job. All jobs are read,
     # because an answer without any is believed only if scontrol shows none, either.
     rows = rows_of_squeue(ask("squeue", *EVERY_JOB_ARGUMENTS, timeout_s=timeout_s))

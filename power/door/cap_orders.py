@@ -13,7 +13,7 @@ from functools import partial
 
 from pydantic import TypeAdapter
 
-from offpeak.door.door import Door, Limit
+from offpeak.door.door import Confirm, Door, Guard, Limit
 from offpeak.door.effect import ADMIN, DONE, Effect, Hold, ModeOf, Outcome, Refusal
 from offpeak.errors import BadInput, DeviceError, error_kind
 from offpeak.ledger.ledger import Ledger
@@ -195,7 +195,7 @@ class CapOrders:
         async def again(record: CapRecord) -> None:
             record = replace(record, renewed_unix_s=self._clock())
             self.records.put(record)
-            await self._set(record)
+            await self._set(record, self._door.guard_of(Effect(record.node, CapOrder.CAP, record.by, record.reason)))
 
         due = [self.records.by_node[node] for node in nodes if node in self.records.by_node]
         calls = {record.node: again(record) for record in due if self._has_timer(record.node)}
@@ -254,13 +254,14 @@ class CapOrders:
         return outcomes | refusals
 
     async def _carry_out(
-        self, effect: Effect, calls: Mapping[str, Callable[[], Awaitable[None]]]
+        self, effect: Effect, calls: Mapping[str, Callable[[Guard], Awaitable[None]]]
     ) -> dict[str, Outcome | Refusal]:
         """Make the calls as one effect; return the outcome for each node. What the door refuses, it refuses to all."""
         problems: dict[str, DeviceError] = {}
 
-        async def act() -> str:
-            begun = {node: call() for node, call in calls.items()}
+        async def act(confirm: Confirm) -> str:
+            guard = await confirm()
+            begun = {node: call(guard) for node, call in calls.items()}
             async for node, ended in iterate_completed(begun, timeout_s=self.devices.timeout_s):
                 if isinstance(ended, DeviceError):
                     problems[node] = ended
@@ -270,17 +271,17 @@ class CapOrders:
                 f"{len(problems)} of {len(calls)} failed: {next(iter(problems.values()))}" if problems else "accepted"
             )
 
-        answer = await self._door.let_through(effect, act)
+        answer = await self._door.let_through_prepared(effect, act)
         outcomes: dict[str, Outcome | Refusal] = dict.fromkeys(calls, answer)
         return outcomes | {node: Outcome("failed", str(why), error_kind(why)) for node, why in problems.items()}
 
-    async def _set(self, record: CapRecord) -> None:
+    async def _set(self, record: CapRecord, guard: Guard) -> None:
         async with self._turns[record.node]:
             if self.records.by_node.get(record.node) is not record:
                 raise DeviceError(f"{record.node}: another order came first")
-            await self.devices.driver_of(record.node).set_cap(record.cap_w, record.was, DEAD_MAN_S)
+            await self.devices.driver_of(record.node).set_cap(record.cap_w, record.was, DEAD_MAN_S, guard)
 
-    async def _restore(self, record: CapRecord) -> None:
+    async def _restore(self, record: CapRecord, guard: Guard) -> None:
         async with self._turns[record.node]:
             if self.records.by_node.get(record.node) is not record:
                 raise DeviceError(f"{record.node}: another order came first")
@@ -289,7 +290,7 @@ class CapOrders:
                 # A lower limit is an order of somebody else, which stays. A node with a timer knows its own caps.
                 limit_w = None if driver.has_timer else (await self.devices.read(record.node, with_draw=False)).limit_w
                 if limit_w is None or limit_w >= record.cap_w - OBEYS_WITHIN_W:
-                    await driver.restore_cap(record.was)
+                    await driver.restore_cap(record.was, guard)
             except BadInput as problem:
                 raise DeviceError(str(problem), hint=problem.hint) from None
             except DeviceError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from offpeak.door.door import Guard
 from offpeak.errors import BadAnswer, BadInventory, DeviceError, NotSupported
 from offpeak.machines.inventory import InventoryNode
 from offpeak.power.drivers.ipmi.bmc import BmcRefusal, address_of
@@ -47,17 +48,21 @@ class CapState:
 
 
 class CapDriver(Protocol):
-    """Caps one device of a node. Each call is bounded in time and raises DeviceError."""
+    """Caps one device of a node. Each call is bounded in time and raises DeviceError.
+
+    `guard` is called directly before each command that changes the device; what it raises keeps the command back. No
+    such command is repeated.
+    """
 
     has_timer: bool
 
     async def read_cap(self, *, with_draw: bool = True) -> CapState:
         """Return the limit in force and the draw, which may be left out if that saves time."""
 
-    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int, guard: Guard) -> None:
         """Limit the device, which was in the state `was`; a device with a timer ends the cap itself after `for_s`."""
 
-    async def restore_cap(self, was: CapState) -> None:
+    async def restore_cap(self, was: CapState, guard: Guard) -> None:
         """Bring back the limit of that state, or none."""
 
 
@@ -81,7 +86,7 @@ class DcmiCap:
 
     def __init__(self, machine: InventoryNode, wire: Transport) -> None:
         bmc, sessions = address_of(machine), wire.sessions
-        self._who, self._ask = str(bmc), partial(sessions.ask, bmc)
+        self._who, self._ask, self._command = str(bmc), partial(sessions.ask, bmc), partial(sessions.command, bmc)
 
     async def read_cap(self, *, with_draw: bool = True) -> CapState:
         """Return the limit, and the power that the BMC measures. Raises NotSupported without DCMI."""
@@ -97,29 +102,29 @@ class DcmiCap:
             limit_w, settings = float(int.from_bytes(answer[4:6], "little")), answer[3:LIMIT_LENGTH].hex()
         return CapState(limit_w, await read_draw(self._ask) if with_draw else None, settings=settings)
 
-    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int, guard: Guard) -> None:  # noqa: ARG002
         """Set and activate the limit; the BMC keeps it until it is restored."""
         times = CORRECTION_MS.to_bytes(4, "little"), bytes(2), SAMPLING_S.to_bytes(2, "little")
-        await self._set(b"".join((bytes([NO_ACTION]), cap_w.to_bytes(2, "little"), *times)))
+        await self._set(b"".join((bytes([NO_ACTION]), cap_w.to_bytes(2, "little"), *times)), guard)
 
-    async def restore_cap(self, was: CapState) -> None:
+    async def restore_cap(self, was: CapState, guard: Guard) -> None:
         """Set the limit of before with all that belonged to it, or deactivate it."""
         if was.settings:
-            await self._set(bytes.fromhex(was.settings))
+            await self._set(bytes.fromhex(was.settings), guard)
         else:
-            await self._ask(DEACTIVATE)
+            await self._command(DEACTIVATE, guard)
 
-    async def _set(self, settings: bytes) -> None:
+    async def _set(self, settings: bytes, guard: Guard) -> None:
         data = bytes([GROUP, 0, 0, 0]) + settings
         try:
-            await self._ask(IpmiRequest("DCMI Set Power Limit", 0x2C, 0x04, data))
+            await self._command(IpmiRequest("DCMI Set Power Limit", 0x2C, 0x04, data), guard)
         except BmcRefusal as refusal:
             if refusal.code != OUT_OF_RANGE:
                 raise
             cap_w = int.from_bytes(settings[1:3], "little")
             hint = "DCMI has no way to query the range; the BMC's web page or manual shows it"
             raise BadAnswer(f"{self._who}: does not accept a limit of {cap_w} W", hint=hint) from None
-        await self._ask(ACTIVATE)
+        await self._command(ACTIVATE, guard)
 
 
 async def read_draw(ask: SendRequest) -> float | None:
@@ -149,7 +154,7 @@ class RedfishCap:
             return _parse_power_limit_watts(resource)
         return _parse_power_control(resource)
 
-    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int, guard: Guard) -> None:  # noqa: ARG002
         """Set the limit; the BMC keeps it until it is restored."""
         found = json.loads(was.settings)
         body: dict[str, Any]
@@ -158,16 +163,16 @@ class RedfishCap:
             body = {"PowerLimitWatts": {"SetPoint": cap_w, **mode}}
         else:
             body = {"PowerControl": [{"PowerLimit": {"LimitInWatts": cap_w, "LimitException": "NoAction"}}]}
-        await self._change(body)
+        await self._change(body, guard)
 
-    async def restore_cap(self, was: CapState) -> None:
+    async def restore_cap(self, was: CapState, guard: Guard) -> None:
         """Write back what was there."""
-        await self._change(json.loads(was.settings))
+        await self._change(json.loads(was.settings), guard)
 
-    async def _change(self, body: dict[str, Any]) -> None:
+    async def _change(self, body: dict[str, Any], guard: Guard) -> None:
         if self._path is None:
             self._path = await self._find_path()
-        await self._service.patch(self._path, body)
+        await self._service.patch(self._path, body, guard)
 
     async def _find_path(self) -> str:
         system = await self._service.get(await find_system(self._service, self._machine))
@@ -237,13 +242,13 @@ class PowerControlCap:
         least_w, most_w = least_w or _number(limits, "hostLimitMin"), most_w or _number(limits, "hostLimitMax")
         return CapState(limit_w, least_w=least_w, most_w=most_w, settings=settings)
 
-    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int, guard: Guard) -> None:  # noqa: ARG002
         """Set the limit; the BMC keeps it until it is restored."""
-        await self._service.new_limits.call(self._xname, json.loads(was.settings) | {"value": cap_w})
+        await self._service.new_limits.call(self._xname, (json.loads(was.settings) | {"value": cap_w}, guard))
 
-    async def restore_cap(self, was: CapState) -> None:
+    async def restore_cap(self, was: CapState, guard: Guard) -> None:
         """Write back the limit of before; 0 is none."""
-        await self._service.new_limits.call(self._xname, json.loads(was.settings))
+        await self._service.new_limits.call(self._xname, (json.loads(was.settings), guard))
 
 
 class NodeDeviceCap:
@@ -267,13 +272,13 @@ class NodeDeviceCap:
         limit_w, least_w, most_w, draw_w = (_sum(column) for column in zip(*found, strict=True))
         return CapState(limit_w, draw_w, least_w, most_w)
 
-    async def set_cap(self, cap_w: int, was: CapState, for_s: int) -> None:  # noqa: ARG002
+    async def set_cap(self, cap_w: int, was: CapState, for_s: int, guard: Guard) -> None:  # noqa: ARG002
         """Divide the cap among the devices; the node remembers their limits of before."""
-        await self._node.cap(self._device, cap_w, for_s)
+        await self._node.cap(self._device, cap_w, for_s, guard)
 
-    async def restore_cap(self, was: CapState) -> None:  # noqa: ARG002
+    async def restore_cap(self, was: CapState, guard: Guard) -> None:  # noqa: ARG002
         """Bring back the limits that the node remembers; a node without any is left as it is."""
-        await self._node.uncap(self._device)
+        await self._node.uncap(self._device, guard)
 
 
 def _parse_watts(text: str) -> float | None:

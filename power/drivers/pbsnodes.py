@@ -66,8 +66,8 @@ class PbsnodesDriver:
         guard = await confirm()
 
         def tell() -> commands.CommandResult:
-            guard()
-            return self._commands.change("pbsnodes", "-m", POWER_ARGUMENTS[order], self._node)
+            holds_s = guard()
+            return self._commands.change("pbsnodes", "-m", POWER_ARGUMENTS[order], self._node, within_s=holds_s)
 
         reply = await self._run(tell)
         refused = " ".join(line for line in reply.complaints if HARMLESS_ERROR not in line)

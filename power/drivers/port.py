@@ -34,6 +34,15 @@ async def confirm_at_once() -> Guard:
     return lambda: None
 
 
+def confirm_by(guard: Guard) -> Confirm:
+    """Return a confirmation that has been given already, with its guard."""
+
+    async def confirm() -> Guard:
+        return guard
+
+    return confirm
+
+
 class PowerDriver(Protocol):
     """Controls one node. The driver bounds the time of every call; calls may be cancelled."""
 

@@ -196,14 +196,21 @@ class PowerControlService:
     async def _read_limits(self, xnames: Mapping[str, None]) -> Mapping[str, Resource | OffpeakError]:
         return await self._run_cap_task("POST", "/power-cap/snapshot", {"xnames": [*xnames]}, xnames)
 
-    async def _set_limits(self, controls: Mapping[str, Resource]) -> Mapping[str, Resource | OffpeakError]:
-        components = [{"xname": xname, "controls": [control]} for xname, control in controls.items()]
-        return await self._run_cap_task("PATCH", "/power-cap", {"components": components}, controls)
+    async def _set_limits(
+        self, controls: Mapping[str, tuple[Resource, Guard]]
+    ) -> Mapping[str, Resource | OffpeakError]:
+        components = [{"xname": xname, "controls": [control]} for xname, (control, _) in controls.items()]
+
+        def check() -> None:
+            for _, guard in controls.values():
+                guard()
+
+        return await self._run_cap_task("PATCH", "/power-cap", {"components": components}, controls, check)
 
     async def _run_cap_task(
-        self, method: str, path: str, body: Resource, xnames: Mapping[str, Any]
+        self, method: str, path: str, body: Resource, xnames: Mapping[str, Any], guard: Guard | None = None
     ) -> Mapping[str, Resource | OffpeakError]:
-        answer = await self._ask(method, path, body)
+        answer = await self._ask(method, path, body, guard)
         path = f"/power-cap/{_id_of(answer, 'taskID', self.who)}"
         done = await self._wait(path, lambda task: _has_ended(task.get("taskStatus")), "its task of caps")
         rows = _rows_by_xname(done.get("components"))

@@ -201,9 +201,9 @@ class RedfishService:
         """Send the body; errors as for `get`. `guard` is called directly before it goes out."""
         await self._ask("POST", path, body, guard)
 
-    async def patch(self, path: str, body: Resource) -> None:
-        """Change the properties in the body; errors as for `get`."""
-        await self._ask("PATCH", path, body)
+    async def patch(self, path: str, body: Resource, guard: Guard) -> None:
+        """Change the properties in the body; errors and guard as for `post`."""
+        await self._ask("PATCH", path, body, guard)
 
     async def close(self) -> None:
         """Close the connection. The service may be used again."""

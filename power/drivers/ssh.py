@@ -33,7 +33,7 @@ from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, PowerState
 from offpeak.plugin.scheduler.batch import BatchResult
 from offpeak.power.drivers.logins import Logins
-from offpeak.power.drivers.port import PowerObservation, confirm_at_once
+from offpeak.power.drivers.port import PowerObservation, confirm_at_once, confirm_by
 from offpeak.tcp_delivery import bound_delivery
 from offpeak.text import printable
 
@@ -201,13 +201,16 @@ class NodeSsh:
         """Return limits, ranges and draws of processors and GPUs as offpeak-node writes them."""
         return await self._ask("caps")
 
-    async def cap(self, device: str, cap_w: int, for_s: int) -> None:
-        """Cap the processors ("cpu") or the GPUs ("gpu"), all together, until `uncap`, or for that time at most."""
-        await self._ask(f"cap {device} {cap_w} {for_s}")
+    async def cap(self, device: str, cap_w: int, for_s: int, guard: Guard) -> None:
+        """Cap the processors ("cpu") or the GPUs ("gpu"), all together, until `uncap`, or for that time at most.
 
-    async def uncap(self, device: str) -> None:
+        `guard` is called after the login, directly before the command.
+        """
+        await self._ask(f"cap {device} {cap_w} {for_s}", confirm_by(guard))
+
+    async def uncap(self, device: str, guard: Guard) -> None:
         """Bring back the limits from before the cap."""
-        await self._ask(f"uncap {device}")
+        await self._ask(f"uncap {device}", confirm_by(guard))
 
     async def _ask(self, request: str, confirm: Confirm = confirm_at_once) -> str:
         key = read_private_key(self._key_file)

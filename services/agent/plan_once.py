@@ -141,7 +141,7 @@ def apply_once(settings: Settings) -> AppliedPlan:
         site = make_site_context(settings)
         ledger = Ledger(settings.ledger)
         try:
-            ledger.claim()
+            ledger.claim_for_command()
             ledger.ready()
             context = read_plan_context(site, ledger.marks())
             plan = make_plan(context)

@@ -182,7 +182,7 @@ def run_restore(settings: Settings) -> RestoreResult:
     with exclusive_lock(settings.agent.state_folder):
         site, ledger = make_site_context(settings), Ledger(settings.ledger)
         try:
-            ledger.claim()
+            ledger.claim_for_command()
             ledger.ready()
             return asyncio.run(_restore(site, ledger))
         finally:

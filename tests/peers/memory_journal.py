@@ -1,5 +1,6 @@
 """A journal that is forgotten when the program ends."""
 
+import math
 from threading import Lock
 
 from offpeak.door.effect import DONE, Effect, Outcome, Refusal
@@ -21,9 +22,9 @@ class MemoryJournal:
         self.refusals: list[tuple[Effect, Refusal]] = []
         self._turn = Lock()
 
-    def may_act(self) -> bool:
+    def acts_for_s(self) -> float:
         """No other program shares the journal."""
-        return True
+        return math.inf
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         """Return the intent's number."""

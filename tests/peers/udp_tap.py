@@ -3,6 +3,7 @@
 import select
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,8 @@ class Tap:
     """Where the client has to go, and the kinds of the packets it sent; those in `swallowed` go nowhere.
 
     With `late_rakp_2`, the BMC's first RAKP message 2 comes only together with its second. What it sends of the
-    kinds in `lost` never comes, once for each, and nothing comes while `is_mute`.
+    kinds in `lost` never comes, once for each, and nothing comes while `is_mute`. Answers wait until `holds_until_s` by
+    the monotonic clock.
     """
 
     port: int
@@ -27,6 +29,7 @@ class Tap:
     late: list[bytes] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
     is_mute: Callable[[], bool] = bool
+    holds_until_s: float = 0.0
 
     def passes(self, packet: bytes) -> bool:
         """Note a packet of the client and tell whether it goes on."""
@@ -73,6 +76,7 @@ def _pass_on(made: Tap, front: socket.socket, ender: socket.socket, bmc: tuple[s
         ready, _, _ = select.select([front, ender, *to_bmc.values()], [], [])
         if ender in ready:
             break
+        time.sleep(max(0.0, made.holds_until_s - time.monotonic()))
         for client, back in to_bmc.items():
             if back in ready:
                 with suppress(OSError):

@@ -1,6 +1,7 @@
 """A journal of one line a write, on the disk before it returns: what a process that is killed leaves behind."""
 
 import json
+import math
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -20,9 +21,9 @@ class FileJournal:
         self._path, self._turn = path, Lock()
         path.touch()
 
-    def may_act(self) -> bool:
+    def acts_for_s(self) -> float:
         """No other program shares the journal."""
-        return True
+        return math.inf
 
     def write_intent(self, effect: Effect, at_unix_s: float) -> int:
         with self._turn:

@@ -12,10 +12,11 @@ import pytest
 from fake_node import fake_node
 from redfish_peer import CHASSIS, RedfishPeer, redfish_peer
 from served_room import ServedRoom, planned, served_room
+from udp_tap import MESSAGE, tap
 
 from benchmarks.local_slurm.processes import reserved_ports, wait_until
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
-from offpeak.errors import BadAnswer, BadInventory, NotSupported
+from offpeak.errors import BadAnswer, BadInventory, NoAnswer, NotSupported, OrderTooLate
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, InventoryNode
@@ -27,6 +28,15 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.sim_backend.virtual.node import BmcFaults
 
 ADMIN, AGENT = CapOrderer("admin carla", "heat wave"), CapOrderer("offpeak", "grid event")
+
+
+def passes() -> None:
+    """A guard that lets each command go."""
+
+
+def refuses() -> None:
+    """A guard that keeps each command back."""
+    raise OrderTooLate("the lease has ended")
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +140,31 @@ def test_a_cap_is_obeyed_and_removed(site: Site) -> None:
     assert site.uncap("n1", "n2") == dict.fromkeys(("n1", "n2"), Outcome("done", "accepted"))
     assert site.watts("n1") == full_w
     assert site.uncap("n1") == {}
+
+
+def test_each_command_of_a_cap_is_sent_once_and_by_its_guard(site: Site) -> None:
+    """pyghmi repeats by its own timer what has no answer, when the order may no longer hold."""
+    machine = site.machines["n1"]
+
+    async def send() -> None:
+        wire = Transport(timeout_s=8.0)
+        with tap(machine.bmc or "", machine.hardware.port or 0) as tapped:
+            tapped_machine = replace(machine, bmc="127.0.0.1", hardware=replace(machine.hardware, port=tapped.port))
+            driver = cap_driver_of(tapped_machine, wire)
+            was = await driver.read_cap()
+            tapped.seen.clear()
+            for order in (driver.set_cap(200, was, 60, refuses), driver.restore_cap(was, refuses)):
+                with pytest.raises(OrderTooLate):
+                    await order
+            assert tapped.seen == []
+            tapped.is_mute = lambda: True
+            with pytest.raises(NoAnswer):
+                await driver.set_cap(200, was, 60, passes)
+            assert tapped.seen == [MESSAGE]
+            tapped.is_mute = bool
+            await wire.close()
+
+    asyncio.run(send())
 
 
 def test_a_cap_that_came_first_is_not_taken_for_the_limit_from_before(
@@ -236,7 +271,8 @@ def test_a_lower_limit_that_somebody_else_has_set_stays(site: Site) -> None:
 
     async def lower_by_hand() -> None:
         async with site.orders() as orders:
-            await orders.devices.driver_of("n1").set_cap(cap_w - 20, CapState(None), 0)
+            await orders.devices.read("n1")
+            await orders.devices.driver_of("n1").set_cap(cap_w - 20, CapState(None), 0, passes)
 
     asyncio.run(lower_by_hand())
     assert site.watts("n1") == cap_w - 20
@@ -304,9 +340,12 @@ LIMIT = {"SetPoint": 900, "ControlMode": "Disabled", "AllowableMin": 180, "Allow
 
 async def cap_and_restore(driver: CapDriver) -> tuple[CapState, CapState, CapState]:
     was = await driver.read_cap()
-    await driver.set_cap(300, was, 60)
+    with pytest.raises(OrderTooLate):
+        await driver.set_cap(300, was, 60, refuses)
+    assert await driver.read_cap() == was
+    await driver.set_cap(300, was, 60, passes)
     capped = await driver.read_cap()
-    await driver.restore_cap(was)
+    await driver.restore_cap(was, passes)
     return was, capped, await driver.read_cap()
 
 
@@ -372,8 +411,8 @@ def test_a_node_sets_no_cap_whose_limit_from_before_it_does_not_know(tmp_path: P
             driver = cap_driver_of(InventoryNode("n1", hardware, ssh="127.0.0.1"), Transport())
             was = await driver.read_cap()
             with pytest.raises(BadAnswer, match="gpu 1 does not tell its limit"):
-                await driver.set_cap(300, was, 60)
-            await driver.restore_cap(was)
+                await driver.set_cap(300, was, 60, passes)
+            await driver.restore_cap(was, passes)
             return node.read("gpu0"), node.read("gpu1")
 
     with reserved_ports(1) as (port,):
@@ -396,13 +435,16 @@ def test_a_node_caps_its_processors_and_gpus(tmp_path: Path, device: str, cap_w:
             driver = cap_driver_of(InventoryNode("n1", hardware, ssh="127.0.0.1"), Transport())
             assert driver.has_timer
             was = await driver.read_cap()
-            await driver.set_cap(cap_w, was, 60)
+            with pytest.raises(OrderTooLate):
+                await driver.set_cap(cap_w, was, 60, refuses)
+            assert await driver.read_cap() == was
+            await driver.set_cap(cap_w, was, 60, passes)
             capped = await driver.read_cap()
             # A second cap is measured against the limits from before the first one.
-            await driver.set_cap(cap_w + 20, was, 60)
+            await driver.set_cap(cap_w + 20, was, 60, passes)
             with pytest.raises(BadAnswer, match=f"{device} .* accepts"):
-                await driver.set_cap(9999, was, 60)
-            await driver.restore_cap(was)
+                await driver.set_cap(9999, was, 60, passes)
+            await driver.restore_cap(was, passes)
             return was, capped, await driver.read_cap()
 
     with reserved_ports(1) as (port,):

@@ -128,8 +128,8 @@ class LeasedJournal(MemoryJournal):
 
     leased = True
 
-    def may_act(self) -> bool:
-        return self.leased
+    def acts_for_s(self) -> float:
+        return float(self.leased)
 
 
 class ListScheduler(RecordingScheduler):

@@ -230,7 +230,7 @@ def _drive_node(settings: Settings, inventory: Inventory, machine: InventoryNode
     scheduler = scheduler_of(settings)
     with open_ledger_to_write(settings.ledger) as book:
         # The agent of another head node may be active.
-        book.claim()
+        book.claim_for_command()
         admin_order = AdminOrder(inventory, settings.agent, book, wire, scheduler.find_uses)
         closer = NodeCloser(inventory, settings.agent, book, wire, scheduler)
         record, note = asyncio.run(_run_order(admin_order, closer, machine, to, reason))

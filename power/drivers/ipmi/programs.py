@@ -34,6 +34,7 @@ from offpeak.power.drivers.ipmi.bmc import (
 from offpeak.power.drivers.ipmi.driver import BmcDriver, RawRequestBmc
 from offpeak.power.drivers.ipmi.requests import IpmiRequest, read_system_guid
 from offpeak.power.drivers.transport import Transport
+from offpeak.process import KILLED, ends_in_time
 
 # A service's PATH may lack the sbin folders.
 SEARCH_PATH = os.pathsep.join(["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/sbin", "/usr/local/bin"])
@@ -72,9 +73,9 @@ class ProgramRunner:
     ) -> Meaning:
         """Return the parsed output of the program; `meaning` parses it and raises DeviceError if the login failed.
 
-        `guard` is called directly before the program starts; the program's own login belongs to the one command. Such a
-        program ends in time even if this one is stopped meanwhile. Raises NotSupported if the program is not installed,
-        NoAnswer if the BMC is absent or the program takes too long; the program is then killed.
+        `guard` is called directly before the program starts. The program logs in before it sends the command: it ends
+        when what the guard has checked no longer holds, even if this program is stopped meanwhile. Raises NotSupported
+        if the program is not installed, NoAnswer if the BMC is absent or the program takes too long; it is then killed.
         """
         path = shutil.which(call.program, path=SEARCH_PATH)
         if path is None:
@@ -89,9 +90,11 @@ class ProgramRunner:
                 async with wire.forks, asyncio.timeout(wire.timeout_s):
                     if guard is None:
                         return meaning(await _run_program((path,), call, address, secret))
-                    guard()
-                    bounded = ("timeout", "--foreground", "--signal=KILL", str(wire.timeout_s), path)
-                    return meaning(await _run_program(bounded, call, address, secret))
+                    timeout_s = min(wire.timeout_s, guard() or wire.timeout_s)
+                    printed = await _run_program(ends_in_time((path,), timeout_s), call, address, secret)
+                    if printed.code in KILLED:
+                        raise timeout_error(self.bmc, timeout_s)
+                    return meaning(printed)
             except TimeoutError:
                 raise timeout_error(self.bmc, wire.timeout_s) from None
 

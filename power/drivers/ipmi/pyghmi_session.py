@@ -45,7 +45,7 @@ class HeldSession(Session):  # type: ignore[misc]
     """A login to one BMC. Only the thread that made it may touch it."""
 
     sessioncontext: str | None
-    guard: Callable[[], None] | None = None
+    guard: Callable[[], object] | None = None
     """Called once, directly before the next packet; what it raises keeps that packet back."""
 
     def _xmit_packet(self, *options: Any, **named: Any) -> None:
@@ -119,7 +119,7 @@ def is_usable(session: Session) -> bool:
 
 
 def send_request(
-    session: HeldSession, request: IpmiRequest, settle: Callable[[object], None], guard: Callable[[], None] | None
+    session: HeldSession, request: IpmiRequest, settle: Callable[[object], None], guard: Callable[[], object] | None
 ) -> bool:
     """Send a request that settles with pyghmi's answer; return False while another one, such as a keep-alive, is
     pending.

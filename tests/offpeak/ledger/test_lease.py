@@ -436,6 +436,51 @@ def test_a_database_that_is_away_ends_the_lease_and_brings_it_back(monkeypatch: 
             ledger.close()
 
 
+SITE = """\
+[hardware]
+inventory = "site.toml"
+[agent]
+nodes = "n1"
+mode = "active"
+state_folder = "state"
+[ledger]
+url = "{url}"
+lease = "5s"
+"""
+INVENTORY = """\
+[credentials]
+bmc = {user = "admin", password_file = "password"}
+[hardware.compute]
+driver = "ipmi"
+credential = "bmc"
+[[machines]]
+nodes = "n1"
+hardware = "compute"
+bmc = "127.0.0.9"
+"""
+
+
+@POSTGRESQL
+def test_a_command_that_was_stopped_until_after_its_lease_runs_on_no_more(
+    url: str, opened: Open, tmp_path: Path
+) -> None:
+    """Between the last check and the packet no check in the process helps: the other head node may act by now."""
+    for name, lines in (("offpeak.toml", SITE.format(url=url)), ("site.toml", INVENTORY), ("password", "secret")):
+        (tmp_path / name).write_text(lines)
+        (tmp_path / name).chmod(0o600)
+    (tmp_path / "state").mkdir()
+    opened(url).ready()
+    command = (Path(sys.executable).with_name("offpeak"), "nodes", "n1", "wake", "--config", "offpeak.toml")
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as order:
+        wait_until(lambda: row(url).holder or order.poll() is not None, what="the lease of the command")
+        time.sleep(1.0)
+        order.send_signal(signal.SIGSTOP)
+        time.sleep(SOON_S + 1.0)
+        order.send_signal(signal.SIGCONT)
+        order.communicate(timeout=60)
+    assert order.returncode == -signal.SIGALRM
+
+
 @POSTGRESQL
 def test_a_database_that_hangs_holds_up_neither_an_order_nor_the_end(url: str) -> None:
     ledger = Ledger(settings_of(url))

@@ -25,6 +25,11 @@ from offpeak.power.drivers.port import PowerDriver, PowerObservation
 from offpeak.power.drivers.registry import driver_of
 from offpeak.power.drivers.transport import Transport
 
+
+def passes() -> None:
+    """A guard that lets each command go."""
+
+
 XNAMES = [f"x1000c{chassis}s{slot}b0n{node}" for chassis in range(2) for slot in range(8) for node in range(4)]
 INVENTORY = """
 [credentials.pcs]
@@ -395,13 +400,19 @@ def test_caps_of_many_nodes_are_one_request_each_way(
         before = dict(zip(caps, await asyncio.gather(*(cap.read_cap() for cap in caps.values())), strict=True))
         assert (before["n001"].limit_w, before["n002"].limit_w) == (600.0, None)
         assert (before["n002"].least_w, before["n002"].most_w) == (350.0, 900.0)
-        await asyncio.gather(*(cap.set_cap(500, before[node], 900) for node, cap in caps.items()))
+
+        def refuses() -> None:
+            raise OrderTooLate("the lease has ended")
+
+        with pytest.raises(OrderTooLate):
+            await caps["n002"].set_cap(500, before["n002"], 900, refuses)
+        await asyncio.gather(*(cap.set_cap(500, before[node], 900, passes) for node, cap in caps.items()))
         assert set(peer.caps_w.values()) == {500}
         assert (await caps["n002"].read_cap()).limit_w == 500.0
-        await asyncio.gather(*(cap.restore_cap(before[node]) for node, cap in caps.items()))
+        await asyncio.gather(*(cap.restore_cap(before[node], passes) for node, cap in caps.items()))
         assert (peer.caps_w[BY_NODE["n001"]], peer.caps_w[BY_NODE["n002"]]) == (600, 0)
         with pytest.raises(BadAnswer, match="is less than minimum"):
-            await caps["n003"].set_cap(100, before["n003"], 900)
+            await caps["n003"].set_cap(100, before["n003"], 900, passes)
         await wire.close()
 
     asyncio.run(act())
