@@ -16,10 +16,13 @@ from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
+from offpeak.display import utc_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
+from offpeak.model.constants import DAY_S
 from offpeak.model.facility import PowerCap
 from offpeak.settings.plan import PlanSettings
+from offpeak.text import counted
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,8 @@ class OrderedEvents:
     """The events of one source, and why they could not be read last, "" if they could: then they are the last ones.
 
     `unreadable` are the events that cannot be read, each with its reason; `foreign` is how many are for others.
-    `missing` are the events in force that the last reading did not show: the next one decides.
+    `missing` are the events in force that the last reading did not show: the next one decides. `read_s` is the Unix
+    time at which a file was last read without a problem.
     """
 
     events: tuple[CapEvent, ...] = ()
@@ -89,19 +93,31 @@ class OrderedEvents:
     unreadable: tuple[str, ...] = ()
     foreign: int = 0
     missing: frozenset[str] = frozenset()
+    read_s: int = 0
 
 
-def read_file_events(plan: PlanSettings, zone: tzinfo, before: OrderedEvents) -> OrderedEvents:
-    """Read the file. Never raises: a known cap stays in force while an event cannot be read, which may be its own."""
+FILE_KEPT_S = DAY_S
+"""How long the events of a file that cannot be read any more stay in force."""
+
+
+def read_file_events(plan: PlanSettings, zone: tzinfo, before: OrderedEvents, now_s: int) -> OrderedEvents:
+    """Read the file. Never raises: a known cap stays in force while an event cannot be read, which may be its own.
+
+    It does so for FILE_KEPT_S, also after a restart.
+    """
     try:
         caps, problems = read_events(plan.events, zone) if plan.events else ((), ())
     except BadInput as problem:
-        return OrderedEvents(before.events, f"{problem}; {problem.hint}")
+        caps, problems = (), (problem,)
     events = tuple(CapEvent((cap,)) for cap in caps)
     if not problems:
-        return OrderedEvents(events)
-    known = (event for event in before.events if event not in events)
-    return OrderedEvents((*events, *known), f"{'; '.join(map(str, problems))}; {problems[0].hint}")
+        return OrderedEvents(events, read_s=now_s)
+    last_s = before.read_s + FILE_KEPT_S
+    kept = tuple(event for event in before.events if event not in events and now_s < last_s)
+    ahead = len(caps_ahead(kept, now_s))
+    stays = f"; {counted(ahead, 'cap')} of before until {utc_text(last_s)} at the latest" if ahead else ""
+    text = f"{'; '.join(map(str, problems))}; {problems[0].hint}{stays}"
+    return OrderedEvents((*events, *kept), text, read_s=before.read_s)
 
 
 def caps_ahead(events: Iterable[CapEvent], now_s: int) -> tuple[PowerCap, ...]:

@@ -93,7 +93,7 @@ from offpeak.settings.table import Settings
 
 LOG_OUT_S = 5.0
 LIFT_S = 20.0
-OPENADR_EVENTS_FILE = "openadr-events.json"
+OPENADR_EVENTS_FILE, FILE_EVENTS_FILE = "openadr-events.json", "file-events.json"
 
 
 class SiteAgent:
@@ -425,8 +425,9 @@ class SiteAgent:
 
     def _cap_section(self) -> CapSection:
         settings = self.site.settings
-        memory = settings.agent.state_folder / OPENADR_EVENTS_FILE
-        return CapSection(settings.plan, self.site.zone, settings.feeds.timeout_s, memory, self.ledger)
+        memory, file_memory = (settings.agent.state_folder / name for name in (OPENADR_EVENTS_FILE, FILE_EVENTS_FILE))
+        timeout_s = settings.feeds.timeout_s
+        return CapSection(settings.plan, self.site.zone, timeout_s, memory, self.ledger, file_memory)
 
     def _weather_section(self) -> WeatherSection:
         settings = self.site.settings

@@ -50,6 +50,8 @@ SERVER_EVERY_S = 30.0
 """A cap may be ordered at short notice."""
 ORDERED_EVENT = "ordered event"
 """The name in the ledger of the event that an operator has ordered."""
+KEEP_EVERY_S = HOUR_S
+"""The events of a file are kept for the next start so often, and when they change."""
 FIRST_READING_S = 20.0
 """The longest time for which a decision waits for the first reading of the sources."""
 
@@ -58,8 +60,8 @@ FIRST_READING_S = 20.0
 class CapSection:
     """The sources of caps, the clock of the file, and the time limit of the server.
 
-    `memory` is the file that keeps the events of the server over a restart, `ordered` the ledger that keeps an
-    operator's event, also for the agent of another head node; None for none.
+    `memory` is the file that keeps the events of the server over a restart, `file_memory` that of the site's file,
+    `ordered` the ledger that keeps an operator's event, also for the agent of another head node; None for none.
     """
 
     plan: PlanSettings
@@ -67,6 +69,7 @@ class CapSection:
     timeout_s: float
     memory: Path | None = None
     ordered: Ledger | None = None
+    file_memory: Path | None = None
 
 
 class OrderedCaps:
@@ -85,6 +88,7 @@ class OrderedCaps:
         self._ended = frozenset[str]()
         self._keeping = asyncio.Lock()
         self._file_is_read, self._server_is_read = asyncio.Event(), asyncio.Event()
+        self._kept_s = 0
         self._known: tuple[tuple[PowerCap, ...], tuple[PowerCap, ...]] = (), ()
 
     @property
@@ -150,9 +154,16 @@ class OrderedCaps:
 
     async def read_file(self) -> None:
         """Read the file of the settings."""
-        section, before = self.section(), self._file
-        self._file = await fetched(lambda: read_file_events(section.plan, section.zone, before))
+        section, now_s = self.section(), int(self._clock())
+        source = str(section.plan.events or "")
+        if not self._file_is_read.is_set():
+            self._file = await asyncio.to_thread(load_events, section.file_memory, source)
+        before = self._file
+        self._file = await fetched(lambda: read_file_events(section.plan, section.zone, before, now_s))
         self._problem_log.report("events file", self._file.problem or None)
+        if self._file.events != before.events or now_s - self._kept_s > KEEP_EVERY_S:
+            self._kept_s = now_s
+            await asyncio.to_thread(save_events, section.file_memory, source, self._file)
         self._file_is_read.set()
         self._tell_changes()
 
@@ -160,7 +171,7 @@ class OrderedCaps:
         """Query the server of the settings."""
         section = self.section()
         if not self._server_is_read.is_set():
-            self._server = await asyncio.to_thread(load_events, section)
+            self._server = await asyncio.to_thread(load_events, section.memory, section.plan.openadr or "")
         before = self._server
         now_s = int(self._clock())
         self._server = await fetched(
@@ -171,7 +182,7 @@ class OrderedCaps:
         if self._server.foreign != before.foreign:
             LOG.info("OpenADR: %s for others", counted(self._server.foreign, "event"))
         if self._server.events != before.events:
-            await asyncio.to_thread(save_events, section, self._server.events)
+            await asyncio.to_thread(save_events, section.memory, section.plan.openadr or "", self._server)
         self._server_is_read.set()
         self._tell_changes()
         await self._forget_ended(now_s)
@@ -214,30 +225,31 @@ class Surroundings:
 
 
 class KeptEvents(NamedTuple):
-    """The events of the server at that address, or an operator's, who has `ended` these of the server."""
+    """The events of the server at that address, of that file, or an operator's, who has `ended` these of the server."""
 
     url: str
     events: tuple[CapEvent, ...]
     ended: tuple[str, ...] = ()
+    read_s: int = 0
 
 
 KEPT_EVENTS = TypeAdapter(KeptEvents)
 
 
-def load_events(section: CapSection) -> OrderedEvents:
-    """Return the events that an agent before this one had from the same server; none if it kept none."""
+def load_events(memory: Path | None, source: str) -> OrderedEvents:
+    """Return the events that an agent before this one had from the same source; none if it kept none."""
     try:
-        kept = KEPT_EVENTS.validate_json(section.memory.read_bytes()) if section.memory else None
+        kept = KEPT_EVENTS.validate_json(memory.read_bytes()) if memory else None
     except (OSError, ValueError):
         kept = None
-    return OrderedEvents(kept.events if kept and kept.url == section.plan.openadr else ())
+    return OrderedEvents(kept.events, read_s=kept.read_s) if kept and kept.url == source else OrderedEvents()
 
 
-def save_events(section: CapSection, events: tuple[CapEvent, ...]) -> None:
+def save_events(memory: Path | None, source: str, events: OrderedEvents) -> None:
     """Keep the events for the next start. A disk that cannot be written costs only that."""
-    if section.memory is not None:
-        kept = KeptEvents(section.plan.openadr or "", events)
-        with suppress(CannotWrite), replacing(section.memory) as file:
+    if memory is not None and source:
+        kept = KeptEvents(source, events.events, read_s=events.read_s)
+        with suppress(CannotWrite), replacing(memory) as file:
             file.write(KEPT_EVENTS.dump_json(kept))
 
 

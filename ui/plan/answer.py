@@ -361,9 +361,9 @@ def _check_events(settings: Settings) -> tuple[str, ...]:
 
     Raises an error for settings that the agent would only log, because here a user waits for the plan.
     """
-    known = OrderedEvents()
-    server = read_server_events(settings.plan, known, now_s=int(time.time()))
-    if problem := read_file_events(settings.plan, machine_zone(), known).problem or server.problem:
+    known, now_s = OrderedEvents(), int(time.time())
+    server = read_server_events(settings.plan, known, now_s=now_s)
+    if problem := read_file_events(settings.plan, machine_zone(), known, now_s).problem or server.problem:
         what, _, hint = problem.rpartition("; ")
         raise BadSetting(what, hint=hint)
     others = (f"OpenADR: {counted(server.foreign, 'event')} for others",) if server.foreign else ()

@@ -49,7 +49,7 @@ def test_times_have_an_offset_or_are_on_the_sites_clock(tmp_path):
 )
 def test_invalid_events_file_is_refused(tmp_path, old, new, message):
     settings = PlanSettings(events=written(tmp_path, EVENT.replace(old, new)))
-    refused = read_file_events(settings, ZONE, OrderedEvents())
+    refused = read_file_events(settings, ZONE, OrderedEvents(), FIVE_PM)
     assert message in refused.problem
     assert "\n" not in refused.problem
     assert refused.events == ()
@@ -57,14 +57,14 @@ def test_invalid_events_file_is_refused(tmp_path, old, new, message):
 
 def test_a_file_that_is_damaged_leaves_what_it_reported_before(tmp_path):
     settings = PlanSettings(events=written(tmp_path, EVENT))
-    known = read_file_events(settings, ZONE, OrderedEvents())
+    known = read_file_events(settings, ZONE, OrderedEvents(), FIVE_PM)
     assert len(caps_ahead(known.events, FIVE_PM)) == 1
     written(tmp_path, "[[event]]\n")
-    damaged = read_file_events(settings, ZONE, known)
+    damaged = read_file_events(settings, ZONE, known, FIVE_PM)
     assert damaged.events == known.events
     written(tmp_path, EVENT.replace("cap_w = 40000", 'cap_w = "40kW"') + EVENT.replace("40000", "30000"))
-    (first,) = read_file_events(settings, ZONE, OrderedEvents()).events
+    (first,) = read_file_events(settings, ZONE, OrderedEvents(), FIVE_PM).events
     assert first.caps[0].cap_w == 30_000
-    assert read_file_events(settings, ZONE, known).events == (first, *known.events)
+    assert read_file_events(settings, ZONE, known, FIVE_PM).events == (first, *known.events)
     assert "event 1" in damaged.problem
     assert caps_ahead(damaged.events, FIVE_PM + 4 * 3600) == ()

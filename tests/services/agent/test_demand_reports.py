@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from openadr_vtn import TestVtn, openadr_vtn
 
+from offpeak.display import utc_text
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
+from offpeak.model.constants import DAY_S
 from offpeak.services.agent.demand_response import ORDERED_EVENT, REPORTS, SETTLE_S, CapSection, OrderedCaps, ReportLoop
 from offpeak.services.agent.loop import ProblemLog
 from offpeak.settings.ledger import LedgerSettings
@@ -224,6 +226,25 @@ def test_a_restart_while_the_server_is_away_leaves_its_caps_in_force(
     assert caps_after_restart(openadr="http://127.0.0.1:9/openadr3").ahead() == ()
     (tmp_path / "events.json").write_text("{")
     assert caps_after_restart(openadr=vtn.url).ahead() == ()
+
+
+def test_a_restart_with_a_damaged_file_leaves_its_caps_in_force_for_a_day(tmp_path: Path) -> None:
+    file, problems = tmp_path / "events.toml", ProblemLog()
+    file.write_text(
+        f'[[event]]\nbegin = {utc_text(BEGIN_S)}\nend = {utc_text(BEGIN_S + 3 * DAY_S)}\ncap_w = 500\nreason = "grid"\n'
+    )
+    section = CapSection(PlanSettings(events=file), UTC, timeout_s=1.0, file_memory=tmp_path / "kept.json")
+
+    def caps_after_restart(now_s: float) -> list[int]:
+        caps = OrderedCaps(lambda: section, problems, lambda: now_s)
+        asyncio.run(caps.read_file())
+        return [cap.cap_w for cap in caps.ahead()]
+
+    assert caps_after_restart(BEGIN_S) == [500]
+    file.write_text("[[event")
+    assert caps_after_restart(BEGIN_S + 60) == [500]
+    assert f"1 cap of before until {utc_text(BEGIN_S + DAY_S)} at the latest" in str(problems.problems)
+    assert caps_after_restart(BEGIN_S + DAY_S) == []
 
 
 def test_an_operator_ends_what_the_server_orders_also_for_the_next_agent(reporter: Reporter, vtn: TestVtn) -> None:
