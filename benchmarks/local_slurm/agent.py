@@ -1,8 +1,10 @@
 """The offpeak agent on such a cluster: its inventory, logins and settings, and its process."""
 
+import json
 import os
 import signal
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,8 +18,13 @@ from benchmarks.local_slurm.meters import MeteredRacks
 from benchmarks.local_slurm.node import BOOT_W, BUSY_W, IDLE_W, OFF_W, LocalCluster
 from benchmarks.local_slurm.plan import REPOSITORY
 from benchmarks.local_slurm.processes import OFFPEAK, start_server
+from offpeak.ledger.ledger import open_ledger_to_write
 from offpeak.machines.enrolment import write_enrolments
 from offpeak.machines.inventory import Enrolment
+from offpeak.plugin.slurm.configuration import traits_of_text
+from offpeak.power.live.cycle_watch import CycleWatch, watch_to_json
+from offpeak.services.agent.node_memory import WATCH_KEY
+from offpeak.settings.ledger import LedgerSettings
 from offpeak.sim_backend.virtual.room_plan import OUTLETS
 
 NODE_CLASS = """\
@@ -30,12 +37,17 @@ enter = {{ duration = "{down_s}s", power = "{idle_w}W", failure_probability = 0.
 leave = {{ duration = "{boot_s}s", power = "{boot_w}W", failure_probability = 0.0 }}
 """
 
+SHOW_PARTITIONS = ("--all", "--oneliner", "show", "partitions")
 Tables = Mapping[str, Mapping[str, Any]]
 """Settings by table and key."""
 
 
 def write_site(
-    cluster: LocalCluster, changes: Tables | None = None, *, racks: MeteredRacks | None = None, port: int = PORT
+    cluster: LocalCluster,
+    changes: Tables | None = None,
+    *,
+    racks: MeteredRacks | None = None,
+    port: int = PORT,
 ) -> Path:
     """Write all and return the settings file; `changes` are settings by table and key, `racks` the meters.
 
@@ -59,6 +71,17 @@ def write_site(
     file = folder / "offpeak.toml"
     file.write_text(tomlkit.dumps(settings))
     return file
+
+
+def write_proof(cluster: LocalCluster, settings: Path) -> None:
+    """Write into the ledger that a node has gone through a whole cycle, so that nodes sleep at once."""
+    if cluster.kind != "slurm":
+        return
+    url = tomllib.loads(settings.read_text())["ledger"]["url"]
+    config, partitions = (cluster.run("scontrol", *show).encode() for show in (("show", "config"), SHOW_PARTITIONS))
+    watch = CycleWatch(terms=traits_of_text(config, partitions).power_terms or "")
+    with open_ledger_to_write(LedgerSettings(url=url)) as ledger:
+        ledger.remember(WATCH_KEY, json.dumps(watch_to_json(watch)))
 
 
 def _inventory(cluster: LocalCluster, racks: MeteredRacks | None, port: int) -> dict[str, Any]:
@@ -159,7 +182,10 @@ def run_offpeak(cluster: LocalCluster, *arguments: str) -> subprocess.CompletedP
 
 @dataclass
 class RunningAgent:
-    """One agent, now running or not. `starts` counts how often it was started."""
+    """One agent, now running or not. `starts` counts how often it was started.
+
+    `proven`: before its first start its ledger gets the proof that nodes may sleep at once.
+    """
 
     cluster: LocalCluster
     arguments: tuple[str, ...]
@@ -167,6 +193,7 @@ class RunningAgent:
     process: Process | None = None
     starts: int = 0
     environment: dict[str, str] = field(default_factory=dict)
+    proven: bool = True
 
     @property
     def log(self) -> Path:
@@ -182,6 +209,8 @@ class RunningAgent:
         """Start it and return its process; RuntimeError if it runs."""
         if self.runs:
             raise RuntimeError("the agent runs")
+        if self.proven and not self.starts and "--config" in self.arguments:
+            write_proof(self.cluster, Path(self.arguments[self.arguments.index("--config") + 1]))
         arguments = {**self.cluster.environment, "PYTHONPATH": str(REPOSITORY), **self.environment}
         self.process = self.start_process(self.arguments, self.log, arguments)
         self.starts += 1
@@ -214,9 +243,11 @@ class RunningAgent:
 
 
 @contextmanager
-def agent(cluster: LocalCluster, settings: Path, *arguments: str, by: Start = start_offpeak) -> Iterator[RunningAgent]:
+def agent(
+    cluster: LocalCluster, settings: Path, *arguments: str, by: Start = start_offpeak, proven: bool = True
+) -> Iterator[RunningAgent]:
     """Run `offpeak agent --config SETTINGS` with further arguments until the block ends."""
-    made = RunningAgent(cluster, ("agent", "--config", str(settings), *arguments), by)
+    made = RunningAgent(cluster, ("agent", "--config", str(settings), *arguments), by, proven=proven)
     made.start()
     try:
         yield made

@@ -302,12 +302,16 @@ def _read(pid: int, name: str) -> bytes:
 class LocalCluster(Protocol):
     """What an agent and meters need of a running cluster, whatever its scheduler: `nodes` by their names.
 
-    `offpeak` is typed for that command.
+    `offpeak` is typed for that command. `kind` is slurm, torque or openpbs.
     """
 
     plan: PoweredPlan
     nodes: dict[str, PoweredNode]
     offpeak: tuple[str, ...]
+    kind: str
+
+    def run(self, *command: str) -> str:
+        """Return what a command of the scheduler prints."""
 
     @property
     def folder(self) -> Path:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.local_slurm.agent import write_site
+from benchmarks.local_slurm.agent import write_proof, write_site
 from benchmarks.local_slurm.ipmi_sim import PORT
 from benchmarks.local_slurm.node import LocalCluster
 from benchmarks.local_slurm.plan import REPOSITORY
@@ -238,6 +238,7 @@ def head_node_pair(
     """
     with ExitStack() as wires:
         pair = _made_pair(cluster, database, ports, changes, lease, wires)
+        write_proof(cluster, pair.nodes[0].settings)
         try:
             yield pair
         finally:

@@ -85,6 +85,8 @@ class SchedulerTraits:
     without a limit.
     `cycle_s` is the longest time between two scheduling cycles, 0 where they follow each event at once.
     `needs_cycles`: no cycle begins when a node comes up, or when the time of a deferred job comes.
+    `power_terms` name its version, the start of its acting daemon and its settings of power saving: a cycle of a node
+    proves its part in power saving for as long as they are the same. None if it has no such part.
     """
 
     name: str
@@ -102,6 +104,7 @@ class SchedulerTraits:
     requests_per_s: float | None = None
     cycle_s: int = 0
     needs_cycles: bool = False
+    power_terms: str | None = None
 
 
 class RequeuePermit(NamedTuple):

@@ -110,3 +110,10 @@ def comment_of(submission: JobSubmission) -> str:
     if submission.latest_finish:
         ours += f",deadline={submission.latest_finish}"
     return f"{submission.comment} {ours}".strip()
+
+
+def probe_command(node: str, partition: str) -> Sequence[str]:
+    """Return sbatch for a job that does nothing on that node; offpeak neither moves nor delays it."""
+    place = (f"--nodelist={node}", *((f"--partition={partition}",) if partition else ()))
+    own = ("--job-name=offpeak-cycle", "--comment=offpeak:now", "--output=/dev/null", "--chdir=/", "--time=5")
+    return ("sbatch", "--parsable", *place, *own, "--wrap=true")

@@ -6,6 +6,7 @@ The limits are licences and QOS, so far as slurmctld enforces them.
 import os
 import re
 import time
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 
@@ -42,7 +43,29 @@ def traits_of_text(config: bytes, partitions: bytes, rights: SlurmRights = ALL_R
         timing=parse_timing(settings),
         cycle_s=_longest_cycle_s(settings),
         requests_per_s=limit[1] if limit else None,
+        power_terms=_power_terms(config, settings, by_name),
     )
+
+
+_BOOT_TIME = re.compile(rb"^BOOT_TIME\s*= (\S+)", re.MULTILINE)
+_ACTING = re.compile(rb"^Slurmctld\(\S+\) at (\S+) is UP", re.MULTILINE)
+_OF_DAEMON = _ACTING, _BOOT_TIME
+_OF_POWER = ("Suspend", "Resume", "SlurmctldParameters", "SlurmctldHost", "ReturnToService", "SlurmdTimeout")
+_OF_POWER_IN_PARTITIONS = ("SuspendTime", "SuspendTimeout", "ResumeTimeout", "PowerDownOnIdle")
+
+
+def _power_terms(config: bytes, settings: Mapping[str, str], partitions: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the version, the first controller that is up and its start, and a checksum of the settings of power."""
+    own = [(name, value) for name, value in settings.items() if name.startswith(_OF_POWER)]
+    for partition, fields in sorted(partitions.items()):
+        own += [(partition, fields.get(name, "")) for name in _OF_POWER_IN_PARTITIONS]
+    acting, since = (
+        match[1].decode(errors="replace") if (match := each.search(config)) else "?" for each in _OF_DAEMON
+    )
+    if since.isdecimal():
+        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(int(since)))
+    version, checksum = settings.get("SLURM_VERSION", "?"), zlib.crc32(repr(own).encode())
+    return f"Slurm {version} on {acting} since {since}, settings {checksum:08x}"
 
 
 DEFAULT_BF_INTERVAL_S, DEFAULT_BF_MOST_JOBS, DEFAULT_BF_RESOLUTION_S, DEFAULT_BATCH_DELAY_S = 30, 500, 60, 3

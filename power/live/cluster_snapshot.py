@@ -35,6 +35,7 @@ from offpeak.power.lifecycle.decisions import NodeRecords
 from offpeak.power.lifecycle.node_context import NO_DURATIONS
 from offpeak.power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
 from offpeak.power.lifecycle.transitions import name_change
+from offpeak.power.live.cycle_watch import CycleWatch
 from offpeak.power.live.node_steps import was_opened
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
@@ -71,7 +72,8 @@ class PowerSite:
     """Machines, settings, and node classes by hardware name. `shared_nodes`: the scheduler lets jobs share a node.
 
     All nodes of the `awake_partitions`, and of those with which they share jobs, stay awake or wake. A job that has not
-    started within `start_patience_s`, although nodes were up for it, waits for something else.
+    started within `start_patience_s`, although nodes were up for it, waits for something else. `power_terms` and
+    `unable` are those of `WatchFacts`.
     """
 
     inventory: Inventory
@@ -81,6 +83,8 @@ class PowerSite:
     shared_nodes: bool = False
     awake_partitions: frozenset[str] = frozenset()
     start_patience_s: int = START_MARGIN_S
+    power_terms: str | None = None
+    unable: str = ""
 
     def of_pool(self, nodes: Iterable[Node]) -> "PowerSite":
         """Return the site with the settings for a pool of these nodes."""
@@ -221,7 +225,7 @@ class ClusterSnapshot:
     later; `measured_w` is the present draw of measured nodes, `job_w` the expected draw of jobs on each of their nodes,
     `capped_w` the most that nodes with a cap of their own draw.
     Owners let the `undelayable` jobs not wait for a cap. The nodes in `kept_awake` are not put to sleep, each by the
-    setting of the scheduler that says so.
+    setting of the scheduler that says so. The scheduler has `refused` to power nodes, each with its message.
     """
 
     now: Instant
@@ -237,6 +241,7 @@ class ClusterSnapshot:
     capped_w: Mapping[str, float] = field(default_factory=dict)
     undelayable: frozenset[str] = frozenset()
     kept_awake: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     _candidates: dict[Request, tuple[int, ...]] = field(default_factory=dict, init=False)
     _candidates_of_id: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False)
 
@@ -528,25 +533,13 @@ class PoolMemory:
     served_s: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SleepTrial:
-    """Whether the scheduler was seen to count a sleeping node as powered down; until then one node sleeps at a time.
-
-    After each of the `failures` in a row no node is put to sleep until `next_s` (Unix seconds).
-    """
-
-    is_proven: bool = True
-    failures: int = 0
-    next_s: int = 0
-
-
 @dataclass(frozen=True)
 class PowerMemory:
-    """The memory of the power loop: nodes and pools by name, and the trial of the scheduler's part in sleep."""
+    """The memory of the power loop: nodes and pools by name, and the watch over the scheduler's part in sleep."""
 
     nodes: Mapping[str, NodeMemory] = field(default_factory=dict)
     pools: Mapping[str, PoolMemory] = field(default_factory=dict)
-    trial: SleepTrial = SleepTrial()
+    watch: CycleWatch = field(default_factory=CycleWatch)
 
     def past_use(self, pool: str, now_s: int) -> PastUse:
         """Return the past use of the pool, empty if nothing is known of it."""

@@ -85,7 +85,7 @@ def choose_next_step(
     """Return the next step towards sleep, by `order`, or towards a node that is up.
 
     A node that is up stays as it is, a sleeping one is woken. `withdrawn` is why it is closed to jobs although it is
-    up, or sleeps; "" if it is open to them. `is_untaken`: it sleeps, and the scheduler takes no part in that.
+    up, or sleeps; "" if it is open to them. `is_untaken`: it sleeps, and the scheduler would not wake it for a job.
     `must_boot_again`: it is up and idle, and the scheduler has forgotten that. A node that an admin changes gets no
     step of its own, but it follows the scheduler when that wakes it.
     """
@@ -105,6 +105,8 @@ def choose_next_step(
     is_forgotten = (must_boot_again and not node.responds) or _was_forgotten_by_scheduler(node, record)
     if node.failed and not node.closed_by_us and not is_forgotten:
         return _choose_for_failed(node, record)
+    if is_untaken and record.observed.state in ASLEEP:
+        return NodeStep(NodeOrder.ON, why="it is off, and the scheduler would not wake it")
     to_sleep = to_sleep and not node.reserved
     sleeps = NodeStep(order, why=f"it goes to sleep: {order}")
     if node.power is not PowerState.ON:

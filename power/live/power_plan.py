@@ -12,22 +12,20 @@ from offpeak.display import duration_text
 from offpeak.door.effect import SCHEDULER, US
 from offpeak.errors import BadInput
 from offpeak.machines.node_sets import fold
-from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.plugin.scheduler.node import OURS, Node, NodeUse, SchedulerState
 from offpeak.power.lifecycle.node_record import DesiredState, sleep_order_of
 from offpeak.power.live.cluster_snapshot import (
-    REST_S,
     ClusterSnapshot,
     NodeMemory,
     PoolMemory,
     PowerMemory,
     PowerSite,
     SleepInProgress,
-    SleepTrial,
     update_node_memory,
 )
+from offpeak.power.live.cycle_watch import CycleWatch, WatchFacts, follow_cycle, is_off_by_us
 from offpeak.power.live.node_steps import (
     GOING_OFF,
     HANDED_OVER,
@@ -116,10 +114,17 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
     """Return the plan of this cycle; `memory` is that of the last cycle, or empty. No I/O, no clock."""
     snapshot = snapshot.with_known_sleepers()
     nodes, known = _observe_nodes(snapshot, site, memory)
-    memory = replace(memory, nodes=known, trial=_judge_trial(nodes, known, memory, snapshot.now_s))
+    watch = _follow_watch(nodes, known, memory, snapshot, site)
+    if memory.watch.is_proven and not watch.is_proven:
+        # Whoever is still up stays up until the scheduler has proven itself again.
+        known = {name: replace(node, leaving=None) for name, node in known.items()}
+    memory = replace(memory, nodes=known, watch=watch)
     budget = find_budget(nodes, memory, snapshot, site)
     memory, plans, problems, budget = _plan_pools(nodes, memory, snapshot, site, budget)
-    wake = {name: why for plan in plans for name, why in plan.wake.items()}
+    memory = _begin_watched_sleep(nodes, memory, plans, site, snapshot.now_s)
+    watch, wake = memory.watch, {name: why for plan in plans for name, why in plan.wake.items()}
+    if watch.must_wake:
+        wake.setdefault(watch.node, f"its cycle is watched{f': {watch.problem}' if watch.problem else ''}")
     withdrawn = {name: why for plan in plans for name, why in plan.withdrawn.items()}
     known = dict(memory.nodes)
     # Once the fault is reported, the node is left as it is: an admin may have opened it.
@@ -129,12 +134,23 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
         if node.record and node.record.observed.is_incomplete and not node.record.fault and not node.node.reserved
         if known[name].rest_until_s <= snapshot.now_s
     }
+    if watch.next_step:
+        # A job has to wake it.
+        withdrawn.pop(watch.node, None)
     desired_states: dict[str, DesiredState | None] = {}
     changes, decisions, handed_over = [], [], defaultdict[str, list[str]](list)
     for name, node in nodes.items():
         if name not in site.opted_in:
             continue
-        step = _choose_step(node, known[name], snapshot, to_wake=name in wake, withdrawn=withdrawn.get(name, ""))
+        cannot_wake = watch.failures > 0 and is_off_by_us(node) and not (watch.next_step and name == watch.node)
+        step = _choose_step(
+            node,
+            known[name],
+            snapshot,
+            to_wake=name in wake,
+            withdrawn=withdrawn.get(name, ""),
+            cannot_wake=cannot_wake,
+        )
         known[name] = replace(known[name], left=_find_left(node, step, known[name], snapshot))
         if step.why in HANDED_OVER and not known[name].left:
             handed_over[step.why].append(name)
@@ -185,7 +201,6 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
             *problems,
             *_describe_handed_over(handed_over),
             *_describe_overdue(overdue),
-            *_list_untaken(known, memory.trial, snapshot),
         ),
         budget=budget,
     )
@@ -340,10 +355,8 @@ def _count_most_to_sleep(
     nodes: Mapping[str, ObservedNode], memory: PowerMemory, site: PowerSite, now_s: int, *, is_capped: bool
 ) -> int:
     """Return how many nodes of the site may begin to sleep: at most a sweep's number, and enough stay on."""
-    if now_s < memory.trial.next_s:
-        return 0
-    # A cap on power does not wait for the trial.
-    most = site.agent.nodes_per_sweep if memory.trial.is_proven or is_capped else 1
+    is_watched = site.power_terms is not None
+    most = memory.watch.count_most(site.agent.nodes_per_sweep, now_s, is_watched=is_watched, is_capped=is_capped)
     # Nodes that do not go down count, too: where no node follows its orders, not all are taken from jobs.
     on_their_way = sum(
         _is_leaving(node, memory.nodes[name], now_s)
@@ -368,31 +381,39 @@ def _is_not_taken_yet(node: ObservedNode, memory: NodeMemory) -> bool:
     return memory.untaken_s > 0 or (node.is_asleep and node.node.closed_by_us and node.node.power is PowerState.ON)
 
 
-def _judge_trial(
-    nodes: Mapping[str, ObservedNode], known: Mapping[str, NodeMemory], memory: PowerMemory, now_s: int
-) -> SleepTrial:
-    """Return the trial after this observation. Nodes that were powered down before count until one fails."""
-    trial = memory.trial
+def _follow_watch(
+    nodes: Mapping[str, ObservedNode],
+    known: Mapping[str, NodeMemory],
+    memory: PowerMemory,
+    snapshot: ClusterSnapshot,
+    site: PowerSite,
+) -> CycleWatch:
+    """Return the watch after this observation."""
     # A node that an admin has taken meanwhile says nothing about the scheduler.
-    refused = (name for name, node in nodes.items() if node.is_ours and known[name].is_untaken(now_s))
-    if now_s >= trial.next_s and any(refused):
-        pause_s = min(REST_S * 2**trial.failures, DAY_S)
-        return SleepTrial(is_proven=False, failures=trial.failures + 1, next_s=now_s + pause_s)
-    taken = [name for name, node in nodes.items() if node.is_asleep and node.node.power is PowerState.OFF]
-    newly = [name for name in taken if (before := memory.nodes.get(name)) is not None and before.untaken_s]
-    return SleepTrial() if newly or (taken and not trial.failures) else trial
+    untaken = [name for name, node in nodes.items() if node.is_ours and known[name].is_untaken(snapshot.now_s)]
+    off = (name for name, node in nodes.items() if node.is_asleep and node.node.power is PowerState.OFF)
+    taken = [name for name in off if (before := memory.nodes.get(name)) is not None and before.untaken_s]
+    refused = {name: why for name, why in snapshot.refused.items() if name in nodes and nodes[name].is_ours}
+    was_away = memory.watch.node not in memory.nodes
+    facts = WatchFacts(snapshot.now_s, site.power_terms, site.unable, refused, untaken, taken, was_away)
+    return follow_cycle(memory.watch, nodes, facts)
 
 
-def _list_untaken(
-    known: Mapping[str, NodeMemory], trial: SleepTrial, snapshot: ClusterSnapshot
-) -> list[tuple[str, str]]:
-    if snapshot.now_s >= trial.next_s:
-        return []
-    names = [name for name, node in known.items() if node.is_untaken(snapshot.now_s)]
-    off = f": {', '.join(names[:9])}{' and others' if names[9:] else ''} went off, and will be woken" if names else ""
-    message = f"the scheduler does not count a node that went off as powered down{off}; no node is put to sleep for now"
-    hint = "it would wake none for a job: under Slurm see SuspendProgram and ResumeProgram, and the log of slurmctld"
-    return [(message, hint)]
+def _begin_watched_sleep(
+    nodes: Mapping[str, ObservedNode], memory: PowerMemory, plans: Sequence[PoolPlan], site: PowerSite, now_s: int
+) -> PowerMemory:
+    """Return the memory in which the node that an admin named goes to sleep, or the first sleeper is watched."""
+    watch, sleepers = memory.watch, [name for plan in plans for name in plan.sleep]
+    if not watch.is_proven and not watch.next_step and sleepers and (watch.failures or site.power_terms is not None):
+        return replace(memory, watch=watch.begin(sleepers[0], US, now_s))
+    node, machine = nodes.get(watch.node), site.machines.get(watch.node)
+    if not watch.must_sleep or node is None or machine is None or memory.nodes[watch.node].leaving is not None:
+        return memory
+    if not node.is_ours or node.state != ACTIVE or node.node.use is not NodeUse.FREE:
+        return memory
+    order = NodeOrder.SOFT_OFF if machine.usable_method(NodeOrder.SOFT_OFF) else NodeOrder.STANDBY
+    leaving = SleepInProgress(now_s, order, f"{watch.by} has it go through a whole cycle")
+    return replace(memory, nodes={**memory.nodes, watch.node: replace(memory.nodes[watch.node], leaving=leaving)})
 
 
 def _list_unclear_requests(pool: NodePool, now_s: int) -> list[tuple[str, str]]:
@@ -406,7 +427,13 @@ def _list_unclear_requests(pool: NodePool, now_s: int) -> list[tuple[str, str]]:
 
 
 def _choose_step(
-    node: ObservedNode, memory: NodeMemory, snapshot: ClusterSnapshot, *, to_wake: bool, withdrawn: str
+    node: ObservedNode,
+    memory: NodeMemory,
+    snapshot: ClusterSnapshot,
+    *,
+    to_wake: bool,
+    withdrawn: str,
+    cannot_wake: bool,
 ) -> NodeStep:
     """Return the next step of a node. A node that is up stays up unless it is on its way to sleep."""
     if node.name in snapshot.untouched and not node.node.is_awaited:
@@ -425,7 +452,7 @@ def _choose_step(
         now=snapshot.now,
         order=order,
         withdrawn=withdrawn,
-        is_untaken=memory.is_untaken(snapshot.now_s),
+        is_untaken=cannot_wake or memory.is_untaken(snapshot.now_s),
         must_boot_again=memory.must_boot_again(node.node, node.record),
     )
 

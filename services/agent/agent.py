@@ -15,10 +15,12 @@ from offpeak.machines.node_sets import fold
 from offpeak.model.constants import HOUR_S, MINUTE_S
 from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
+from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.plugin.contract.rules import ManagedSite
 from offpeak.plugin.queue_hook.facts import PLAN
 from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.node import NodeUse
 from offpeak.power.door.cap_orders import CapOrderer, CapOrders, CapRecords
 from offpeak.power.door.node_orders import reconcile
 from offpeak.power.door.scheduler_orders import SchedulerOrders
@@ -31,6 +33,8 @@ from offpeak.power.lifecycle.node_record import (
     Release,
     WakesElsewhere,
 )
+from offpeak.power.live.cycle_watch import describe_cycle
+from offpeak.power.live.node_steps import observe_node
 from offpeak.power.meters.plausibility import DrawBound, find_draw_bound
 from offpeak.power.meters.port import Meter
 from offpeak.power.meters.registry import site_meters
@@ -288,6 +292,8 @@ class SiteAgent:
         reply = None
         if request.what == "resume":
             reply = make_wake_reply(request.nodes, self._wake_context(), request.requested_s_ago)
+            if request.requested_s_ago is None:
+                self.power.note_woken(request.nodes)
             for node in reply.refused.keys() & self.power.records.nodes.keys():
                 self.power.receive(node, WakesElsewhere())
         self.look_soon()
@@ -310,6 +316,31 @@ class SiteAgent:
         self.power.receive(node, Release())
         self.look_soon()
         return {"by": request.by, "owner": found.owner if found else None, "reason": found.reason if found else ""}
+
+    def begin_cycle(self, node: str, by: str) -> tuple[str, ...]:
+        """Let a node go through a whole cycle, and return its partitions. Raises OffpeakError if it cannot now."""
+        self._check_can_be_ordered(node)
+        if refusal := self._lasting_refusal(Effect(node, NodeOrder.SOFT_OFF, f"{ADMIN}{by}", "its whole cycle")):
+            raise BadInput(refusal.message, hint=refusal.hint)
+        mode = self.modes.of(self.observer.partitions_of_node(node))
+        if mode is not Mode.ACTIVE:
+            raise BadInput(f"{node}: in mode {mode} it would not be switched", hint='set mode = "active" below [agent]')
+        view, traits, watch = self.observer.latest, self.observer.traits, self.power.watch
+        known = {each.name: each for each in view.nodes} if view else {}
+        if traits is None or node not in known:
+            raise OffpeakError(f"{node}: the scheduler does not show it", hint="`offpeak status` says why")
+        if traits.power_terms is None:
+            raise BadInput(f"{traits.name} powers no nodes by itself", hint="no cycle has to be watched there")
+        if watch.next_step:
+            raise BadInput(describe_cycle(watch).text, hint="wait for its end, which has a bound: `offpeak status`")
+        observed = observe_node(known[node], self.power.records.nodes[node], self.power.now, switchable=True)
+        if observed.node.use is not NodeUse.FREE or observed.state != ACTIVE or not observed.is_ours:
+            is_used = observed.node.use is NodeUse.USED and observed.is_on
+            why = "a job runs there" if is_used else f"it is {observed.power}, and {observed.node.native_state}"
+            raise BadInput(f"{node}: {why}", hint="name a node that is up, idle and open: `sinfo --states=idle`")
+        self.power.begin_cycle(node, f"{ADMIN}{by}")
+        self.look_soon()
+        return known[node].partitions
 
     def _follow_queue(self) -> None:
         """Decide about nodes by the same view, or by a new one unless that would read a busy scheduler once more."""
@@ -474,6 +505,7 @@ class SiteAgent:
             class_of=site.class_of,
             flexibility=self._flexibility,
             clock_factor=site.clock.factor,
+            switches_nodes=Mode.ACTIVE in (self.modes.usual, *self.modes.own.values()),
             awake_partitions=self.trial.find_partitions_off(SLEEP, is_capped=self._is_capped),
         )
 

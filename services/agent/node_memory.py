@@ -34,6 +34,7 @@ from offpeak.power.lifecycle.node_record import (
 )
 from offpeak.power.lifecycle.sweep import ledger_fields
 from offpeak.power.lifecycle.transitions import BOOT
+from offpeak.power.live.cycle_watch import CycleWatch, parse_watch
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 
@@ -130,6 +131,25 @@ def make_managed_site(
     boots = {name: measured.seconds.get(BOOT, ()) for name, measured in times.items()}
     boots_s = {each.node: boots.get(each.hardware.name, ()) for each in machines if each.node in switched}
     return ManagedSite((), switched, boots_s, agent.wakes_per_min, agent.nodes_per_sweep)
+
+
+WATCH_KEY = "cycle of a node"
+
+
+def read_watch(saved: str | None) -> CycleWatch | None:
+    """Return the watch that the agent has saved, None without one, or for one of another version."""
+    with suppress(ValueError):
+        return parse_watch(json.loads(saved)) if saved else None
+    return None
+
+
+def read_saved_watch(url: str) -> CycleWatch | None:
+    """Return the same for a command. Raises OffpeakError or OSError where the ledger cannot be read."""
+    file = sqlite_file(url)
+    if file and not file.exists():
+        return None
+    with open_ledger(url) as connection:
+        return read_watch(read_memory(connection, WATCH_KEY))
 
 
 def read_managed_site(settings: Settings, inventory: Inventory) -> ManagedSite:

@@ -317,6 +317,8 @@ class Observer:
                 self.latest = await asyncio.to_thread(self._scheduler.view)
             except SchedulerError as problem:
                 self.problem = f"{problem}; {problem.hint}"
+                # A scheduler that begins anew may have another configuration.
+                self._traits_requested_s = float("-inf")
                 self._problem_log.report(SCHEDULER, self.problem)
                 self.pace = after_failure(self.pace, took_s=time.monotonic() - begun_s)
                 return None

@@ -5,6 +5,7 @@ decisions out. `NodeChanges` reports nodes to the scheduler through the door; it
 """
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.display import duration_text
-from offpeak.door.effect import ADMIN, Hold, Refusal
-from offpeak.errors import OffpeakError
+from offpeak.door.effect import ADMIN, Hold, Outcome, Refusal
+from offpeak.errors import ListRefused, OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
 from offpeak.machines.inventory import Inventory, InventoryNode
@@ -46,8 +47,14 @@ from offpeak.power.live.cluster_snapshot import (
     NodeMemory,
     PowerMemory,
     PowerSite,
-    SleepTrial,
     shift_node_memory,
+)
+from offpeak.power.live.cycle_watch import (
+    CycleStep,
+    CycleText,
+    CycleWatch,
+    describe_cycle,
+    watch_to_json,
 )
 from offpeak.power.live.offer import PoolOffer
 from offpeak.power.live.pool_state import find_undecided_jobs, without_jobs
@@ -56,8 +63,8 @@ from offpeak.power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
 from offpeak.services.agent.accounting_loops import JobAccounts
 from offpeak.services.agent.cycles import CycleStarter
 from offpeak.services.agent.demand_response import Surroundings
-from offpeak.services.agent.loop import DecisionFilter, Loop, ProblemLog
-from offpeak.services.agent.node_memory import load_node_records, save_node_records
+from offpeak.services.agent.loop import LOG, DecisionFilter, Loop, ProblemLog
+from offpeak.services.agent.node_memory import WATCH_KEY, load_node_records, read_watch, save_node_records
 from offpeak.services.agent.observer import SAME_PART, Observer
 from offpeak.services.agent.site_context import RuleInputs, SiteOrders
 from offpeak.settings.agent import AgentSettings
@@ -67,6 +74,9 @@ SHADOW_PAUSE_S = 600.0
 """The pause after a change that is only recorded, because of mode shadow."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 10.0, 300.0
 """The pause before a change is sent again that the scheduler did not make, or that had no effect; it doubles."""
+POWER_CHANGES = frozenset({NodeChange.POWER_UP, NodeChange.POWER_DOWN})
+COMPLAINTS = frozenset({error.__name__ for error in (SchedulerError, ListRefused)})
+"""The errors by which a scheduler that answers refuses a change."""
 
 
 class NodeChanges:
@@ -76,12 +86,23 @@ class NodeChanges:
         self._clock = clock
         self._sent: dict[tuple[str, NodeChange], tuple[int, float]] = {}
         """How often each was sent in a row, and when it may be sent again."""
+        self._complaints: dict[tuple[str, NodeChange], str] = {}
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """What the scheduler has said twice in a row about nodes that it was to power up or down."""
+        return {
+            node: f"{change}: {self._complaints[node, change]}"
+            for (node, change), (times, _) in self._sent.items()
+            if times > 1 and change in POWER_CHANGES and (node, change) in self._complaints
+        }
 
     async def request(self, updates: Sequence[SchedulerUpdate], orders: SchedulerOrders) -> frozenset[NodeChange]:
         """Send all updates that are not paused; return the kinds of the changes that were made."""
         now_s = self._clock()
         wanted = {(update.node, update.change) for update in updates}
         self._sent = {key: sent for key, sent in self._sent.items() if key in wanted}
+        self._complaints = {key: text for key, text in self._complaints.items() if key in wanted}
         due = [update for update in updates if self._sent.get((update.node, update.change), (0, now_s))[1] <= now_s]
         done = await asyncio.gather(*(self._send(update, orders) for update in due))
         return frozenset(update.change for update, is_done in zip(due, done, strict=True) if is_done)
@@ -91,6 +112,9 @@ class NodeChanges:
         key = update.node, update.change
         times = self._sent.get(key, (0, 0.0))[0] + 1
         by_mode = isinstance(result.answer, Refusal) and result.answer.rule == "mode"
+        self._complaints.pop(key, None)
+        if isinstance(result.answer, Outcome) and result.answer.error_kind in COMPLAINTS:
+            self._complaints[key] = result.answer.message
         pause_s = SHADOW_PAUSE_S if by_mode else backoff_s(times, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         self._sent[key] = times, self._clock() + pause_s
         return result.done
@@ -102,7 +126,10 @@ POLL_TIMEOUTS = 4
 
 @dataclass(frozen=True)
 class PowerSection:
-    """The nodes that may be switched and the poller that reads them, the inventory, and the settings of capacity."""
+    """The nodes that may be switched and the poller that reads them, the inventory, and the settings of capacity.
+
+    `switches_nodes`: the mode of some partition is active.
+    """
 
     machines: Mapping[str, InventoryNode]
     poller: NodePoller
@@ -113,6 +140,7 @@ class PowerSection:
     class_of: Mapping[str, NodeClass]
     flexibility: FlexibilityRules
     clock_factor: float
+    switches_nodes: bool = True
     awake_partitions: frozenset[str] = frozenset()
 
 
@@ -135,7 +163,9 @@ class PowerController:
     ) -> None:
         self._section, self._ledger, self._problem_log = section, ledger, problem_log
         self._clock, self._steady = clock, steady
-        self._memory, self._chance = PowerMemory(trial=SleepTrial(is_proven=False)), random.Random()
+        self._memory, self._chance = PowerMemory(watch=CycleWatch(is_proven=False)), random.Random()
+        self._cycle_asked: tuple[str, str] | None = None
+        self._woken = frozenset[str]()
         self._planned: Instant | None = None
         self._changes = NodeChanges(self._steady)
         self.made = frozenset[NodeChange]()
@@ -182,6 +212,9 @@ class PowerController:
         nodes = {node: self.records.nodes.get(node, record) for node, record in loaded.nodes.items()}
         self.records = self._saved = NodeRecords(nodes, {**loaded.times, **self.records.times})
         self._is_polled = False
+        # Nodes whose boots were measured have gone through cycles, before these were watched.
+        watch = read_watch(self._ledger.remembered(WATCH_KEY)) or CycleWatch(is_proven=False, is_first=not loaded.times)
+        self._memory = replace(self._memory, watch=watch)
 
     async def poll_first(self, scheduler_states: Mapping[str, SchedulerState]) -> None:
         """Poll all nodes once after they were loaded: nothing is decided by a state from before a restart."""
@@ -221,15 +254,63 @@ class PowerController:
         """Decide, and record the decisions that are new."""
         self._received.clear()
         self._follow_clock(snapshot.now)
+        before = self._memory.watch
+        self._memory = replace(self._memory, watch=self._heard_watch(int(snapshot.now.unix_s)))
+        snapshot = replace(snapshot, refused=self._changes.refused)
         plan = await asyncio.to_thread(plan_power, snapshot, site=site, memory=self._memory)
         self._memory, self.offers, self.budget, self.overdue = plan.memory, plan.offers, plan.budget, plan.overdue
         self._problem_log.report("capacity", "; ".join(f"{what}; {hint}" for what, hint in plan.problems) or None)
+        self._report_cycle(before)
         decisions = [
             DecisionRecord(snapshot.now.unix_s, decision.node, decision.what, decision.reason)
             for decision in plan.decisions
         ]
         self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in snapshot.view.nodes}))
         return plan
+
+    def _heard_watch(self, now_s: int) -> CycleWatch:
+        """Return the watch with what admins and the scheduler's program have requested since the last plan."""
+        (asked, self._cycle_asked), (woken, self._woken) = (self._cycle_asked, None), (self._woken, frozenset())
+        watch = self._memory.watch if asked is None else self._memory.watch.begin(*asked, now_s)
+        if watch.node in woken and watch.next_step in (CycleStep.POWERED_DOWN, CycleStep.WOKEN):
+            for step in (CycleStep.POWERED_DOWN, CycleStep.WOKEN)[watch.next_step is CycleStep.WOKEN :]:
+                watch = watch.reach(step, now_s)
+        return watch
+
+    def _report_cycle(self, before: CycleWatch) -> None:
+        """Keep the watch in the ledger, and report what is to say about it."""
+        watch, told = self._memory.watch, self.cycle_text
+        self._problem_log.report("cycle", f"{told.text}; {told.hint}" if told.is_problem else None)
+        if watch == before:
+            return
+        self._ledger.remember(WATCH_KEY, json.dumps(watch_to_json(watch)))
+        if told.text and not told.is_problem and told.text != describe_cycle(before).text:
+            LOG.info("cycle: %s", told.text)
+
+    @property
+    def watch(self) -> CycleWatch:
+        """The watch over whole cycles of nodes."""
+        return self._memory.watch
+
+    @property
+    def cycle_text(self) -> CycleText:
+        """What is to say about it."""
+        return describe_cycle(self._memory.watch)
+
+    @property
+    def cycle_notes(self) -> tuple[str, ...]:
+        """A text for the cycle that is under way, or that the next sleeper goes through."""
+        watch, told = self._memory.watch, self.cycle_text
+        is_open = watch.next_step is not None or not watch.is_proven
+        return (told.text,) if told.text and is_open and not told.is_problem else ()
+
+    def begin_cycle(self, node: str, by: str) -> None:
+        """Let a node go through a whole cycle from the next plan on."""
+        self._cycle_asked = node, by
+
+    def note_woken(self, nodes: Sequence[str]) -> None:
+        """Note that the scheduler's program has requested these nodes."""
+        self._woken |= set(nodes)
 
     def report_left(self, plan: PowerPlan, contract: Contract) -> None:
         """Report the nodes that are on and lost for jobs, with what to type."""
@@ -310,9 +391,7 @@ class PowerController:
         if not stepped_s:
             return
         nodes = {name: shift_node_memory(node, stepped_s) for name, node in self._memory.nodes.items()}
-        trial = self._memory.trial
-        trial = replace(trial, next_s=trial.next_s and trial.next_s + stepped_s)
-        self._memory = replace(self._memory, nodes=nodes, trial=trial)
+        self._memory = replace(self._memory, nodes=nodes, watch=self._memory.watch.shifted(stepped_s))
         before, records = replace(now, unix_s=now.unix_s - max(stepped_s, 0)), self.records.nodes.values()
         gaps = [replace(make_state_row(each, before), observed=str(NodeState.UNKNOWN)) for each in records]
         self._ledger.write_states([*(gaps if stepped_s > 0 else ()), *(make_state_row(each, now) for each in records)])
@@ -358,6 +437,7 @@ OPENED_S = 1.0
 GO_DOWN = frozenset({PowerState.OFF_REQUESTED, PowerState.POWERING_OFF})
 LATE_S = 60.0
 """If the last round ended longer ago than two cycles and this, the agent promises no wakes."""
+POWER_SAVING_IS_OFF = "the scheduler's power saving is off"
 NO_WAKES_S = 600.0
 """After this time without a successful round, the agent publishes that it wakes no nodes."""
 
@@ -432,10 +512,10 @@ class PowerLoop(Loop):
         await controller.read_holds()
         decided, around = self.decided(), await self.surroundings()
         observed = await self.observer.observe(at_most_s=SAME_PART * self.period_s)
-        if observed is None or not observed.traits.power_saving:
+        if observed is None:
             # Pending orders are followed; without the states of the scheduler no node gets a new desired state.
             await controller.sweep(orders, {})
-            return "the scheduler cannot be read" if observed is None else "the scheduler's power saving is off"
+            return "the scheduler cannot be read"
         # A job that starts now keeps its nodes.
         starts = await self.cycles.follow(observed, orders.scheduler)
         section, view, curve = self.section(), observed.view, observed.prices
@@ -449,6 +529,8 @@ class PowerLoop(Loop):
             shared,
             section.awake_partitions,
             start_patience_s(observed.traits.cycle_s),
+            observed.traits.power_terms if section.switches_nodes else None,
+            "" if observed.traits.power_saving else POWER_SAVING_IS_OFF,
         )
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
         run_s, took_s = await self.accounts.run_s(view), self._took_s * section.clock_factor
@@ -486,4 +568,4 @@ class PowerLoop(Loop):
         self._opens = observed.traits.needs_cycles and NodeChange.OPEN in controller.made
         if self._on_their_way:
             self.observer.forget()
-        return ""
+        return site.unable

@@ -174,6 +174,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
             *(f"{offer.pool}: {offer.text}: {offer.why}" for offer in agent.power.offers),
             *((agent.power.budget.text,) if agent.power.budget else ()),
             *agent.trial.notes,
+            *agent.power.cycle_notes,
         ),
         forecasts=(*agent.prices.forecasts, *agent.accounts.forecasts),
         refused_readings=agent.meters.refused_readings,

@@ -91,6 +91,7 @@ def _find_gid(setting: str, group: str | None) -> int | None:
 STATUS_REQUESTS = ("why", "queue", "status")
 NODE_REQUESTS = ("resume", "suspend", "resume_fail", "order", "release", "look")
 HOLD, END_HOLD = "hold", "end_hold"
+CYCLE = "cycle"
 
 
 @dataclass(frozen=True)

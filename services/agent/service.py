@@ -123,6 +123,8 @@ class Service:
             order_caps=agent.order_caps,
             order_event=agent.order_event,
             receive_sweep=agent.meters.receive_sweep,
+            begin_cycle=agent.begin_cycle,
+            watch=lambda: agent.power.watch,
             plan=lambda: agent.planner.latest if agent.site.settings.agent.queue == PLAN else None,
             bills=lambda query: read_job_bills(agent.site.settings.ledger.url, query),
         )

@@ -17,6 +17,7 @@ from typing import Any
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.plugin.day_plan.day_plan import DayPlan, plan_to_json
 from offpeak.plugin.federation.site_report import SiteReport, report_json
+from offpeak.power.live.cycle_watch import CycleWatch, watch_to_json
 from offpeak.process import user_name
 from offpeak.services.accounts.job_bills import BillQuery, JobBill, bills_json
 from offpeak.services.agent import requests as agent_requests
@@ -75,13 +76,15 @@ class SocketServer:
         order_caps: OrderCaps = refuse,
         order_event: OrderEvent = refuse,
         receive_sweep: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]] = refuse,
+        begin_cycle: Callable[[str, str], Sequence[str]] = lambda *_: (),
+        watch: Callable[[], CycleWatch] = CycleWatch,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._published, self._receive, self._callers = published, receive, callers
         self._report, self._snapshot, self._plan, self._wakes = report, snapshot, plan, wakes
         self._patience_s, self._change_hold, self._bills = patience_s, change_hold, bills
         self._order_caps, self._order_event, self._receive_sweep = order_caps, order_event, receive_sweep
-        self._ended = ended
+        self._ended, self._begin_cycle, self._watch = ended, begin_cycle, watch
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only requests that need a name wait.
@@ -144,6 +147,8 @@ class SocketServer:
                 return make_plan_reply(self._plan(), rights)
             if fields.get("tell") in HOLD_REQUESTS:
                 return await self._hold(peer, fields, rights, limit)
+            if agent_requests.CYCLE in (fields.get("ask"), fields.get("tell")):
+                return await self._reply_about_cycle(peer, fields, rights)
             user = None if rights.sees_all else await self._name(peer.uid)
             person = await self._person(peer) if fields.get("tell") == "order" else ""
             request = agent_requests.AgentRequest(fields, rights, user, person)
@@ -154,6 +159,16 @@ class SocketServer:
             return agent_requests.make_reply(request, self._published(), self._receive, self._wakes, self._ended)
         except OffpeakError as problem:
             return {"error": str(problem), "hint": problem.hint}
+
+    async def _reply_about_cycle(
+        self, peer: Peer, request: dict[str, Any], rights: agent_requests.Rights
+    ) -> dict[str, Any]:
+        """Begin the whole cycle of a node, or return how far it is."""
+        if not rights.may_tell:
+            raise BadInput("only root and the agent's user may watch a cycle", hint="sudo offpeak check --cycle NODE")
+        if "tell" not in request:
+            return {"cycle": watch_to_json(self._watch())}
+        return {"partitions": list(self._begin_cycle(str(request.get("nodes")), await self._person(peer)))}
 
     async def _reply_with_report(self) -> dict[str, Any]:
         report = await self._report()

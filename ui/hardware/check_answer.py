@@ -27,16 +27,17 @@ from offpeak.power.check.findings import (
 )
 from offpeak.power.door.scheduler_orders import ALLOW_OWN_POLICIES
 from offpeak.power.drivers.transport import Transport
+from offpeak.power.live.cycle_watch import describe_cycle
 from offpeak.power.meters.registry import pdus_feeding
 from offpeak.predictors.feeds.registry import carbon_feed, input_feeds, price_feed, temperature_feed
-from offpeak.services.agent.node_memory import read_managed_site
+from offpeak.services.agent.node_memory import read_managed_site, read_saved_watch
 from offpeak.services.agent.status import fetch_status
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from offpeak.ui.terminal import plain_console, text_table
 
-PART_ORDER = ("scheduler", "lease", "qos", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
+PART_ORDER = ("scheduler", "cycle", "lease", "qos", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
 
 def print_site_check(settings: Settings, nodes: str | None, *, as_json: bool) -> None:
@@ -84,6 +85,7 @@ def _check_all(settings: Settings, nodes: str | None) -> list[Finding]:
     found += check_own_policy(settings.agent)
     if scheduler_name(settings) == SLURM:
         found += check_qos(tuple(settings.flexibility.qos or ()))
+        found += check_cycle(settings)
     found += check_lease(settings.agent.socket)
     return sorted(found, key=lambda each: PART_ORDER.index(each.part))
 
@@ -94,6 +96,18 @@ def check_site_scheduler(settings: Settings, inventory: Inventory) -> list[Findi
     if name == SIMULATED:
         return [Finding("scheduler", name, CheckVerdict.GOOD, "inside `offpeak demo`: no other program can ask it")]
     return check_scheduler(name.capitalize(), scheduler_of(settings), read_managed_site(settings, inventory))
+
+
+def check_cycle(settings: Settings) -> Iterator[Finding]:
+    """Yield the finding about the last whole cycle of a node, by the agent's record, if there may be one."""
+    # Whoever may not read the agent's folder gets no such finding.
+    with suppress(OffpeakError, OSError):
+        watch = read_saved_watch(settings.ledger.url) if settings.agent.nodes else None
+        if watch is not None and (told := describe_cycle(watch)).text:
+            verdict = CheckVerdict.GOOD if watch.is_proven else CheckVerdict.DOUBTFUL
+            if watch.problem:
+                verdict = CheckVerdict.BAD
+            yield Finding("cycle", watch.node or "any node", verdict, told.text, told.hint)
 
 
 def check_lease(socket: Path) -> Iterator[Finding]:

@@ -75,7 +75,15 @@ def enroll(
 
 
 @of_devices
-def check(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -> None:
+def check(
+    chosen: CommandSettings,
+    nodes: NODES = None,
+    as_json: JSON = False,
+    cycle: Annotated[
+        str | None,
+        typer.Option(metavar="NODE", help="Have this idle node go off and be woken by a job.", show_default=False),
+    ] = None,
+) -> None:
     """Query each device, feed and the scheduler once. Print problems with hints. Exit 1 if any failed.
 
     If root runs it, the command runs as the agent does: as the agent's user, in the sandbox of its unit.
@@ -83,9 +91,15 @@ def check(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -
     if chosen.options["hardware.inventory"] is None and chosen.config is None:
         timeout = chosen.options["hardware.timeout"]
         options = [*([nodes] if nodes else []), *(["--device-timeout", str(timeout)] if timeout else [])]
+        options += ["--cycle", cycle] if cycle else []
         code = run_as_agent(["check", *options, *(["--json"] if as_json else [])], remark=_remark)
         if code is not None:
             raise typer.Exit(code)
+    if cycle:
+        from offpeak.ui.hardware.cycle_answer import print_cycle
+
+        print_cycle(chosen.read(), cycle)
+        return
     from offpeak.ui.hardware.check_answer import print_site_check
 
     print_site_check(chosen.read(), nodes, as_json=as_json)

@@ -22,8 +22,8 @@ from offpeak.power.live.cluster_snapshot import (
     PoolMemory,
     PowerMemory,
     SleepInProgress,
-    SleepTrial,
 )
+from offpeak.power.live.cycle_watch import CycleWatch
 from offpeak.settings.capacity import CapacitySettings
 
 pytestmark = pytest.mark.quick
@@ -127,8 +127,8 @@ def test_what_offpeak_has_put_to_sleep_is_woken_for_a_job_whatever_the_scheduler
     assert changes_of(plan).get("n01") == change
 
 
-def test_nodes_sleep_one_by_one_until_the_scheduler_counts_one_as_powered_down_and_none_if_it_does_not() -> None:
-    site, memory = site_of(), PowerMemory(trial=SleepTrial(is_proven=False))
+def test_a_node_that_the_scheduler_does_not_count_as_powered_down_wakes_and_the_others_stay_up() -> None:
+    site, memory = site_of(), PowerMemory(watch=CycleWatch(is_proven=False))
     nodes = {name: node_of(name, idle_since_s=NOW_S - 840) for name in NAMES}
 
     def after(seconds, memory, records=None):
@@ -141,10 +141,9 @@ def test_nodes_sleep_one_by_one_until_the_scheduler_counts_one_as_powered_down_a
     off = off_records("n04")
     second = after(60, first.memory, off)
     assert changes_of(second) == {"n04": "power_down"}
-    # Slurm has not counted it as powered down after some minutes: it wakes by its BMC, and the others stay up.
     third = after(60 + UNTAKEN_S + 1, second.memory, off)
     assert (changes_of(third), third.desired_states["n04"].order) == ({}, NodeOrder.ON)
-    assert "does not count a node that went off as powered down: n04 went off" in third.problems[0][0]
+    assert third.memory.watch.problem == "it does not count n04, which went off, as powered down"
     fourth = after(60 + UNTAKEN_S + 100, third.memory)
     assert changes_of(fourth) == {"n04": "open"}
     nodes["n04"] = node_of("n04", idle_since_s=NOW_S - 840)
@@ -157,13 +156,13 @@ def test_nodes_sleep_one_by_one_until_the_scheduler_counts_one_as_powered_down_a
     sixth = after(900, fifth.memory, off_records(tried))
     nodes[tried] = down(tried, **OURS)
     seventh = after(930, sixth.memory, off_records(tried))
-    assert seventh.memory.trial == SleepTrial()
+    assert seventh.memory.watch == CycleWatch()
     assert sorted(changes_of(seventh).values()) == ["close", "close", "open"]
-    refused = replace(fifth.memory, trial=SleepTrial(is_proven=False, failures=3))
+    refused = replace(fifth.memory, watch=replace(fifth.memory.watch, failures=3))
     nodes[tried] = node_of(tried, **OURS)
     begun = after(900, refused, off_records(tried))
     again = after(900 + UNTAKEN_S + 1, begun.memory, off_records(tried))
-    assert again.memory.trial.next_s - (NOW_S + 900 + UNTAKEN_S + 1) == 8 * REST_S
+    assert again.memory.watch.next_s - (NOW_S + 900 + UNTAKEN_S + 1) == 8 * REST_S
 
 
 def test_where_no_node_follows_its_order_the_others_stay_open() -> None:
@@ -190,7 +189,7 @@ def test_a_held_node_that_is_off_says_nothing_about_the_scheduler() -> None:
         memory = planned(
             cluster_snapshot([node_of("n01", **OURS)], records={"n01": held}, now=now), site_of(1), memory
         ).memory
-    assert memory.trial == SleepTrial()
+    assert memory.watch == CycleWatch()
 
 
 def test_nodes_of_a_partition_that_must_be_awake_wake_and_the_others_sleep() -> None:
