@@ -30,7 +30,8 @@ class Severity(StrEnum):
 class ManagedSite:
     """The nodes that the scheduler shows, and what offpeak does with those that it may switch.
 
-    `boots_s` are the measured durations of boots of each of them, () where none was measured.
+    `boots_s` are the measured durations of boots of each of them, () where none was measured. `may_delay`: jobs whose
+    owners allow it may wait for a cheap hour.
     """
 
     nodes: Sequence[Node] = ()
@@ -38,6 +39,7 @@ class ManagedSite:
     boots_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
     wakes_per_min: int = 0
     nodes_per_sweep: int = 0
+    may_delay: bool = False
 
     @cached_property
     def switched_nodes(self) -> list[Node]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from offpeak.display import duration_text
+from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import DAY_S
 from offpeak.plugin.contract.rules import Breach, ManagedSite, Rule, Severity
 from offpeak.plugin.contract.slurm_exclusions import (
@@ -21,11 +22,13 @@ from offpeak.plugin.contract.slurm_exclusions import (
 )
 from offpeak.plugin.contract.slurm_programs import (
     FOLDER,
+    NEXT_FILE,
     PROGRAMS,
     RESUME,
     RESUME_FAIL,
     SUSPEND,
     PowerProgram,
+    read_next_nodes,
     read_programs,
 )
 from offpeak.plugin.contract.slurm_rights import ALL_RIGHTS, AdminLevel, SlurmRights
@@ -50,6 +53,7 @@ class SlurmContract:
     """The settings of slurmctld, the fields of each partition, and the power programs.
 
     `rate_limit` is how many requests slurmctld takes from this user at once, and a second; None for any number.
+    `next_nodes` are the nodes of programs of the site's own, None if they are not known.
     """
 
     settings: Fields
@@ -58,6 +62,7 @@ class SlurmContract:
     exclusions: Exclusions = NO_EXCLUSIONS
     rights: SlurmRights = ALL_RIGHTS
     rate_limit: tuple[int, float] | None = None
+    next_nodes: frozenset[str] | None = None
 
     @property
     def rules(self) -> Sequence[Rule]:
@@ -111,7 +116,8 @@ def make_slurm_contract(
 ) -> SlurmContract:
     """Return the contract. It looks at the power programs if this machine is a controller."""
     programs, exclusions = read_programs(settings), parse_exclusions(settings)
-    return SlurmContract(settings, partitions, programs, exclusions, rights, rate_limit)
+    next_nodes = read_next_nodes(settings)
+    return SlurmContract(settings, partitions, programs, exclusions, rights, rate_limit, next_nodes)
 
 
 def _is_usable(contract: SlurmContract, name: str) -> bool:
@@ -295,12 +301,31 @@ def _find_cloud_nodes(_: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
         yield Breach("State=CLOUD", cloud)
 
 
+def _find_nodes_without_program(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
+    """Yield the nodes that Slurm itself suspends or makes, and that offpeak's programs do not hand on."""
+    resume = contract.programs.get(RESUME, PowerProgram(""))
+    if contract.next_nodes is None or not resume.text or resume.is_foreign:
+        return
+    others = [node for node in site.nodes if node.name not in site.switched and node.name not in contract.next_nodes]
+    suspended = (node for node in others if (contract.partition_suspend_s(node) or math.inf) < LONG_S)
+    if left := {*(node.name for node in others if _is_cloud(node)), *(node.name for node in suspended)}:
+        yield Breach(f"{NEXT_FILE} does not name {fold_names(left)}", frozenset(left))
+
+
+def _find_no_delay_at_submission(contract: SlurmContract, site: ManagedSite) -> Iterator[Breach]:
+    submission = contract.settings.get("JobSubmitPlugins", "").split(",")
+    scheduling = contract.settings.get("SchedulerParameters", "").split(",")
+    if site.may_delay and "lua" not in submission and "defer" not in scheduling:
+        yield Breach("neither JobSubmitPlugins=lua nor SchedulerParameters=defer is set")
+
+
 def _is_cloud(node: Node) -> bool:
     return "CLOUD" in node.native_state.split("+")
 
 
 RECONFIGURE, RESTART = "then `scontrol reconfigure`", "then restart slurmctld"
 IN_CONF = "in slurm.conf"
+LUA = "/usr/share/offpeak/slurm/job_submit.lua"
 DANGER, FAULT, ADVICE = Severity.DANGER, Severity.FAULT, Severity.ADVICE
 
 SLURM_RULES = (
@@ -461,6 +486,21 @@ SLURM_RULES = (
         "jobs wait although nodes sleep, and wakes are refused",
         f"take max_powered_nodes out of SlurmctldParameters {IN_CONF}, {RECONFIGURE}",
         _find_fewest_powered,
+    ),
+    Rule(
+        "next_program.conf",
+        FAULT,
+        "offpeak's ResumeProgram makes and wakes no such node, and jobs there wait until ResumeTimeout",
+        f"write nodes = {{nodes}} and their programs into {NEXT_FILE} on each controller",
+        _find_nodes_without_program,
+    ),
+    Rule(
+        "job_submit.lua, defer",
+        ADVICE,
+        "a job that may wait starts at its submission where nodes are free, before offpeak can delay it",
+        f"copy {LUA} beside slurm.conf, write JobSubmitPlugins=lua into slurm.conf, {RESTART}",
+        _find_no_delay_at_submission,
+        for_queue=True,
     ),
     Rule(
         "AdminLevel",

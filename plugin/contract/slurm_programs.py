@@ -4,6 +4,7 @@ Only a controller's own files can be looked at. slurmctld wants an absolute path
 only its owner may write. From Slurm 26.05 on a program may be the name of a PowerAction, which only slurm.conf has.
 """
 
+import configparser
 import os
 import pwd
 import re
@@ -14,6 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from offpeak.errors import BadInput
+from offpeak.machines.node_sets import expand
+
 SUSPEND, RESUME, RESUME_FAIL = "SuspendProgram", "ResumeProgram", "ResumeFailProgram"
 PROGRAMS = {SUSPEND: "offpeak-suspend", RESUME: "offpeak-resume", RESUME_FAIL: "offpeak-resume-fail"}
 """The settings, and offpeak's own programs for them."""
@@ -22,6 +26,8 @@ FOLDER = "/usr/lib/offpeak"
 OUR_MARK = b"offpeak"
 """A program that names offpeak, such as a wrapper of the site, is taken for ours."""
 MOST_BYTES = 1 << 20
+NEXT_FILE = Path("/etc/offpeak/next_program.conf")
+"""It names the nodes that offpeak's programs hand on to those of the site."""
 
 _UID = re.compile(r"\((\d+)\)")
 _POWER_ACTION = re.compile(r"^\s*PowerAction=(\S+)(.*)$", re.MULTILINE | re.IGNORECASE)
@@ -63,6 +69,20 @@ def read_programs(settings: Mapping[str, str]) -> dict[str, PowerProgram]:
             _read_program(text, uid, Path(settings.get("SLURM_CONF", ""))) if here and text else PowerProgram(text)
         )
     return found
+
+
+def read_next_nodes(settings: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the nodes that are handed on to the site's own programs; None if that is not known here."""
+    if not is_controller(settings):
+        return None
+    config = configparser.ConfigParser(interpolation=None)
+    try:
+        config.read_string(NEXT_FILE.read_text())
+        return frozenset(expand(config["next_program"]["nodes"]))
+    except OSError as problem:
+        return frozenset() if isinstance(problem, FileNotFoundError) else None
+    except (configparser.Error, KeyError, ValueError, BadInput):
+        return frozenset()
 
 
 def _read_program(text: str, uid: int | None, slurm_conf: Path) -> PowerProgram:

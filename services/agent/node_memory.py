@@ -22,6 +22,7 @@ from offpeak.machines.node_sets import expand
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder
 from offpeak.plugin.contract.rules import ManagedSite
+from offpeak.plugin.queue_hook.facts import OFF
 from offpeak.power.lifecycle.decisions import NodeRecords
 from offpeak.power.lifecycle.node_context import MeasuredDurations, durations_from_json
 from offpeak.power.lifecycle.node_record import (
@@ -130,7 +131,8 @@ def make_managed_site(
     switched = frozenset(expand(agent.nodes)) if agent.nodes else frozenset[str]()
     boots = {name: measured.seconds.get(BOOT, ()) for name, measured in times.items()}
     boots_s = {each.node: boots.get(each.hardware.name, ()) for each in machines if each.node in switched}
-    return ManagedSite((), switched, boots_s, agent.wakes_per_min, agent.nodes_per_sweep)
+    may_delay = agent.queue != OFF and agent.longest_delay_s > 0
+    return ManagedSite((), switched, boots_s, agent.wakes_per_min, agent.nodes_per_sweep, may_delay)
 
 
 WATCH_KEY = "cycle of a node"

@@ -19,7 +19,7 @@ from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
 from offpeak.plugin.federation.site_report import Curve, SiteReport, make_curve
 from offpeak.plugin.queue_hook.checkpoints import CHECKPOINT_STEPS
-from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.facts import OFF, QueueFacts, QueueRules
 from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING, QueuePosition, marks_by_job, queue_positions
 from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse, SchedulerState
@@ -113,7 +113,13 @@ def _job_status(
         place=None,
         of=0,
         watts_per_node=facts.full_node_w.get(job.job_id),
-        why=_explain_wait(job, decision if waits or stops else None, offers if waits else (), flexibility.errors),
+        why=_explain_wait(
+            job,
+            decision if waits or stops else None,
+            offers if waits else (),
+            flexibility.errors,
+            _early_start(job, rules),
+        ),
         would_start_unix_s=planned_s,
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
         expected_saving=_number(inputs.get(EXPECTED_SAVING)),
@@ -124,7 +130,21 @@ def _job_status(
     )
 
 
-def _explain_wait(job: Job, decision: DecisionRecord | None, offers: Sequence[PoolOffer], errors: Sequence[str]) -> str:
+STARTED_EARLY = "it may wait, and the scheduler started it at its submission, before offpeak could delay it"
+AT_SUBMISSION_S = 5
+
+
+def _early_start(job: Job, rules: QueueRules) -> str:
+    """Return that a job which may wait has started too early to be delayed, "" for other jobs."""
+    may_be_delayed = rules.policy != OFF and rules.longest_delay_s > 0 and rules.hints(job).allows_delay
+    has_started = job.state in (JobState.STARTS, JobState.RUNNING) and job.start_s is not None
+    is_early = has_started and (job.start_s or 0) - job.submit_s <= AT_SUBMISSION_S
+    return STARTED_EARLY if may_be_delayed and is_early else ""
+
+
+def _explain_wait(
+    job: Job, decision: DecisionRecord | None, offers: Sequence[PoolOffer], errors: Sequence[str], early: str
+) -> str:
     scheduler = f"the scheduler says {job.reason}" if job.reason and job.reason != "None" else ""
     ours = f"{decision.decided}, {decision.reason}" if decision else ""
     limits = [
@@ -132,7 +152,7 @@ def _explain_wait(job: Job, decision: DecisionRecord | None, offers: Sequence[Po
         for offer in offers
         if offer.offered < offer.usable and not offer.partitions.isdisjoint(job.partitions)
     ]
-    parts = (printable(part, enough=LONGEST_PART) for part in (ours, *errors, *limits, scheduler) if part)
+    parts = (printable(part, enough=LONGEST_PART) for part in (ours, early, *errors, *limits, scheduler) if part)
     return printable("; ".join(parts), enough=LONGEST_WHY)
 
 

@@ -22,6 +22,7 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand_in_order, fold
 from offpeak.model.node_class_file import bundled_node_classes, node_class_named
 from offpeak.plugin.contract.rules import ManagedSite, check_contract, find_excluded
+from offpeak.plugin.queue_hook.facts import OFF
 from offpeak.plugin.scheduler.node import Node
 from offpeak.plugin.scheduler.port import SchedulerTraits
 from offpeak.plugin.scheduler.registry import scheduler_name, scheduler_of
@@ -90,6 +91,7 @@ def write_first_files(settings: Settings, folder: Path, given: SiteAnswers) -> N
         frozenset(names if addresses else ()),
         wakes_per_min=settings.agent.wakes_per_min,
         nodes_per_sweep=settings.agent.nodes_per_sweep,
+        may_delay=settings.agent.queue != OFF,
     )
     findings = check_contract(traits.contract, managed)
     excluded = find_excluded(findings)

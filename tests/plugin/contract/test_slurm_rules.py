@@ -65,18 +65,42 @@ def findings(
     nodes: tuple[Node, ...] = NODES,
     rights: SlurmRights = ALL_RIGHTS,
     boots_s: tuple[float, ...] = (200.0, 250.0, 700.0),
+    may_delay: bool = False,
 ) -> tuple[ContractFinding, ...]:
     """Return the findings about a clean configuration with these changes; "" leaves a setting out."""
     lines = "".join(f"{name:<23} = {value or '(null)'}\n" for name, value in (CLEAN | settings).items())
     contract = traits_of_text(lines.encode(), partitions.encode(), rights).contract
-    site = ManagedSite(nodes, ALL, dict.fromkeys(ALL, boots_s), wakes_per_min=120, nodes_per_sweep=10)
+    site = ManagedSite(nodes, ALL, dict.fromkeys(ALL, boots_s), 120, nodes_per_sweep=10, may_delay=may_delay)
     return check_contract(contract, site)
 
 
 def test_a_clean_configuration_has_no_finding() -> None:
     assert findings({}) == ()
     silent = {"SlurmdTimeout": "0 sec", "ResumeRate": "0 nodes/min", "SuspendExcNodes": "(null)"}
-    assert findings(silent, nodes=(*NODES, node("cloud1", "IDLE+CLOUD"))) == ()
+    assert findings(silent) == ()
+
+
+def test_nodes_of_a_cloud_and_of_other_programs_are_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "next_program.conf"
+    monkeypatch.setattr("offpeak.plugin.contract.slurm_programs.NEXT_FILE", file)
+    others = (node("cloud1", "IDLE+CLOUD"), node("own1")._replace(partitions=("own",)), node("login1"))
+    partitions = f"{BATCH}\nPartitionName=own SuspendTime=600"
+    (found,) = findings({}, partitions, nodes=(*NODES, *others))
+    assert (found.rule.name, found.nodes) == ("next_program.conf", {"cloud1", "own1"})
+    assert found.message.startswith("/etc/offpeak/next_program.conf does not name cloud1,own1: offpeak's ResumeProgram")
+    assert "write nodes = cloud1,own1 and" in found.hint
+    file.write_text("[next_program]\nnodes = cloud[1-9]")
+    (found,) = findings({}, partitions, nodes=(*NODES, *others))
+    assert found.nodes == {"own1"}
+    file.write_text("[next_program]\nnodes = cloud[1-9],own1")
+    assert findings({}, partitions, nodes=(*NODES, *others)) == ()
+
+
+def test_a_job_that_may_wait_needs_a_begin_time_at_its_submission() -> None:
+    early = [each.rule.name for each in findings({"SchedulerParameters": "bf_interval=30"}, may_delay=True)]
+    assert early == ["job_submit.lua, defer"]
+    for settings in ({"JobSubmitPlugins": "require_timelimit,lua"}, {"SchedulerParameters": "bf_interval=30,defer"}):
+        assert findings(settings, may_delay=True) == ()
 
 
 INCLUDED = dict(re.findall(r"^(\w+)=(\S+)$", (DEPLOYED / "slurm.conf.offpeak").read_text(), re.MULTILINE))
@@ -204,6 +228,7 @@ def test_a_site_without_nodes_to_switch_has_rules_for_its_queue_only() -> None:
 def test_every_rule_has_a_case() -> None:
     tested = {rule for rule, *_ in CASES}
     tested |= {"PrivateData", "AdminLevel", "rl_enable", "CLOUD", "PowerDownOnIdle"}
+    tested |= {"next_program.conf", "job_submit.lua, defer"}
     tested |= {"SuspendTime of a partition", "SuspendTime of a node", "SuspendTime of a node: finite"}
     assert {rule.name for rule in SLURM_RULES} == tested
 
