@@ -268,6 +268,7 @@ def test_the_sites_own_nodes_are_handed_to_its_own_program(programs: SlurmProgra
     with agent_socket(programs.socket) as agent:
         done = programs.run(name, "cloud[7-8],n[1-3]", SLURM_RESUME_FILE=str(file))
         assert done.returncode == 7
+        wait_until(lambda: len(agent.requests) == 1, what="the background to tell the agent", log=programs.log)
         assert programs.run(name, "cloud9").returncode == 7
         assert programs.run(name, "n4").returncode == 0
     assert [(each.what, each.nodes) for each in agent.requests] == [(what, ("n1", "n2", "n3")), (what, ("n4",))]
@@ -277,6 +278,21 @@ def test_the_sites_own_nodes_are_handed_to_its_own_program(programs: SlurmProgra
     theirs = MIXED | {"nodes_resume": "cloud7,cloud8"}
     assert json.loads(given) == {"all_nodes_resume": "cloud7,cloud8", "jobs": [theirs]}
     assert second == f"{programs.folder / what} cloud9: "
+
+
+def test_no_node_is_lost_where_the_agent_hangs_and_the_program_is_ended(programs: SlurmPrograms) -> None:
+    said = hand_on(programs, kinds=("resume",))
+    with socket.socket(socket.AF_UNIX) as agent:
+        agent.bind(str(programs.socket))
+        agent.listen()
+        running = programs.started("offpeak-resume", "cloud7,n1")
+        with agent.accept()[0]:
+            # Within the time for which it waits for the agent.
+            time.sleep(0.5)
+            running.send_signal(signal.SIGTERM)
+            running.wait(60)
+            wait_until(said.exists, what="the site's own program", log=programs.log, seconds=20)
+            wait_until(lambda: "n1: cannot be woken" in programs.log.read_text(), what="our part", log=programs.log)
 
 
 def test_the_sites_program_gets_the_whole_file_where_no_part_can_be_made(programs: SlurmPrograms) -> None:
