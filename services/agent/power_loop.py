@@ -164,7 +164,7 @@ class PowerController:
         self._section, self._ledger, self._problem_log = section, ledger, problem_log
         self._clock, self._steady = clock, steady
         self._memory, self._chance = PowerMemory(watch=CycleWatch(is_proven=False)), random.Random()
-        self._cycle_asked: tuple[str, str] | None = None
+        self._requested_cycle: tuple[str, str] | None = None
         self._woken = frozenset[str]()
         self._planned: Instant | None = None
         self._changes = NodeChanges(self._steady)
@@ -255,7 +255,7 @@ class PowerController:
         self._received.clear()
         self._follow_clock(snapshot.now)
         before = self._memory.watch
-        self._memory = replace(self._memory, watch=self._heard_watch(int(snapshot.now.unix_s)))
+        self._memory = replace(self._memory, watch=self._apply_requests(int(snapshot.now.unix_s)))
         snapshot = replace(snapshot, refused=self._changes.refused)
         plan = await asyncio.to_thread(plan_power, snapshot, site=site, memory=self._memory)
         self._memory, self.offers, self.budget, self.overdue = plan.memory, plan.offers, plan.budget, plan.overdue
@@ -268,10 +268,11 @@ class PowerController:
         self._ledger.write_decisions(self.changed.of(decisions, {node.name for node in snapshot.view.nodes}))
         return plan
 
-    def _heard_watch(self, now_s: int) -> CycleWatch:
+    def _apply_requests(self, now_s: int) -> CycleWatch:
         """Return the watch with what admins and the scheduler's program have requested since the last plan."""
-        (asked, self._cycle_asked), (woken, self._woken) = (self._cycle_asked, None), (self._woken, frozenset())
-        watch = self._memory.watch if asked is None else self._memory.watch.begin(*asked, now_s)
+        cycle, woken = self._requested_cycle, self._woken
+        self._requested_cycle, self._woken = None, frozenset()
+        watch = self._memory.watch if cycle is None else self._memory.watch.begin(*cycle, now_s)
         if watch.node in woken and watch.next_step in (CycleStep.POWERED_DOWN, CycleStep.WOKEN):
             for step in (CycleStep.POWERED_DOWN, CycleStep.WOKEN)[watch.next_step is CycleStep.WOKEN :]:
                 watch = watch.reach(step, now_s)
@@ -279,13 +280,13 @@ class PowerController:
 
     def _report_cycle(self, before: CycleWatch) -> None:
         """Keep the watch in the ledger, and report what is to say about it."""
-        watch, told = self._memory.watch, self.cycle_text
-        self._problem_log.report("cycle", f"{told.text}; {told.hint}" if told.is_problem else None)
+        watch, state = self._memory.watch, self.cycle_text
+        self._problem_log.report("cycle", f"{state.text}; {state.hint}" if state.is_problem else None)
         if watch == before:
             return
         self._ledger.remember(WATCH_KEY, json.dumps(watch_to_json(watch)))
-        if told.text and not told.is_problem and told.text != describe_cycle(before).text:
-            LOG.info("cycle: %s", told.text)
+        if state.text and not state.is_problem and state.text != describe_cycle(before).text:
+            LOG.info("cycle: %s", state.text)
 
     @property
     def watch(self) -> CycleWatch:
@@ -300,13 +301,13 @@ class PowerController:
     @property
     def cycle_notes(self) -> tuple[str, ...]:
         """A text for the cycle that is under way, or that the next sleeper goes through."""
-        watch, told = self._memory.watch, self.cycle_text
+        watch, state = self._memory.watch, self.cycle_text
         is_open = watch.next_step is not None or not watch.is_proven
-        return (told.text,) if told.text and is_open and not told.is_problem else ()
+        return (state.text,) if state.text and is_open and not state.is_problem else ()
 
     def begin_cycle(self, node: str, by: str) -> None:
         """Let a node go through a whole cycle from the next plan on."""
-        self._cycle_asked = node, by
+        self._requested_cycle = node, by
 
     def note_woken(self, nodes: Sequence[str]) -> None:
         """Note that the scheduler's program has requested these nodes."""

@@ -103,11 +103,11 @@ def check_cycle(settings: Settings) -> Iterator[Finding]:
     # Whoever may not read the agent's folder gets no such finding.
     with suppress(OffpeakError, OSError):
         watch = read_saved_watch(settings.ledger.url) if settings.agent.nodes else None
-        if watch is not None and (told := describe_cycle(watch)).text:
+        if watch is not None and (state := describe_cycle(watch)).text:
             verdict = CheckVerdict.GOOD if watch.is_proven else CheckVerdict.DOUBTFUL
             if watch.problem:
                 verdict = CheckVerdict.BAD
-            yield Finding("cycle", watch.node or "any node", verdict, told.text, told.hint)
+            yield Finding("cycle", watch.node or "any node", verdict, state.text, state.hint)
 
 
 def check_lease(socket: Path) -> Iterator[Finding]:

@@ -49,8 +49,8 @@ def print_cycle(settings: Settings, node: str, sleep: Callable[[float], None] = 
 
 
 def _print_end(watch: CycleWatch, job: str, *, ran: bool) -> None:
-    told = describe_cycle(watch)
-    typer.echo(f"{told.text}\n  hint: {told.hint}" if told.hint else told.text)
+    end = describe_cycle(watch)
+    typer.echo(f"{end.text}\n  hint: {end.hint}" if end.hint else end.text)
     if not watch.problem and job.isdecimal():
         typer.echo(f"job {job} ran there" if ran else f"job {job} did not end there, and was cancelled")
     if watch.problem or not ran:
