@@ -14,6 +14,7 @@ run longer than expected can break a promise; then all promises are made again, 
 """
 
 from offpeak.compiled import index, part
+from offpeak.model.arrays import Int64
 from offpeak.sim_backend.engine.queue import (
     StartLimits,
     next_fitting,
@@ -23,7 +24,7 @@ from offpeak.sim_backend.engine.queue import (
     widest_of_few,
 )
 from offpeak.sim_backend.engine.running_jobs import add_free, earliest, expect_end, forget_past, held_until_s, unlist
-from offpeak.sim_backend.engine.state import BEST_FIT, BLOCK, EASY, FCFS, NEVER, NOT_YET, Queue, SchedulingRules, State
+from offpeak.sim_backend.engine.state import BEST_FIT, BLOCK, EASY, FCFS, NEVER, NOT_YET, SchedulingRules, State
 from offpeak.sim_backend.engine.window import entry
 
 
@@ -49,12 +50,12 @@ def reserve(state: State, size: int) -> None:
 
 
 @part
-def fits_beside(queue: Queue, position: int, limits: StartLimits) -> bool:
+def fits_beside(size: Int64, estimate_s: Int64, position: int, limits: StartLimits) -> bool:
     """Tell whether the job at `position` fits and, started now, would not delay the reservation."""
-    size = queue.size[index(position)]
-    if size > limits.free:
+    wanted = size[index(position)]
+    if wanted > limits.free:
         return False
-    return bool(size <= limits.extra or queue.estimate_s[index(position)] <= limits.longest_s)
+    return bool(wanted <= limits.extra or estimate_s[index(position)] <= limits.longest_s)
 
 
 @part
@@ -68,7 +69,7 @@ def next_beside(state: State, rules: SchedulingRules) -> int:
     while now.cursor < ordered:
         position = entry(state, now.cursor)
         now.cursor += 1
-        if fits_beside(queue, position, limits):
+        if fits_beside(queue.size, queue.estimate_s, position, limits):
             return position
     if now.considered <= now.window:
         return -1

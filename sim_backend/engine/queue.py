@@ -142,8 +142,8 @@ def shortest_s(size: Int64, estimate_s: Int64, first: int, of_class: int) -> int
 
 
 @part
-def forget(queue: Queue, tail: int) -> None:
-    """Reset the bounds of positions before `tail`, which will hold other jobs."""
+def forget(queue: Any, tail: int) -> None:
+    """Reset the bounds of positions before `tail`, which will hold other jobs, in the queue of either engine."""
     queue.bounds[:, : tail // BLOCK] = 0
 
 

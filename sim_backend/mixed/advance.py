@@ -299,10 +299,14 @@ def run_full_pass(tables: Tables, workload: MixedWorkload, state: MixedState, ru
         if is_blocked and rules.reservations == IN_ORDER:
             return
         all_reserved = is_blocked and (rules.reservations == EASY_LIKE or here.reserved == rules.reservations)
+        if tables.need is None and all_reserved and here.reserved == 0:
+            reserve(tables, state, rules, here.blocked)
         if all_reserved and rules.widest_first:
-            position = queue.widest_entry(tables, workload, state, group)
+            position = queue.widest_entry(tables, workload, state, rules, group)
+        elif all_reserved:
+            position = queue.next_startable_entry(tables, state, rules, group)
         else:
-            position = queue.next_entry(tables, state, group, all_reserved)
+            position = queue.next_entry(tables, state, group, False)
         if position == NOT_YET:
             return
         if is_limited(workload.limits, state.limit_used, state.waiting.job[position]):

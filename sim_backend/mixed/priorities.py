@@ -384,6 +384,9 @@ def sort_waiting(tables: Tables, state: MixedState, workload: MixedWorkload) -> 
             request_class[group.first : group.tail] = request_class[found]
             hold_s[group.first : group.tail] = hold_s[found]
             passed_over_s[group.first : group.tail] = passed_over_s[found]
+            if len(waiting.size) > 0:
+                waiting.size[group.first : group.tail] = waiting.size[found]
+                waiting.bounds[:] = 0
             group.head = group.passed_over = group.first
         if group.is_simple == 0:
             for position in range(group.tail - 1, group.head - 1, -1):

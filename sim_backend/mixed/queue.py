@@ -12,11 +12,20 @@ from offpeak.model.arrays import Int64
 from offpeak.plugin.priority_bands import ALONE, BandStart, begins_band_part, keep_bands_part
 from offpeak.plugin.window_order import free_until_part
 from offpeak.plugin.window_policy import GREEDY_SLIDE
-from offpeak.sim_backend.engine.queue import expected_run_s
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.engine.backfill import fits_beside
+from offpeak.sim_backend.engine.queue import StartLimits, expected_run_s, forget, next_fitting, next_fitting_of_many
+from offpeak.sim_backend.engine.state import BLOCK, NEVER, NOT_YET
 from offpeak.sim_backend.engine.window import entry
 from offpeak.sim_backend.mixed.limits import most_more
-from offpeak.sim_backend.mixed.state import RANKS_SEVERAL, REQUEUED, MixedRules, MixedState, MixedWorkload, Tables
+from offpeak.sim_backend.mixed.state import (
+    RANKS_SEVERAL,
+    REQUEUED,
+    SLOTS,
+    MixedRules,
+    MixedState,
+    MixedWorkload,
+    Tables,
+)
 
 MOST_HOLES = 64
 
@@ -37,13 +46,15 @@ def is_hole(tables: Tables, state: MixedState, position: int) -> bool:
 
 
 @part
-def copy_position(state: MixedState, target: int, source: int) -> None:
+def copy_position(tables: Tables, state: MixedState, target: int, source: int) -> None:
     """Copy a position of the queue."""
     waiting = state.waiting
     waiting.job[index(target)] = waiting.job[index(source)]
     waiting.request_class[index(target)] = waiting.request_class[index(source)]
     waiting.hold_s[index(target)] = waiting.hold_s[index(source)]
     waiting.passed_over_s[index(target)] = waiting.passed_over_s[index(source)]
+    if tables.need is None:
+        waiting.size[index(target)] = waiting.size[index(source)]
 
 
 @part
@@ -97,18 +108,22 @@ def enqueue(tables: Tables, workload: MixedWorkload, state: MixedState, rules: M
         make_space(tables, state, group)
     at = here.tail
     while at > here.head and workload.rank[index(waiting.job[index(at - 1)])] > workload.rank[index(job)]:
-        copy_position(state, at, at - 1)
+        copy_position(tables, state, at, at - 1)
         at -= 1
     waiting.job[index(at)] = job
     waiting.request_class[index(at)] = own_class
     run_s = expected_run_s(workload, state.recent_s, rules.estimates, job)
     waiting.hold_s[index(at)] = run_s + rules.completing_s
     waiting.passed_over_s[index(at)] = NOT_YET
+    if tables.need is None:
+        waiting.size[index(at)] = tables.units[index(own_class)]
     if here.is_simple == 0 and workload.record[index(job)] == job:
         state.place[index(job)] = workload.rank[index(job)]
     if at < here.tail:
         here.passed_over = min(here.passed_over, at)
         forget_blocked(state, group)
+        if tables.need is None:
+            forget(waiting, here.tail)
     here.tail += 1
     here.waiting += 1
     waiting.of_class[index(own_class)] += 1
@@ -120,10 +135,52 @@ def enqueue(tables: Tables, workload: MixedWorkload, state: MixedState, rules: M
 
 
 @part
+def limits_beside(state: MixedState, rules: MixedRules) -> StartLimits:
+    """Return the limits of jobs beside the reservation, if there is one."""
+    here = state.groups[0]
+    free = state.free[SLOTS, 0]
+    if here.reserved == 0:
+        return StartLimits(free, free, NEVER)
+    longest_s = longest_before_s(rules, state.holds.start_s[0]) - state.scalars[0].now_s
+    return StartLimits(free, -1 if rules.ends_before else here.extra, longest_s)
+
+
+@part
+def longest_before_s(rules: MixedRules, start_s: int) -> int:
+    """Return the last second at which a job may end for which a reservation from `start_s` does not count."""
+    return start_s - start_s % rules.bf_resolution_s - 1 if rules.bf_resolution_s > 0 else start_s
+
+
+@part
 def may_start(state: MixedState, position: int) -> bool:
     """Tell whether the waiting job may start as far as is known of its class."""
     waiting = state.waiting
     return bool(waiting.hold_s[index(position)] <= waiting.longest_s[index(waiting.request_class[index(position)])])
+
+
+@part
+def next_startable_entry(tables: Tables, state: MixedState, rules: MixedRules, group: int) -> int:
+    """Return the position of the next job of this pass that may start, or NOT_YET."""
+    if tables.need is not None:
+        return next_entry(tables, state, group, True)
+    now = state.scalars[0]
+    waiting = state.waiting
+    limits = limits_beside(state, rules)
+    while now.cursor < min(now.window, now.considered):
+        position = entry(state, now.cursor)
+        now.cursor += 1
+        if fits_beside(waiting.size, waiting.hold_s, position, limits):
+            return position
+    if now.considered <= now.window:
+        return NOT_YET
+    position = entry(state, now.cursor)
+    last = state.groups[group].tail
+    if last - position <= 2 * BLOCK:
+        position = next_fitting(waiting.size, waiting.hold_s, position, last, limits)
+    else:
+        position = next_fitting_of_many(waiting.size, waiting.hold_s, waiting.bounds, position, last, limits)
+    now.cursor = now.window + position + 1 - now.behind_window
+    return position if position < last else NOT_YET
 
 
 @part
@@ -153,17 +210,23 @@ def next_entry(tables: Tables, state: MixedState, group: int, only_startable: bo
 
 
 @apart
-def widest_entry(tables: Tables, workload: MixedWorkload, state: MixedState, group: int) -> int:
+def widest_entry(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, group: int) -> int:
     """Return the position of the widest job left in this pass that may start, of several the first; else NOT_YET."""
     now = state.scalars[0]
+    waiting = state.waiting
+    limits = limits_beside(state, rules)
     found = NOT_YET
     widest = 0
     found_rank = NOT_YET
     for rank in range(now.cursor, min(now.considered, now.window + state.groups[group].tail - now.behind_window)):
         position = entry(state, rank)
-        if is_hole(tables, state, position) or not may_start(state, position):
+        if tables.need is None:
+            is_startable = fits_beside(waiting.size, waiting.hold_s, position, limits)
+        else:
+            is_startable = may_start(state, position)
+        if not is_startable or is_hole(tables, state, position):
             continue
-        size = workload.size[index(state.waiting.job[index(position)])]
+        size = workload.size[index(waiting.job[index(position)])]
         was_tried = size > now.tried_size or (size == now.tried_size and rank <= now.tried_rank)
         if size > widest and not was_tried:
             found = position
@@ -387,15 +450,18 @@ def note_passed_over(tables: Tables, state: MixedState, group: int) -> None:
 def compact(tables: Tables, state: MixedState, group: int) -> None:
     """Move the waiting jobs of the group to the front of its positions, without holes."""
     here = state.groups[group]
+    waiting = state.waiting
     write = int(here.first)
     passed_over = write
     blocked = NOT_YET
+    if tables.need is None:
+        forget(waiting, here.tail)
     for read in range(here.head, here.tail):
         if is_hole(tables, state, read):
             continue
         if read == here.blocked:
             blocked = write
-        copy_position(state, write, read)
+        copy_position(tables, state, write, read)
         write += 1
         passed_over += read < here.passed_over
     here.head = here.first

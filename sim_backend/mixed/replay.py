@@ -43,7 +43,7 @@ from offpeak.sim_backend.mixed.state import (
     SLOTS,
     MixedRules,
     MixedState,
-    MixedWorkload,
+    counted,
     new_state,
 )
 from offpeak.sim_backend.replay.policy import Policy
@@ -120,7 +120,7 @@ class MixedReplay(Replay):
         self._workload, self._rules = case.workload, rules
         self._peaks = NO_PEAKS if rules.policy == ARRIVAL else peaks
         self._priorities = None if priorities is None else priorities.initial_state(case)
-        self._run_times, self._book = None, LogBook(len(classes))
+        self._run_times, self._book, tables = None, LogBook(len(classes)), case.tables
         if classes:
             for capacity, node_class in zip(policy.capacity, classes, strict=True):
                 check_pool_policy(capacity, node_class)
@@ -128,14 +128,15 @@ class MixedReplay(Replay):
             if predicts_run_times(policy, policy.capacity):
                 self._run_times = ReplayedRunTimes(case.submitted, case.workload.submit_s)
         else:
-            state = new_state(case.tables, case.workload, rules, new_picks(case.tables))
-        self._state = state
+            tables = counted(case.tables, case.workload, rules)
+            state = new_state(tables, case.workload, rules, new_picks(tables))
+        self._state, self._tables = state, tables
         power = state.sleeping and state.sleeping.power
         super().__init__(policy, case.workload, state.start_s, power=power, jobs=jobs)
 
     def schedule(self) -> Schedule:
         """Return the schedule."""
-        schedule = schedule_of(self._workload, self._state, self._simulate_s)
+        schedule = schedule_of(self._case, self._state, self._simulate_s)
         if self._power is None:
             return schedule
         self._empty_log()
@@ -143,7 +144,7 @@ class MixedReplay(Replay):
         return replace(schedule, node_logs=logs, delay_s=self._delay_s)
 
     def _advance(self, until_s: int) -> int:
-        terms = (self._case.tables, self._workload, self._peaks, self._rules, self._state)
+        terms = (self._tables, self._workload, self._peaks, self._rules, self._state)
         if self._priorities is None:
             return advance(*terms, until_s)
         return advance_ranked(*terms, self._priorities, until_s=until_s)
@@ -185,8 +186,9 @@ def replay_mixed(
     return made.schedule()
 
 
-def schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -> Schedule:
+def schedule_of(case: MixedCase, state: MixedState, simulate_s: float) -> Schedule:
     """Return the schedule that the state of an ended replay holds."""
+    workload = case.workload
     rows, stops = int(state.scalars["placements"][0]), int(state.scalars["stops"][0])
     job, start_s, stopped_s, mode = state.stops.rows[:stops].T
     lost, cancelled = (
@@ -194,6 +196,8 @@ def schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -
     )
     end_s = state.start_s + workload.runtime_s
     end_s[cancelled.job] = cancelled.end_s
+    if not len(state.placements.job):
+        return Schedule(state.start_s, end_s, simulate_s, places=_counted_places(case, state.start_s))
     job = state.placements.job[:rows]
     run = job
     if len(lost.job):
@@ -207,6 +211,13 @@ def schedule_of(workload: MixedWorkload, state: MixedState, simulate_s: float) -
         run = of_block[np.cumsum(is_first) - 1]
     places = JobPlaces(job, state.placements.pool[:rows], state.placements.nodes[:rows], run)
     return Schedule(state.start_s, end_s, simulate_s, lost=lost, cancelled=cancelled.job, places=places)
+
+
+def _counted_places(case: MixedCase, start_s: Int64) -> JobPlaces:
+    """Return where the jobs ran, where only the nodes of one pool are counted."""
+    tables, job = case.tables, np.flatnonzero(start_s != NOT_YET)
+    nodes = -(-tables.copies // tables.room) * tables.unit_nodes
+    return JobPlaces(job, np.zeros(len(job), dtype=np.int64), nodes[case.workload.request_class[job]], job)
 
 
 def as_estimated(case: MixedCase, policy: Policy) -> MixedCase:

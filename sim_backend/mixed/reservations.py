@@ -19,12 +19,14 @@ from offpeak.sim_backend.mixed.cells import (
 )
 from offpeak.sim_backend.mixed.power_jobs import lend_returning, prefer_awake, take_back_returning
 from offpeak.sim_backend.mixed.preemption import make_room
+from offpeak.sim_backend.mixed.queue import limits_beside, longest_before_s
 from offpeak.sim_backend.mixed.running import NO_PIECE, give_up, place_of, refuse, run_job
 from offpeak.sim_backend.mixed.state import (
     CAN_STOP,
     CORES,
     COUNTS,
     RANKS_SEVERAL,
+    SLOTS,
     MixedRules,
     MixedState,
     MixedWorkload,
@@ -73,12 +75,6 @@ def reach_s(rules: MixedRules, until_s: int) -> int:
     """
     step_s = rules.bf_resolution_s
     return until_s - until_s % step_s + step_s if step_s > 0 else until_s
-
-
-@part
-def longest_before_s(rules: MixedRules, start_s: int) -> int:
-    """Return the last second at which a job may end for which a reservation from `start_s` does not count."""
-    return start_s - start_s % rules.bf_resolution_s - 1 if rules.bf_resolution_s > 0 else start_s
 
 
 @part
@@ -131,9 +127,46 @@ def was_refused(tables: Tables, state: MixedState, request_class: int, latest_s:
     return bool(refused[0] == changes and refused[1] == latest_s)
 
 
+@part
+def start_counted(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, position: int) -> bool:
+    """Start the waiting job at `position`, which delays no reservation, if it fits now; return whether it started."""
+    here = state.groups[0]
+    own_class = state.waiting.request_class[index(position)]
+    units = tables.units[index(own_class)]
+    if units > state.free[SLOTS, 0]:
+        give_up(tables, state, own_class)
+        return False
+    if here.reserved > 0 and state.waiting.hold_s[index(position)] > limits_beside(state, rules).longest_s:
+        here.extra -= units
+    run_job(tables, workload, state, rules, position, units)
+    return True
+
+
+@part
+def reserve_counted(tables: Tables, state: MixedState, position: int) -> None:
+    """Do as `reserve` does, where nodes are only counted."""
+    here = state.groups[0]
+    slots = state.slots
+    units = tables.units[index(state.waiting.request_class[index(position)])]
+    available = state.free[SLOTS, 0]
+    start_s = state.scalars[0].now_s
+    for rank in range(here.listed):
+        slot = index(state.expected[index(rank)])
+        if available >= units and slots.expected_end_s[slot] > start_s:
+            break
+        available += slots.pieces[slot]
+        start_s = max(start_s, slots.expected_end_s[slot])
+    here.extra = available - units
+    here.reserved = 1
+    here.changes += 1
+    state.holds.start_s[0] = start_s
+
+
 @apart
 def try_start(tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, position: int) -> bool:
     """Start the waiting job at `position` if it fits now and delays no reservation; return whether it started."""
+    if tables.need is None:
+        return start_counted(tables, workload, state, rules, position)
     now = state.scalars[0]
     waiting = state.waiting
     picks = state.picks
@@ -459,6 +492,9 @@ def end_search(tables: Tables, state: MixedState, group: int, ended: int) -> Non
 @apart
 def reserve(tables: Tables, state: MixedState, rules: MixedRules, position: int) -> bool:
     """Reserve the earliest start of the blocked job at `position`; return whether that was possible."""
+    if tables.need is None:
+        reserve_counted(tables, state, position)
+        return True
     group = tables.class_group[index(state.waiting.request_class[index(position)])]
     here = state.groups[group]
     hold_s = max(1, state.waiting.hold_s[index(position)])
@@ -539,6 +575,8 @@ def keeps_reservation(tables: Tables, state: MixedState, rules: MixedRules, grou
 
     Jobs that have started since may let the job take other shared nodes, and move the windows of expected ends.
     """
+    if tables.need is None:
+        return True
     here = state.groups[group]
     if here.reserved == 0:
         return True

@@ -3,7 +3,7 @@
 from offpeak.compiled import index, part
 from offpeak.model.arrays import Int64
 from offpeak.sim_backend.engine.running_jobs import await_end, close_slot, first_end, learn_from
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.state import NEVER, NOT_YET
 from offpeak.sim_backend.mixed.cells import change_cell, copy_cell, has_room
 from offpeak.sim_backend.mixed.limits import change_limits
 from offpeak.sim_backend.mixed.power_jobs import hold_nodes, release_nodes
@@ -11,6 +11,7 @@ from offpeak.sim_backend.mixed.state import (
     ANY_LENGTH,
     CAN_STOP,
     RANKS_SEVERAL,
+    SLOTS,
     Int32,
     MixedRules,
     MixedState,
@@ -111,7 +112,10 @@ def take_pieces(tables: Tables, state: MixedState, job: int, found: int) -> int:
 def run_job(
     tables: Tables, workload: MixedWorkload, state: MixedState, rules: MixedRules, position: int, found: int
 ) -> int:
-    """Give the waiting job at `position` the cells that were picked; return when its last node is up and it starts."""
+    """Give the waiting job at `position` the cells that were picked; return when its last node is up and it starts.
+
+    Where nodes are only counted, the job gets so many, and these are its `pieces`.
+    """
     now = state.scalars[0]
     waiting = state.waiting
     slots = state.slots
@@ -125,7 +129,12 @@ def run_job(
     slots.job[held] = job
     slots.size[held] = group
     slots.started[held] = now.started
-    slots.pieces[held] = take_pieces(tables, state, job, found)
+    if tables.need is None:
+        state.free[SLOTS, 0] -= found
+        slots.pieces[held] = found
+        waiting.size[at] = NEVER
+    else:
+        slots.pieces[held] = take_pieces(tables, state, job, found)
     begin_s = int(now.now_s)
     if state.sleeping is not None:
         begin_s = hold_nodes(tables, state, state.sleeping, slot)
@@ -284,17 +293,11 @@ def end_first(tables: Tables, workload: MixedWorkload, state: MixedState, rules:
 
 
 @part
-def release(tables: Tables, workload: MixedWorkload, state: MixedState, slot: int) -> None:
-    """Give back what the job of the slot holds, and let the next pass over its group begin anew."""
+def give_back_pieces(tables: Tables, workload: MixedWorkload, state: MixedState, head: int) -> None:
+    """Give back the pieces from `head`."""
     now = state.scalars[0]
-    slots = state.slots
     pieces = state.pieces
-    held = index(slot)
-    group = slots.size[held]
-    unlist(state, group, slot)
-    if state.sleeping is not None:
-        release_nodes(tables, state, state.sleeping, slot)
-    piece = slots.pieces[held]
+    piece = head
     while piece != NO_PIECE:
         at = index(piece)
         cell = pieces.cell[at]
@@ -306,6 +309,35 @@ def release(tables: Tables, workload: MixedWorkload, state: MixedState, slot: in
         pieces.following[at] = now.free_piece
         now.free_piece = piece
         piece = following
+
+
+@part
+def hope_for_counted(tables: Tables, state: MixedState) -> None:
+    """Note which classes may fit into the nodes that are free now, where these are only counted."""
+    waiting = state.waiting
+    here = state.groups[0]
+    free = state.free[SLOTS, 0]
+    for at in range(here.refused):
+        own_class = index(waiting.refused[index(at)])
+        if waiting.misfit[own_class] and tables.units[own_class] <= free:
+            waiting.misfit[own_class] = 0
+            here.hopeful += waiting.of_class[own_class]
+
+
+@part
+def release(tables: Tables, workload: MixedWorkload, state: MixedState, slot: int) -> None:
+    """Give back what the job of the slot holds, and let the next pass over its group begin anew."""
+    slots = state.slots
+    held = index(slot)
+    group = slots.size[held]
+    unlist(state, group, slot)
+    if state.sleeping is not None:
+        release_nodes(tables, state, state.sleeping, slot)
+    if tables.need is None:
+        state.free[SLOTS, 0] += slots.pieces[held]
+        hope_for_counted(tables, state)
+    else:
+        give_back_pieces(tables, workload, state, slots.pieces[held])
     begin_anew(state, group)
     if change_limits(workload.limits, state.limit_used, slots.job[held], -1):
         for each in range(len(state.groups)):

@@ -6,7 +6,7 @@ whole nodes takes all of them, so that no other job joins it), CORES, MEMORY, GP
 several types.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,8 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.plugin.priority_bands import NO_BANDS, BandWidths
 from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL, KNAPSACK, KNAPSACK_SLIDE
 from offpeak.sim_backend.engine.state import (
+    BLOCK,
+    CLASSES,
     NEVER,
     NOT_YET,
     PREDICTED_RUNTIME,
@@ -45,6 +47,9 @@ MOST_HOLDS = 200_000
 """Cells that reservations may hold in each competition group; when they are used up, later jobs get no reservation."""
 
 
+NO_UNITS = np.empty(0, dtype=np.int64)
+
+
 @by_reference
 class Tables(NamedTuple):
     """The cluster and the classes of requests, never written by the kernels.
@@ -55,7 +60,8 @@ class Tables(NamedTuple):
     most `most` units of one cell. Policies order the classes of a group with equal tiers and reservations together:
     `class_window` numbers these windows within the group, `group_windows` counts them. `ranking` is by class: COUNTS,
     RANKS or RANKS_SEVERAL. A job of a class that ranks nodes for several chunks may fit where less is free: its first
-    chunks take other nodes then.
+    chunks take other nodes then. Where only the nodes of one pool are counted, `units` are those that a job of each
+    class takes, and `need` is None: the kernels are compiled without pieces, picks and holds (see `counted`).
     """
 
     cell_first: Int64
@@ -83,6 +89,7 @@ class Tables(NamedTuple):
     group_class: Int64
     group_cell_first: Int64
     group_cell: Int64
+    units: Int64 = NO_UNITS
 
 
 PRECEDENCE, KIND, CAN_STOP, STOP_ORDER, EXEMPT_S = range(5)
@@ -179,7 +186,8 @@ class Waiting(NamedTuple):
     """The waiting jobs: each competition group has its own range of positions.
 
     Where a job has left, its position has the class after the last one, which never fits. `hold_s` is how long the job
-    is expected to hold its nodes, `passed_over_s` when a later job began to pass it. The other columns are by class:
+    is expected to hold its nodes, `passed_over_s` when a later job began to pass it, `size` what it takes where nodes
+    are only counted, NEVER where it has left, and `bounds` as those of Queue. The other columns are by class:
     waiting jobs, whether the class is known not to fit (`misfit`), and the longest hold with which a job of the class
     may start in this pass, as far as is known. `refused` lists the classes of which that is not ANY_LENGTH, in a range
     for each group: where nearly all requests differ, few of the classes have waiting jobs.
@@ -191,6 +199,8 @@ class Waiting(NamedTuple):
     request_class: Int64
     hold_s: Int64
     passed_over_s: Int64
+    size: Int64
+    bounds: Int64
     of_class: Int64
     misfit: Int64
     longest_s: Int64
@@ -372,6 +382,7 @@ GROUPS = np.dtype(
             "behind_holds",  # the row behind the last
             "late_until_s",  # `late` is what reservations leave that start before this
             "late_of",  # how many those are
+            "extra",  # where nodes are only counted: those that the reservation leaves over
             "reserves_always",  # 1 if passes reserve even where no job may start: nodes are woken for the reservation
         )
     ]
@@ -410,8 +421,9 @@ def new_state(
     most_holds = widest if rules.reservations <= 1 else np.minimum(widest * rules.reservations, MOST_HOLDS + widest)
     group["first_hold"] = np.concatenate(([0], np.cumsum(most_holds)[:-1]))[:groups]
     group["behind_holds"] = group["first_hold"] + most_holds
+    is_counted = len(tables.units) > 0
     holds, pieces = int(most_holds.sum()), int((of_class * most_parts).sum())
-    pieces = min(pieces, _most_pieces(tables))
+    pieces = 0 if is_counted else min(pieces, _most_pieces(tables))
     reservations = groups * max(1, rules.reservations)
     users = int(workload.user.max(initial=0)) + 1 if rules.estimates == PREDICTED_RUNTIME else 0
     return MixedState(
@@ -425,6 +437,8 @@ def new_state(
             request_class=column(jobs),
             hold_s=column(jobs),
             passed_over_s=column(jobs),
+            size=column(jobs if is_counted else 0),
+            bounds=np.zeros((CLASSES, -(-jobs // BLOCK) if is_counted else 0), dtype=np.int64),
             of_class=np.zeros(classes + 1, dtype=np.int64),
             misfit=np.zeros(classes + 1, dtype=np.int64),
             longest_s=np.append(np.full(classes, ANY_LENGTH), NOT_YET),
@@ -453,7 +467,7 @@ def new_state(
         entry=np.zeros(0 if is_simple.all() else jobs, dtype=np.int64),
         band=column(longest),
         freed=Freed(column(weighed), column(weighed)),
-        placements=_placements(tables, of_class),
+        placements=_placements(tables, 0 * of_class if is_counted else of_class),
         stops=_stops(workload),
         recent_s=np.full(2 * users, NOT_YET, dtype=np.int64),
         start_s=np.full(jobs, NOT_YET, dtype=np.int64),
@@ -468,6 +482,19 @@ def _is_simple(tables: Tables, workload: MixedWorkload, rules: MixedRules) -> ND
     if rules.policy in (ARRIVAL, KNAPSACK_SLIDE):
         return np.ones_like(found)
     return found & (rules.order_interval_s == 0)
+
+
+def counted(tables: Tables, workload: MixedWorkload, rules: MixedRules) -> Tables:
+    """Return the tables of a replay without sleep: `need` is None where it is enough to count the nodes of one pool."""
+    option = tables.option_first[:-1]
+    units = -(-tables.copies // tables.room[option])
+    is_one_pool = len(tables.cell_pool) == 1 and len(units) == len(tables.class_group) == len(tables.option_pool)
+    takes_nodes = is_one_pool and bool((tables.need == (np.arange(len(tables.capacity)) == SLOTS)).all())
+    is_plain = rules.reservations <= 1 and rules.end_window_s == 0
+    if not (takes_nodes and is_plain and (tables.most >= units).all()) or workload.preemption.terms[:, CAN_STOP].any():
+        return tables
+    absent: Any = None
+    return tables._replace(units=units.astype(np.int64), need=absent)
 
 
 def ranges(first: Int64) -> Int64:

@@ -101,7 +101,7 @@ def test_usage_is_the_decayed_work_of_each_user(random, half_life_s, until_s):
     while advance_ranked(*ranked, state, priority_state, until_s=until_s) == FULL:
         state = with_room(state, case.tables)
     now_s = int(priority_state.period[BEFORE_S])
-    found = schedule_of(case.workload, state, 0.0)
+    found = schedule_of(case, state, 0.0)
     expected = [0.0, 0.0]
     for job, start_s, end_s in zip(*(column.tolist() for column in found.runs), strict=True):
         # The part of the job that is charged is the one before the last period.
