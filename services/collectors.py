@@ -284,7 +284,8 @@ class MeterCollector:
         try:
             token = self._collector.credential.password().value.decode(errors="replace")
             body = json.loads(zlib.decompress(packed)) | {"sent_unix_s": time.time()}
-            answer = await self._api.exchange("POST", f"/collectors/{self._collector.name}", body, f"Bearer {token}")
+            login = {"Authorization": f"Bearer {token}"}
+            answer = await self._api.exchange("POST", f"/collectors/{self._collector.name}", body, login)
         except OffpeakError as error:
             return f"{error}; {error.hint}", False
         if answer.status == 200:

@@ -143,6 +143,8 @@ class RedfishCap:
     def __init__(self, machine: InventoryNode, wire: Transport) -> None:
         self._machine = machine
         self._service = RedfishService(machine, logins=wire.logins, timeout_s=wire.timeout_s)
+        # The transport logs out.
+        wire.services[self] = self._service
         self._path: str | None = None
 
     async def read_cap(self, *, with_draw: bool = True) -> CapState:  # noqa: ARG002

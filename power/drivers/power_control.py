@@ -239,7 +239,7 @@ class PowerControlService:
             token = self._credential.password().value.decode("latin-1")
         except BadInput as problem:
             raise AccessRefused(f"{self.who}: no token: {problem}", hint=problem.hint) from None
-        answer = await self._api.exchange(method, path, body, f"Bearer {token}", guard)
+        answer = await self._api.exchange(method, path, body, {"Authorization": f"Bearer {token}"}, guard)
         if answer.status in (401, 403):
             hint = f"renew the token in {self._credential.password_file}; it is read anew for each request"
             raise AccessRefused(f"{self.who}: refuses {method} {path} (HTTP {answer.status})", hint=hint)

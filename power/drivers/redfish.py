@@ -10,18 +10,21 @@ import json
 import time
 import warnings
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
 from urllib3.exceptions import InsecureRequestWarning
 
 from offpeak.door.door import Confirm, Guard
 from offpeak.errors import AccessRefused, BadAnswer, BadInventory, DeviceError, NoAnswer, NotSupported, WrongDevice
-from offpeak.machines.credentials import Credential
+from offpeak.machines.credentials import Credential, Secret
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, PowerState
 from offpeak.power.drivers.logins import Logins
@@ -66,10 +69,11 @@ ABSENT_STATUSES = (404, 405, 501)
 
 @dataclass(frozen=True)
 class WebResponse:
-    """The status and the body of an answer."""
+    """The status, the body and the headers of an answer; the names of headers are found in any case."""
 
     status: int
     body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class DeviceWebApi:
@@ -96,10 +100,10 @@ class DeviceWebApi:
         self._thread = ThreadPoolExecutor(1)
 
     async def exchange(
-        self, method: str, path: str, body: Resource | None, authorization: str, guard: Guard | None = None
+        self, method: str, path: str, body: Resource | None, headers: Mapping[str, str], guard: Guard | None = None
     ) -> WebResponse:
         """Return the answer. Raises DeviceErrors. `guard` is called directly before the request goes out."""
-        exchange = self._thread.submit(self._blocking, method, path, body, authorization, guard)
+        exchange = self._thread.submit(self._blocking, method, path, body, headers, guard)
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._within_task(exchange)
@@ -137,7 +141,7 @@ class DeviceWebApi:
             raise
 
     def _blocking(
-        self, method: str, path: str, body: Resource | None, authorization: str, guard: Guard | None
+        self, method: str, path: str, body: Resource | None, headers: Mapping[str, str], guard: Guard | None
     ) -> WebResponse:
         session = self._session = self._session or self._new_session()
         session.before_sending(guard)
@@ -145,7 +149,7 @@ class DeviceWebApi:
             method,
             self.url + path,
             json=body,
-            headers={"Authorization": authorization},
+            headers=headers,
             timeout=self._timeout_s,
             allow_redirects=False,
             stream=True,
@@ -153,7 +157,7 @@ class DeviceWebApi:
             content = read_body(response, most_bytes=self._most_bytes)
             if content is None:
                 raise requests.RequestException("endless")
-            return WebResponse(response.status_code, content)
+            return WebResponse(response.status_code, content, response.headers)
 
     def _new_session(self) -> WebSession:
         if isinstance(self._verify, Path) and not self._verify.exists():
@@ -182,8 +186,29 @@ class DeviceWebApi:
         return BadAnswer(f"{self.who}: {type(problem).__name__}", hint=hint)
 
 
+LOGOUT_S = 2.0
+PRECONDITION_FAILED = 412
+
+
+@dataclass(frozen=True)
+class RedfishSession:
+    """A login that the service remembers: its token, its path, and the password that opened it."""
+
+    token: Secret
+    path: str
+    password: Secret
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of a request of this session."""
+        return {"X-Auth-Token": self.token.value.decode("latin-1")}
+
+
 class RedfishService:
-    """Sends every request with user and password, and stores neither."""
+    """Sends each request with user and password, or in a session if the service refuses Basic authentication.
+
+    Only reads are repeated in a new session. A POST or PATCH whose session has ended raises BadAnswer.
+    """
 
     def __init__(self, machine: InventoryNode, *, logins: Logins, timeout_s: float) -> None:
         url = base_url(machine)
@@ -191,44 +216,121 @@ class RedfishService:
         self._credential, self._logins = credential_of(machine), logins
         table, verify = f"hardware.{machine.hardware.name}", machine.hardware.verify
         self._api = DeviceWebApi(url, self.who, table=table, verify=verify, timeout_s=timeout_s, page=ROOT)
+        self._needs_session = False
+        self._session: RedfishSession | None = None
+
+    async def read_root(self) -> Resource:
+        """Return the root without a login: services show it to anyone, so its answer proves no password."""
+        answer = await self._api.exchange("GET", ROOT, None, {})
+        if answer.status in (401, 403):
+            return await self.get(ROOT)
+        return self._parse(ROOT, self._checked("GET", ROOT, answer))
 
     async def get(self, path: str) -> Resource:
         """Return the resource. Raises NotSupported if it does not exist, and other DeviceErrors."""
-        answer = await self._ask("GET", path)
-        return parse_resource(answer.body, f"{self.who}: no JSON object at {path}", "a Redfish service")
+        return self._parse(path, self._checked("GET", path, await self._ask("GET", path)))
 
     async def post(self, path: str, body: Resource, guard: Guard) -> None:
         """Send the body; errors as for `get`. `guard` is called directly before it goes out."""
-        await self._ask("POST", path, body, guard)
+        self._checked("POST", path, await self._ask("POST", path, body, guard=guard))
 
     async def patch(self, path: str, body: Resource, guard: Guard) -> None:
-        """Change the properties in the body; errors and guard as for `post`."""
-        await self._ask("PATCH", path, body, guard)
+        """Change the properties in the body if the resource is as it is read now; errors and guard as for `post`."""
+        for is_retry in (False, True):
+            read = self._checked("GET", path, await self._ask("GET", path))
+            etag = read.headers.get("ETag") or get_nested(self._parse(path, read), "@odata.etag")
+            if isinstance(etag, str) and is_retry:
+                # Some services give a weak tag and accept only the strong one (RFC 9110, section 13.1.1).
+                etag = etag.removeprefix("W/")
+            condition = {"If-Match": etag} if isinstance(etag, str) else {}
+            answer = await self._ask("PATCH", path, body, headers=condition, guard=guard)
+            if answer.status != PRECONDITION_FAILED:
+                break
+        self._checked("PATCH", path, answer)
 
     async def close(self) -> None:
-        """Close the connection. The service may be used again."""
+        """Log out and close the connection. The service may be used again."""
+        session, self._session = self._session, None
+        if session is not None and session.path.startswith("/"):
+            # A session that remains open ends by the time-out of the service.
+            with suppress(DeviceError, TimeoutError):
+                async with asyncio.timeout(LOGOUT_S):
+                    await self._api.exchange("DELETE", session.path, None, session.headers)
         await self._api.close()
 
     async def _ask(
-        self, method: str, path: str, body: Resource | None = None, guard: Guard | None = None
+        self,
+        method: str,
+        path: str,
+        body: Resource | None = None,
+        *,
+        headers: Mapping[str, str] = MappingProxyType({}),
+        guard: Guard | None = None,
     ) -> WebResponse:
         if not path.startswith("/") or path.startswith("//"):
             # Do not follow redirects: the password must not go to another host.
             raise BadAnswer(f"{self.who}: redirects us to {path[:80]!r}", hint="its firmware may need an update")
-        secret = self._credential.password()
-        login = "Basic " + b64encode(self._credential.user.encode() + b":" + secret.value).decode()
+        password = self._credential.password()
+        user = self._credential.user.encode()
+        basic = {"Authorization": "Basic " + b64encode(user + b":" + password.value).decode()}
 
         async def attempt() -> WebResponse:
-            answer = await self._api.exchange(method, path, body, login, guard)
+            if self._needs_session and (self._session is None or self._session.password != password):
+                await self._open_session(password)
+            session = self._session
+            login = session.headers if session else basic
+            answer = await self._api.exchange(method, path, body, {**login, **headers}, guard)
+            if answer.status == 401 and session:
+                self._session = None
+                if method != "GET":
+                    message = f"{self.who}: the session ended before {method} {path}, which had no effect"
+                    raise BadAnswer(message, hint="try again")
+            # A service that offers Basic authentication has refused the password: another attempt may lock accounts.
+            if answer.status == 401 and method == "GET" and (session or not _offers_basic(answer)):
+                opened = await self._open_session(password)
+                answer = await self._api.exchange(method, path, body, opened.headers) if opened else answer
             if answer.status in (401, 403):
-                hint = f"fix user and password_file below [credentials.{self._credential.name}], or the user's rights"
-                raise AccessRefused(f"{self.who}: refuses {method} {path} (HTTP {answer.status})", hint=hint)
+                raise self._refused(f"{method} {path} (HTTP {answer.status})")
             return answer
 
-        answer = await self._logins.log_in(self._credential, self._api.url, attempt, secret=secret)
+        return await self._logins.log_in(self._credential, self._api.url, attempt, secret=password)
+
+    async def _open_session(self, password: Secret) -> RedfishSession | None:
+        """Log in and return the session, None if the service has none. Raises AccessRefused for a wrong password."""
+        root = await self._api.exchange("GET", ROOT, None, {})
+        path = get_nested(self._parse(ROOT, root), "Links", "Sessions", "@odata.id") if root.status == 200 else None
+        if not isinstance(path, str) or not path.startswith("/") or path.startswith("//"):
+            return None
+        login = {"UserName": self._credential.user, "Password": password.value.decode(errors="replace")}
+        answer = await self._api.exchange("POST", path, login, {})
+        # iLO answers 400 to a wrong password, and also while all its sessions are in use: "...LimitReached...".
+        if answer.status in (400, 401, 403) and b"Limit" not in answer.body:
+            raise self._refused(f"a session and Basic authentication (HTTP {answer.status} to POST {path})")
+        self._checked("POST", path, answer)
+        token = answer.headers.get("X-Auth-Token")
+        if not token:
+            raise BadAnswer(f"{self.who}: POST {path} gives no X-Auth-Token", hint="its firmware may need an update")
+        location = answer.headers.get("Location") or self._parse(path, answer).get("@odata.id")
+        own = urlsplit(location).path if isinstance(location, str) else ""
+        self._needs_session = True
+        self._session = RedfishSession(Secret(token.encode("latin-1")), own, password)
+        return self._session
+
+    def _refused(self, what: str) -> AccessRefused:
+        hint = f"fix user and password_file below [credentials.{self._credential.name}], or the user's rights"
+        return AccessRefused(f"{self.who}: refuses {what}", hint=hint)
+
+    def _checked(self, method: str, path: str, answer: WebResponse) -> WebResponse:
         if not 200 <= answer.status < 300:
             raise self._api.refusal(method, path, answer)
         return answer
+
+    def _parse(self, path: str, answer: WebResponse) -> Resource:
+        return parse_resource(answer.body, f"{self.who}: no JSON object at {path}", "a Redfish service")
+
+
+def _offers_basic(answer: WebResponse) -> bool:
+    return "basic" in answer.headers.get("WWW-Authenticate", "").lower()
 
 
 def parse_resource(body: bytes, problem: str, of: str) -> Resource:
@@ -278,7 +380,7 @@ async def find_system(service: RedfishService, machine: InventoryNode) -> str:
     """Return the path of the system: the only one, else the one with the enrolled UUID, else the one named like the
     node.
     """
-    collection = get_nested(await service.get(ROOT), "Systems", "@odata.id")
+    collection = get_nested(await service.read_root(), "Systems", "@odata.id")
     if not isinstance(collection, str):
         raise BadAnswer(f"{service.who}: lists no systems", hint="is that the address of a Redfish service?")
     paths = parse_links((await service.get(collection)).get("Members"))

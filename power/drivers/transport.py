@@ -22,7 +22,7 @@ MAX_FORKS = 16
 
 
 class NodeService(Protocol):
-    """A service that switches many nodes."""
+    """A service that switches or caps nodes."""
 
     async def close(self) -> None:
         """Log out. The service may be used again afterwards."""
@@ -58,7 +58,7 @@ class Transport:
 
     @cached_property
     def services(self) -> "dict[object, NodeService]":
-        """Services that switch many nodes, each shared by its nodes."""
+        """Services that are closed with the transport, by what finds them again."""
         return {}
 
     async def close(self) -> None:

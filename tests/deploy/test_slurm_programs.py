@@ -15,7 +15,7 @@ from agent_socket import agent_socket
 from ipmi_fixtures import MachineOf
 from open_folder import open_folder
 from own_certificate import write_certificate
-from redfish_peer import SYSTEM, UUID, redfish_peer
+from redfish_peer import SESSIONS, SYSTEM, UUID, redfish_peer
 from slurm_programs import DEPLOYED, NAMES, SlurmPrograms, slurm_programs
 from wake_listener import wake_listener
 
@@ -217,6 +217,22 @@ def test_by_redfish(programs: SlurmPrograms, tmp_path: Path, secure: bool) -> No
         programs.run("offpeak-resume", "n1")
         assert log_lines(programs, lines=4)[3] == "n1: is on, left alone"
         assert bmc.resets == ["On"]
+
+
+@pytest.mark.parametrize(("password", "sent", "logins"), [("secret", ["On"], 2), ("wrong", [], 1)])
+def test_a_bmc_that_refuses_basic_authentication_gets_a_session(
+    programs: SlurmPrograms, tmp_path: Path, password: str, sent: list[str], logins: int
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text(password)
+    hardware = Hardware("new", driver="redfish", credential=Credential("bmc", "admin", secret))
+    with redfish_peer() as bmc:
+        bmc.resources[SYSTEM]["PowerState"], bmc.sessions_only = "Off", True
+        know(programs, InventoryNode("n1", hardware, bmc=bmc.url))
+        programs.run("offpeak-resume", "n1", **FAST)
+        log_lines(programs, lines=2 if sent else 4)
+        assert bmc.requested.count(f"POST {SESSIONS}") == logins
+        assert (bmc.resets, bmc.sessions) == (sent, {})
 
 
 def test_a_password_does_not_go_where_a_bmc_leads(programs: SlurmPrograms, tmp_path: Path) -> None:

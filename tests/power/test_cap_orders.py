@@ -330,7 +330,11 @@ def redfish_cap(peer: RedfishPeer, tmp_path: Path, act: Callable[[CapDriver], An
     hardware = Hardware("compute", "redfish", Credential("bmc", "admin", password), cap_by="bmc")
 
     async def run() -> Any:
-        return await act(cap_driver_of(InventoryNode("n001", hardware, bmc=peer.url), Transport()))
+        wire = Transport()
+        try:
+            return await act(cap_driver_of(InventoryNode("n001", hardware, bmc=peer.url), wire))
+        finally:
+            await wire.close()
 
     return asyncio.run(run())
 
@@ -351,7 +355,9 @@ async def cap_and_restore(driver: CapDriver) -> tuple[CapState, CapState, CapSta
 
 def test_redfish_sets_the_set_point_and_writes_it_back(peer: RedfishPeer, tmp_path: Path) -> None:
     peer.resources[f"{CHASSIS}/EnvironmentMetrics"]["PowerLimitWatts"] = dict(LIMIT)
+    peer.needs_if_match = peer.sessions_only = True
     was, capped, after = redfish_cap(peer, tmp_path, cap_and_restore)
+    assert peer.sessions == {}
     assert (was.limit_w, was.draw_w, was.range_text) == (None, 374.5, "the device accepts 180 W to 900 W")
     assert capped.limit_w == 300
     assert after == was

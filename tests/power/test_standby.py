@@ -174,7 +174,7 @@ def test_a_way_that_fails_is_noted_and_the_next_one_tried(bench: Bench) -> None:
     result = bench.prove()
     assert result.offered
     assert result.woken_by == "wol"
-    assert "refuses GET /redfish/v1/ (HTTP 401)" in result.notes[0]
+    assert "refuses GET /redfish/v1/Systems (HTTP 401)" in result.notes[0]
 
 
 def test_a_node_that_stays_up_is_reported(bench: Bench) -> None:

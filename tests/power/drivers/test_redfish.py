@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from dripping_server import dripping_server
 from own_certificate import write_certificate
-from redfish_peer import RESET, SYSTEM, UUID, RedfishPeer, redfish_peer
+from redfish_peer import RESET, SESSIONS, SYSTEM, UUID, RedfishPeer, redfish_peer
 from sushy_server import sushy, uuid
 
 from benchmarks.local_slurm.processes import reserved_ports
@@ -188,8 +188,72 @@ def test_a_refused_password_is_tried_once(peer: RedfishPeer, machine: Callable[.
 
     problems = asyncio.run(thrice())
     assert all(isinstance(error, AccessRefused) for error in problems)
-    assert len(peer.requested) == 1
+    assert peer.requested.count("GET /redfish/v1/Systems") == 1
+    assert f"POST {SESSIONS}" not in peer.requested
     assert not any("wrong" in f"{error} {error.hint}" for error in problems if error)
+
+
+def test_a_service_that_refuses_basic_authentication_gets_one_session(
+    peer: RedfishPeer, machine: Callable[..., InventoryNode]
+) -> None:
+    peer.sessions_only = True
+
+    async def order(driver: RedfishDriver) -> PowerState:
+        await driver.query()
+        await driver.send(NodeOrder.HARD_OFF)
+        return (await driver.query()).state
+
+    assert done(machine(peer.url), order) is PowerState.OFF
+    assert peer.resets == ["ForceOff"]
+    assert peer.requested.count(f"POST {SESSIONS}") == 1
+    assert peer.sessions == {}
+
+
+def test_a_wrong_password_opens_no_session_and_is_not_tried_elsewhere(
+    peer: RedfishPeer, machine: Callable[..., InventoryNode]
+) -> None:
+    peer.sessions_only = True
+
+    async def twice() -> list[DeviceError | None]:
+        logins = Logins()
+        with redfish_peer() as other:
+            drivers = [driver_of(machine(url, password="wrong"), logins) for url in (peer.url, peer.url, other.url)]
+            errors = [(await driver.query()).error for driver in drivers]
+            assert "GET /redfish/v1/Systems" not in other.requested
+            for driver in drivers:
+                await driver.close()
+        return errors
+
+    errors = asyncio.run(twice())
+    assert {type(error) for error in errors} == {AccessRefused}
+    assert "refuses a session and Basic authentication (HTTP 401" in str(errors[0])
+    assert peer.requested.count(f"POST {SESSIONS}") == 1
+
+
+def test_an_ended_session_is_renewed_for_reads_and_repeats_no_order(
+    peer: RedfishPeer, machine: Callable[..., InventoryNode]
+) -> None:
+    peer.sessions_only = True
+
+    def end_session(method: str, path: str) -> None:
+        if (method, path) == ("POST", RESET):
+            peer.sessions.clear()
+
+    async def order(driver: RedfishDriver) -> None:
+        await driver.query()
+        peer.sessions.clear()
+        assert (await driver.query()).state is PowerState.ON
+        peer.before_reply = end_session
+        with pytest.raises(BadAnswer, match="the session ended before POST"):
+            await driver.send(NodeOrder.HARD_OFF)
+        assert peer.requested.count(f"POST {RESET}") == 1
+        peer.before_reply = lambda _method, _path: None
+        # The password was not refused: the next order logs in again.
+        await driver.send(NodeOrder.HARD_OFF)
+
+    done(machine(peer.url), order)
+    assert peer.resets == ["ForceOff"]
+    assert peer.requested.count(f"POST {SESSIONS}") == 3
 
 
 @pytest.mark.quick
