@@ -1,6 +1,7 @@
 """The state of the power loop over a restart."""
 
 import asyncio
+import json
 import sqlite3
 import time
 from collections.abc import Callable
@@ -21,9 +22,10 @@ from offpeak.plugin.scheduler.node import SchedulerState
 from offpeak.power.lifecycle.decisions import NodeRecords
 from offpeak.power.lifecycle.node_record import DesiredState, DesiredStateChange
 from offpeak.power.live.cluster_snapshot import PowerMemory
+from offpeak.power.live.cycle_watch import CycleWatch, watch_to_json
 from offpeak.power.live.power_plan import PowerPlan
 from offpeak.services.agent.loop import ProblemLog
-from offpeak.services.agent.node_memory import save_node_records
+from offpeak.services.agent.node_memory import TIMES_KEY, WATCH_KEY, save_node_records
 from offpeak.services.agent.power_loop import PowerController
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
@@ -146,4 +148,28 @@ def test_nodes_are_looked_at_before_anything_is_decided_by_what_a_run_before_has
     asyncio.run(controller.poll_first({}))
     assert str(controller.records.nodes["n1"].observed.state) == "on"
     assert node.log == []
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("saved", "is_first"),
+    [
+        ({}, True),
+        # Before the upgrade nodes have slept and booted: the first one is watched, and no admin has to name it.
+        ({TIMES_KEY: '{"compute": {"on after off": [200.0]}}'}, False),
+        ({WATCH_KEY: json.dumps(watch_to_json(CycleWatch(terms="Slurm", report="n1 went through")))}, False),
+        ({WATCH_KEY: '{"is_proven": "of another version"}'}, True),
+    ],
+)
+def test_an_admin_has_to_name_the_first_node_only_where_none_has_slept(
+    tmp_path: Path, saved: dict[str, str], is_first: bool
+) -> None:
+    section = SimpleNamespace(machines={})
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
+    for key, text in saved.items():
+        ledger.remember(key, text)
+    controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
+    controller.load()
+    assert controller.watch.is_first is is_first
+    assert controller.watch.is_proven is (controller.watch.report != "")
     ledger.close()
