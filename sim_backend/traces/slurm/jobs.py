@@ -49,6 +49,7 @@ from offpeak.sim_backend.traces.slurm.values import (
 )
 
 OTHER_NAME = r"^\d+[_+]"
+PENDING_ARRAY = r"^(?P<number>\d+)_\["
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,10 @@ def ids_of(fields: pa.Table) -> IdColumns:
     if "JobIDRaw" in fields.column_names:
         return IdColumns(number, pc.if_else(pc.equal(name, fields["JobIDRaw"].combine_chunks()), "", name))
     other = pc.match_substring_regex(name, OTHER_NAME)
-    return IdColumns(np.where(other, UNKNOWN, number), pc.if_else(other, name, ""))
+    # The tasks of an array that wait are one line with the number of the array.
+    waiting = pc.struct_field(pc.extract_regex(name, pattern=PENDING_ARRAY), "number")
+    number = np.where(other, whole_numbers(pc.fill_null(waiting, "")), number)
+    return IdColumns(number, pc.if_else(other, name, ""))
 
 
 def numbered(*tables: Ids) -> tuple[Int64, ...]:

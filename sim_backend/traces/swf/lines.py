@@ -5,7 +5,7 @@ The search for lines that cannot be used is slow: it is for texts that do not pa
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,9 @@ from offpeak.files import LongText
 from offpeak.model.arrays import Float64
 
 COLUMNS = 18
-SUBMIT = 2
+SUBMIT, STATUS = 2, 11
+PARTS = (2, 3, 4)
+"""The status of a part of a job that was swapped out or checkpointed; only the first part has a submit time."""
 LARGEST = 2.0**53  # above it a float64 no longer holds every whole number
 
 BLOCK_BYTES = 1 << 20  # so much of a log is held as text at once
@@ -122,9 +124,12 @@ def first_fields(body: bytes, count: int) -> tuple[bytes, int]:
 
 
 def are_usable(columns: Columns) -> bool:
-    """Tell whether no number is too large, and all jobs have a submit time."""
+    """Tell whether no number is too large, and all jobs have a submit time; parts of jobs need none."""
     small = all(bool((np.abs(values) <= LARGEST).all()) for values in columns.values())
-    return small and bool((columns[SUBMIT] >= 0).all())
+    submitted = columns[SUBMIT] >= 0
+    if STATUS in columns and not submitted.all():
+        submitted |= np.isin(columns[STATUS], PARTS)
+    return small and bool(submitted.all())
 
 
 # What the column-wise parser takes for a number, no more and no less.
@@ -166,7 +171,7 @@ def _fault(fields: list[bytes], expected: int, wanted: tuple[int, ...]) -> str:
     return number_fault(fields, range(1, read + 1), wanted)
 
 
-def number_fault(fields: list[bytes], numeric: Iterable[int], wanted: Iterable[int]) -> str:
+def number_fault(fields: list[bytes], numeric: Iterable[int], wanted: Collection[int]) -> str:
     """Return the fault of the first of these fields that is no number, or wanted and too large; "" for none."""
     for number in numeric:
         if not NUMBER.fullmatch(fields[number - 1]):
@@ -174,7 +179,8 @@ def number_fault(fields: list[bytes], numeric: Iterable[int], wanted: Iterable[i
     for number in wanted:
         if abs(float(fields[number - 1])) > LARGEST:
             return f"field {number} is too large: {fields[number - 1][:40].decode(errors='replace')!r}"
-    return "no submit time" if float(fields[SUBMIT - 1]) < 0 else ""
+    is_part = STATUS in wanted and float(fields[STATUS - 1]) in PARTS
+    return "no submit time" if float(fields[SUBMIT - 1]) < 0 and not is_part else ""
 
 
 def lines_to_drop(faults: Iterable[tuple[int, str]], name: str, *, lenient: bool) -> frozenset[int]:

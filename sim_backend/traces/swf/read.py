@@ -88,7 +88,7 @@ JOB, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME = 1, 3, 4,
 USER, GROUP, APPLICATION, QUEUE = 12, 13, 14, 15
 REQUESTED_KIB, PARTITION = 10, 16
 DEMAND = (JOB, swf_lines.SUBMIT, WAIT, RUN, USED_PROCESSORS, REQUESTED_PROCESSORS, REQUESTED_TIME)
-USED_FIELDS = (*DEMAND, USER, GROUP, APPLICATION, QUEUE, REQUESTED_KIB, PARTITION)
+USED_FIELDS = (*DEMAND, swf_lines.STATUS, USER, GROUP, APPLICATION, QUEUE, REQUESTED_KIB, PARTITION)
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,14 @@ class LoggedColumns:
         self.store = ColumnStore()
         self.partition = RareColumn()
         self.requested_kib = RareColumn()
+        self.part_rows: list[Int64] = []
         self.fractions = 0
         self.absurd_readings = 0
 
     def add(self, columns: swf_lines.Columns, power_column: int | None) -> None:
         """Interpret the used fields (and the power column, if any) of a block, each float64[n] in file order."""
         block = _every_job(columns, power_column)
+        self.part_rows.append(len(self.store) + np.flatnonzero(np.isin(columns[swf_lines.STATUS], swf_lines.PARTS)))
         self.partition.add(len(self.store), columns[PARTITION])
         self.requested_kib.add(len(self.store), columns[REQUESTED_KIB])
         values = {name: column for name, column in vars(block).items() if name not in OPTIONAL_COLUMNS}
@@ -153,14 +155,17 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
     """Return the jobs of a whole log, whose columns are released one by one."""
     store = columns.store
     job_id, runtime_s, size = store.pop("job_id"), store.pop("runtime_s"), store.pop("size")
-    unknown, empty = runtime_s < 0, size <= 0
-    rejected = (
-        *rejected_jobs("run time unknown (-1)", job_id[unknown]),
-        *rejected_jobs("no processors", job_id[empty & ~unknown]),
-    )
     submit_s = store.pop("submit_s")
-    order = _in_submit_order(submit_s, ~(unknown | empty))
-    del unknown, empty
+    part, unwhole = _parts(job_id, submit_s, columns.part_rows)
+    unknown, empty = (runtime_s < 0) & ~part, (size <= 0) & ~part
+    rejected = (
+        *rejected_jobs("run time unknown (-1)", job_id[unknown & ~unwhole]),
+        *rejected_jobs("no processors", job_id[empty & ~unknown & ~unwhole]),
+        *rejected_jobs("parts of a run without submit time, and no line of the whole job", np.unique(job_id[unwhole])),
+    )
+    part_notes = note_on(int(np.count_nonzero(part)), "of parts of runs: the line of the whole job counts", "line")
+    order = _in_submit_order(submit_s, ~(unknown | empty | part | unwhole))
+    del unknown, empty, part, unwhole
     joined = {
         "job_id": _in_order(job_id, order),
         "submit_s": _in_order(submit_s, order),
@@ -187,9 +192,24 @@ def logged_jobs(columns: LoggedColumns) -> LoggedJobs:
         *size_note(jobs),
         *note_on(columns.absurd_readings, "with an absurd power reading: taken as not measured"),
         *_fraction_note(columns.fractions),
+        *part_notes,
         *note_on(len(without_estimate), "without an estimate: the run time is used"),
     )
     return LoggedJobs(jobs, requests, rejected, without_estimate, notes)
+
+
+def _parts(job_id: Int64, submit_s: Int64, part_rows: list[Int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return the lines of parts of jobs that have a line of their own, and the others that cannot be jobs.
+
+    The format's usage note: a line with status 0 or 1 sums a job up, and lines with 2, 3 and 4 are its parts between
+    swaps or checkpoints. A part with a submit time and without such a line is a job.
+    """
+    is_part = np.zeros(len(job_id), bool)
+    is_part[np.concatenate([np.empty(0, np.int64), *part_rows])] = True
+    if not is_part.any():
+        return is_part, is_part
+    has_whole = np.isin(job_id, job_id[~is_part])
+    return is_part & has_whole, is_part & ~has_whole & (submit_s < 0)
 
 
 def _requests(jobs: Jobs, requested_kib: Int64) -> tuple[Int64, tuple[Request, ...]]:

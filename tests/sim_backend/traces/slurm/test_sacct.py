@@ -162,6 +162,7 @@ def test_arrays_and_heterogeneous_jobs_keep_their_names() -> None:
     steps = [job(JobID="12_4.batch", ConsumedEnergyRaw=1200), job(JobID="16+1.0", ConsumedEnergyRaw=2400)]
     without = [row | {"ConsumedEnergyRaw": ""} for row in rows]
     trace = read(dump(*without, *steps, columns=unnumbered))
+    assert trace.rejected == (RejectedJobs("never started", (12,)),)
     assert {trace.names.job_text(number) for number in ids(trace)} == {"8", "12_4", "16+1"}
     power_w = {trace.names.job_text(n): w for n, w in zip(trace.jobs.job_id, trace.jobs.node_power_w, strict=True)}
     assert (power_w["12_4"], power_w["16+1"]) == (1.0, 2.0)

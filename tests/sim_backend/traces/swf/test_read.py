@@ -31,8 +31,9 @@ def line(
     requested: object = 8,
     estimate: object = 600,
     user: object = 3,
+    status: object = 1,
 ) -> str:
-    return f"{job} {submit} -1 {run} {used} -1 -1 {requested} {estimate} -1 1 {user} 5 -1 2 -1 -1 -1"
+    return f"{job} {submit} -1 {run} {used} -1 -1 {requested} {estimate} -1 {status} {user} 5 -1 2 -1 -1 -1"
 
 
 @pytest.fixture
@@ -81,6 +82,17 @@ def test_used_processors_stand_in_for_requested_ones_and_the_run_time_for_the_es
     assert trace.jobs.estimate_s.tolist() == [60, 60, 600]
     assert trace.notes == ("2 jobs without an estimate: the run time is used",)
     assert trace.without_estimate.tolist() == [1, 2]
+
+
+def test_parts_between_checkpoints_are_not_jobs(write: WriteLog) -> None:
+    parts = [line(run=20, status=2), line(submit=-1, run=25, status=2), line(submit=-1, run=15, status=3)]
+    trace = read_swf(write(line(), *parts, line(2, submit=5, status=2), line(3, submit=-1, status=4)))
+    assert trace.jobs.job_id.tolist() == [1, 2]
+    assert trace.jobs.runtime_s.tolist() == [60, 60]
+    assert trace.notes == ("3 lines of parts of runs: the line of the whole job counts",)
+    reason = "parts of a run without submit time, and no line of the whole job"
+    assert trace.rejected == (RejectedJobs(reason, (3,)),)
+    assert refused(write(line(submit=-1, status=1)))[0] == ":1: no submit time"
 
 
 def test_jobs_keep_the_requested_and_the_used_processors(write: WriteLog) -> None:
