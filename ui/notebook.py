@@ -16,6 +16,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import plotly.graph_objects as go
 import pyarrow as pa
 
@@ -24,10 +25,10 @@ from offpeak.settings.table import BY_NAME
 from offpeak.sim_backend.case.replay_case import PreparedCase
 from offpeak.text import counted, did_you_mean
 from offpeak.ui.estimate.accounting_source import Accounting, log_on_cluster
-from offpeak.ui.options import FEWEST_REPLAYS, CommandSettings
+from offpeak.ui.options import CommandSettings
 from offpeak.ui.python_tables import ArrowTable, is_table, sacct_text, series_file, to_pandas
 from offpeak.ui.replay.command import SIMULATED
-from offpeak.ui.replay.comparison import basis_lines, policies_json, policy_table
+from offpeak.ui.replay.comparison import basis_lines, policies_json, policy_table, rejected_remark
 from offpeak.ui.replay.simulate_answer import LogReplay, prepare_log, replay_log
 from offpeak.ui.replay.unused import refuse_unused
 from offpeak.ui.report.figure import layout
@@ -46,6 +47,8 @@ OFFERED = {
     for function, sections in SECTIONS.items()
 }
 """The setting of each keyword, by function."""
+FEWEST_RANGES = 2
+"""A range needs so many replays; the command asks for more, for ranges that say something."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +63,13 @@ class LoadedLog:
     def __repr__(self) -> str:
         trace = self.accounting.trace
         basis = basis_lines(self.prepared.basis) if self.prepared else ()
-        return "\n".join([f"{trace.name}: {counted(len(trace.jobs), 'job')}", *basis])
+        notes = (f"- {note}" for note in self.notes)
+        return "\n".join([f"{trace.name}: {counted(len(trace.jobs), 'job')}", *basis, *notes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed of the log, and which jobs were left out."""
+        return (*self.accounting.trace.notes, *map(rejected_remark, self.accounting.trace.rejected))
 
 
 class PolicyFigures(list[dict[str, Any]]):
@@ -139,8 +148,9 @@ def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> Log
     prices of the settings.
     """
     _check("replay", log, LoadedLog, "load")
-    if replays is not None and not (isinstance(replays, int) and replays >= FEWEST_REPLAYS):
-        raise BadInput(f"replays={replays!r} is no number of replays", hint=f"at least {FEWEST_REPLAYS}")
+    replays = _plain("", replays)
+    if replays is not None and not (isinstance(replays, int) and replays >= FEWEST_RANGES):
+        raise BadInput(f"replays={replays!r} is no number of replays", hint=f"at least {FEWEST_RANGES}")
     chosen = _with(log.chosen, "replay", options)
     settings = chosen.read()
     refuse_unused(chosen.given, settings, log.accounting, is_repeated=replays is not None)
@@ -198,6 +208,8 @@ def _plain(setting: str, value: Any) -> Any:
     """Return the value of an option as the command has it: a path as text, a table as the path of its file."""
     if isinstance(value, PathLike):
         return fspath(value)
+    if isinstance(value, np.generic):
+        return value.item()
     if not is_table(value):
         return value
     if setting not in TABLES:

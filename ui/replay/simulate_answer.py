@@ -34,7 +34,14 @@ from offpeak.sim_backend.comparison.replications import PoliciesAt, ReplicationS
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.ui.estimate.accounting_source import Accounting, log_on_cluster
 from offpeak.ui.python_tables import to_pandas
-from offpeak.ui.replay.comparison import comparison_json, headline, print_comparison
+from offpeak.ui.replay.comparison import (
+    comparison_json,
+    headline,
+    one_user_remark,
+    print_comparison,
+    remarks,
+    unlike_remark,
+)
 from offpeak.ui.replay.unused import refuse_unused
 from offpeak.ui.report.tables import ReportOrigin
 from offpeak.ui.report.write import write_report
@@ -74,7 +81,14 @@ class LogReplay:
 
     def __repr__(self) -> str:
         policies = ", ".join(run.policy for run in self.comparison.runs)
-        return f"{headline(self.trace, self.prepared, self.comparison)}, under {policies}"
+        head = f"{headline(self.trace, self.prepared, self.comparison)}, under {policies}"
+        return "\n- ".join([head, *self.notes])
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the command says below its table: jobs that were left out, and how near the replay is to the log."""
+        unlike, one_user = unlike_remark(self.comparison), one_user_remark(self.trace)
+        return (*unlike, *one_user, *remarks(self.trace, self.prepared, self.comparison))
 
     def to_arrow(self) -> pa.Table:
         """Return a table with a row for each policy and job: its submission, start and end in seconds of the log."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jedi
+import numpy as np
 import pandas
 import pyarrow as pa
 import pytest
@@ -73,7 +74,7 @@ def test_a_log_without_prices_of_its_own_gets_those_of_the_settings(log: Path) -
     assert without_times(offpeak.compare(replayed)) == without_times(offpeak.compare(priced))
     assert repr(loaded) == "log: 40 jobs"
     assert "assumed" in repr(offpeak.price(loaded))
-    assert repr(replayed).endswith("under easy, greedy")
+    assert repr(replayed).splitlines()[0].endswith("under easy, greedy")
 
 
 def test_a_loaded_log_is_priced_twice_without_a_change(log: Path) -> None:
@@ -130,10 +131,13 @@ def test_the_table_is_that_of_the_command(log: Path, offpeak_command: Offpeak) -
         (lambda log: offpeak.load(log.parent / "no.swf"), "no.swf: no such file\nHint: `ls "),
         (lambda _: offpeak.load(3), "load() takes no int\nHint: give a path, a DataFrame or an Arrow table"),
         (lambda log: offpeak.load(log, config=3), "config takes no int\nHint: give the path of a settings file"),
-        (lambda _: offpeak.load(pa.table({"Submit": [[1]]})), "column Submit has lists or structures\nHint: give each"),
+        (lambda _: offpeak.load(pa.table({"Submit": [[1]]})), "column Submit: Unsupported cast from list"),
         (lambda log: offpeak.price(offpeak.load(log), start=3), 'start takes no int\nHint: write it like "2023-01-09"'),
         (lambda log: offpeak.replay(offpeak.load(log), replays="3"), "replays='3' is no number of replays\nHint: at l"),
         (lambda log: offpeak.plot(offpeak.replay(offpeak.load(log)), 3), "no figure 3 of this replay\nHint: known"),
+        (lambda _: offpeak.load(pa.table([[1], [2]], names=["a", "a"])), "a table with two columns 'a'\nHint: rename"),
+        (lambda _: offpeak.load(pa.table({"User": [b"\xff"]})), "column User: Invalid UTF8"),
+        (lambda _: offpeak.load(pa.table({"a": [1]})), "a table without a column of sacct\nHint: it needs JobIDRaw"),
         (lambda _: offpeak.load(pa.table({"Submit": [1]})), "table:1: has no columns JobIDRaw, Start, End, State"),
         (lambda log: offpeak.load(log, nodes=[3]), "--nodes: "),
         (lambda log: offpeak.load(log, nodes=pa.table({"nodes": [3]})), "--nodes takes no table\nHint: tables are"),
@@ -143,7 +147,7 @@ def test_the_table_is_that_of_the_command(log: Path, offpeak_command: Offpeak) -
         (lambda log: offpeak.compare(offpeak.load(log)), "compare() takes no LoadedLog\nHint: give what replay()"),
         (lambda log: offpeak.plot(offpeak.load(log)), "plot() takes no LoadedLog\nHint: give what replay() returns"),
     ],
-    ids=["of another function", "misspelt", "policy", "figure", "file", *["argument"] * 14],
+    ids=["of another function", "misspelt", "policy", "figure", "file", *["argument"] * 17],
 )
 def test_errors_name_the_way_out(log: Path, wrong: Callable[[Path], object], message: str) -> None:
     with pytest.raises(BadInput) as caught:
@@ -179,6 +183,26 @@ def test_tables_are_read_as_the_files_that_they_are_of(tmp_path: Path) -> None:
     assert list(schedule["policy"].unique()) == ["easy", "greedy"]
     waits_s = (schedule["start_s"] - schedule["submit_s"]).groupby(schedule["policy"]).mean()
     assert waits_s["greedy"] == pytest.approx(figures[0]["mean_wait_s"][1])
+
+
+def test_what_stands_beside_the_columns_of_a_table_changes_nothing() -> None:
+    """The numbers of rows, other columns, other times, and an index of text; jobs that are left out are named."""
+    jobs = pandas.read_csv(SAMPLE_SACCT, sep="|").iloc[:300].drop_duplicates("Submit")
+    prices = pandas.read_csv(SAMPLE_PRICES, index_col=0, parse_dates=True)
+    files = offpeak.price(offpeak.load(jobs, time_zone="UTC", nodes=128), prices=SAMPLE_PRICES)
+    shuffled = jobs.sample(frac=1, random_state=1).assign(
+        total_cpu_s=1, user_name=pandas.Categorical(["x"] * len(jobs))
+    )
+    published = prices.assign(published=prices.index - pandas.Timedelta("1D"))[["published", "price"]]
+    texts = prices.set_axis(prices.index.strftime("%Y-%m-%dT%H:%MZ")).rename_axis(None)
+    for table, series in ((shuffled.rename(columns=str.lower), published), (jobs[jobs.index >= 0], texts)):
+        loaded = offpeak.load(table, time_zone="UTC", nodes=np.int64(128))
+        priced = offpeak.price(loaded, prices=series, price_layout="unit=EUR/MWh,value=price")
+        costs = [offpeak.compare(offpeak.replay(each, policy="easy"))[0]["cost"] for each in (priced, files)]
+        assert costs[0] == pytest.approx(costs[1])
+    missing = offpeak.load(jobs.assign(Start=jobs["Start"].where(jobs.index > 9)), time_zone="UTC", lenient=True)
+    assert any("10" in note for note in missing.notes)
+    assert missing.notes[0] in repr(missing)
 
 
 def test_import_loads_nothing() -> None:
