@@ -59,6 +59,10 @@ class NodePoller:
         answers, gpus, goes_down = await _ask_node(self.ssh.get(node))
         return answers, await _read_power(self.meters.get(node)), gpus, goes_down
 
+    async def close(self) -> None:
+        """Close what the drivers hold on their own: the connection to a Redfish service, and its thread."""
+        await asyncio.gather(*(driver.close() for driver in self.drivers.values()))
+
 
 def make_poller(machines: Iterable[InventoryNode], wire: Transport) -> NodePoller:
     """Return the poller of these machines. Raises BadInventory if one lacks a setting of its driver."""

@@ -153,6 +153,8 @@ class SiteContext:
             await asyncio.to_thread(self.own_policy.close)
         await self.drivers.close()
         await self.transport.close()
+        # The sessions that drivers share are closed by now.
+        await self.poller.close()
 
 
 def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
