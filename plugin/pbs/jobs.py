@@ -49,7 +49,7 @@ ALWAYS_MANAGER = "root"
 MANAGER_HINT = "make {user} a manager: qmgr -c 'set server managers += {user}@{host}', or set query_other_jobs = True"
 
 
-ENDED_STATES = frozenset({"Complete", "Completed", "Finished"})
+ENDED_STATES = frozenset({"Complete", "Completed", "Finished", "Moved", "Expired"})
 NOT_LISTED = ENDED_STATES | {"Begun"}
 """States that are not counted: the server counts the subjobs of an array that has begun one by one, too."""
 STATES_WITHOUT_NODES = NOT_LISTED | {"Queued", "Held", "Waiting"}
