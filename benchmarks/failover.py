@@ -117,7 +117,9 @@ def figures(count: int, lease: str, seed: int, faults: Sequence[str]) -> Iterato
     yield Measured("orders of an agent after another has taken the lease", len(double), "", 0.0, False, data)
     grow = sum(later <= earlier for earlier, later in pairwise(tokens))
     yield Measured("tokens that did not grow", grow, "", 0.0, False, data)
-    yield Measured("violated invariants, and lost jobs", len(violations) + len(lost), "", 0.0, False, data)
+    told = "; ".join(f"{each.node} {each.what} with {', '.join(each.jobs)}" for each in violations)
+    yield Measured("power that was taken, or ordered to be, while a job ran", len(violations), "", 0.0, False, told)
+    yield Measured("lost jobs", len(lost), "", 0.0, False, ", ".join(map(str, lost)))
 
 
 def main() -> int:

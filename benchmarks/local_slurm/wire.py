@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -38,6 +39,10 @@ IPMITOOL = bytes.fromhex("a4a3a2a0")
 """The number that ipmitool gives each of its sessions; pyghmi's are random."""
 
 NOW_S = 0.0
+MARK = b"settled?"
+"""The wire answers it itself, after all that came before."""
+MOST_CLIENTS = 4
+"""A client is a socket: one for all sessions of an agent, and one for each look whether the BMC is there."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,17 @@ class Wire:
     """Where the head node has to go to reach the BMC of `node`, and the orders that it has sent.
 
     An order arrives once after each of `copies_s`: () loses it. `before_order` is called before it is passed on.
+    `settle` returns when all that was sent until now has passed. `sockets` and `threads` are what the wire itself holds
+    in this process for its clients.
     """
 
     node: str
     copies_s: tuple[float, ...] = (NOW_S,)
     before_order: Callable[[], object] = bool
     orders: list[WireOrder] = field(default_factory=list)
+    settle: Callable[[], object] = bool
+    sockets: int = 0
+    threads: int = 0
 
 
 @contextmanager
@@ -67,7 +77,7 @@ def wire(node: str, bmc: tuple[str, int], port: int, password: str) -> Iterator[
     with socket.socket(type=socket.SOCK_DGRAM) as front, socket.socket(type=socket.SOCK_DGRAM) as ender:
         front.bind((bmc[0], port))
         ender.bind(("127.0.0.1", 0))
-        made = Wire(node)
+        made = Wire(node, settle=partial(_settle, front.getsockname()))
         thread = threading.Thread(target=_pass_on, args=(made, front, ender, bmc, password), name=f"wire to {node}")
         thread.start()
         try:
@@ -85,9 +95,18 @@ def _pass_on(made: Wire, front: socket.socket, ender: socket.socket, bmc: tuple[
         if front in ready:
             packet, client = front.recvfrom(2000)
             at_s = boot_s()
-            if client not in to_bmc:
-                to_bmc[client] = socket.socket(type=socket.SOCK_DGRAM)
-                to_bmc[client].connect(bmc)
+            if packet == MARK:
+                front.sendto(packet, client)
+                continue
+            back = to_bmc.pop(client, None)
+            if back is None:
+                back = socket.socket(type=socket.SOCK_DGRAM)
+                back.connect(bmc)
+                if len(to_bmc) >= MOST_CLIENTS:
+                    to_bmc.pop(next(iter(to_bmc))).close()
+            # The last one has sent last.
+            to_bmc[client] = back
+            made.sockets = len(to_bmc)
             message = reader.message(packet)
             copies_s: tuple[float, ...] = (NOW_S,)
             if order := next((order for begin, order in ORDERS.items() if message.startswith(begin)), ""):
@@ -95,7 +114,7 @@ def _pass_on(made: Wire, front: socket.socket, ender: socket.socket, bmc: tuple[
                 made.before_order()
                 copies_s = made.copies_s
             for delay_s in copies_s:
-                _deliver(to_bmc[client], packet, delay_s)
+                _deliver(back, packet, delay_s)
         for client, back in to_bmc.items():
             if back in ready:
                 # A BMC that has ended refuses what was sent to it.
@@ -107,6 +126,13 @@ def _pass_on(made: Wire, front: socket.socket, ender: socket.socket, bmc: tuple[
             break
     for back in to_bmc.values():
         back.close()
+
+
+def _settle(address: tuple[str, int]) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as probe:
+        probe.connect(address)
+        probe.sendall(MARK)
+        probe.recv(100)
 
 
 def _deliver(back: socket.socket, packet: bytes, delay_s: float) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.soak_cycles.clock import RoomClock
 from benchmarks.soak_cycles.mortal import MortalJournal
@@ -32,6 +33,8 @@ from offpeak.power.lifecycle.node_record import (
 from offpeak.power.lifecycle.sweep import SweepContext, ledger_fields, make_poller, sweep
 from offpeak.power.lifecycle.transitions import apply_event
 from offpeak.settings.ledger import LedgerSettings
+
+Answer = TypeVar("Answer")
 
 READY_S = 30.0
 PATIENCE_S = 0.2
@@ -67,13 +70,14 @@ class Agent:
         around, clock = self._around, self._around.clock
         self.wait_for_ledger()
         self.reconciled = len(await reconcile(self.ledger, self._look_at, clock.unix_s))
-        latest = self.ledger.latest()
+        latest = self._when_ready(self.ledger.latest)
         self.records = NodeRecords({node: restore_record(node, latest.get(node), None) for node in around.plan.nodes})
         inventory = Inventory(Path("inventory.toml"), around.machines)
         site = InterlockContext(
             inventory, self._ways, self._read_state, clock.unix_s, lambda _: None, around.find_uses, clock.steady
         )
-        self._orders = make_node_orders(around.plan.settings(self._mode), site, self.journal)
+        settings = around.plan.settings(self._mode)
+        self._orders = self._when_ready(lambda: make_node_orders(settings, site, self.journal))
         self._terms = NodeContext(around.machines[0].hardware, random.Random(around.plan.seed))
         poller, longest_s = make_poller(around.machines, self.wire), 4 * self.wire.timeout_s
         self._sweep_context = SweepContext(poller, self._order, self._terms, clock.now, longest_s, self._publish)
@@ -111,15 +115,19 @@ class Agent:
         """Log out, write what waits, and return how many rows are lost."""
         await self._ways.close()
         await self.wire.close()
+        await self._sweep_context.poller.close()
         return self.ledger.close()
 
     def wait_for_ledger(self) -> None:
         """Return when it can be used again: it tries nothing for a while after a vain attempt."""
+        self._when_ready(self.ledger.ready)
+
+    def _when_ready(self, ask: Callable[[], Answer]) -> Answer:
+        """Return the answer of the ledger, which takes long on a busy machine."""
         until_s = time.monotonic() + READY_S
         while True:
             try:
-                self.ledger.ready()
-                return
+                return ask()
             except CannotWrite:
                 if time.monotonic() > until_s:
                     raise

@@ -20,13 +20,14 @@ def figures(found: Found) -> tuple[Measured, ...]:
 def _cycles(found: Found) -> Iterator[Measured]:
     plan, room, witness = found.plan, found.room, found.witness
     days = found.clock.monotonic_s / 86_400
-    data = f"{plan.bmcs} ipmi_sim, {room.sweep} sweeps, {days:.1f} days in {found.took_s:.0f} s"
+    data = f"{plan.bmcs} BMCs, every fourth by Redfish, {room.sweep} sweeps, {days:.1f} days in {found.took_s:.0f} s"
     yield Measured("nodes put to sleep and woken again", room.cycles, "cycles", plan.cycles, True, data)
-    data = "jobs, unknown states, limits, logs, intents; by the BMCs' own logs"
+    data = "jobs, unknown states, limits, logs, intents; by the wires and the BMCs' own logs"
     yield Measured("broken invariants", len(witness.broken), "", 0, False, data)
     data = ", ".join(f"{limit} {share:.2f}" for limit, share in witness.most.items())
     yield Measured("most of a limit that was used", max(witness.most.values(), default=0.0), "", 1.0, False, data)
     data = f"{found.actions} actions in the ledger"
+    yield Measured("orders on the wires", found.passed, "", NO_BAR, False, data)
     yield Measured("orders that reached BMCs", witness.orders, "", NO_BAR, False, data)
     data = "all faults over, half to sleep, half to wake"
     yield Measured("sweeps until all are as wished", found.converged_sweeps, "", CONVERGES_SWEEPS, False, data)

@@ -26,6 +26,7 @@ class Found:
     events: Counter[str] = field(default_factory=Counter)
     rss_mib: list[float] = field(default_factory=list)
     actions: int = 0
+    passed: int = 0
     converged_sweeps: int = 0
     shadow_orders: int = 0
     lost_rows: int = 0

@@ -7,9 +7,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.soak.footprint import footprint
+from benchmarks.soak.footprint import Footprint, footprint
 from benchmarks.soak_cycles.agent import Agent, Around
 from benchmarks.soak_cycles.bmc_logs import BmcLogs
 from benchmarks.soak_cycles.bmcs import Bmcs, running_bmcs
@@ -46,14 +47,14 @@ async def cycled(plan: CyclesPlan) -> Found:
         run = _Run(plan, bmcs, Path(name))
         found = run.found
         await run.warm_up()
-        found.before = footprint()
+        found.before = run.footprint()
         await run.start()
         while run.room.cycles < plan.cycles and run.room.sweep < plan.most_sweeps:
             await run.sweep()
         await run.converge()
         await run.shadow()
         await run.end()
-        found.after = footprint()
+        found.after = run.footprint()
         run.compare()
     found.took_s = time.perf_counter() - begin_s
     return found
@@ -74,7 +75,13 @@ class _Run:
         self._states = dict[str, SchedulerState]()
         self._due = sorted((share, event) for event, shares in EVENTS.items() for share in shares)
         self._chance = random.Random(plan.seed)
-        self._logs = BmcLogs(self.room, self._witness)
+        self._logs = BmcLogs(self.room, self._witness, bmcs.wires, random.Random(plan.seed))
+
+    def footprint(self) -> Footprint:
+        """Return the footprint of this process without what the wires hold."""
+        whole, wires = footprint(), self._bmcs.wires
+        files, threads = (sum(getattr(wire, held) for wire in wires) for held in ("sockets", "threads"))
+        return replace(whole, files=whole.files - files, threads=whole.threads - threads)
 
     async def warm_up(self) -> None:
         """Look in shadow mode and end again: what is loaded and opened for good is there then."""
@@ -151,7 +158,7 @@ class _Run:
         actions = ledger.recent(0.0)
         ledger.close()
         self._witness.broken += self._logs.unlike(actions)
-        self.found.actions = len(actions)
+        self.found.actions, self.found.passed = len(actions), self._logs.passed
 
     def _pass(self, pass_time: Callable[[float], None]) -> None:
         pass_time(self._chance.choice(STEPS_S))
