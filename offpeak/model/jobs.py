@@ -118,6 +118,7 @@ class Trace:
     log does not say what its unit is. `without_estimate` are the ids of jobs that requested no time: their `estimate_s`
     is the run time. `processors_per_node` is the number shown by the accounting, None if it shows none. `requests` are
     the classes of `jobs.request`. `named_nodes` is how many nodes the jobs ran on by name, 0 if it names none.
+    `suspended` are the ids of jobs that did not run for all of the time between start and end.
     """
 
     name: str
@@ -135,6 +136,7 @@ class Trace:
     processors_per_node: int | None = None
     requests: tuple[Request, ...] = ()
     named_nodes: int = 0
+    suspended: Int64 = field(default_factory=lambda: np.empty(0, np.int64), compare=False)
 
 
 def make_jobs(submit_s: Int64, size: Int64, runtime_s: Int64, estimate_s: Int64) -> Jobs:

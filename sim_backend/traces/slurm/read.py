@@ -155,7 +155,7 @@ def trace_of_fields(
         skipped_lines=log.skipped_lines,
         notes=(*runs.notes, *energy_notes, *((CUT_NOTE,) if log.is_cut else ())),
     )
-    return replace(trace, named_nodes=log.named_nodes.count)
+    return replace(trace, named_nodes=log.named_nodes.count, suspended=number[runs.suspended])
 
 
 def _energy(

@@ -67,9 +67,10 @@ RAN = -1
 
 @dataclass(frozen=True)
 class SlurmRuns:
-    """The indices of the lines of jobs that ran, and the state of the others."""
+    """The indices of the lines of jobs that ran, those of them that were suspended, and the state of the others."""
 
     kept: Int64
+    suspended: Int64
     rejected: tuple[RejectedJobs, ...]
     notes: tuple[str, ...]
 
@@ -89,15 +90,27 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
     del once
     # What still waits in one dump may have run in the next.
     left = left[(reason[left] != NEVER) | ~np.isin(number[left], number[kept])]
+    suspended = kept[_was_suspended(jobs, names)[kept]]
     notes = (
         *note_on(int(np.count_nonzero(is_running[kept])), "still running: counted with the run time so far"),
         *note_on(_repeated(number[kept]), "of requeued jobs: counted as jobs of their own", "more run"),
         *note_on(repeated, "of a job that is there already: left out", "line"),
+        *note_on(len(suspended), "suspended for a time: not counted for the nodes in use at once"),
         *_state_notes(jobs.get("State")[kept], names),
     )
     reason, number = reason[left], number[left]
     rejected = (rejected_jobs(text, np.unique(number[reason == index])) for index, text in enumerate(REASONS))
-    return SlurmRuns(kept, tuple(each for jobs in rejected for each in jobs), notes)
+    return SlurmRuns(kept, suspended, tuple(each for jobs in rejected for each in jobs), notes)
+
+
+CLOCK_S = 1
+
+
+def _was_suspended(jobs: ColumnStore, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Tell which jobs are suspended or were: Elapsed is the time from start to end without that of suspension."""
+    end_s, held_s = jobs.get("end_s"), jobs.get("end_s") - jobs.get("start_s")
+    is_suspended = is_one_of(frozenset(("SUSPENDED",)), jobs.get("State"), names)
+    return is_suspended | ((end_s >= 0) & (held_s > jobs.get("runtime_s") + CLOCK_S))
 
 
 def _reason(jobs: ColumnStore, is_running: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray[np.int8]:

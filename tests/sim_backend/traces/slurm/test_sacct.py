@@ -12,6 +12,8 @@ from offpeak.errors import BadTrace
 from offpeak.files import LongText
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.plugin.slurm.accounting import SACCT_COLUMNS
+from offpeak.settings.replay import MachineSettings
+from offpeak.sim_backend.case.machine_size import units_of
 from offpeak.sim_backend.traces.slurm import fields as blocks
 from offpeak.sim_backend.traces.slurm.fields import SACCT_COMMAND, looks_like_sacct
 from offpeak.sim_backend.traces.slurm.read import sacct_trace
@@ -193,7 +195,10 @@ def test_running_jobs_count_so_far_and_runaways_do_not() -> None:
     rows += [job(3, **(RUNS | {"ElapsedRaw": 10**8, "TimelimitRaw": "UNLIMITED", "State": "SUSPENDED"}))]
     trace = read(dump(*rows))
     assert ids(trace) == [1, 3]
-    assert trace.notes[1:] == ("2 jobs still running: counted with the run time so far",)
+    assert trace.notes[1:] == (
+        "2 jobs still running: counted with the run time so far",
+        "1 job suspended for a time: not counted for the nodes in use at once",
+    )
     assert trace.rejected[0].job_ids == (2,)
     assert "sacctmgr show runawayjobs" in trace.rejected[0].reason
 
@@ -363,3 +368,13 @@ def test_the_recorded_priority_is_that_of_each_job() -> None:
     assert read(dump(job(1, Priority=""))).jobs.priority is None
     message, _ = refused(dump(job(1), job(2, Priority="high")))
     assert message == "a.txt:3: Priority is no value that Slurm writes: 'high'"
+
+
+def test_suspended_jobs_do_not_double_the_machine() -> None:
+    """Two jobs take turns on the same nodes (gang scheduling): each runs for half of the time from start to end."""
+    turns = {"ElapsedRaw": 300, "NodeList": "n[1-2]"}
+    trace = read(dump(job(1, **turns), job(2, **turns), job(3, Start="2026-11-20T11:00:00", End="2026-11-20T11:10:00")))
+    assert units_of(trace, MachineSettings()).nodes == 2
+    assert trace.notes == ("2 jobs suspended for a time: not counted for the nodes in use at once",)
+    running = read(dump(job(1, **(RUNS | turns | {"State": "SUSPENDED"})), job(2, **(RUNS | turns))))
+    assert units_of(running, MachineSettings()).nodes == 2
