@@ -252,6 +252,7 @@ BLOCK_LINES = 1 << 13
 MOMENT = len("MM/DD/YYYY HH:MM:SS")
 UNSTARTED = frozenset((b"Q", b"D", b"A"))  # queued; deleted or aborted: a running job gets an E record besides
 ENDED = b"E"
+RELEASED = b"c"  # OpenPBS: the job goes on with fewer nodes (pbs_release_nodes); its E record has those of its start
 QUEUED, STARTED, RERUN, OVER = range(4)
 NEWS = {b"S": STARTED, b"R": RERUN}
 ARRAY = b"[]"  # 3[].head stands for all of 3[1].head, 3[2].head ... and runs nothing itself
@@ -270,6 +271,7 @@ class PbsLog:
         self.news = ColumnStore()
         self.ids = JobIds()
         self.codes = {name: Codes(b"") for name in RUN_TEXTS}
+        self.released: set[bytes] = set()
         self.malformed = 0
         self.is_cut = False
         self._runs: list[tuple[int, ...]] = []
@@ -333,3 +335,5 @@ def _take(log: PbsLog, line: bytes) -> None:
         log.add(job, OVER if run else QUEUED, run)
     elif kind in NEWS:
         log.add(job, NEWS[kind])
+    elif kind == RELEASED:
+        log.released.add(job)

@@ -236,6 +236,9 @@ def _notes(log: PbsLog, runs: PbsRuns, left: LeftOver) -> tuple[str, ...]:
         f"runs of a job that had run before: {runs.again:,}, each counts as a job of its own": runs.again,
         f"starts of a job that went back to the queue: {left.unended:,}, left out": left.unended,
         f"end records that stand twice: {runs.repeated:,}, the later one counts": runs.repeated,
+        f"jobs that released nodes before their end: {len(log.released):,}, counted with all nodes to the end": len(
+            log.released
+        ),
         "the last line is cut off and left out": log.is_cut,
     }
     return tuple(note for note, needed in notes.items() if needed)

@@ -99,6 +99,13 @@ def test_starts_that_went_back_to_the_queue_are_left_out_with_a_note() -> None:
     assert trace.notes[-1] == "starts of a job that went back to the queue: 2, left out"
 
 
+def test_jobs_that_released_nodes_are_counted_in_a_note() -> None:
+    fewer = record("c", "1.head", "exec_host=n001/0-7")
+    trace = read(record("S", "1.head"), fewer, fewer, ended("1.head", where="n001/0-7+n002/0-7"), ended("2.head"))
+    assert trace.jobs.size.tolist() == [2, 1]
+    assert trace.notes[1:] == ("jobs that released nodes before their end: 1, counted with all nodes to the end",)
+
+
 def test_a_log_in_which_nothing_ended_has_no_jobs() -> None:
     trace = read(record("Q", "1.head"), record("S", "2.head"))
     assert (len(trace.jobs), [each.job_ids for each in trace.rejected]) == (0, [(2,), (1,)])
