@@ -64,10 +64,10 @@ $(VENV)/.installed-page: pyproject.toml | $(BIN)/uv
 	@$(call INSTALL,'.[page]')
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/uv
+$(VENV)/.installed-dev: pyproject.toml studies/pyproject.toml | $(BIN)/uv
 	@echo "installing offpeak and what its tests need into $(VENV)"
 	@$(FORGET_OLD_NAME)
-	@$(call INSTALL,'.[dev]')
+	@$(call INSTALL,'.[dev]' --editable ./studies)
 	@touch $(VENV)/.installed $(VENV)/.installed-page $@
 
 $(BIN)/python:

@@ -19,7 +19,7 @@ from benchmarks.logs import trace_file
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.plugin.planner.problem import Work
 from offpeak.plugin.planner.solvers import RULE_BASED
-from offpeak.studies.profit_cooling.run import (
+from offpeak_studies.profit_cooling.run import (
     DAYS,
     LEAST_W,
     NODE_CORES,
@@ -34,7 +34,7 @@ from offpeak.studies.profit_cooling.run import (
     rolled,
     work_of,
 )
-from offpeak.studies.profit_cooling.study import gain_pct
+from offpeak_studies.profit_cooling.study import gain_pct
 
 SCENARIO, SEED = "air summer", 1
 PERIODS = 11

@@ -8,9 +8,9 @@ from pathlib import Path
 from benchmarks.bars import Measured
 from benchmarks.logs import SHARED
 from offpeak.executor import LocalProcesses
-from offpeak.studies.day_ahead.inputs import DAYS, make_forecasts, places
-from offpeak.studies.day_ahead.run import DayAheadExperiment, run
-from offpeak.studies.day_ahead.tables import START
+from offpeak_studies.day_ahead.inputs import DAYS, make_forecasts, places
+from offpeak_studies.day_ahead.run import DayAheadExperiment, run
+from offpeak_studies.day_ahead.tables import START
 
 FOLDER = SHARED / "xsede_2014"
 BAR_S = 180.0

@@ -29,19 +29,20 @@ from offpeak.plugin.federation.metaschedule import NOON_S, two_price_curve
 from offpeak.plugin.federation.policies import grid_policy
 from offpeak.predictors.waits.similar_jobs import SimilarJobs
 from offpeak.prices.peak import ClockHours
+from offpeak.report_tables import cell_text
 from offpeak.sim_backend.grid import broker
 from offpeak.sim_backend.grid.grid import DayAhead, Markets
 from offpeak.sim_backend.grid.sites import outcome_of, utilizations
-from offpeak.studies.day_ahead.inputs import DAYS, make_forecasts, places
-from offpeak.studies.day_ahead.run import HISTORY, WEEK_DAYS, WEEKS_MORE, grid_of
-from offpeak.studies.energy_carbon.federation import TESTBEDS, log_of, on_testbeds
-from offpeak.studies.energy_carbon.paper import WALLTIME_S
-from offpeak.studies.harness import Replays
-from offpeak.studies.logs import LogSource, read_log
-from offpeak.studies.online_simulation.plan import OnlineSubject, experiments, subjects_of
-from offpeak.studies.online_simulation.run import ALWAYS_ON, run
-from offpeak.studies.online_simulation.tables import OnlineResults
-from offpeak.studies.report import cell_text, confidence_of
+from offpeak_studies.day_ahead.inputs import DAYS, make_forecasts, places
+from offpeak_studies.day_ahead.run import HISTORY, WEEK_DAYS, WEEKS_MORE, grid_of
+from offpeak_studies.energy_carbon.federation import TESTBEDS, log_of, on_testbeds
+from offpeak_studies.energy_carbon.paper import WALLTIME_S
+from offpeak_studies.harness import Replays
+from offpeak_studies.logs import LogSource, read_log
+from offpeak_studies.online_simulation.plan import OnlineSubject, experiments, subjects_of
+from offpeak_studies.online_simulation.run import ALWAYS_ON, run
+from offpeak_studies.online_simulation.tables import OnlineResults
+from offpeak_studies.report import confidence_of
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 SWEEP_REPLAYS, WEEK_REPLAYS = 10, Replays(20, 1)

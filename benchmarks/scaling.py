@@ -21,10 +21,10 @@ from pydantic import TypeAdapter
 from benchmarks.bars import Measured, machine
 from benchmarks.local_slurm.processes import listens, reserved_ports, running, wait_until
 from offpeak.executor import QUIET_DASK, DaskWorkers, Executor, LocalProcesses
-from offpeak.studies.dynamic_pricing.plan import mira_subjects, paper_subjects, planned, subjects_of
-from offpeak.studies.dynamic_pricing.run import PricingResult, run
-from offpeak.studies.harness import JOURNAL, Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
-from offpeak.studies.logs import find_logs
+from offpeak_studies.dynamic_pricing.plan import mira_subjects, paper_subjects, planned, subjects_of
+from offpeak_studies.dynamic_pricing.run import PricingResult, run
+from offpeak_studies.harness import JOURNAL, Progress, Replays, Runner, RunOnLog, StudyOrder, result_key, results_of
+from offpeak_studies.logs import find_logs
 
 EXPERIMENTS, WORKERS, KILLS = 580, 2, 10
 SETTLE_S, REST_S = 5.0, 30.0
@@ -102,7 +102,7 @@ def study_on(
     logs, _ = find_logs(None)
     first = planned(subjects_of(logs), paper_subjects(logs), mira_subjects(logs), Replays(REPLAYS, 1))[:count]
     keys = {
-        experiment: result_key("offpeak.studies.dynamic_pricing.run", experiment, logs[0].digest)
+        experiment: result_key("offpeak_studies.dynamic_pricing.run", experiment, logs[0].digest)
         for experiment in first
     }
     runner = Runner(RunOnLog.of(run, logs), TypeAdapter(PricingResult))

@@ -15,7 +15,7 @@ from statistics import fmean
 from offpeak.predictors.run_times import LastTwo, UserEstimate, chosen_run_time, similar_run_times
 from offpeak.predictors.scores import compute_score, take_exam
 from offpeak.sim_backend.sample import SAMPLE_LOG
-from offpeak.studies.scores.log_scores import (
+from offpeak.ui.forecast.log_scores import (
     POWER,
     RUN_TIME,
     WAIT,

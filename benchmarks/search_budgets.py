@@ -38,7 +38,7 @@ from offpeak.plugin.planner.problem import (
 )
 from offpeak.plugin.planner.searches import Budget, best_plan, budget_of, leave_out_losses, multi_search
 from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
-from offpeak.studies.profit_cooling.run import (
+from offpeak_studies.profit_cooling.run import (
     DAYS,
     NODES,
     SCENARIOS,
@@ -49,7 +49,7 @@ from offpeak.studies.profit_cooling.run import (
     rolled,
     work_of,
 )
-from offpeak.studies.profit_cooling.study import gain_pct
+from offpeak_studies.profit_cooling.study import gain_pct
 
 SCENARIO, SEED = "air summer", 1
 PLAN_DAYS = (1, 4)

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("offpeak", "predictors", "plugin", "sim_backend", "power", "services", "studies", "ui")
+PACKAGES = ("offpeak", "predictors", "plugin", "sim_backend", "power", "services", "ui")
 MANY_ARGUMENTS = 7
 POWER_DECISION, QUEUE_DECISION = "plan_power", "plan_queue"
 
@@ -64,9 +64,11 @@ class Structure:
     """The product's modules and their imports."""
 
     def __init__(self, root: Path = ROOT) -> None:
-        """Read all product files below `root`."""
+        """Read all product files below `root`, as they are imported."""
         paths = [path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))]
-        names = [".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for path in paths]
+        parts = [path.relative_to(root).with_suffix("").parts for path in paths]
+        names = [".".join(each if each[0] == "offpeak" else ("offpeak", *each)) for each in parts]
+        names = [name.removesuffix(".__init__") for name in names]
         texts = [path.read_text(encoding="utf-8") for path in paths]
         self.modules = {name: Module(name, text) for name, text in zip(names, texts, strict=True)}
 

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, update_wrapper
 from importlib import import_module
@@ -27,7 +27,7 @@ R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = ("offpeak", "benchmarks")
+OURS = ("offpeak", "offpeak_studies", "benchmarks")
 IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 NAME = re.compile(rb"\w+")
 BEGAN_NS = time.time_ns()
@@ -75,11 +75,18 @@ def _imported(source: Path) -> frozenset[Path]:
         parts = (module or plain).decode().split(".")
         if parts[0] not in OURS:
             continue
-        folder = ROOT.joinpath(*parts)
+        folder = module_folder(parts)
         candidates = [folder.with_suffix(".py"), folder / "__init__.py"]
         candidates += [folder / f"{name.decode()}.py" for name in NAME.findall(names)]
         found |= {path for path in candidates if path.is_file()}
     return frozenset(found)
+
+
+def module_folder(parts: Sequence[str]) -> Path:
+    """Return the folder of a module's package, or its file without the suffix."""
+    # A clone has the studies in a folder of their own.
+    root = ROOT / "studies" if parts[0] == "offpeak_studies" and (ROOT / "studies").is_dir() else ROOT
+    return root.joinpath(*parts)
 
 
 # Options that numba has but does not document. Without reference counts (`_nrt`) an allocation is a compile error; a

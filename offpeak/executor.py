@@ -37,6 +37,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
+from offpeak.compiled import module_folder
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.installation import installed_version, missing_extra
 from offpeak.text import counted
@@ -180,11 +181,12 @@ def _sigterm_interrupts() -> AbstractContextManager[None]:
 @cache
 def program() -> str:
     """Return what decides results besides the tasks: offpeak's version and sources, Python, numpy and numba."""
-    root = Path(__file__).resolve().parent
     digest = hashlib.sha256()
-    # A repository has links to packages, which Path.rglob does not follow.
-    for source in sorted(glob("**/*.py", root_dir=root, recursive=True)):
-        digest.update(source.encode() + (root / source).read_bytes())
+    for package in ("offpeak", "offpeak_studies"):
+        root = module_folder([package])
+        # A repository has links to packages, which Path.rglob does not follow.
+        for source in sorted(glob("**/*.py", root_dir=root, recursive=True)):
+            digest.update(f"{package}/{source}".encode() + (root / source).read_bytes())
     libraries = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
     python = ".".join(platform.python_version_tuple()[:2])
     return f"offpeak {installed_version()} ({digest.hexdigest()[:8]}), Python {python}, {libraries}"

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-FOLDERS = ("plugin", "power", "predictors", "sim_backend", "services", "studies", "ui")
+FOLDERS = ("plugin", "power", "predictors", "sim_backend", "services", "ui")
 """The folders at the top of the repository that `offpeak/` has links to."""
 INGREDIENTS = ("pyproject.toml", "README.md", "LICENSE")
 

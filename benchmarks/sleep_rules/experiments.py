@@ -15,7 +15,7 @@ from benchmarks.sleep_rules.scenarios import announced, scenario_rule
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64
 from offpeak.plugin.capacity.port import CapacityPolicy
-from offpeak.studies.harness import ResultJournal
+from offpeak_studies.harness import ResultJournal
 
 MADE_WITH = ("KTH-SP2", "CTC-SP2", "SDSC-BLUE")
 """The logs on which the rules of the product were designed; they also teach the rules of other logs."""

@@ -28,8 +28,8 @@ from offpeak.sim_backend.nodes.node_log import Int8, Int32
 from offpeak.sim_backend.replay.equal_nodes import EqualNodesReplay, PoweredMachine
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.replay.schedule import Schedule
-from offpeak.studies.logs import LogSource, StudyLog, read_log, shift_submissions
-from offpeak.studies.sleeping.run import units_per_node
+from offpeak_studies.logs import LogSource, StudyLog, read_log, shift_submissions
+from offpeak_studies.sleeping.run import units_per_node
 
 STEP_S = 300
 NODES = bundled_node_class("sketch")

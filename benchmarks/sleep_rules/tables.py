@@ -12,8 +12,8 @@ from benchmarks.sleep_rules.replays import NODES, Part, Weeks, run, weeks_of
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import MINUTE_S
 from offpeak.sim_backend.nodes.bounds import gaps_of
-from offpeak.studies.logs import usage_of
-from offpeak.studies.sleeping.study import between
+from offpeak_studies.logs import usage_of
+from offpeak_studies.sleeping.study import between
 
 RESAMPLES = 1000
 PERFECT = "future known, no job moved"

@@ -23,7 +23,7 @@ from offpeak.predictors.site_sources import build_price_source
 from offpeak.prices.peak import Peak, parse_peak_rule
 from offpeak.settings.replay import FeedSettings, PriceSettings
 from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
-from offpeak.studies.scores.log_scores import POWER
+from offpeak.ui.forecast.log_scores import POWER
 
 CABINETS, MOST_NODES, SPIKE_W = 1, 60, 900.0
 

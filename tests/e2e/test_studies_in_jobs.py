@@ -96,7 +96,7 @@ def user(repository: Path) -> Iterator[OrdinaryUser]:
         subprocess.run((PYTHON, "-m", "venv", "--without-pip", home / "venv"), check=True)
         packages = next((home / "venv" / "lib").glob("python*/site-packages"))
         ours = [path for path in sys.path if path.endswith("site-packages")]
-        (packages / "shared.pth").write_text("\n".join([str(repository), *ours]))
+        (packages / "shared.pth").write_text("\n".join([str(repository), str(repository / "studies"), *ours]))
         for name, module in {"offpeak": "offpeak.ui.command", "dask": "dask.__main__"}.items():
             program = f"#!{home}/venv/bin/python\nfrom {module} import main\nif __name__ == '__main__':\n    main()\n"
             made.write(f"venv/bin/{name}", program)

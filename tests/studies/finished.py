@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.executor import Executor, LocalProcesses
-from offpeak.studies.harness import JOURNAL, Progress, StudyOrder
-from offpeak.studies.report import Report
+from offpeak.report_tables import Report
+from offpeak_studies.harness import JOURNAL, Progress, StudyOrder
 
 ONE = LocalProcesses(1)
 

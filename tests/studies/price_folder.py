@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from offpeak.studies.day_ahead.inputs import places
-from offpeak.studies.day_ahead.run import SHARES
+from offpeak_studies.day_ahead.inputs import places
+from offpeak_studies.day_ahead.run import SHARES
 
 CORES = {"Blacklight": 256, "Gordon": 512}
 

@@ -15,28 +15,28 @@ import pytest
 import study_tables
 
 from offpeak.predictors.scores import Score
-from offpeak.studies.day_ahead import inputs, nordugrid, nordugrid_study
-from offpeak.studies.day_ahead import run as xsede_run
-from offpeak.studies.day_ahead import tables as xsede
-from offpeak.studies.dynamic_pricing import plan as pricing_plan
-from offpeak.studies.dynamic_pricing import study as pricing
-from offpeak.studies.dynamic_pricing import tables as pricing_tables
-from offpeak.studies.dynamic_pricing.run import run as run_pricing
-from offpeak.studies.energy_carbon import federation_study, single_site
-from offpeak.studies.energy_carbon.federation import run as run_federation
-from offpeak.studies.energy_carbon.paper import TESTBEDS
-from offpeak.studies.energy_carbon.run import run as run_single_site
-from offpeak.studies.harness import Replays
-from offpeak.studies.logs import LogSource, StudyLog, read_log
-from offpeak.studies.online_simulation import plan as online_plan
-from offpeak.studies.online_simulation import tables as online
-from offpeak.studies.online_simulation.run import run as run_online
-from offpeak.studies.price_capacity import study as capacity
-from offpeak.studies.price_capacity.run import START, laid_on, run_at_prices
-from offpeak.studies.report import TableCell, cell_text
-from offpeak.studies.scores.price_scores import PriceTask, read_price_file, run_price_task
-from offpeak.studies.sleeping import study as sleeping
-from offpeak.studies.sleeping.run import run as run_sleeping
+from offpeak.report_tables import TableCell, cell_text
+from offpeak.ui.forecast.price_scores import PriceTask, read_price_file, run_price_task
+from offpeak_studies.day_ahead import inputs, nordugrid, nordugrid_study
+from offpeak_studies.day_ahead import run as xsede_run
+from offpeak_studies.day_ahead import tables as xsede
+from offpeak_studies.dynamic_pricing import plan as pricing_plan
+from offpeak_studies.dynamic_pricing import study as pricing
+from offpeak_studies.dynamic_pricing import tables as pricing_tables
+from offpeak_studies.dynamic_pricing.run import run as run_pricing
+from offpeak_studies.energy_carbon import federation_study, single_site
+from offpeak_studies.energy_carbon.federation import run as run_federation
+from offpeak_studies.energy_carbon.paper import TESTBEDS
+from offpeak_studies.energy_carbon.run import run as run_single_site
+from offpeak_studies.harness import Replays
+from offpeak_studies.logs import LogSource, StudyLog, read_log
+from offpeak_studies.online_simulation import plan as online_plan
+from offpeak_studies.online_simulation import tables as online
+from offpeak_studies.online_simulation.run import run as run_online
+from offpeak_studies.price_capacity import study as capacity
+from offpeak_studies.price_capacity.run import START, laid_on, run_at_prices
+from offpeak_studies.sleeping import study as sleeping
+from offpeak_studies.sleeping.run import run as run_sleeping
 
 TEN = Replays(10, seed=1)
 TWENTY = Replays(20, seed=1)

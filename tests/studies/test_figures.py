@@ -1,16 +1,13 @@
 """Figures as SVG texts: the same values give the same text, and each value has its mark."""
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from drawings import drawn_lines, drawn_marks
 
-from offpeak.errors import BadInput
-from offpeak.installation import install_hint
-from offpeak.studies.online_simulation.study import FIGURE_MEASURES, ranges_svg, weeks_svg
-from offpeak.studies.report import Range, draw_figure, plot_line, require_matplotlib
+from offpeak.report_tables import Range
+from offpeak_studies.online_simulation.study import FIGURE_MEASURES, ranges_svg, weeks_svg
+from offpeak_studies.report import draw_figure, plot_line
 
 
 def small_figure(*, values: Sequence[float | None] = (1.0, None, 3.0, 4.0)) -> str:
@@ -43,10 +40,3 @@ def test_a_mark_for_each_row_series_and_measure() -> None:
     }
     assert drawn_marks(ranges_svg(["x"], {"one": "#111111"}, lambda *_: [Range(0.0, 0.0, 0.0)]))
     assert weeks_svg({"a": {"OLS": (None,)}})
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(BadInput, match="a study with figures needs matplotlib, which is not installed") as caught:
-        require_matplotlib()
-    assert caught.value.hint == install_hint("figures")

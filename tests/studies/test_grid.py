@@ -9,9 +9,9 @@ from offpeak.errors import BadInput
 from offpeak.sim_backend.sample import SAMPLE_PRICES
 from offpeak.sim_backend.traces.swf.write import write_swf
 from offpeak.sim_backend.workloads.generate import lublin_jobs
-from offpeak.studies.grid import read_grid
-from offpeak.studies.harness import JOURNAL
 from offpeak.ui.command import run
+from offpeak_studies.grid import read_grid
+from offpeak_studies.harness import JOURNAL
 
 GRID = """
 [grid]

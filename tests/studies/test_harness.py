@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput, CannotWrite
-from offpeak.studies.harness import ResultJournal
+from offpeak_studies.harness import ResultJournal
 
 RESULTS = st.dictionaries(st.text(min_size=1, max_size=5), st.dictionaries(st.text(), st.floats(allow_nan=False)))
 

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.compiled import ROOT, sources_of
-from offpeak.studies.dynamic_pricing import study as dynamic_pricing
-from offpeak.studies.dynamic_pricing.run import PricingExperiment, PricingSetup
-from offpeak.studies.energy_carbon import single_site
-from offpeak.studies.energy_carbon.run import Measurement, Simulation, SingleSiteExperiment
-from offpeak.studies.harness import module_path, result_key
-from offpeak.studies.online_simulation import study as online_simulation
-from offpeak.studies.online_simulation.run import INSTANT, SERVER, OnlineExperiment, OnlineSetup
+from offpeak_studies.dynamic_pricing import study as dynamic_pricing
+from offpeak_studies.dynamic_pricing.run import PricingExperiment, PricingSetup
+from offpeak_studies.energy_carbon import single_site
+from offpeak_studies.energy_carbon.run import Measurement, Simulation, SingleSiteExperiment
+from offpeak_studies.harness import module_path, result_key
+from offpeak_studies.online_simulation import study as online_simulation
+from offpeak_studies.online_simulation.run import INSTANT, SERVER, OnlineExperiment, OnlineSetup
 
 PRICING = st.builds(
     PricingSetup, window=st.integers(1, 64), load=st.none() | st.floats(0.1, 1), on_peak=st.text(max_size=3)
@@ -57,22 +57,34 @@ def test_sources_hold_the_kernels_and_not_the_tables() -> None:
     for run, sources in [
         (
             dynamic_pricing.RUN,
-            {"sim_backend/engine/advance.py", "plugin/window_order.py", "studies/dynamic_pricing/run.py"},
+            {
+                "offpeak/sim_backend/engine/advance.py",
+                "offpeak/plugin/window_order.py",
+                "studies/offpeak_studies/dynamic_pricing/run.py",
+            },
         ),
         (
             online_simulation.RUN,
-            {"power/whatif.py", "sim_backend/engine/power.py", "studies/online_simulation/run.py"},
+            {
+                "offpeak/power/whatif.py",
+                "offpeak/sim_backend/engine/power.py",
+                "studies/offpeak_studies/online_simulation/run.py",
+            },
         ),
         (
             single_site.RUN,
-            {"sim_backend/engine/power.py", "plugin/capacity/sleepers.py", "studies/energy_carbon/paper.py"},
+            {
+                "offpeak/sim_backend/engine/power.py",
+                "offpeak/plugin/capacity/sleepers.py",
+                "studies/offpeak_studies/energy_carbon/paper.py",
+            },
         ),
     ]:
-        names = {path.relative_to(ROOT / "offpeak").as_posix() for path in sources_of(module_path(run))}
+        names = {path.relative_to(ROOT).as_posix() for path in sources_of(module_path(run))}
         assert sources <= names
         others = ("tables", "study", "plan", "single_site")
-        assert not {"studies/report.py", "studies/harness.py"} & names
-        assert not [name for name in names if name.startswith("studies/") and Path(name).stem in others]
+        assert not {"studies/offpeak_studies/report.py", "studies/offpeak_studies/harness.py"} & names
+        assert not [name for name in names if name.startswith("studies/offpeak_studies/") and Path(name).stem in others]
 
 
 def test_a_file_without_imports_of_ours_is_alone(tmp_path: Path) -> None:

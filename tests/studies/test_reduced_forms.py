@@ -17,17 +17,18 @@ import numpy as np
 import pytest
 import study_tables
 
-from offpeak.studies.day_ahead import inputs, nordugrid, nordugrid_study
-from offpeak.studies.day_ahead import run as xsede_run
-from offpeak.studies.day_ahead import tables as xsede
-from offpeak.studies.dynamic_pricing import plan as pricing_plan
-from offpeak.studies.dynamic_pricing import run as pricing_run
-from offpeak.studies.dynamic_pricing import tables as pricing_tables
-from offpeak.studies.harness import Replays
-from offpeak.studies.logs import LogSource, read_log
-from offpeak.studies.profit_cooling import run as cooling
-from offpeak.studies.profit_cooling import study as cooling_study
-from offpeak.studies.report import StudyTable, markdown_table
+from offpeak.report_tables import StudyTable
+from offpeak_studies.day_ahead import inputs, nordugrid, nordugrid_study
+from offpeak_studies.day_ahead import run as xsede_run
+from offpeak_studies.day_ahead import tables as xsede
+from offpeak_studies.dynamic_pricing import plan as pricing_plan
+from offpeak_studies.dynamic_pricing import run as pricing_run
+from offpeak_studies.dynamic_pricing import tables as pricing_tables
+from offpeak_studies.harness import Replays
+from offpeak_studies.logs import LogSource, read_log
+from offpeak_studies.profit_cooling import run as cooling
+from offpeak_studies.profit_cooling import study as cooling_study
+from offpeak_studies.report import markdown_table
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "reduced"
 XSEDE: dict[str, Callable[[xsede.DayAheadResults], StudyTable]] = {

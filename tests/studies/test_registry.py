@@ -3,15 +3,15 @@
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.studies.day_ahead.nordugrid_study import nordugrid
-from offpeak.studies.day_ahead.study import day_ahead
-from offpeak.studies.dynamic_pricing.study import dynamic_pricing
-from offpeak.studies.energy_carbon.federation_study import federation
-from offpeak.studies.energy_carbon.single_site import single_site
-from offpeak.studies.online_simulation.study import online_simulation
-from offpeak.studies.price_capacity.study import price_capacity
-from offpeak.studies.registry import study_named
-from offpeak.studies.sleeping.study import sleeping
+from offpeak_studies.day_ahead.nordugrid_study import nordugrid
+from offpeak_studies.day_ahead.study import day_ahead
+from offpeak_studies.dynamic_pricing.study import dynamic_pricing
+from offpeak_studies.energy_carbon.federation_study import federation
+from offpeak_studies.energy_carbon.single_site import single_site
+from offpeak_studies.online_simulation.study import online_simulation
+from offpeak_studies.price_capacity.study import price_capacity
+from offpeak_studies.registry import study_named
+from offpeak_studies.sleeping.study import sleeping
 
 pytestmark = pytest.mark.quick
 

@@ -8,18 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import CannotWrite
-from offpeak.studies.report import (
-    Range,
-    Report,
-    StudyTable,
-    cell_text,
-    confidence_of,
-    csv_text,
-    folder_for,
-    markdown_table,
-    range_of,
-    write_report,
-)
+from offpeak.report_tables import Range, Report, StudyTable, cell_text, folder_for
+from offpeak_studies.report import confidence_of, csv_text, markdown_table, range_of, write_report
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1))

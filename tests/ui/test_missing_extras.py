@@ -14,9 +14,9 @@ from offpeak.installation import install_hint
 from offpeak.predictors.run_times import chosen_run_time
 from offpeak.predictors.scores import take_exam
 from offpeak.sim_backend.sample import SAMPLE_SACCT
-from offpeak.studies.day_ahead.inputs import PricePlace, make_forecasts
-from offpeak.studies.scores.log_scores import read_log_file, run_times_of
 from offpeak.ui.command import run
+from offpeak.ui.forecast.log_scores import read_log_file, run_times_of
+from offpeak_studies.day_ahead.inputs import PricePlace, make_forecasts
 
 BOOSTED = "scheduling.estimates: boosted needs scikit-learn, which is not installed"
 OR_TOOLS = "needs OR-tools, which is not installed"
@@ -29,7 +29,6 @@ FLOW = f"a policy by minimum cost maximum flow {OR_TOOLS}"
 CASES = [
     ("page", "starlette", ["page"], "the page needs starlette, which is not installed"),
     ("page", "starlette", ["demo", "--listen", "127.0.0.79:8017"], "the page needs starlette, which is not installed"),
-    ("figures", "matplotlib", ["study", "sleeping"], "a study with figures needs matplotlib, which is not installed"),
     ("feeds-entsoe", "entsoe", ["prices", *ENTSOE], "feeds.prices: entso-e needs entsoe-py, which is not installed"),
     (
         "feeds-entsoe",

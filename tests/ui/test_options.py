@@ -14,16 +14,16 @@ from offpeak.errors import OffpeakError
 from offpeak.model.request import Chunk
 from offpeak.plugin.scheduler.port import Ranking
 from offpeak.power.capacity import levers
+from offpeak.report_tables import Report
 from offpeak.services.agent import site_context
 from offpeak.sim_backend import estimate
 from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
-from offpeak.studies import registry
-from offpeak.studies.harness import StudyOrder
-from offpeak.studies.report import Report
 from offpeak.ui.command import run
 from offpeak.ui.estimate import answer as estimate_answer
 from offpeak.ui.manual import command_tree
+from offpeak_studies import registry
+from offpeak_studies.harness import StudyOrder
 
 Case = tuple[str | None, str]
 """A value, None for a flag, and options beside which it has an effect."""

@@ -138,7 +138,7 @@ def score(
     """Measure the error of each predictor on past data. The data are replayed in time order: none can look ahead."""
     from offpeak.executor import local_processes
     from offpeak.model.units import parse_duration_s
-    from offpeak.studies.scores.scoring import ScoredFiles, scores
+    from offpeak.ui.forecast.scoring import ScoredFiles, scores
     from offpeak.ui.replay.tables import print_report
     from offpeak.ui.terminal import task_progress
 

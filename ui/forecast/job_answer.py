@@ -24,10 +24,11 @@ from offpeak.predictors.scores import Exam, teach
 from offpeak.predictors.trees.forest import SELDOM
 from offpeak.predictors.waits.registry import arbiter
 from offpeak.predictors.waits.states import LogStates, if_submitted_now
+from offpeak.report_tables import folder_for
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.traces.filters import last_days
-from offpeak.studies.report import folder_for
-from offpeak.studies.scores.log_scores import (
+from offpeak.ui.estimate.accounting_source import accounting_of, with_nodes
+from offpeak.ui.forecast.log_scores import (
     DECLARED_W,
     POWER,
     RUN_TIME,
@@ -41,7 +42,6 @@ from offpeak.studies.scores.log_scores import (
     waits_of,
     without_trees,
 )
-from offpeak.ui.estimate.accounting_source import accounting_of, with_nodes
 from offpeak.ui.terminal import plain_console, say_written, task_progress, text_table
 
 NOT_EVALUATED = ModelOrigin(0, 0, 0, float("nan"))

@@ -24,12 +24,12 @@ from offpeak.model.time_range import TimeRange, day_edges, parse_range
 from offpeak.model.zones import machine_zone
 from offpeak.predictors.feeds.markets import site_zone
 from offpeak.prices.tariff_file import site_tariff
+from offpeak.report_tables import folder_for
 from offpeak.services.accounts.account_of_savings import account_of
 from offpeak.services.accounts.credits import credits_by_account
 from offpeak.services.accounts.power_bill import read_demand
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from offpeak.studies.report import folder_for
 from offpeak.text import counted
 from offpeak.ui.ledger import text
 from offpeak.ui.records import print_nothing, rows_csv, rows_json, with_times

@@ -2,6 +2,7 @@
 
 from datetime import date, datetime
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from offpeak.ui.options import FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSetting
 if TYPE_CHECKING:
     from offpeak.model.jobs import Jobs
     from offpeak.sim_backend.workloads.generate import LogRequest
-    from offpeak.studies.registry import Study
+    from offpeak_studies.registry import Study
 
 KINDS = ("class", "user", "partition", "day")
 
@@ -139,12 +140,15 @@ def study(
     """
     from offpeak.executor import executor_on, local_processes
     from offpeak.model.units import parse_duration_s
-    from offpeak.studies.harness import StudyOrder
-    from offpeak.studies.registry import GRID_OPTIONS, OPTIONS, REPLAYS, WITHOUT, study_named
-    from offpeak.studies.report import write_report
+
+    if find_spec("offpeak_studies") is None:
+        raise BadInput("`offpeak study` is not installed", hint="in a clone of offpeak: pip install ./studies")
     from offpeak.ui.replay.tables import print_report
     from offpeak.ui.report.page import write_study_page
     from offpeak.ui.terminal import REPLAYING, task_progress
+    from offpeak_studies.harness import StudyOrder
+    from offpeak_studies.registry import GRID_OPTIONS, OPTIONS, REPLAYS, WITHOUT, study_named
+    from offpeak_studies.report import write_report
 
     if on and processes:
         raise BadInput("--processes is of this machine, --on of others", hint="leave one out; --on slurm:8 is 8 jobs")
@@ -167,8 +171,8 @@ def study(
 
 
 def _grid_study(path: Path, part: str | None) -> "Study":
-    from offpeak.studies.grid import SweepGrid, read_grid, sweep
     from offpeak.ui.estimate.accounting_source import log_on_cluster
+    from offpeak_studies.grid import SweepGrid, read_grid, sweep
 
     if part is not None:
         raise BadInput(f"{path}: a grid has no parts", hint="leave --part out")

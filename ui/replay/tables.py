@@ -6,11 +6,11 @@ from rich.console import Console
 from rich.table import Table
 
 from offpeak.display import ENERGY_UNITS, Unit, clock_text, energy_text, figure, percent_text, unit_of
+from offpeak.report_tables import Report, StudyTable, cell_text
 from offpeak.sim_backend.comparison.compare import Comparison
 from offpeak.sim_backend.comparison.outcome import DeviceBill, PolicyOutcome, PolicyRun
 from offpeak.sim_backend.comparison.pools import PoolSleep, pool_sleeps
 from offpeak.sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
-from offpeak.studies.report import Report, StudyTable, cell_text
 from offpeak.ui.terminal import plain_console
 
 COOLING_HEADERS = (

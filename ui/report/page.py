@@ -13,9 +13,9 @@ from pathlib import Path
 
 from offpeak.display import clock_text, figure, length_text, percent_text
 from offpeak.files import replacing
+from offpeak.report_tables import Report, StudyTable, cell_text
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome
 from offpeak.sim_backend.comparison.replications import ReplicationSpread
-from offpeak.studies.report import Report, StudyTable, cell_text
 from offpeak.ui.replay.comparison import prices_text
 from offpeak.ui.replay.tables import quoted_text
 from offpeak.ui.report.figure import Figure, Key

@@ -8,7 +8,7 @@ from random_jobs import jobs_of, populations
 from offpeak.predictors.job_history import jobs_at_submission
 from offpeak.predictors.run_times import RUN_TIME_PREDICTORS, LastTwo, UserEstimate, chosen_run_time, similar_run_times
 from offpeak.predictors.scores import compute_score, take_exam
-from offpeak.studies.scores.log_scores import read_log_file, run_times_of
+from offpeak.ui.forecast.log_scores import read_log_file, run_times_of
 
 
 @given(populations)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from offpeak.studies.day_ahead.inputs import SiteDemand, draw, small_share
+from offpeak_studies.day_ahead.inputs import SiteDemand, draw, small_share
 
 DAY_S = 86_400
 SITE = SiteDemand(jobs=1500, load=0.7, mean_cores=160.0, cores=10_000, widest=1024, longest_s=2 * DAY_S)

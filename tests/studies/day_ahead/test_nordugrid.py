@@ -9,7 +9,7 @@ import pytest
 
 from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
-from offpeak.studies.day_ahead.nordugrid import (
+from offpeak_studies.day_ahead.nordugrid import (
     CORES,
     LONGEST_S,
     RUNTIME_H,
@@ -22,8 +22,8 @@ from offpeak.studies.day_ahead.nordugrid import (
     places,
     run,
 )
-from offpeak.studies.day_ahead.nordugrid_study import key_of, nordugrid, planned, table_of
-from offpeak.studies.harness import Replays, StudyOrder
+from offpeak_studies.day_ahead.nordugrid_study import key_of, nordugrid, planned, table_of
+from offpeak_studies.harness import Replays, StudyOrder
 
 RESULT = NordugridResult(1600.0, 100.0, 0.1, 0.2)
 

@@ -6,8 +6,8 @@ import pytest
 from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput, BadPrices
-from offpeak.studies.day_ahead.inputs import daily_prices, site_rows
-from offpeak.studies.day_ahead.run import SHARES, TB, DayAheadExperiment, DayAheadResult, StrategyCase, run
+from offpeak_studies.day_ahead.inputs import daily_prices, site_rows
+from offpeak_studies.day_ahead.run import SHARES, TB, DayAheadExperiment, DayAheadResult, StrategyCase, run
 
 
 @pytest.fixture(scope="module")

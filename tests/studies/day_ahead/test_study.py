@@ -10,12 +10,13 @@ from price_folder import write_folder, write_forecasts
 
 from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
-from offpeak.studies.day_ahead.inputs import places
-from offpeak.studies.day_ahead.run import HOURS, DayAheadResult
-from offpeak.studies.day_ahead.study import RUN, day_ahead, digest_of
-from offpeak.studies.day_ahead.tables import ALWAYS, FEW, cases, planned
-from offpeak.studies.harness import JOURNAL, Replays, StudyOrder, result_key
-from offpeak.studies.report import Report, markdown
+from offpeak.report_tables import Report
+from offpeak_studies.day_ahead.inputs import places
+from offpeak_studies.day_ahead.run import HOURS, DayAheadResult
+from offpeak_studies.day_ahead.study import RUN, day_ahead, digest_of
+from offpeak_studies.day_ahead.tables import ALWAYS, FEW, cases, planned
+from offpeak_studies.harness import JOURNAL, Replays, StudyOrder, result_key
+from offpeak_studies.report import markdown
 
 SITES, ERRORS, SIZES = 8, 7, 3
 KNOWN = DayAheadResult(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.sim_backend.workloads.generate import lublin_jobs
-from offpeak.studies.dynamic_pricing.run import (
+from offpeak_studies.dynamic_pricing.run import (
     MONTH_S,
     PricingSetup,
     arranged,
@@ -16,7 +16,7 @@ from offpeak.studies.dynamic_pricing.run import (
     month_of,
     months_of,
 )
-from offpeak.studies.logs import StudyLog, at_load, offered_load
+from offpeak_studies.logs import StudyLog, at_load, offered_load
 
 JOBS = lublin_jobs(400, machine_size=16, seed=1, load=0.2)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.studies.logs import GENERATED, GENERATED_LOAD, LogSource, find_logs, offered_load, read_log
+from offpeak_studies.logs import GENERATED, GENERATED_LOAD, LogSource, find_logs, offered_load, read_log
 
 
 def test_logs_in_order_of_their_names(folder: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.studies.dynamic_pricing.plan import (
+from offpeak_studies.dynamic_pricing.plan import (
     ANL_BGP,
     LADDER,
     POWER_RATIOS,
@@ -27,9 +27,9 @@ from offpeak.studies.dynamic_pricing.plan import (
     planned,
     subjects_of,
 )
-from offpeak.studies.dynamic_pricing.run import PricingSetup
-from offpeak.studies.harness import Replays
-from offpeak.studies.logs import find_logs
+from offpeak_studies.dynamic_pricing.run import PricingSetup
+from offpeak_studies.harness import Replays
+from offpeak_studies.logs import find_logs
 
 pytestmark = pytest.mark.quick
 

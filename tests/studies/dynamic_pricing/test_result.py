@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from offpeak.studies.dynamic_pricing.run import (
+from offpeak_studies.dynamic_pricing.run import (
     PricedUse,
     PricingBill,
     PricingPolicyResult,

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Trace, make_jobs
-from offpeak.studies.dynamic_pricing.plan import ALONE, Variant
-from offpeak.studies.dynamic_pricing.run import (
+from offpeak_studies.dynamic_pricing.plan import ALONE, Variant
+from offpeak_studies.dynamic_pricing.run import (
     TO_THE_LETTER,
     PricedUse,
     PricingBill,
@@ -24,7 +24,7 @@ from offpeak.studies.dynamic_pricing.run import (
     run,
     saved_pct,
 )
-from offpeak.studies.logs import LogSource, StudyLog
+from offpeak_studies.logs import LogSource, StudyLog
 
 SETUPS = [change.of(Variant()).setup for change in ALONE if change.setup]
 

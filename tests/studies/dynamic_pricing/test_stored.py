@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import study_tables
 
-from offpeak.studies import report
-from offpeak.studies.dynamic_pricing.plan import PricingSubject, Variant, experiments, mira_subjects, month_by_month
-from offpeak.studies.dynamic_pricing.run import run
-from offpeak.studies.dynamic_pricing.tables import GREEDY, KNAPSACK, PricingResults, month_of
-from offpeak.studies.harness import Replays
-from offpeak.studies.logs import LogSource, read_log
+from offpeak.report_tables import cell_text
+from offpeak_studies.dynamic_pricing.plan import PricingSubject, Variant, experiments, mira_subjects, month_by_month
+from offpeak_studies.dynamic_pricing.run import run
+from offpeak_studies.dynamic_pricing.tables import GREEDY, KNAPSACK, PricingResults, month_of
+from offpeak_studies.harness import Replays
+from offpeak_studies.logs import LogSource, read_log
 
 REPLAYS = Replays(10, 1)
 
@@ -24,7 +24,7 @@ def theta(shared: Path) -> PricingSubject:
 def computed(subject: PricingSubject, variant: Variant) -> tuple[str, str]:
     groups = experiments(variant, subject.log.source.name, subject.months, REPLAYS)
     results = PricingResults({one: run(one, subject.log) for group in groups for one in group}, REPLAYS)
-    greedy, knapsack = (report.cell_text(results.saved(subject, variant, policy)) for policy in (GREEDY, KNAPSACK))
+    greedy, knapsack = (cell_text(results.saved(subject, variant, policy)) for policy in (GREEDY, KNAPSACK))
     return greedy, knapsack
 
 

@@ -9,9 +9,9 @@ from drawings import drawn_lines, drawn_marks
 from finished import Finished, finish
 
 from offpeak.errors import BadInput
-from offpeak.studies.dynamic_pricing.study import dynamic_pricing
-from offpeak.studies.harness import JOURNAL
-from offpeak.studies.report import markdown
+from offpeak_studies.dynamic_pricing.study import dynamic_pricing
+from offpeak_studies.harness import JOURNAL
+from offpeak_studies.report import markdown
 
 
 @pytest.fixture(scope="module")

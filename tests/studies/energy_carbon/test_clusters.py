@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from offpeak.plugin.federation.sites import esc_g_per_kwh
-from offpeak.studies.energy_carbon import paper
-from offpeak.studies.energy_carbon.federation import (
+from offpeak_studies.energy_carbon import paper
+from offpeak_studies.energy_carbon.federation import (
     CLUSTERS,
     TABLE_IX,
     TESTBED_JOBS,

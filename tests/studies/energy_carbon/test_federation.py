@@ -8,10 +8,10 @@ import pytest
 from drawings import drawn_groups, drawn_marks
 
 from offpeak.executor import LocalProcesses
-from offpeak.studies.energy_carbon.federation import FederationResult, SelectionCase
-from offpeak.studies.energy_carbon.federation_study import RUN, federation, planned
-from offpeak.studies.harness import JOURNAL, Replays, StudyOrder, result_key
-from offpeak.studies.report import BAND, markdown
+from offpeak_studies.energy_carbon.federation import FederationResult, SelectionCase
+from offpeak_studies.energy_carbon.federation_study import RUN, federation, planned
+from offpeak_studies.harness import JOURNAL, Replays, StudyOrder, result_key
+from offpeak_studies.report import BAND, markdown
 
 KNOWN = FederationResult(7500.0, 3.0, 100.0, 1800.0, (400, 500, 600), (2500.0, 2500.0, 2500.0))
 

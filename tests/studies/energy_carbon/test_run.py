@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from offpeak.model.jobs import make_jobs
 from offpeak.model.node_states import DEPTHS, POWERSAVE, STANDBY
 from offpeak.plugin.capacity.rules import NEVER
-from offpeak.studies.energy_carbon.paper import DUNE, JOBS, JUGGLE, TESTBEDS
-from offpeak.studies.energy_carbon.run import (
+from offpeak_studies.energy_carbon.paper import DUNE, JOBS, JUGGLE, TESTBEDS
+from offpeak_studies.energy_carbon.run import (
     ANY_WIDTH,
     AS_MEASURED,
     PAPER_WIDTHS,
@@ -35,7 +35,7 @@ from offpeak.studies.energy_carbon.run import (
     node_s,
     run,
 )
-from offpeak.studies.energy_carbon.single_site import ceiling_pct
+from offpeak_studies.energy_carbon.single_site import ceiling_pct
 
 
 def result_of(discipline: str, load: float) -> SimulationResult:

@@ -9,7 +9,8 @@ from drawings import drawn_lines, drawn_marks
 
 from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
-from offpeak.studies.energy_carbon.run import (
+from offpeak.report_tables import Report
+from offpeak_studies.energy_carbon.run import (
     Measurement,
     MeasurementResult,
     Simulation,
@@ -17,9 +18,8 @@ from offpeak.studies.energy_carbon.run import (
     SingleSiteExperiment,
     SingleSiteResult,
 )
-from offpeak.studies.energy_carbon.single_site import NODE_CLASSES, RUN, planned, single_site
-from offpeak.studies.harness import JOURNAL, Replays, StudyOrder, result_key
-from offpeak.studies.report import Report
+from offpeak_studies.energy_carbon.single_site import NODE_CLASSES, RUN, planned, single_site
+from offpeak_studies.harness import JOURNAL, Replays, StudyOrder, result_key
 
 LEFT = (Measurement("dune", "off", 90, "easy"), Simulation(30, "fcfs", 0.2))
 KNOWN_CELL = MeasurementResult(40.0, 41.0, 1.0, 1.0, 0.0, 110.0, 0.5, 1.0)

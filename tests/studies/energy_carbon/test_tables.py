@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.studies.energy_carbon.paper import DUNE, JUGGLE, TESTBEDS, MeasuredPair, MeasuredRun
-from offpeak.studies.energy_carbon.run import AS_MEASURED, Measurement, Simulation, depth_of, node_class_of
-from offpeak.studies.energy_carbon.single_site import (
+from offpeak_studies.energy_carbon.paper import DUNE, JUGGLE, TESTBEDS, MeasuredPair, MeasuredRun
+from offpeak_studies.energy_carbon.run import AS_MEASURED, Measurement, Simulation, depth_of, node_class_of
+from offpeak_studies.energy_carbon.single_site import (
     CHANGES,
     NO_CHANGE,
     as_measured,
@@ -21,7 +21,7 @@ from offpeak.studies.energy_carbon.single_site import (
     loads_of,
     planned,
 )
-from offpeak.studies.harness import Replays
+from offpeak_studies.harness import Replays
 
 
 def test_every_experiment_is_planned_once() -> None:

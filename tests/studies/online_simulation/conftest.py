@@ -7,8 +7,8 @@ import pytest
 
 from offpeak.sim_backend.traces.swf.write import write_swf
 from offpeak.sim_backend.workloads.generate import lublin_jobs
-from offpeak.studies.logs import LogSource, read_log
-from offpeak.studies.online_simulation.plan import OnlineSubject, subjects_of
+from offpeak_studies.logs import LogSource, read_log
+from offpeak_studies.online_simulation.plan import OnlineSubject, subjects_of
 
 NODES = 90
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.studies.harness import Replays
-from offpeak.studies.logs import LogSource, StudyLog, find_logs, offered_load, read_log
-from offpeak.studies.online_simulation.plan import (
+from offpeak_studies.harness import Replays
+from offpeak_studies.logs import LogSource, StudyLog, find_logs, offered_load, read_log
+from offpeak_studies.online_simulation.plan import (
     KNOWLEDGE,
     OnlineSubject,
     estimated,
@@ -21,8 +21,8 @@ from offpeak.studies.online_simulation.plan import (
     setups_of,
     subjects_of,
 )
-from offpeak.studies.online_simulation.run import DAILY, HOURLY, PAPER_LOGS, OnlineSetup
-from offpeak.studies.online_simulation.tables import CLAIMS, has_tail, is_busy, is_underused
+from offpeak_studies.online_simulation.run import DAILY, HOURLY, PAPER_LOGS, OnlineSetup
+from offpeak_studies.online_simulation.tables import CLAIMS, has_tail, is_busy, is_underused
 
 
 def test_every_experiment_is_planned_once(subject: OnlineSubject) -> None:

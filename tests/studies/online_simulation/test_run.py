@@ -19,9 +19,9 @@ from offpeak.plugin.capacity.port import CapacityTargets
 from offpeak.power.capacity.online_simulation import OnlineSimulation
 from offpeak.sim_backend.nodes.node_log import NodeLog
 from offpeak.sim_backend.workloads.generate import lublin_jobs
-from offpeak.studies.logs import LogSource, read_log, shift_submissions
-from offpeak.studies.online_simulation.plan import OnlineSubject, subjects_of
-from offpeak.studies.online_simulation.run import (
+from offpeak_studies.logs import LogSource, read_log, shift_submissions
+from offpeak_studies.online_simulation.plan import OnlineSubject, subjects_of
+from offpeak_studies.online_simulation.run import (
     ALWAYS_ON,
     OLS,
     QUEUED_JOBS,

@@ -7,7 +7,7 @@ import pytest
 from drawings import drawn_lines, drawn_marks
 from finished import Finished, finish
 
-from offpeak.studies.online_simulation.study import online_simulation
+from offpeak_studies.online_simulation.study import online_simulation
 
 
 @pytest.fixture(scope="module")

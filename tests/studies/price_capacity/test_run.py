@@ -18,9 +18,9 @@ from offpeak.settings.replay import PriceSettings
 from offpeak.sim_backend.case.electricity import ReplayPrices, prices_of
 from offpeak.sim_backend.case.replay_case import log_span
 from offpeak.sim_backend.sample import SAMPLE_PRICES
-from offpeak.studies.logs import StudyLog, offered_load
-from offpeak.studies.price_capacity import run as arrange
-from offpeak.studies.price_capacity.run import (
+from offpeak_studies.logs import StudyLog, offered_load
+from offpeak_studies.price_capacity import run as arrange
+from offpeak_studies.price_capacity.run import (
     ALWAYS_ON,
     BLIND,
     TIMEOUT,
@@ -37,7 +37,7 @@ from offpeak.studies.price_capacity.run import (
     spread_out,
     stretch_of,
 )
-from offpeak.studies.price_capacity.study import digest_of
+from offpeak_studies.price_capacity.study import digest_of
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 from drawings import drawn_marks
 from finished import Finished, finish
 
-from offpeak.studies.harness import JOURNAL
-from offpeak.studies.price_capacity.run import EVERY_POLICY, FACTORS, SLAS
-from offpeak.studies.price_capacity.study import price_capacity
-from offpeak.studies.report import markdown
+from offpeak_studies.harness import JOURNAL
+from offpeak_studies.price_capacity.run import EVERY_POLICY, FACTORS, SLAS
+from offpeak_studies.price_capacity.study import price_capacity
+from offpeak_studies.report import markdown
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
 from offpeak.plugin.planner.solvers import RULE_BASED, TOO_LITTLE_TIME
 from offpeak.sim_backend.workloads.generate import lublin_jobs
-from offpeak.studies.harness import StudyOrder
-from offpeak.studies.profit_cooling import study
-from offpeak.studies.profit_cooling.run import (
+from offpeak_studies.harness import StudyOrder
+from offpeak_studies.profit_cooling import study
+from offpeak_studies.profit_cooling.run import (
     DAYS,
     SCENARIOS,
     CoolingExperiment,
@@ -24,7 +24,7 @@ from offpeak.studies.profit_cooling.run import (
     run,
     work_of,
 )
-from offpeak.studies.profit_cooling.study import (
+from offpeak_studies.profit_cooling.study import (
     SEARCHES,
     SOLVERS,
     behind_svg,

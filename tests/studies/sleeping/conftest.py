@@ -7,7 +7,7 @@ import pytest
 
 from offpeak.sim_backend.traces.swf.write import write_swf
 from offpeak.sim_backend.workloads.generate import lublin_jobs
-from offpeak.studies.logs import LogSource, StudyLog, read_log
+from offpeak_studies.logs import LogSource, StudyLog, read_log
 
 NODES = 16
 

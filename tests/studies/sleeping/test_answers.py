@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.studies.harness import Replays
-from offpeak.studies.sleeping.run import (
+from offpeak_studies.harness import Replays
+from offpeak_studies.sleeping.run import (
     ALWAYS_ON,
     FAMILIES,
     OLS,
@@ -13,7 +13,7 @@ from offpeak.studies.sleeping.run import (
     TIMEOUT,
     SleepingResult,
 )
-from offpeak.studies.sleeping.study import SleepingResults, between, cycles, delay_s, experiments
+from offpeak_studies.sleeping.study import SleepingResults, between, cycles, delay_s, experiments
 
 POINTS = st.lists(st.tuples(st.integers(0, 100), st.integers(-9, 9)), min_size=1, unique_by=lambda point: point[0])
 

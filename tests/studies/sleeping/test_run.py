@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from offpeak.model.step_integrals import Usage, charge, integrate_constant
 from offpeak.sim_backend.nodes.bounds import lowest_for_schedule
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
-from offpeak.studies.logs import StudyLog
-from offpeak.studies.sleeping.run import (
+from offpeak_studies.logs import StudyLog
+from offpeak_studies.sleeping.run import (
     ALWAYS_ON,
     AT_ONCE,
     FAMILIES,

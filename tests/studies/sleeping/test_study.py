@@ -9,11 +9,11 @@ from finished import Finished, finish
 
 from benchmarks.scaling import dask_servers
 from offpeak.executor import DaskWorkers, LocalProcesses
-from offpeak.studies.harness import JOURNAL
-from offpeak.studies.report import markdown
-from offpeak.studies.sleeping.run import FAMILIES, POLICIES
-from offpeak.studies.sleeping.study import STYLES, sleeping
 from offpeak.ui.command import run
+from offpeak_studies.harness import JOURNAL
+from offpeak_studies.report import markdown
+from offpeak_studies.sleeping.run import FAMILIES, POLICIES
+from offpeak_studies.sleeping.study import STYLES, sleeping
 
 
 @pytest.fixture(scope="module")
