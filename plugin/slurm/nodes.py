@@ -9,6 +9,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -304,16 +305,20 @@ def find_node_uses(
     # A suspended job has no processors of its node: the node's record alone does not show the job. All jobs are read,
     # because an answer without any is believed only if scontrol shows none, either.
     rows = rows_of_squeue(ask("squeue", *EVERY_JOB_ARGUMENTS, timeout_s=timeout_s))
-    if not rows and scontrol_shows_jobs(timeout_s):
-        raise CannotAskSlurm(NOT_SHOWN, hint=NOT_SHOWN_HINT)
     jobs = _jobs_by_node(rows, nodes)
-    # Rights that this user has after the answer, it had for it.
-    rights = find_rights()
-    rights.require_all_jobs()
     named = ",".join(nodes)
+    # At once, because the door takes no answer that is two seconds old; and after the list: rights that this user has
+    # then, it had for it, and a node that is drained and free then gets no job afterwards.
+    with ThreadPoolExecutor(3) as questions:
+        others_shown = None if rows else questions.submit(scontrol_shows_jobs, timeout_s)
+        asked_rights = questions.submit(find_rights)
+        asked = questions.submit(ask, "scontrol", "--oneliner", "show", "node", named, timeout_s=timeout_s)
+    if others_shown is not None and others_shown.result():
+        raise CannotAskSlurm(NOT_SHOWN, hint=NOT_SHOWN_HINT)
+    rights = asked_rights.result()
+    rights.require_all_jobs()
     try:
-        # The records are read last: at that instant a node is drained and free, and no job starts there afterwards.
-        answer = ask("scontrol", "--oneliner", "show", "node", named, timeout_s=timeout_s)
+        answer = asked.result()
     except CannotAskSlurm as problem:
         unknown = _UNKNOWN_NODE.fullmatch(str(problem))
         if unknown is None or nodes == (unknown[1],):

@@ -38,6 +38,8 @@ def test_what_is_copied_is_there_and_enough_to_install(repository: Path, stages:
     assert all((repository / name).exists() for name in names)
     project = tomllib.loads((repository / "pyproject.toml").read_text())
     packages = {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]["find"]["include"]}
+    # The folders that offpeak/ has links to.
+    packages |= {link.name for link in (repository / "offpeak").iterdir() if link.is_symlink()}
     assert names == packages | {"pyproject.toml", "README.md", "LICENSE", "deploy/package"}
     assert project["project"]["readme"] in names
     assert values(stages[1], "RUN")[-1].endswith("/src/deploy/package/install-locked /opt/offpeak/bin/python")

@@ -166,7 +166,7 @@ def test_a_cap_of_a_dead_agent_ends(cluster: PoweredCluster, server: PostgresSer
         cluster.wait(lambda: other.acts, what="the other agent")
         # It ends what the dead one has left, as after a restart.
         cluster.wait(lambda: "no node is capped" in other.run("cap").stdout, what="the end of the cap")
-        assert "uncap node1" in [entry.text for entry in other.entries()]
+        cluster.wait(lambda: "uncap node1" in [entry.text for entry in other.entries()], what="its entry")
         cluster.jobs.cancel([job])
 
 
