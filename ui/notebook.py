@@ -148,7 +148,7 @@ def replay(log: LoadedLog, *, replays: int | None = None, **options: Any) -> Log
     prices of the settings.
     """
     _check("replay", log, LoadedLog, "load")
-    replays = _plain("", replays)
+    replays = replays.item() if isinstance(replays, np.generic) else replays
     if replays is not None and not (isinstance(replays, int) and replays >= FEWEST_RANGES):
         raise BadInput(f"replays={replays!r} is no number of replays", hint=f"at least {FEWEST_RANGES}")
     chosen = _with(log.chosen, "replay", options)

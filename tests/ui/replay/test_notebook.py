@@ -133,6 +133,10 @@ def test_the_table_is_that_of_the_command(log: Path, offpeak_command: Offpeak) -
         (lambda log: offpeak.load(log, config=3), "config takes no int\nHint: give the path of a settings file"),
         (lambda _: offpeak.load(pa.table({"Submit": [[1]]})), "column Submit: Unsupported cast from list"),
         (lambda log: offpeak.price(offpeak.load(log), start=3), 'start takes no int\nHint: write it like "2023-01-09"'),
+        (
+            lambda log: offpeak.replay(offpeak.load(log), replays=pa.table({"a": [1]})),
+            " is no number of replays\nHint: ",
+        ),
         (lambda log: offpeak.replay(offpeak.load(log), replays="3"), "replays='3' is no number of replays\nHint: at l"),
         (lambda log: offpeak.plot(offpeak.replay(offpeak.load(log)), 3), "no figure 3 of this replay\nHint: known"),
         (lambda _: offpeak.load(pa.table([[1], [2]], names=["a", "a"])), "a table with two columns 'a'\nHint: rename"),
@@ -147,7 +151,7 @@ def test_the_table_is_that_of_the_command(log: Path, offpeak_command: Offpeak) -
         (lambda log: offpeak.compare(offpeak.load(log)), "compare() takes no LoadedLog\nHint: give what replay()"),
         (lambda log: offpeak.plot(offpeak.load(log)), "plot() takes no LoadedLog\nHint: give what replay() returns"),
     ],
-    ids=["of another function", "misspelt", "policy", "figure", "file", *["argument"] * 17],
+    ids=["of another function", "misspelt", "policy", "figure", "file", *["argument"] * 18],
 )
 def test_errors_name_the_way_out(log: Path, wrong: Callable[[Path], object], message: str) -> None:
     with pytest.raises(BadInput) as caught:
