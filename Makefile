@@ -137,7 +137,7 @@ package: dev
 	@$(PIP) install --editable '.[package]'
 	@deploy/package/build dist
 
-bundle: dev
+bundle:
 	@PYTHON="$(PYTHON)" deploy/package/bundle dist
 
 lock: dev
