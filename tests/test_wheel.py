@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from glob import glob
 from pathlib import Path, PurePosixPath
@@ -34,6 +35,15 @@ def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile
 def test_only_offpeak_lands_in_site_packages(wheel: zipfile.ZipFile) -> None:
     top = {PurePosixPath(name).parts[0] for name in wheel.namelist()}
     assert sorted(name.split("-")[0] for name in top) == ["offpeak", "offpeak_hpc"]
+
+
+def test_the_studies_have_the_version_that_they_need(repository: Path) -> None:
+    product, studies = (
+        tomllib.loads((repository / file).read_text())["project"]
+        for file in ("pyproject.toml", "studies/pyproject.toml")
+    )
+    assert studies["version"] == product["version"]
+    assert f"{product['name']}=={product['version']}" in studies["dependencies"]
 
 
 def test_all_modules_and_data_files_are_shipped(repository: Path, wheel: zipfile.ZipFile) -> None:

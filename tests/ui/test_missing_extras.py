@@ -87,6 +87,14 @@ def test_missing_extra_package_is_an_error(
     assert printed.out == ""
 
 
+def test_studies_that_are_not_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "offpeak_studies", None)
+    assert run(["study", "sleeping"]) == 2
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error == "offpeak: error: the studies are not installed"
+    assert hint == f"  hint: in a clone of offpeak: python3 -m pip --python {sys.executable} install ./studies"
+
+
 @pytest.mark.parametrize(
     ("quantity", "predictors"),
     [

@@ -1,5 +1,7 @@
 """`offpeak simulate`, `study` and `generate`: replay a log or a published experiment, generate synthetic logs."""
 
+import shlex
+import sys
 from datetime import date, datetime
 from functools import partial
 from importlib.util import find_spec
@@ -142,7 +144,8 @@ def study(
     from offpeak.model.units import parse_duration_s
 
     if find_spec("offpeak_studies") is None:
-        raise BadInput("`offpeak study` is not installed", hint="in a clone of offpeak: pip install ./studies")
+        install = f"python3 -m pip --python {shlex.quote(sys.executable)} install ./studies"
+        raise BadInput("the studies are not installed", hint=f"in a clone of offpeak: {install}")
     from offpeak.ui.replay.tables import print_report
     from offpeak.ui.report.page import write_study_page
     from offpeak.ui.terminal import REPLAYING, task_progress
