@@ -85,7 +85,8 @@ def _imported(source: Path) -> frozenset[Path]:
 def module_folder(parts: Sequence[str]) -> Path:
     """Return the folder of a module's package, or its file without the suffix."""
     # A clone has the studies in a folder of their own.
-    root = ROOT / "studies" if parts[0] == "offpeak_studies" and (ROOT / "studies").is_dir() else ROOT
+    clone = ROOT / "studies"
+    root = clone if parts[0] == "offpeak_studies" and (clone / "offpeak_studies").is_dir() else ROOT
     return root.joinpath(*parts)
 
 

@@ -47,6 +47,8 @@ OFFERED = {
     for function, sections in SECTIONS.items()
 }
 """The setting of each keyword, by function."""
+TABLES = {"prices.file": "prices", "carbon.source": "carbon"}
+"""The settings that are files of series, and the options that set them."""
 FEWEST_RANGES = 2
 """A range needs so many replays; the command asks for more, for ranges that say something."""
 
@@ -216,10 +218,6 @@ def _plain(setting: str, value: Any) -> Any:
         flag = BY_NAME[setting].flag
         raise BadInput(f"{flag} takes no table", hint=f"tables are taken as {' and '.join(sorted(TABLES.values()))}")
     return str(series_file(value, TABLES[setting]))
-
-
-TABLES = {"prices.file": "prices", "carbon.source": "carbon"}
-"""The settings that are files of series, and the options that set them."""
 
 
 def _check(function: str, value: object, kind: type, maker: str) -> None:

@@ -58,6 +58,14 @@ from offpeak.ui.replay.unused import refuse_unused
 from offpeak.ui.report.page import bullets, definitions, paragraph, section, still_page, table
 from offpeak.ui.terminal import plain_console, say_written, task_progress
 
+FIRST_JOBS = 12_000
+"""On nodes that differ, the first figures rest on the last days with so many jobs: they come within seconds."""
+SLOW_LEVERS = 1.5
+"""How much longer a replay takes with the levers that first figures leave out."""
+ORDERS_SHARE = 0.3
+"""The share of the time of a stage that the replays of orders take."""
+REFINING, KEEPS = "refining: ", " (Ctrl-C keeps what is shown)"
+
 
 @dataclass(frozen=True)
 class EstimateRequest:
@@ -150,10 +158,6 @@ def print_answer(answer: LeversAnswer) -> None:
     plain_console().print(answer_view(answer))
 
 
-FIRST_JOBS = 12_000
-"""On nodes that differ, the first figures rest on the last days with so many jobs: they come within seconds."""
-
-
 class Stage(NamedTuple):
     """One answer of ever better ones: by how many replays of orders and of other levers, over how many last days.
 
@@ -184,10 +188,6 @@ def _stages(request: EstimateRequest, accounting: Accounting, *, is_watched: boo
         stages.append(Stage(request.days, replays, replays, is_quick, work))
         done = replays
     return stages
-
-
-SLOW_LEVERS = 1.5
-"""How much longer a replay takes with the levers that first figures leave out."""
 
 
 @dataclass
@@ -258,10 +258,6 @@ class RefinedEstimate:
         return LeversAnswer(measured.estimate, levers, measured.recommend(levers, number), self.settings)
 
 
-ORDERS_SHARE = 0.3
-"""The share of the time of a stage that the replays of orders take."""
-
-
 def _watched(
     console: Console, refined: RefinedEstimate, stages: Sequence[Stage], budget_s: float | None
 ) -> LeversAnswer:
@@ -289,9 +285,6 @@ def _watched(
         assert found is not None
         live.update(answer_view(found), refresh=True)
     return found
-
-
-REFINING, KEEPS = "refining: ", " (Ctrl-C keeps what is shown)"
 
 
 def _with_typed_prices(settings: Settings) -> Settings:
