@@ -309,16 +309,16 @@ def find_node_uses(
     named = ",".join(nodes)
     # At once, because the door takes no answer that is two seconds old; and after the list: rights that this user has
     # then, it had for it, and a node that is drained and free then gets no job afterwards.
-    with ThreadPoolExecutor(3) as questions:
-        others_shown = None if rows else questions.submit(scontrol_shows_jobs, timeout_s)
-        asked_rights = questions.submit(find_rights)
-        asked = questions.submit(ask, "scontrol", "--oneliner", "show", "node", named, timeout_s=timeout_s)
-    if others_shown is not None and others_shown.result():
+    with ThreadPoolExecutor(3) as queries:
+        jobs_query = None if rows else queries.submit(scontrol_shows_jobs, timeout_s)
+        rights_query = queries.submit(find_rights)
+        records_query = queries.submit(ask, "scontrol", "--oneliner", "show", "node", named, timeout_s=timeout_s)
+    if jobs_query is not None and jobs_query.result():
         raise CannotAskSlurm(NOT_SHOWN, hint=NOT_SHOWN_HINT)
-    rights = asked_rights.result()
+    rights = rights_query.result()
     rights.require_all_jobs()
     try:
-        answer = asked.result()
+        answer = records_query.result()
     except CannotAskSlurm as problem:
         unknown = _UNKNOWN_NODE.fullmatch(str(problem))
         if unknown is None or nodes == (unknown[1],):
