@@ -22,11 +22,11 @@ WHILE_S = 3.0
 
 SLOW = """\
 #!/bin/sh
-# The scheduler's program. Calls take a quarter of a second each, one after the other: an order is given between two of
+# The scheduler's program. Calls take half a second each, one after the other, so that an order is given between two of
 # them; and hang once a node was ordered to sleep, while there is a file.
 exec 9>"{folder}/turn"
 flock 9
-sleep 0.25
+sleep 0.5
 if [ -e "{folder}/slow" ] && grep -qs soft_off "{folder}"/bmcs/*/orders; then
     flock -u 9
     exec 9>&-
