@@ -117,7 +117,7 @@ def check_scheduler(name: str, scheduler: Scheduler, managed: ManagedSite) -> li
     try:
         managed = replace(managed, nodes=scheduler.view().nodes)
     except SchedulerError as problem:
-        # What hides nodes breaks a rule, too: that finding says more.
+        # What hides nodes breaks a rule, too: that finding says more. Advice does not.
         refused = [failed_finding(SCHEDULER_PART, name, problem)]
     if not managed.nodes and not refused:
         hint = "`sinfo` or `pbsnodes -a` as the agent's user shows what it sees"
@@ -134,7 +134,9 @@ def check_scheduler(name: str, scheduler: Scheduler, managed: ManagedSite) -> li
     ]
     by = f"; orders by {traits.reorder_method}" if traits.reorder_method else ""
     good = f"answers{by}; {user_name(os.geteuid())} may order nodes and jobs"
-    return broken or refused or [Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, good)]
+    if any(finding.verdict is CheckVerdict.BAD for finding in broken):
+        return broken
+    return [*(refused or [Finding(SCHEDULER_PART, name, CheckVerdict.GOOD, good)]), *broken]
 
 
 def _no_scheduler_finding(name: str, problem: SchedulerError) -> Finding:

@@ -7,6 +7,8 @@ from slurm_fixtures import SlurmAccounting
 
 from offpeak.machines.credentials import Credential
 from offpeak.plugin.contract.rules import ManagedSite
+from offpeak.plugin.contract.slurm import SlurmContract
+from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 from offpeak.plugin.slurm.scheduler import SlurmScheduler
 from offpeak.power.check.findings import CheckVerdict, Finding, check_credentials, check_qos, check_scheduler
 from offpeak.settings.agent import SlurmSettings
@@ -39,6 +41,25 @@ def test_login_files_are_checked(tmp_path: Path) -> None:
     assert found[2].hint == f"chmod 600 {open_to_all}"
     assert "ssh-keyscan" in found[3].hint
     assert not any("hunter2" in f"{finding}" for finding in found)
+
+
+def test_advice_hides_no_fault() -> None:
+    traits = SchedulerTraits(
+        "slurm",
+        "25.11",
+        Ranking.OFFSET,
+        power_saving=True,
+        boot_s=600,
+        shared_nodes=False,
+        contract=SlurmContract({"JobSubmitPlugins": "(null)"}),
+    )
+
+    class Advised:
+        traits, view = staticmethod(lambda: traits), staticmethod(lambda: SchedulerView(0, (), (), ()))
+
+    found = check_scheduler("Slurm", Advised(), ManagedSite(may_delay=True))  # type: ignore[arg-type]
+    assert [finding.verdict for finding in found] == [CheckVerdict.BAD, CheckVerdict.DOUBTFUL]
+    assert found[0].message == "it shows no nodes"
 
 
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
