@@ -68,6 +68,16 @@ def beginning_of_text(text: bytes, name: str, error: type[BadInput]) -> bytes:
     return text.removeprefix(BYTE_ORDER_MARK)
 
 
+def is_there(path: Path) -> bool:
+    """Whether there is such a file or folder. Raises OSError if the caller may not know, where `Path.exists` says no
+    since Python 3.14."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def check_writable(path: Path, *, example: str) -> None:
     """Raise BadInput if `path` cannot be written, before a long replay; `example` names a file in a directory."""
     if path.is_dir():

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offpeak.errors import BadInput, OffpeakError
+from offpeak.files import is_there
 from offpeak.process import login_uid, user_name
 
 LONGEST = 100
@@ -60,7 +61,7 @@ def _check(path: Path) -> None:
     if len(os.fsencode(path)) > LONGEST:
         raise BadInput(f"{path}: too long for a socket", hint=f"at most {LONGEST} bytes: socket below [agent]")
     _check_folder(path.parent)
-    if not path.exists():
+    if not is_there(path):
         return
     if not path.is_socket():
         raise BadInput(f"{path}: exists and is no socket", hint="name another: socket below [agent]")
@@ -70,7 +71,7 @@ def _check(path: Path) -> None:
 
 def _check_folder(folder: Path) -> None:
     try:
-        if not folder.exists():
+        if not is_there(folder):
             folder.mkdir()
             folder.chmod(0o755)
         mode = folder.stat().st_mode

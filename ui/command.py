@@ -127,18 +127,27 @@ def run(arguments: list[str]) -> int:
         )
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has closed the pipe. Without this, Python's flush at exit would print an error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_unwritable_output()
         return 1
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     except Exception as error:
         if debug:
             traceback.print_exc()
-        return _say(error)
+        code = _say(error)
+        _drop_unwritable_output()
+        return code
     if code == 130:
         typer.echo("offpeak: interrupted", err=True)
     return int(code or 0)
+
+
+def _drop_unwritable_output() -> None:
+    """Let Python's flush at exit print no second error: the reader has closed the pipe, or the disk is full."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.callback(invoke_without_command=True)

@@ -20,6 +20,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import DBAPIError
 
 from offpeak.errors import BadInput, BadLedger, CannotWrite
+from offpeak.files import is_there
 from offpeak.installation import install_hint
 from offpeak.model.constants import DAY_S
 
@@ -249,7 +250,7 @@ def add_partitions(connection: Connection, table: str, at_unix_s: Iterable[float
 def require_ledger_file(url: str) -> Path | None:
     """Return the file of a SQLite ledger. Raises BadLedger if there is none."""
     file = sqlite_file(url)
-    if file and not file.exists():
+    if file and not is_there(file):
         hint = "the agent begins one when it starts; --ledger or [ledger] url names another"
         raise BadLedger(f"{file}: there is no ledger", hint=hint)
     return file

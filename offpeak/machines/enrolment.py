@@ -16,7 +16,7 @@ import tomlkit
 import yaml
 
 from offpeak.errors import BadInventory
-from offpeak.files import read_bytes, replacing
+from offpeak.files import is_there, read_bytes, replacing
 from offpeak.machines.inventory import Enrolment
 from offpeak.machines.node_sets import expand_in_order, fold
 
@@ -202,7 +202,7 @@ def in_order(names: Sequence[str]) -> str:
 
 
 def _read_document(path: Path) -> tomlkit.TOMLDocument:
-    text = read_bytes(path, BadInventory).decode() if path.exists() else NEW_INVENTORY
+    text = read_bytes(path, BadInventory).decode() if is_there(path) else NEW_INVENTORY
     return tomlkit.parse(text)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field, StringConstraints
 
 from offpeak.errors import BadInput, BadInventory
-from offpeak.files import read_bytes
+from offpeak.files import is_there, read_bytes
 from offpeak.machines.credentials import Credential, secret_path
 from offpeak.machines.inventory import (
     SLEEP_METHODS,
@@ -145,7 +145,7 @@ def read_inventory(path: Path) -> Inventory:
 
     Paths of passwords and keys are those of `secret_path`; the files themselves are not read here.
     """
-    if not path.exists():
+    if not is_there(path):
         hint = "docs/reference/inventory.md shows how one is written; `offpeak virtual` makes one to try things on"
         raise BadInventory(f"{path}: there is no inventory", hint=hint)
     text = read_bytes(path, BadInventory)

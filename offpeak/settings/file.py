@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from offpeak.errors import BadInput, BadSetting
+from offpeak.files import is_there
 from offpeak.settings.kinds import Setting, SettingValue
 from offpeak.settings.table import BY_NAME, SECTIONS, SETTINGS
 from offpeak.text import did_you_mean
@@ -30,7 +31,7 @@ def settings_path(
         return config
     if environment.get("OFFPEAK_CONFIG"):
         return Path(environment["OFFPEAK_CONFIG"])
-    return system_file if system_file.exists() else None
+    return system_file if is_there(system_file) else None
 
 
 def users_settings_path(

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from offpeak.errors import BadInput, BadSites
-from offpeak.files import read_bytes
+from offpeak.files import is_there, read_bytes
 from offpeak.machines.credentials import secret_path
 from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, read_by, read_shape
 from offpeak.model.facility import Facility, facility_named
@@ -294,7 +294,7 @@ EXAMPLE = files("offpeak.plugin.federation") / "sites.example.toml"
 
 def read_sites(path: Path) -> federation.Grid:
     """Return the sites of the file. Raises BadSites with file, table, key and hint for what is wrong in it."""
-    if not path.exists():
+    if not is_there(path):
         raise BadSites(f"{path}: there is no file of sites", hint="docs/reference/sites.md shows how one is written")
     return parse_sites(read_bytes(path, BadSites), path)
 

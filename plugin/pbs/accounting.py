@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 from offpeak.errors import BadTrace
-from offpeak.files import LongText, joined, text_of_file
+from offpeak.files import LongText, is_there, joined, text_of_file
 
 ACCOUNTING = Path("server_priv", "accounting")
 OPENPBS_HOME = Path("var/spool/pbs")
@@ -73,6 +73,6 @@ def _configured_homes(root: Path) -> list[Path]:
 def may_be_there(path: Path) -> bool:
     """Whether there is such a file or folder, or may be: ordinary users cannot read folders such as server_priv."""
     try:
-        return path.exists()
+        return is_there(path)
     except PermissionError:
         return True

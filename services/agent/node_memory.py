@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from offpeak.door.effect import Hold
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.errors import OffpeakError
+from offpeak.files import is_there
 from offpeak.ledger.database import open_ledger, sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_memory
@@ -148,7 +149,7 @@ def read_watch(saved: str | None) -> CycleWatch | None:
 def read_saved_watch(url: str) -> CycleWatch | None:
     """Return the same for a command. Raises OffpeakError or OSError where the ledger cannot be read."""
     file = sqlite_file(url)
-    if file and not file.exists():
+    if file and not is_there(file):
         return None
     with open_ledger(url) as connection:
         return read_watch(read_memory(connection, WATCH_KEY))
@@ -159,7 +160,7 @@ def read_managed_site(settings: Settings, inventory: Inventory) -> ManagedSite:
     file, times = sqlite_file(settings.ledger.url), {}
     # Whoever may not read the agent's folder gets the findings that need no measured boots.
     with suppress(OffpeakError, OSError):
-        if not file or file.exists():
+        if not file or is_there(file):
             with open_ledger(settings.ledger.url) as connection:
                 times = _parse_times(read_memory(connection, TIMES_KEY))
     return make_managed_site(settings.agent, inventory.machines, times)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from offpeak.door.effect import ADMIN, Mode
 from offpeak.errors import BadLedger, BadPrices, BadSetting
+from offpeak.files import is_there
 from offpeak.ledger.database import sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
@@ -174,7 +175,7 @@ def _mode_for_admin(mode: Mode) -> Mode:
 def _read_marks(settings: LedgerSettings) -> tuple[JobMark, ...]:
     """Return our changes of jobs; none if there is no ledger yet."""
     file = sqlite_file(settings.url)
-    if file and not file.exists():
+    if file and not is_there(file):
         return ()
     ledger = Ledger(settings)
     try:

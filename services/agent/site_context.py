@@ -14,6 +14,7 @@ from datetime import tzinfo
 
 from offpeak.door.effect import Effect, Hold, Mode, ModeOf
 from offpeak.errors import BadInput, BadSetting
+from offpeak.files import is_there
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.inventory_file import read_inventory
@@ -199,7 +200,7 @@ def _find_node_classes(inventory: Inventory) -> dict[str, NodeClass]:
 def _read_inventory(settings: Settings) -> Inventory:
     """Return the inventory; a site that switches no nodes needs none, because its queue can be ordered without."""
     path = settings.hardware.inventory
-    return Inventory(path) if settings.agent.nodes is None and not path.exists() else read_inventory(path)
+    return Inventory(path) if settings.agent.nodes is None and not is_there(path) else read_inventory(path)
 
 
 @dataclass(frozen=True)

@@ -281,7 +281,8 @@ def _columns(rows: list[list[Any]], names: list[str], wanted: Any) -> Iterable[S
     if tuple(names) == wanted._fields:
         return rows
     defaults = wanted._field_defaults
-    sent = {name: names.index(name) for name in wanted._fields if name in names or name not in defaults}
+    places = {name: place for place, name in enumerate(names)}
+    sent = {name: places[name] for name in wanted._fields if name in names or name not in defaults}
     return ([row[sent[name]] if name in sent else defaults[name] for name in wanted._fields] for row in rows)
 
 

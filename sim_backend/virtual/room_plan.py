@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offpeak.errors import BadInput, CannotWrite
-from offpeak.files import replacing
+from offpeak.files import is_there, replacing
 from offpeak.machines.credentials import read_secret
 from offpeak.machines.node_sets import fold
 from offpeak.model.node_class import NodeClass
@@ -166,7 +166,7 @@ def write_inventory(folder: Path, plan: RoomPlan, *, node_class: str, made_by: s
     """
     _make(folder)
     path, text = folder / INVENTORY, _inventory(plan, node_class, made_by).encode()
-    if not path.exists():
+    if not is_there(path):
         with replacing(path) as file:
             file.write(text)
     elif path.read_bytes().partition(b"\n")[0] != text.partition(b"\n")[0]:

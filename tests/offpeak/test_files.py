@@ -4,11 +4,12 @@ import gzip
 import io
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from offpeak.errors import BadPrices, BadTrace, CannotWrite
-from offpeak.files import read_bytes, read_stdin, replacing
+from offpeak.files import is_there, read_bytes, read_stdin, replacing
 
 pytestmark = pytest.mark.quick
 
@@ -145,3 +146,19 @@ def test_a_folder_without_permission_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(CannotWrite, match="Permission denied"), replacing(tmp_path / "a"):
         pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_file_is_not_missing_because_its_folder_is_closed() -> None:
+    with TemporaryDirectory() as name:
+        closed = Path(name, "closed")
+        closed.mkdir(mode=0)
+        Path(name).chmod(0o755)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(PermissionError):
+                is_there(closed / "nodes.toml")
+        finally:
+            os.seteuid(0)
+        assert not is_there(closed / "nodes.toml")
+        assert not is_there(Path("/dev/null/nodes.toml"))

@@ -219,16 +219,17 @@ def test_each_part_of_a_long_list_is_checked_and_done_by_itself(answers: int, mo
 
     results = [result.answer for result in asyncio.run(all_at_once())]
     done, silent = Outcome("done", "accepted"), Outcome("failed", "no answer", "SchedulerError")
-    # Threads bring the nodes, so on a busy machine n5 may come before n4.
+    # Threads bring the nodes, so on a busy machine n5 may come before n4, or one node alone.
     if answers == 4:
-        assert [len(nodes) for nodes in scheduler.lists] == [2, 2, 2, 1]
+        assert sorted(len(nodes) for nodes in scheduler.lists) == [1, 2, 2, 2]
         assert sorted(node for nodes in scheduler.lists for node in nodes) == names[:7]
         assert results[:7] == [done] * 7
         assert isinstance(results[7], Refusal)
         assert results[7].rule == "held"
     else:
-        assert [len(nodes) for nodes in scheduler.lists] == [2, 2, 2]
-        assert [results.count(each) for each in (done, silent)] == [4, 4]
+        assert len(scheduler.lists) == 3
+        answered = sum(len(nodes) for nodes in scheduler.lists[:2])
+        assert [results.count(each) for each in (done, silent)] == [answered, 8 - answered]
 
 
 def test_a_list_of_one_that_is_refused_is_a_failure() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from offpeak.errors import OffpeakError
+from offpeak.files import is_there
 from offpeak.ledger.database import open_ledger, sqlite_file
 from offpeak.ledger.ledger import Ledger, open_ledger_to_write
 from offpeak.ledger.rows import SubmissionRecord
@@ -76,7 +77,7 @@ def _add_submitted_jobs(federation: Federation, settings: LedgerSettings) -> Fed
         return federation
     try:
         file = sqlite_file(settings.url)
-        if file and not file.exists():
+        if file and not is_there(file):
             return federation
         with open_ledger(settings.url) as connection:
             return add_sent_jobs(federation, partial(list_submissions, connection))

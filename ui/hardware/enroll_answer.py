@@ -15,7 +15,7 @@ import typer
 from offpeak.display import watts_text
 from offpeak.door.effect import ADMIN
 from offpeak.errors import BadInput, BadInventory, OffpeakError
-from offpeak.files import check_writable, read_bytes
+from offpeak.files import check_writable, is_there, read_bytes
 from offpeak.ledger.ledger import open_ledger_to_write
 from offpeak.machines.enrolment import ImportedNode, add_machines, netbox_nodes, racksdb_nodes, write_enrolments
 from offpeak.machines.inventory import Inventory, InventoryNode, is_standby_proof
@@ -135,7 +135,7 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
 
 def _import_nodes(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[ImportedNode, ...]]) -> None:
     found = nodes_of(read_bytes(export, BadInventory), export)
-    there = {machine.node for machine in read_inventory(path).machines} if path.exists() else set()
+    there = {machine.node for machine in read_inventory(path).machines} if is_there(path) else set()
     new = [node for node in found if node.node not in there]
     if new:
         add_machines(path, new)

@@ -18,6 +18,7 @@ from rich.table import Table
 from offpeak.display import clock_text, power_text
 from offpeak.door.effect import Hold
 from offpeak.errors import BadInput, BadInventory, OffpeakError
+from offpeak.files import is_there
 from offpeak.ledger import journal as held
 from offpeak.ledger.database import open_ledger, sqlite_file
 from offpeak.ledger.records import latest_states
@@ -298,7 +299,7 @@ def _meter_of(machine: InventoryNode, wire: Transport) -> Meter | None:
 def read_latest_states(settings: LedgerSettings) -> tuple[Mapping[str, NodeStateRecord], Mapping[str, Hold]]:
     """Return the last recorded state of each node, and the holds, by node; nothing if there is no ledger yet."""
     file = sqlite_file(settings.url)
-    if file and not file.exists():
+    if file and not is_there(file):
         return {}, {}
     with open_ledger(settings.url) as connection:
         return latest_states(connection), held.open_holds(connection, time.time())
