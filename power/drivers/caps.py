@@ -8,7 +8,7 @@ removes the cap by itself after some time.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from offpeak.power.drivers.ipmi.requests import IpmiRequest, SendRequest
 from offpeak.power.drivers.power_control import find_node_control, service_of
 from offpeak.power.drivers.redfish import RedfishService, find_system, get_nested, parse_links
 from offpeak.power.drivers.transport import Transport
-from offpeak.power.meters.bmc import GROUP, POWER_READING, parse_chassis, watts
+from offpeak.power.meters.bmc import GROUP, POWER_READING, controls_of_node, parse_chassis, watts
 
 
 @dataclass(frozen=True)
@@ -146,15 +146,19 @@ class RedfishCap:
         # The transport logs out.
         wire.services[self] = self._service
         self._path: str | None = None
+        self._of_node: frozenset[str] = frozenset()
 
     async def read_cap(self, *, with_draw: bool = True) -> CapState:  # noqa: ARG002
-        """Return the limit and the draw. Raises NotSupported if no chassis of the system has a limit."""
+        """Return the limit and the draw. Raises NotSupported if no chassis of the system alone has a limit."""
         if self._path is None:
             self._path = await self._find_path()
         resource = await self._service.get(self._path)
         if "PowerLimitWatts" in resource:
             return _parse_power_limit_watts(resource)
-        return _parse_power_control(resource)
+        state = _parse_power_control(resource, self._of_node)
+        if state is None:
+            raise self._no_limit()
+        return state
 
     async def set_cap(self, cap_w: int, was: CapState, for_s: int, guard: Guard) -> None:  # noqa: ARG002
         """Set the limit; the BMC keeps it until it is restored."""
@@ -164,7 +168,8 @@ class RedfishCap:
             mode = {"ControlMode": "Automatic"} if "ControlMode" in found["PowerLimitWatts"] else {}
             body = {"PowerLimitWatts": {"SetPoint": cap_w, **mode}}
         else:
-            body = {"PowerControl": [{"PowerLimit": {"LimitInWatts": cap_w, "LimitException": "NoAction"}}]}
+            limit = {"LimitInWatts": cap_w, "LimitException": "NoAction"}
+            body = {"PowerControl": [{"PowerLimit": limit} if entry else {} for entry in found["PowerControl"]]}
         await self._change(body, guard)
 
     async def restore_cap(self, was: CapState, guard: Guard) -> None:
@@ -177,14 +182,22 @@ class RedfishCap:
         await self._service.patch(self._path, body, guard)
 
     async def _find_path(self) -> str:
-        system = await self._service.get(await find_system(self._service, self._machine))
+        of_system = await find_system(self._service, self._machine)
+        system = await self._service.get(of_system)
         for path in parse_links(get_nested(system, "Links", "Chassis")):
             chassis = parse_chassis(path, await self._service.get(path))
+            if chassis.is_shared:
+                # Its limit would be that of other nodes, too.
+                continue
             if chassis.metrics and "PowerLimitWatts" in await self._service.get(chassis.metrics):
                 return chassis.metrics
-            if chassis.power and _power_limit(await self._service.get(chassis.power)):
+            self._of_node = frozenset({of_system, path})
+            if chassis.power and _parse_power_control(await self._service.get(chassis.power), self._of_node):
                 return chassis.power
-        raise NotSupported(f"{self._service.who}: has no power limit", hint='cap its processors: cap_by = "cpu"')
+        raise self._no_limit()
+
+    def _no_limit(self) -> NotSupported:
+        return NotSupported(f"{self._service.who}: has no power limit", hint='cap its processors: cap_by = "cpu"')
 
 
 def _parse_power_limit_watts(resource: Mapping[str, Any]) -> CapState:
@@ -200,21 +213,28 @@ def _parse_power_limit_watts(resource: Mapping[str, Any]) -> CapState:
     )
 
 
-def _power_limit(resource: Mapping[str, Any]) -> dict[str, Any] | None:
-    controls = resource.get("PowerControl")
-    limit = get_nested(controls[0], "PowerLimit") if isinstance(controls, list) and controls else None
-    return limit if isinstance(limit, dict) else None
+def _parse_power_control(resource: Mapping[str, Any], of_node: Set[str]) -> CapState | None:
+    """Return the limit of the whole node, None without one: of the entry with the largest draw, as it is measured.
 
-
-def _parse_power_control(resource: Mapping[str, Any]) -> CapState:
-    control, limit = resource["PowerControl"][0], _power_limit(resource)
-    kept = {key: limit[key] for key in ("LimitInWatts", "LimitException") if limit and key in limit}
+    The kept settings are for PATCH, which changes entries by their place, and leaves those that are empty as they are.
+    """
+    limited = {
+        place: control
+        for place, control in controls_of_node(resource.get("PowerControl"), of_node).items()
+        if isinstance(control.get("PowerLimit"), dict)
+    }
+    if not limited:
+        return None
+    places = range(len(resource["PowerControl"]))
+    place = max(limited, key=lambda place: _number(limited[place], "PowerConsumedWatts") or 0)
+    control, limit = limited[place], limited[place]["PowerLimit"]
+    kept = {key: limit[key] for key in ("LimitInWatts", "LimitException") if key in limit}
     kept.setdefault("LimitInWatts", None)
     return CapState(
         limit_w=_number(limit, "LimitInWatts"),
         draw_w=_number(control, "PowerConsumedWatts"),
         most_w=_number(control, "PowerCapacityWatts"),
-        settings=json.dumps({"PowerControl": [{"PowerLimit": kept}]}),
+        settings=json.dumps({"PowerControl": [{"PowerLimit": kept} if at == place else {} for at in places]}),
     )
 
 

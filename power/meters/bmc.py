@@ -163,17 +163,29 @@ class RedfishMeter:
 def watts_of_controls(controls: Any, of_node: Set[str]) -> tuple[float | None, str]:
     """Return the power of the node [W] among the entries of PowerControl, or None and the reason.
 
-    It is that of an entry that names the system or its chassis (`of_node`) as its RelatedItem, else the largest one
-    that is not of a component: no part draws more than the whole.
+    It is the largest one of the entries of the whole node: no part draws more than the whole.
     """
-    entries = [entry for entry in controls if isinstance(entry, dict)] if isinstance(controls, list) else []
-    related = [entry for entry in entries if not of_node.isdisjoint(parse_links(entry.get("RelatedItem")))]
-    whole = related or [entry for entry in entries if not _is_of_component(entry)]
+    whole = controls_of_node(controls, of_node).values()
     found = [_watts(entry.get("PowerConsumedWatts"), "PowerConsumedWatts") for entry in whole]
     measured = [power_w for power_w, _ in found if power_w is not None]
     if measured:
         return max(measured), ""
     return None, f"PowerControl: {found[0][1]}" if found else "PowerControl has no entry of the whole node"
+
+
+def controls_of_node(controls: Any, of_node: Set[str]) -> dict[int, Resource]:
+    """Return the entries of PowerControl that are of the whole node, by their place in the list.
+
+    They name the system or its chassis (`of_node`) as their RelatedItem, or else are of no component.
+    """
+    listed = enumerate(controls) if isinstance(controls, list) else ()
+    entries = {place: entry for place, entry in listed if isinstance(entry, dict)}
+    related = {
+        place: entry
+        for place, entry in entries.items()
+        if not of_node.isdisjoint(parse_links(entry.get("RelatedItem")))
+    }
+    return related or {place: entry for place, entry in entries.items() if not _is_of_component(entry)}
 
 
 def _is_of_component(entry: Resource) -> bool:

@@ -4,13 +4,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_node import fake_node
-from redfish_peer import CHASSIS, RedfishPeer, redfish_peer
+from redfish_peer import CHASSIS, SYSTEM, RedfishPeer, redfish_peer
 from served_room import ServedRoom, planned, served_room
 from udp_tap import MESSAGE, tap
 
@@ -373,6 +374,37 @@ def test_older_redfish_sets_the_limit_of_its_power_control(peer: RedfishPeer, tm
     assert capped.limit_w == 300
     assert after == was
     assert peer.resources[f"{CHASSIS}/Power"]["PowerControl"] == [control]
+
+
+CPU = {"MemberId": "0", "PhysicalContext": "CPU", "PowerConsumedWatts": 90, "PowerLimit": {"LimitInWatts": None}}
+NODE = {"MemberId": "1", "PowerConsumedWatts": 231, "PowerLimit": {"LimitInWatts": None, "LimitException": "NoAction"}}
+
+
+@pytest.mark.parametrize(
+    ("others", "related"),
+    [
+        ((CPU, {"MemberId": "2", "PowerConsumedWatts": 500}), None),
+        (({"MemberId": "0", "Name": "PSU zone"}, CPU), None),
+        (({**CPU, "PhysicalContext": "Chassis", "PowerConsumedWatts": 1155}, CPU), SYSTEM),
+    ],
+)
+def test_older_redfish_limits_the_entry_of_the_whole_node(
+    peer: RedfishPeer, tmp_path: Path, others: tuple[dict[str, Any], ...], related: str | None
+) -> None:
+    node = {**NODE, "RelatedItem": [{"@odata.id": related}]} if related else NODE
+    controls = [others[0], node, *others[1:]]
+    peer.resources[f"{CHASSIS}/Power"]["PowerControl"] = deepcopy(controls)
+    was, capped, after = redfish_cap(peer, tmp_path, cap_and_restore)
+    assert (was.limit_w, was.draw_w, capped.limit_w) == (None, 231, 300)
+    assert after == was
+    assert peer.resources[f"{CHASSIS}/Power"]["PowerControl"] == controls
+
+
+def test_no_limit_is_set_that_other_nodes_share(peer: RedfishPeer, tmp_path: Path) -> None:
+    peer.resources[f"{CHASSIS}/EnvironmentMetrics"]["PowerLimitWatts"] = dict(LIMIT)
+    peer.resources[CHASSIS]["ChassisType"] = "Enclosure"
+    with pytest.raises(NotSupported, match="has no power limit"):
+        redfish_cap(peer, tmp_path, lambda driver: driver.read_cap())
 
 
 def test_a_service_without_limits_says_so(peer: RedfishPeer, tmp_path: Path) -> None:
