@@ -146,8 +146,8 @@ def _which(source: RowSource, column: ColumnSpec) -> str:
 _PRICES_HEAD = """\
 # Price files
 
-A price file is CSV, with commas, semicolons or tabs, or JSON, plain or gzipped. These exports are read as they come,
-without `--price-layout`; the columns are patterns of [`exports.toml`](../../offpeak/prices/exports.toml).
+A price file is CSV, with commas, semicolons, tabs or bars, or JSON, plain or gzipped. These exports are read as they
+come, without `--price-layout`; the columns are patterns of [`exports.toml`](../../offpeak/prices/exports.toml).
 
 | source | times | prices | unit | clock | places |
 |---|---|---|---|---|---|"""
@@ -155,22 +155,30 @@ _PRICES_FOOT = """
 The unit is that of the file's name (`..._eur_per_mwh.csv`), of the column's name (`Price (EUR/MWh)`), or of the table.
 Where the rows of several places are in one file, say which: `--price-layout area=DK1`.
 
-Of any other file the first column has the times, and the price is the only column that its name shows to be one, or the
-only one with numbers that is no load, no forecast and no part of the date. Where more than one could be meant, none is
-read: the message lists them, and `--price-layout value=NAME` chooses. A column in another currency than the declared
-unit is refused. The output names the column that was read.
+Of any other file the first column that is no plain number has the times, and the price is the only column that its name
+shows to be one, or the only one with numbers that is no load, no forecast and no part of the date. Where more than one
+could be meant, none is read: the message lists them, and `--price-layout value=NAME` chooses. The output names the
+column that was read. Beside a column of dates one of hours (0 to 23, or 1 to 24) or of clock times is read. Times in a
+column such as `interval_end` are the ends.
+
+What the names of the file and of the column, and columns such as `unit` and `currency`, say of the unit must agree with
+one another and with the declared unit: `Cent/kWh`, `price_eur_kwh` or `kr/MWh` is not read as EUR/MWh. Rows of two
+areas, markets, sequences or resolutions by turns are refused, and so are numbers such as `1.040` or `1,040` where
+nothing shows whether they are more than a thousand.
 
 | times | |
 |---|---|
 | `2024-10-26T00:00Z`, `2024-10-26 00:00+02:00` | with their offset |
 | `2024-10-26 00:00`, `26.10.2024 00:00`, `10/26/2024 1:00 PM`, `Oct 26, 2024 1:00 AM` | on the clock of `zone=` |
 | `26/10/2025 02:00 (CEST) - 26/10/2025 02:15 (CEST)` | the first time, with the name of its clock |
+| `2024-11-03 01:00 EDT` | with the name of its clock |
 | `1729893600`, `1729893600000` | Unix seconds or milliseconds |
 
 Rows may rise or fall in time. Without the name of a clock the order of the rows tells which hour of a repeated hour
 they are. `n/e`, `N/A`, `-` and nothing are missing values. Units are a currency for a kWh or MWh (`EUR/MWh`,
 `USD/kWh`), or a hundredth of it: `ct/kWh` of the euro, `p/kWh` of the pound, `öre/kWh` of the Swedish krona, and
-`ctUSD/kWh`, `ctDKK/kWh` of any other. Carbon intensities are in `g/kWh`, `kg/MWh`, `t/MWh` or `lb/MWh`.
+`ctUSD/kWh`, `ctDKK/kWh` of any other. Carbon intensities are in `g/kWh`, `kg/MWh`, `t/MWh` or `lb/MWh`, also written
+`gCO2eq/kWh` or `lbs/MWh`. Decimals follow a point or, as other columns show, a comma.
 """
 
 
@@ -180,7 +188,7 @@ def price_files_page() -> str:
 
 
 def _export_row(export: Export) -> str:
-    times = ", ".join(_code(each) for each in (*export.time, export.date, export.hour) if each)
+    times = ", ".join(_code(each) for each in (*export.time, export.date, export.hour, export.quarter) if each)
     unit = export.unit.replace("{currency}", "its currency")
     zone = zone_text(export.zone) if export.zone else ""
     return f"| {export.source} | {times} | {_code(export.value)} | {unit} | {zone} | {_code(export.area)} |"

@@ -19,6 +19,8 @@ KG_PER_LB = 0.45359237
 CARBON_G_PER_KWH = {
     "g/kWh": 1.0, "kg/MWh": 1.0, "kg/kWh": 1e3, "t/MWh": 1e3, "lb/MWh": KG_PER_LB, "lb/kWh": 1e3 * KG_PER_LB,
 }  # fmt: skip
+CARBON_SPELLING = re.compile(r"(kg|g|t|lb)s? ?(?:CO[2₂](?:eq?|-eq)?)?/")
+"""How the mass of CO2 is also written: gCO2eq/kWh, lbs/MWh."""
 ENERGY_KWH = {"kWh": 1.0, "MWh": 1e3}
 PER_MWH = {"MWh": 1.0, "kWh": 1e3}
 HUNDREDTHS = {"ct": "EUR", "cent": "EUR", "p": "GBP", "pence": "GBP", "öre": "SEK"}
@@ -33,7 +35,18 @@ LONGEST_S = 100 * 36_525 * 864
 HIGHEST_PER_MWH = 1e5
 """More than a MWh ever cost in EUR, USD, GBP or CHF, balancing energy included: rather a wrong unit."""
 HIGHEST_OF_OTHERS_PER_MWH = 1e9
-# Only for hints: any three letters count as a currency.
+CURRENCIES = frozenset(
+    re.findall(
+        "[A-Z]{3}",
+        "AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF "
+        "CLP CNY COP CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL "
+        "HTG HUF IDR ILS INR IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD "
+        "MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG "
+        "QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SYP SZL THB TJS TMT TND TOP TRY TTD TWD "
+        "TZS UAH UGX USD UYU UZS VED VES VND VUV WST XAF XCD XCG XOF XPF XXX YER ZAR ZMW ZWG ",
+    )
+)
+"""The codes of ISO 4217, with XXX for none."""
 COMMON_PRICE_UNITS = tuple(f"{currency}/{per}" for currency in ("EUR", "USD", "GBP", "CHF") for per in PER_MWH)
 
 _NUMBER_AND_UNIT = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
@@ -132,8 +145,9 @@ def parse_carbon_g_per_kwh(text: str) -> float:
 
 def parse_series_unit(unit: str) -> tuple[str, float]:
     """Return the unit that a series is kept in ("EUR/MWh", "g/kWh") and the factor from `unit` to it."""
-    if unit in CARBON_G_PER_KWH:
-        return "g/kWh", CARBON_G_PER_KWH[unit]
+    of_carbon = CARBON_SPELLING.sub(r"\1/", unit)
+    if of_carbon in CARBON_G_PER_KWH:
+        return "g/kWh", CARBON_G_PER_KWH[of_carbon]
     return parse_price_unit(unit)
 
 
@@ -146,7 +160,7 @@ def parse_price_unit(unit: str) -> tuple[str, float]:
     if name in HUNDREDTHS and per in PER_MWH:
         return f"{HUNDREDTHS[name]}/MWh", PER_MWH[per] / 100
     match = _PRICE_UNIT.fullmatch(unit)
-    if match is None:
+    if match is None or match[2].upper() not in CURRENCIES:
         hint = did_you_mean(unit, (*COMMON_PRICE_UNITS, "ct/kWh", "p/kWh", *CARBON_G_PER_KWH))
         if name.lower() in UNCLEAR_HUNDREDTHS:
             hint = "a hundredth of which currency? write ct before its code: ctUSD/kWh, ctDKK/kWh"

@@ -21,6 +21,7 @@ class Export:
     time: tuple[str, ...] = ()
     date: str = ""
     hour: str = ""
+    quarter: str = ""
     unit: str = ""
     zone: tzinfo | None = None
     month_first: bool | None = None
@@ -31,7 +32,8 @@ class Export:
     def fits(self, columns: Iterable[str]) -> bool:
         """Tell whether the columns are those of this source."""
         names = tuple(columns)
-        return all(matching(names, pattern) for pattern in (*self.time, self.date, self.hour, self.value) if pattern)
+        patterns = filter(None, (*self.time, self.date, self.hour, self.quarter, self.value))
+        return all(matching(names, pattern) for pattern in patterns)
 
 
 def matching(columns: Iterable[str], pattern: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Tables of text from CSV and JSON files, plain or gzipped, with the line of each row.
 
-Commas separate the columns of a CSV file, or semicolons or tabs if the header has no comma; then numbers may have
-decimal commas. A second line of names, such as units, is added to the first. A JSON file is a list of records, or an
+Commas separate the columns of a CSV file, or semicolons, tabs or bars. Numbers may have decimal commas and separators
+of thousands. A second line of names, such as units, is added to the first. A JSON file is a list of records, or an
 object with lists of equal length, or with one list of records; a record counts as a line.
 """
 
@@ -22,24 +22,35 @@ from numpy.typing import NDArray
 from offpeak.errors import BadPrices
 from offpeak.files import read_bytes
 from offpeak.model.arrays import Float64, Int64
+from offpeak.prices.reports import report_as_table
 from offpeak.prices.times import first_failing
-from offpeak.text import counted, did_you_mean, printable
+from offpeak.text import counted, did_you_mean, listed, printable
 
-SEPARATORS = (",", ";", "\t")
-DECIMAL_COMMA = r"^([+-]?[0-9]+),([0-9]+)$"
+SEPARATORS = (",", ";", "\t", "|")
 LAYOUT_EXAMPLE = "time=utc,value=price,unit=EUR/MWh"
 MISSING = ("", "-", "--", "n/e", "n/a", "N/A", "NA", "#N/A", "nan", "NaN", "null", "NULL", "None")
 """How exchanges write a value that there is not."""
+_DECIMAL_COMMA = r"^[+-]?(?:\d+,(?:\d{1,2}|\d{4,})|0,\d{3}|\d{1,3}(?:[.]\d{3})+,\d+)$"
+_DECIMAL_POINT = r"^[+-]?(?:\d+[.](?:\d{1,2}|\d{4,})|0[.]\d{3}|\d{1,3}(?:,\d{3})+[.]\d+)$"
+"""Numbers that show what the decimals of their column follow: 40,25 and 1.040,25, or 40.25 and 1,040.25."""
+_THREE_DIGITS = r"^[+-]?[1-9]\d{0,2}(?:%s\d{3})+$"
+"""1.040 and 1,040 have decimals, or are more than a thousand."""
+_NUMBER = r"^[+-]?(?:\d+|\d{1,3}(?:[.,]\d{3})+)(?:[.,]\d+)?$"
+UNITS_OF_ALL = ("unit", "currency")
 BOM = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A file's columns as text, null where a value is missing; `lines` are those of the rows, counted from 1."""
+    """A file's columns as text, null where a value is missing; `lines` are those of the rows, counted from 1.
+
+    The numbers of the `unclear` columns may be decimals or thousands.
+    """
 
     path: Path
     columns: dict[str, pa.Array]
     lines: Int64
+    unclear: frozenset[str] = frozenset()
 
     def where(self, row: int) -> str:
         """Return file:line of a row."""
@@ -66,6 +77,8 @@ def read_table(path: Path, *, with_empty_lines: bool) -> Table:
     text = read_bytes(path, BadPrices).removeprefix(BOM).rstrip(b"\r\n")
     if text.lstrip()[:1] in (b"{", b"["):
         return _json_table(text, path)
+    report = report_as_table(text.decode(errors="replace"), str(path))
+    text = text if report is None else report.encode()
     names, separator = _header(text, path)
     if b"\n" not in text:
         raise BadPrices(f"{path}: has column names but no rows", hint="one row per interval is expected")
@@ -78,7 +91,7 @@ def read_table(path: Path, *, with_empty_lines: bool) -> Table:
         if not wrong:
             raise BadPrices(
                 f"{path}: {printable(str(problem))}",
-                hint="columns separated by commas, semicolons or tabs are expected",
+                hint="columns separated by commas, semicolons, tabs or bars are expected",
             ) from None
         line = _lines(text, with_empty_lines=with_empty_lines)[wrong[0].number - 1]
         counts = f"{counted(wrong[0].actual_columns, 'column')}, the header has {wrong[0].expected_columns}"
@@ -89,12 +102,43 @@ def read_table(path: Path, *, with_empty_lines: bool) -> Table:
             hint = "prices are a CSV file, with a column of times and one of prices: utc,price"
         raise BadPrices(f"{path}:{line}: has {counts}", hint=hint) from None
     columns = {name: _trim(table[i]) for i, name in enumerate(names)}
-    if separator != ",":
-        columns = {
-            name: pc.replace_substring_regex(column, DECIMAL_COMMA, r"\1.\2") for name, column in columns.items()
-        }
+    columns, unclear = _with_decimal_points(columns, separator)
     lines = _lines(text, with_empty_lines=with_empty_lines)[1 : 1 + table.num_rows]
-    return _with_second_header(Table(path, columns, lines))
+    return _with_second_header(Table(path, columns, lines, unclear))
+
+
+def _with_decimal_points(columns: dict[str, pa.Array], separator: str) -> tuple[dict[str, pa.Array], frozenset[str]]:
+    """Return the columns with decimal points and without separators of thousands, and the names of the unclear ones."""
+    plain, unclear = dict[str, pa.Array](), set[str]()
+    spaces = "^([+-]?\\d{1,3})[ '\u00a0\u202f](\\d{3}(?:[.,]\\d+)?)$"
+    columns = {name: pc.replace_substring_regex(column, spaces, r"\1\2") for name, column in columns.items()}
+    marks = {
+        name: (_any_matches(column, _DECIMAL_COMMA), _any_matches(column, _DECIMAL_POINT))
+        for name, column in columns.items()
+    }
+    only_commas = any(comma for comma, _ in marks.values()) and not any(point for _, point in marks.values())
+    for name, column in columns.items():
+        comma, point = marks[name]
+        if not comma and not point:
+            commas, points = (_any_matches(column, _THREE_DIGITS % mark) for mark in (",", "[.]"))
+            # In a column of whole numbers only the large ones have a separator. Decimal points need no semicolons.
+            whole = _any_matches(column, r"^[+-]?\d{1,3}$")
+            unclear_commas = commas and (points or whole or separator == ",")
+            if unclear_commas or (points and not only_commas and (separator == ";" or (whole and separator != ","))):
+                unclear.add(name)
+            comma = commas or only_commas
+        elif comma and point:
+            unclear.add(name)
+        thousands = "." if comma else ","
+        if name not in unclear and (comma or point):
+            number = pc.replace_substring(pc.replace_substring(column, thousands, ""), ",", ".")
+            column = pc.if_else(pc.match_substring_regex(column, _NUMBER), number, column)
+        plain[name] = column
+    return plain, frozenset(unclear)
+
+
+def _any_matches(column: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
 
 
 def _with_second_header(table: Table) -> Table:
@@ -103,8 +147,10 @@ def _with_second_header(table: Table) -> Table:
     written = [each for each in first.values() if each is not None]
     if first[next(iter(first))] is not None or not written or any(map(_is_number, written)):
         return table
-    columns = {f"{name} {first[name] or ''}".strip(): column[1:] for name, column in table.columns.items()}
-    return replace(table, columns=columns, lines=table.lines[1:])
+    names = {name: f"{name} {first[name] or ''}".strip() for name in table.columns}
+    columns = {names[name]: column[1:] for name, column in table.columns.items()}
+    unclear = frozenset(names[name] for name in table.unclear)
+    return replace(table, columns=columns, lines=table.lines[1:], unclear=unclear)
 
 
 def _json_table(text: bytes, path: Path) -> Table:
@@ -135,7 +181,11 @@ def _columns_of_records(records: list[Any]) -> dict[str, list[Any]]:
 def _columns_of_lists(found: dict[str, Any]) -> dict[str, list[Any]]:
     lists = {name: each for name, each in found.items() if isinstance(each, list) and each}
     if len(lists) == 1:
-        return _columns_of_records(next(iter(lists.values())))
+        records = _columns_of_records(next(iter(lists.values())))
+        # The unit of all records may stand beside them.
+        rows = len(next(iter(records.values()), []))
+        units = {name: [found[name]] * rows for name in UNITS_OF_ALL if isinstance(found.get(name), str)}
+        return units | records if not units.keys() & records.keys() else records
     if not lists or len(set(map(len, lists.values()))) > 1:
         return {}
     rows = len(next(iter(lists.values())))
@@ -217,7 +267,7 @@ def _letters(name: str) -> str:
 
 def is_numeric(table: Table, name: str) -> bool:
     """Tell whether the first value of a column is a number."""
-    return _is_number(next(iter(table.columns[name].drop_null()[:1].to_pylist()), ""))
+    return name in table.unclear or _is_number(next(iter(table.columns[name].drop_null()[:1].to_pylist()), ""))
 
 
 def first_numeric(table: Table, *, besides: Collection[str | None]) -> str:
@@ -242,6 +292,12 @@ def _is_number(text: str) -> bool:
 def read_numbers(table: Table, name: str) -> Float64:
     """Return the column's numbers, NaN for an empty cell."""
     column = table.columns[name]
+    if name in table.unclear:
+        examples = [text for text in pc.unique(column).to_pylist() if text and ("," in text or "." in text)]
+        raise BadPrices(
+            f"{table.path}: the column {name!r} may have decimals or thousands: {listed(examples[:3])}",
+            hint="write the numbers with a decimal point and without separators of thousands",
+        )
     value = _cast(column)
     if value is None:
         row = first_failing(len(column), lambda count: _cast(column[:count]) is None)

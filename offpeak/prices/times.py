@@ -1,8 +1,8 @@
 """Columns of times, as files write them, to Unix seconds.
 
 Times are ISO 8601, with or without an offset, or Unix seconds or milliseconds, or dates such as 26.10.2024, 10/26/2024
-and Oct 26, 2024 with a clock of 24 or 12 hours. Of "A - B" the first counts. "(CET)" and "(CEST)" tell the hours of a
-repeated hour apart, else their order does.
+and Oct 26, 2024 with a clock of 24 or 12 hours. Of "A - B" the first counts. The name of the clock behind a time, such
+as "(CEST)", tells the hours of a repeated hour apart, else their order does.
 """
 
 import calendar
@@ -23,8 +23,15 @@ from offpeak.model.zones import offset_at
 RowName = Callable[[int], str]
 
 _UNTIL = r"\s+-\s+.*$"
-_MARK = r"\s*\((?P<mark>CES?T)\)\s*$"
-_MARKED_AHEAD_S = {"CET": HOUR_S, "CEST": 2 * HOUR_S}
+_MARKED_AHEAD_S = {
+    name: hours * HOUR_S
+    for name, hours in {
+        "UTC": 0, "WET": 0, "WEST": 1, "BST": 1, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
+        "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
+    }.items()
+}  # fmt: skip
+"""The clocks whose names stand behind times, in Europe and in North America."""
+_MARK = rf"\s*\(?(?P<mark>{'|'.join(_MARKED_AHEAD_S)})\)?\s*$"
 _EPOCH = r"^\d{9,10}(?:\d{3})?$"
 _LONGEST_EPOCH_S = 10**11
 YEAR_DIGITS = 4
@@ -53,14 +60,15 @@ def parse_times(times: pa.Array, zone: tzinfo | None, where: RowName, *, month_f
     if local is None:
         raise _unreadable(times, where, month_first)
     _plausible(local, times, where)
-    if zone is None:
+    unmarked = np.flatnonzero(mark == "")
+    if zone is None and len(unmarked):
         raise BadPrices(
-            f"{where(0)}: the time {times[0].as_py()!r} has neither Z nor an offset",
+            f"{where(int(unmarked[0]))}: the time {times[int(unmarked[0])].as_py()!r} has neither Z nor an offset",
             hint="declare whose clock it is, such as zone=Europe/Berlin or zone=UTC",
         )
-    unix_s = unix_of_clock(local, zone, where)
-    for name, ahead_s in _MARKED_AHEAD_S.items():
-        unix_s = np.where(mark == name, local - ahead_s, unix_s)
+    unix_s = local - np.array([_MARKED_AHEAD_S.get(name, 0) for name in mark.tolist()], np.int64)
+    if zone is not None and len(unmarked):
+        unix_s[unmarked] = unix_of_clock(local[unmarked], zone, lambda row: where(int(unmarked[row])))
     return unix_s
 
 
@@ -75,11 +83,11 @@ def _plausible(seconds: Int64, times: pa.Array, where: RowName) -> Int64:
 
 
 def fall(times: pa.Array, *, month_first: bool | None = None) -> bool:
-    """Tell whether each time is before the one above it."""
+    """Tell whether most times are before the one above: a repeated hour rises once."""
     times, _ = _without_marks(times)
     shown_s = _aware_seconds(times)
     shown_s = _local_seconds(times, month_first) if shown_s is None else shown_s
-    return shown_s is not None and len(shown_s) > 1 and bool(np.all(np.diff(shown_s) < 0))
+    return shown_s is not None and len(shown_s) > 1 and bool(np.mean(np.diff(shown_s) < 0) > 0.5)
 
 
 def parse_dates(dates: pa.Array, where: RowName, *, month_first: bool | None = None) -> Int64:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from offpeak.errors import BadInput, BadPrices
+from offpeak.errors import BadPrices
 from offpeak.model.step_series import Series
 from offpeak.prices.exports import known_exports
 from offpeak.prices.file import read_series
@@ -39,6 +39,7 @@ class Case:
     from_utc: datetime = EUROPE
     newest_first: bool = False
     tail: str = ""
+    quarters: bool = False
 
 
 def mark(moment: datetime) -> str:
@@ -65,6 +66,18 @@ CASES = (
         '"MTU (CET/CEST)","Day-ahead Price [EUR/MWh]","Currency","BZN|X"',
         lambda begin, end, price: f'"{begin:{DAY_CLOCK}} - {end:{DAY_CLOCK}}","{price}","EUR",""',
         BERLIN,
+    ),
+    Case(
+        "ENTSO-E Transparency Platform, in Eastern European time",
+        '"MTU (EET/EEST)","Area","Sequence","Day-ahead Price (EUR/MWh)"',
+        lambda begin, _, price: f'"{begin:%d/%m/%Y %H:%M:%S} ({begin.tzname()})","BZN|FI","Without Sequence","{price}"',
+        ZoneInfo("Europe/Helsinki"),
+    ),
+    Case(
+        "ENTSO-E Transparency Platform, in Western European time",
+        '"MTU (WET/WEST)","Area","Sequence","Day-ahead Price (EUR/MWh)"',
+        lambda begin, _, price: f'"{begin:%d/%m/%Y %H:%M:%S} ({begin.tzname()})","BZN|PT","","{price}"',
+        ZoneInfo("Europe/Lisbon"),
     ),
     Case(
         "ENTSO-E Transparency Platform, in UTC",
@@ -179,6 +192,16 @@ CASES = (
         from_utc=AMERICA,
     ),
     Case(
+        "PJM Data Miner, in Eastern prevailing time",
+        "datetime_beginning_ept,pnode_name,total_lmp_rt,row_is_current",
+        lambda begin, _, price: (
+            f"{begin:%-m/%-d/%Y %-I:%M:%S %p},WEST,1,False\n{begin:%-m/%-d/%Y %-I:%M:%S %p},WEST,{price},True"
+        ),
+        NEW_YORK,
+        "USD/MWh",
+        from_utc=AMERICA,
+    ),
+    Case(
         "PJM Data Miner",
         "datetime_beginning_utc,datetime_beginning_ept,pnode_id,pnode_name,system_energy_price_da,total_lmp_da",
         lambda begin, end, price: f"{begin:%-m/%-d/%Y %-I:%M:%S %p},{end:%-m/%-d/%Y},1,WEST,1.5,{price}",
@@ -193,6 +216,29 @@ CASES = (
         CHICAGO,
         "USD/MWh",
         from_utc=AMERICA,
+    ),
+    Case(
+        "ERCOT, real-time settlement point prices",
+        "DeliveryDate,DeliveryHour,DeliveryInterval,SettlementPointName,SettlementPointPrice,DSTFlag",
+        lambda begin, _, price: "\n".join(
+            f"{begin:%m/%d/%Y},{begin.hour + 1},{quarter},HB_NORTH,{price},N" for quarter in (1, 2, 3, 4)
+        ),
+        CHICAGO,
+        "USD/MWh",
+        from_utc=AMERICA,
+        quarters=True,
+    ),
+    Case(
+        "ISO New England",
+        '"C","Day-Ahead Energy Market Hourly LMP Report"\n"H","Date","Hour Ending","Location ID","Location Name",'
+        '"Locational Marginal Price","Energy Component"\n"H","Date","HE","String","String","Number","Number"',
+        lambda begin, _, price: (
+            f'"D","{begin:%m/%d/%Y}","{begin.hour + 1:02}{"X" if begin.fold else ""}","4000",".H.HUB",{price},1'
+        ),
+        NEW_YORK,
+        "USD/MWh",
+        from_utc=AMERICA,
+        tail='"T","34"',
     ),
     Case(
         "NYISO",
@@ -224,7 +270,7 @@ def write(case: Case, folder: Path) -> tuple[Path, list[int], list[float]]:
     ]
     rows = rows[::-1] if case.newest_first else rows
     path = folder / ("export.json" if case.header.startswith("{") else "export.csv")
-    path.write_text("\n".join([case.header, *rows, ""]), encoding="utf-8")
+    path.write_text("\n".join([case.header, *rows, case.tail, ""]), encoding="utf-8")
     return path, [int(moment.timestamp()) for moment in moments], prices
 
 
@@ -232,13 +278,16 @@ def write(case: Case, folder: Path) -> tuple[Path, list[int], list[float]]:
 def test_an_export_is_read_as_it_comes(case: Case, tmp_path: Path) -> None:
     path, begins, prices = write(case, tmp_path)
     series = read_series(path, parse_layout(""))
-    assert series.start_s.tolist() == begins
-    assert series.value.tolist() == pytest.approx([case.factor * price for price in prices])
+    step = 4 if case.quarters else 1
+    assert series.start_s[::step].tolist() == begins
+    assert len(series.start_s) == step * HOURS
+    assert series.value[::step].tolist() == pytest.approx([case.factor * price for price in prices])
     assert series.unit == case.unit
 
 
 def test_each_source_has_its_case() -> None:
-    assert {case.source for case in CASES} | {"energy-charts.info"} == {export.source for export in known_exports()}
+    others = {"energy-charts.info", "MISO", "OMIE"}
+    assert {case.source for case in CASES} | others == {export.source for export in known_exports()}
 
 
 def read(tmp_path: Path, text: str, layout: str = "", name: str = "p.csv") -> Series:
@@ -301,7 +350,7 @@ def test_no_column_is_guessed(tmp_path: Path, header: str, layout: str, message:
 
 
 def test_a_unit_in_the_rows_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"unknown unit '\{0\}/MWh'"):
+    with pytest.raises(BadPrices, match="the unit is not known"):
         read(tmp_path, table("utc,price,unit", "1,{0}/MWh", "2,{0}/MWh"))
 
 
@@ -317,7 +366,7 @@ def test_a_file_of_another_quantity_needs_no_name_of_a_price(tmp_path: Path) -> 
 def test_rows_of_several_places_are_asked_for(tmp_path: Path) -> None:
     rows = [f"{time},{area},{price}" for time in TIMES for area, price in (("DK1", 10), ("DK2", 20))]
     text = "\n".join(["utc,area,price", *rows, ""])
-    with pytest.raises(BadPrices, match="rows of several places in the column 'area': DK1, DK2") as problem:
+    with pytest.raises(BadPrices, match="rows of several places or kinds in the column 'area': DK1, DK2") as problem:
         read(tmp_path, text, "unit=EUR/MWh")
     assert problem.value.hint == "say which: area=DK1"
     assert read(tmp_path, text, "unit=EUR/MWh,area=DK2").value.tolist() == [20, 20]
@@ -370,3 +419,142 @@ def test_json_without_records_is_one_short_line(tmp_path: Path, text: str) -> No
     with pytest.raises(BadPrices, match="JSON") as problem:
         read(tmp_path, text + " " * 6000, name="p.json")
     assert len(str(problem.value)) < 400
+
+
+def miso_report(date: str) -> str:
+    hours = ",".join(f"HE {hour}" for hour in range(1, 25))
+    rows = [
+        f"{node},Hub,{value},{','.join(str(first + hour) for hour in range(24))}"
+        for node, value, first in (("AECI", "LMP", 500), ("INDIANA.HUB", "LMP", 40), ("INDIANA.HUB", "MCC", 0))
+    ]
+    clock = ",,,All Hours-Ending are Eastern Standard Time (EST)"
+    return "\n".join(["Day Ahead Market ExPost LMPs", date, "", clock, f"Node,Type,Value,{hours}", *rows, ""])
+
+
+def test_reports_of_miso_have_the_standard_time_of_summer_too(tmp_path: Path) -> None:
+    text = miso_report("11/02/2024") + miso_report("11/03/2024")
+    series = read(tmp_path, text, "area=INDIANA.HUB")
+    first_s = int(datetime(2024, 11, 2, 5, tzinfo=UTC).timestamp())
+    assert series.start_s.tolist() == [first_s + 3600 * hour for hour in range(48)]
+    assert series.value.tolist() == [*range(40, 64), *range(40, 64)]
+    assert series.unit == "USD/MWh"
+    with pytest.raises(BadPrices, match=r"'Node': AECI, INDIANA\.HUB"):
+        read(tmp_path, text)
+
+
+def omie_report(day: str, periods: int, *, dearer_in_portugal: int = 0) -> str:
+    rows = [f"{day};{number};{number + dearer_in_portugal}.5;{number}.5;" for number in range(1, periods + 1)]
+    return "\n".join(["MARGINALPDBC;", *rows, "*", ""])
+
+
+@pytest.mark.parametrize(("periods", "step_s"), [(25, 3600), (100, 900)])
+def test_periods_of_omie_are_counted_over_the_change_of_the_clock(tmp_path: Path, periods: int, step_s: int) -> None:
+    series = read(tmp_path, omie_report("2025;10;26", periods))
+    first_s = int(datetime(2025, 10, 25, 22, tzinfo=UTC).timestamp())
+    assert series.start_s.tolist() == [first_s + step_s * number for number in range(periods)]
+    assert series.value.tolist() == [number + 0.5 for number in range(1, periods + 1)]
+    split = omie_report("2025;10;26", periods, dearer_in_portugal=1)
+    with pytest.raises(BadPrices, match="more than one price: 'Spain"):
+        read(tmp_path, split)
+    assert read(tmp_path, split, "value=Portugal").value[0] == 2.5
+    with pytest.raises(BadPrices, match="2025-10-26 has 30 periods"):
+        read(tmp_path, omie_report("2025;10;26", 30))
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "second", "layout", "prices"),
+    [
+        ("utc;price", "1.040,25", "40,5", "unit=EUR/MWh", [1040.25, 40.5]),
+        ("utc;price", "1.040", "40,5", "unit=EUR/MWh", [1040, 40.5]),
+        ("utc;price;x", "1.040;1,5", "2.040;2,5", "unit=EUR/MWh,value=price", [1040, 2040]),
+        ("utc;price", "1 040,25", "40,5", "unit=EUR/MWh", [1040.25, 40.5]),
+        ("utc|price", "40.25", "41.5", "unit=EUR/MWh", [40.25, 41.5]),
+        ("utc;Preis (Cent/kWh)", "4,5", "5,5", "", [45, 55]),
+        ("utc;SEK_per_kWh;EUR_per_kWh", "0,5;0,05", "0,6;0,06", "unit=SEK/kWh", [500, 600]),
+        ("utc;price;unit", "4,5;ct/kWh", "5,5;ct/kWh", "", [45, 55]),
+        ("utc;price;currency", "4,5;NOK", "5,5;NOK", "unit=NOK/MWh", [4.5, 5.5]),
+        ("utc;lbCO2/MWh", "100", "200", "", [45.359237, 90.718474]),
+        ("utc;co2 (kgCO2eq/kWh)", "0,4", "0,5", "", [400, 500]),
+    ],
+)
+def test_numbers_and_units_as_files_write_them(
+    tmp_path: Path, header: str, first: str, second: str, layout: str, prices: list[float]
+) -> None:
+    separator = header[3]
+    text = "\n".join([header, *(f"{time}{separator}{row}" for time, row in zip(TIMES, (first, second), strict=True))])
+    assert read(tmp_path, text, layout).value.tolist() == pytest.approx(prices)
+
+
+@pytest.mark.parametrize(
+    ("header", "first", "second", "layout", "message"),
+    [
+        ("utc;price", "1.040", "950", "unit=EUR/MWh", "may have decimals or thousands: 1.040"),
+        ("utc;price", "1.040", "2.950", "unit=EUR/MWh", "may have decimals or thousands: 1.040, 2.950"),
+        ("utc,price", '"1,040"', '"2,950"', "unit=EUR/MWh", "may have decimals or thousands: 1,040, 2,950"),
+        ("utc;price", "40,25", "41.25", "unit=EUR/MWh", "may have decimals or thousands"),
+        ("utc;Price c/kWh", "4", "5", "unit=EUR/MWh", "'Price c/kWh' is not in EUR/MWh"),
+        ("utc;Price ctUSD/kWh", "4", "5", "unit=USD/kWh", "'Price ctUSD/kWh' is not in USD/kWh"),
+        ("utc;Eurocent/kWh", "4", "5", "unit=EUR/kWh", "'Eurocent/kWh' is not in EUR/kWh"),
+        ("utc;pris (ore/kWh)", "4", "5", "", "the unit is that of more than one currency"),
+        ("utc;pris kr/MWh", "4", "5", "unit=EUR/MWh", "'pris kr/MWh' is not in EUR/MWh"),
+        ("utc;price_dkk", "4", "5", "unit=EUR/MWh", "'price_dkk' is not in EUR/MWh"),
+        ("utc;price_eur_kwh", "4", "5", "unit=EUR/MWh", "'price_eur_kwh' is not in EUR/MWh"),
+        ("utc;price;unit", "4;EUR/kWh", "5;EUR/kWh", "unit=EUR/MWh", "'EUR/kWh' in the column 'unit' is not in"),
+        ("utc;price;currency", "4;EUR", "5;DKK", "unit=EUR/MWh", "'DKK' in the column 'currency' is not in EUR/MWh"),
+        ("utc;co2 (t/MWh)", "4", "5", "unit=g/kWh", r"'co2 \(t/MWh\)' is not in g/kWh"),
+    ],
+)
+def test_a_unit_or_a_number_that_may_be_another_is_refused(
+    tmp_path: Path, header: str, first: str, second: str, layout: str, message: str
+) -> None:
+    separator = header[3]
+    text = "\n".join([header, *(f"{time}{separator}{row}" for time, row in zip(TIMES, (first, second), strict=True))])
+    with pytest.raises(BadPrices, match=message):
+        read(tmp_path, text, layout)
+
+
+def test_the_name_of_the_file_and_its_column_name_one_unit(tmp_path: Path) -> None:
+    with pytest.raises(BadPrices, match=r"the column 'Price \(EUR/MWh\)' is not in EUR/kWh"):
+        read(tmp_path, table("utc,Price (EUR/MWh)", "40", "41"), name="p_eur_per_kwh.csv")
+
+
+@pytest.mark.parametrize(
+    ("header", "kinds", "is_refused"),
+    [
+        ("utc,area,price", ("FR", "DE", "FR", "DE"), True),
+        ("utc,sequence,price", ("1", "2", "1", "2"), True),
+        ("utc,market,price", ("DAM", "RTM", "DAM", "RTM"), True),
+        ("utc,resolution,price", ("PT60M", "PT60M", "PT15M", "PT15M"), False),
+        ("utc,weekday,price", ("Fri", "Sat", "Fri", "Sat"), False),
+    ],
+)
+def test_rows_of_two_series_by_turns_are_refused(
+    tmp_path: Path, header: str, kinds: tuple[str, ...], is_refused: bool
+) -> None:
+    text = "\n".join([header, *(f"2024-10-26T0{hour}:00Z,{kind},{hour}" for hour, kind in enumerate(kinds))])
+    if not is_refused:
+        assert read(tmp_path, text, "unit=EUR/MWh").value.tolist() == [0, 1, 2, 3]
+        return
+    with pytest.raises(BadPrices, match="several places or kinds"):
+        read(tmp_path, text, "unit=EUR/MWh")
+
+
+def test_times_that_are_ends_or_are_in_two_columns_or_fall_over_a_change_of_the_clock(tmp_path: Path) -> None:
+    begins = [datetime(2024, 10, 26, 22, tzinfo=UTC) + number * HOUR for number in range(25)]
+    local = [begin.astimezone(BERLIN) for begin in begins]
+    zoned = "unit=EUR/MWh,zone=Europe/Berlin"
+    marked = [f"{at:%Y-%m-%d %H:%M} {at.tzname()},{number}" for number, at in enumerate(local)]
+    numbered = [f"{number},{at:%Y-%m-%d},{at.hour},{number}" for number, at in enumerate(local)]
+    ended = [f"{begin + HOUR:%Y-%m-%dT%H:%MZ},{number}" for number, begin in enumerate(begins)]
+    clock = [f"{at:%Y-%m-%d},{at:%H:%M},{number}" for number, at in enumerate(local)]
+    naive = [f"{at:%Y-%m-%d %H:%M},{number}" for number, at in enumerate(local)]
+    for header, rows, layout in (
+        ("time,price", marked, "unit=EUR/MWh"),
+        (",date,hour,price", numbered, zoned),
+        ("interval_end,price", ended, "unit=EUR/MWh"),
+        ("date,time,price", clock, zoned),
+        ("time,price", naive[::-1], zoned),
+    ):
+        series = read(tmp_path, "\n".join([header, *rows]), layout)
+        assert series.start_s.tolist() == [int(begin.timestamp()) for begin in begins], header
+        assert series.value.tolist() == list(range(25)), header

@@ -188,7 +188,7 @@ GOOD = "2020-01-01T00:00Z,1\n2020-01-01T01:00Z,2\n"
         ("utc,price\n" + GOOD + ",3\n", "", "csv:4: the time '' cannot be read"),
         ("utc,price\n" + GOOD + "2020-01-01T02:00,3\n", "", "csv:4: .* unlike the times before"),
         ("utc,price\n2020-01-01T00:00,1\n2020-01-01T01:00,1\n", "", "csv:2: .* has neither Z nor an offset"),
-        ("utc;price\n2020-01-01T00:00Z;1.234,5\n", "", "no column of numbers"),
+        ("utc;price\n2020-01-01T00:00Z;1.23,5\n", "", "no column of numbers"),
         ("utc;price\n2020-01-01T00:00Z;1;2\n", "", "csv:2: has 3 columns, the header has 2"),
         ("utc,price\n2020-01-01T00:00Z,\n2020-01-01T01:00Z,\n", "value=price", "'price' holds no number"),
         ("utc,price\n2020-01-01T00:00Z,1\n", "", "csv:2: a single row"),

@@ -81,6 +81,8 @@ def test_without_a_unit():
         ("ctdkk/MWh", ("DKK/MWh", 0.01)),
         ("lb/MWh", ("g/kWh", 0.45359237)),
         ("t/MWh", ("g/kWh", 1000.0)),
+        ("lbs/MWh", ("g/kWh", 0.45359237)),
+        ("gCO2eq/kWh", ("g/kWh", 1.0)),
     ],
 )
 def test_hundredths_of_a_currency_and_pounds_are_units(unit, series):
@@ -89,7 +91,7 @@ def test_hundredths_of_a_currency_and_pounds_are_units(unit, series):
     assert factor == pytest.approx(series[1])
 
 
-@pytest.mark.parametrize("unit", ["c/kWh", "øre/kWh", "oere/kWh", "¢/kWh"])
+@pytest.mark.parametrize("unit", ["c/kWh", "øre/kWh", "ore/kWh", "oere/kWh", "¢/kWh"])
 def test_a_hundredth_of_more_than_one_currency_is_asked_for(unit):
     with pytest.raises(BadInput, match="unknown unit") as problem:
         parse_series_unit(unit)
