@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from offpeak.errors import BadInput
 from offpeak.ledger.marks import read_memory
 from offpeak.ledger.tables import jobs
-from offpeak.machines.node_sets import expand
+from offpeak.machines.node_sets import expand, fold
 from offpeak.model.time_range import TimeRange
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.port import SchedulerView
@@ -73,8 +73,14 @@ def after_view(before: JobWatch | None, view: SchedulerView) -> JobWatch:
     vanished = (job for job in before.running.values() if job_key(job) not in runs and job_key(job) not in shown)
     waiting = {key: ended for key, ended in before.waiting.items() if key not in runs}
     waiting |= {job_key(job): _unseen(job, before.at_s, view.at_s) for job in vanished}
+    released = [
+        part
+        for number, job in running.items()
+        if (earlier := before.running.get(number)) and (part := _released_part(earlier, job, view.at_s))
+    ]
+    waiting |= {job_key(ended.job): ended for ended in released}
     waiting |= {
-        key: EndedJob(_with_end(job, view.at_s), _since(before, key, view.at_s))
+        key: EndedJob(_with_end(_with_kept_hosts(job, before), view.at_s), _since(before, key, view.at_s))
         for key, job in shown.items()
         if key not in before.booked
     }
@@ -109,6 +115,32 @@ def away_line(before: JobWatch | None, view: SchedulerView) -> str:
 def has_run(job: Job) -> bool:
     """Whether the job has nodes or had them; pending and cancelled jobs may show a start too."""
     return bool(job.hosts) and job.start_s is not None
+
+
+def _released_part(earlier: Job, job: Job, at_s: int) -> EndedJob | None:
+    """Return the nodes that a running job has released since the earlier view as a job that has ended, if any."""
+    kept, had = set(job.known_hosts), earlier.known_hosts
+    gone = [node for node in had if node not in kept]
+    if job_key(job) != job_key(earlier) or not gone or not kept <= set(had):
+        return None
+    part = earlier._replace(
+        job_id=f"{job.job_id}-released{len(had)}",
+        state=JobState.ENDED,
+        nodes=len(gone),
+        cpus=max(earlier.cpus - job.cpus, 0) or earlier.cpus * len(gone) // len(had),
+        hosts=fold(gone),
+        end_s=at_s,
+    )
+    return EndedJob(part, at_s)
+
+
+def _with_kept_hosts(job: Job, before: JobWatch) -> Job:
+    """Return the ended job with the nodes of its last view: the scheduler may show those of its start again."""
+    waiting = before.waiting.get(job_key(job))
+    last = waiting.job if waiting else before.running.get(job.job_id)
+    if last and job_key(last) == job_key(job) and set(last.known_hosts) < set(job.known_hosts):
+        return job._replace(hosts=last.hosts, nodes=last.nodes, cpus=last.cpus)
+    return job
 
 
 def _since(before: JobWatch, key: JobKey, at_s: int) -> int:

@@ -6,6 +6,8 @@ and 32[1].head are numbers while a log is read, and texts as the ids of its jobs
 
 import re
 from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime, tzinfo
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -253,6 +255,8 @@ MOMENT = len("MM/DD/YYYY HH:MM:SS")
 UNSTARTED = frozenset((b"Q", b"D", b"A"))  # queued; deleted or aborted: a running job gets an E record besides
 ENDED = b"E"
 RELEASED = b"c"  # OpenPBS: the job goes on with fewer nodes (pbs_release_nodes); its E record has those of its start
+RELEASED_PART = b"%b-released%d%b"
+"""The id of the nodes that job 1.head released while it had four: 1-released4.head."""
 QUEUED, STARTED, RERUN, OVER = range(4)
 NEWS = {b"S": STARTED, b"R": RERUN}
 ARRAY = b"[]"  # 3[].head stands for all of 3[1].head, 3[2].head ... and runs nothing itself
@@ -263,15 +267,18 @@ class PbsLog:
     """What the lines said so far, in their order: `runs` has a row for each E record of a run, `news` for each line.
 
     A line's news of its job is QUEUED, STARTED, RERUN or OVER. `ids` tells the jobs by their columns number and rest,
-    `codes` the names by their codes.
+    `codes` the names by their codes. `kept` has what jobs that released nodes kept, by the time of the release as it is
+    written; `releasing` are those of them that ended.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, zone: tzinfo) -> None:
+        self.zone = zone
         self.runs = ColumnStore()
         self.news = ColumnStore()
         self.ids = JobIds()
         self.codes = {name: Codes(b"") for name in RUN_TEXTS}
-        self.released: set[bytes] = set()
+        self.kept: dict[bytes, dict[bytes, JobPlacement]] = {}
+        self.releasing: set[bytes] = set()
         self.malformed = 0
         self.is_cut = False
         self._runs: list[tuple[int, ...]] = []
@@ -301,9 +308,9 @@ class PbsLog:
         self._news.clear()
 
 
-def read_log(text: LongText, name: str, *, lenient: bool) -> PbsLog:
+def read_log(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> PbsLog:
     """Read all lines of `text`; a malformed one raises BadTrace, or is counted if `lenient`."""
-    log = PbsLog()
+    log = PbsLog(zone)
     for number, line in enumerate(text.lines(), 1):
         if not line.endswith(b"\n"):
             log.is_cut = True
@@ -332,8 +339,41 @@ def _take(log: PbsLog, line: bytes) -> None:
         log.add(job, QUEUED)
     elif kind == ENDED:
         run = run_of(job, attributes)
-        log.add(job, OVER if run else QUEUED, run)
+        releases = {_unix_s(at, log.zone): places for at, places in log.kept.get(job, {}).items()} if run else {}
+        for part in split_run(run, releases, _unix_s(fields[0], log.zone)) if run and releases else [run]:
+            if part and part.job != job:
+                log.releasing.add(job)
+            log.add(part.job if part else job, OVER if part else QUEUED, part)
     elif kind in NEWS:
         log.add(job, NEWS[kind])
-    elif kind == RELEASED:
-        log.released.add(job)
+    elif kind == RELEASED and (hosts := EXEC_HOST.search(b" " + attributes)):
+        log.kept.setdefault(job, {})[fields[0]] = places_of(hosts[1])
+
+
+def split_run(run: PbsRun, kept: Mapping[int, JobPlacement], ended_s: int) -> list[PbsRun]:
+    """Return the run with the nodes that it kept to its end, and one for the nodes of each release until then.
+
+    `kept` is by the time of the release; the run's record was written at `ended_s`. A host of which the job released a
+    part stays with the job.
+    """
+    before, parts = run.places, list[PbsRun]()
+    for at_s, places in kept.items():
+        runtime_s = run.runtime_s - (ended_s - at_s)
+        nodes, processors = before.nodes - places.nodes, before.processors - places.processors
+        if nodes <= 0 or processors <= 0 or not 0 <= runtime_s <= run.runtime_s:
+            continue
+        number, dot, server = run.job.partition(b".")
+        part = run._replace(
+            job=RELEASED_PART % (number, before.nodes, dot + server),
+            runtime_s=runtime_s,
+            energy_j=0,
+            places=JobPlacement(nodes, processors),
+            requested=b"",
+        )
+        parts.append(part)
+        before = places
+    return [run._replace(places=before, requested=b""), *parts] if parts else [run]
+
+
+def _unix_s(written: bytes, zone: tzinfo) -> int:
+    return int(datetime.strptime(written.decode(), "%m/%d/%Y %H:%M:%S").replace(tzinfo=zone).timestamp())

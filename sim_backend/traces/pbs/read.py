@@ -212,7 +212,7 @@ def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
     shorter. The group is the account, if the job had one. A malformed line raises BadTrace with its number; `lenient`
     skips and counts such lines instead. A last line without its end is left out, as the server may be writing it.
     """
-    log = read_log(text, name, lenient=lenient)
+    log = read_log(text, name, lenient=lenient, zone=zone)
     if not len(log.news):
         fault = f"no record can be read, {log.malformed:,} lines are malformed" if log.malformed else "has no records"
         raise BadTrace(f"{name}: {fault if text.head(1) else 'is empty'}", hint=EXPECTED)
@@ -232,12 +232,13 @@ def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
 
 
 def _notes(log: PbsLog, runs: PbsRuns, left: LeftOver) -> tuple[str, ...]:
+    releasing = len(log.releasing)
     notes = {
         f"runs of a job that had run before: {runs.again:,}, each counts as a job of its own": runs.again,
         f"starts of a job that went back to the queue: {left.unended:,}, left out": left.unended,
         f"end records that stand twice: {runs.repeated:,}, the later one counts": runs.repeated,
-        f"jobs that released nodes before their end: {len(log.released):,}, counted with all nodes to the end": len(
-            log.released
+        f"jobs that released nodes before their end: {releasing:,}; these nodes count as jobs of their own till then": (
+            releasing
         ),
         "the last line is cut off and left out": log.is_cut,
     }

@@ -68,6 +68,15 @@ def test_a_job_that_is_shown_again_had_not_ended() -> None:
     assert [(each.job.end_s, each.unseen) for each in booked] == [(110, "")]
 
 
+def test_nodes_that_a_job_released_are_booked_until_then() -> None:
+    whole, fewer = (job("1", start_s=50, hosts=hosts, nodes=count) for hosts, count in (("n[1-4]", 4), ("n2", 1)))
+    # Its last record has the nodes of its start again.
+    ended = job("1", JobState.ENDED, start_s=50, end_s=300, hosts="n[1-4]", nodes=4)
+    _, booked = looks((60, [whole]), (100, [fewer]), (200, [fewer]), (310, [ended]), (330, [ended]), (400, [ended]))
+    found = [(each.job.job_id, each.job.hosts, each.job.nodes, each.job.start_s, each.job.end_s) for each in booked]
+    assert found == [("1-released4", "n[1,3-4]", 3, 50, 100), ("1", "n2", 1, 50, 300)]
+
+
 def test_a_requeued_job_ran_twice() -> None:
     _, booked = looks((100, [job("1", start_s=50)]), (200, [job("1", start_s=150)]), (300, []), (400, []), (500, []))
     assert [(each.job.start_s, each.job.end_s) for each in booked] == [(50, 150), (150, 250)]

@@ -30,6 +30,10 @@ def ended(
     return record("E", job, f"user=alice group=users jobname=cfd queue=batch {times} Exit_status=0")
 
 
+def earlier(line: bytes, minutes: int) -> bytes:
+    return line.replace(b"21:57:22", f"21:{57 - minutes}:22".encode())
+
+
 def read(*lines: bytes, lenient: bool = False) -> Trace:
     return pbs_trace(LongText(b"".join(lines)), "20261120", lenient=lenient, zone=BERLIN)
 
@@ -99,11 +103,31 @@ def test_starts_that_went_back_to_the_queue_are_left_out_with_a_note() -> None:
     assert trace.notes[-1] == "starts of a job that went back to the queue: 2, left out"
 
 
-def test_jobs_that_released_nodes_are_counted_in_a_note() -> None:
-    fewer = record("c", "1.head", "exec_host=n001/0-7")
-    trace = read(record("S", "1.head"), fewer, fewer, ended("1.head", where="n001/0-7+n002/0-7"), ended("2.head"))
-    assert trace.jobs.size.tolist() == [2, 1]
-    assert trace.notes[1:] == ("jobs that released nodes before their end: 1, counted with all nodes to the end",)
+def test_nodes_that_a_job_released_are_its_own_until_then() -> None:
+    end = ended("1.head", end=7300, where="n001/0-7+n002/0-7+n003/0-7+n004/0-7")
+    trace = read(
+        record("S", "1.head"),
+        earlier(record("c", "1.head", "exec_host=n001/0-7+n002/0-7"), 40),
+        earlier(record("c", "1.head", "exec_host=n001/0-7"), 10),
+        end,
+        end,
+        ended("2.head"),
+    )
+    jobs = trace.jobs
+    names = map(trace.names.job_text, jobs.job_id.tolist())
+    found = dict(zip(names, zip(jobs.size.tolist(), jobs.runtime_s.tolist(), strict=True), strict=True))
+    assert found == {"1": (1, 7200), "1-released4": (2, 4800), "1-released2": (1, 6600), "2": (1, 100)}
+    note = "jobs that released nodes before their end: 1; these nodes count as jobs of their own till then"
+    assert trace.notes[-1] == note
+
+
+def test_a_release_that_cannot_be_told_leaves_the_job_its_nodes() -> None:
+    same_host = earlier(record("c", "1.head", "exec_host=n001/0-3+n002/0-7"), 1)
+    too_early = earlier(record("c", "2.head", "exec_host=n001/0-7"), 40)
+    where = "n001/0-7+n002/0-7"
+    trace = read(same_host, too_early, ended("1.head", where=where), ended("2.head", where=where))
+    assert trace.jobs.size.tolist() == [2, 2]
+    assert not any("released" in note for note in trace.notes)
 
 
 def test_a_log_in_which_nothing_ended_has_no_jobs() -> None:
