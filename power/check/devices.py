@@ -9,7 +9,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from offpeak.errors import DeviceError, NotSupported, OffpeakError, WrongDevice
 from offpeak.machines.inventory import Enrolment, Inventory, InventoryNode, Pdu, SleepMethod, is_standby_proof
 from offpeak.model.orders import NodeOrder
 from offpeak.power.check.findings import CheckVerdict, Finding, check_credentials, failed_finding
+from offpeak.power.check.pairing import NodeFirmware, prove_pair, read_claims
 from offpeak.power.drivers.ipmi.bmc import address_of
 from offpeak.power.drivers.ipmi.requests import read_restore_policy
 from offpeak.power.drivers.port import PowerDriver
@@ -303,25 +304,42 @@ METERED = "metered"
 
 @dataclass(frozen=True)
 class EnrolmentResult:
-    """The enrolment of one node, or the error. `same` if the inventory already contains it."""
+    """The enrolment of one node, or the error. `same` if the inventory already contains it; `proof` is that of the
+    pair of node and BMC, "" for none.
+    """
 
     node: str
     enrolled: Enrolment | None = None
     error: OffpeakError | None = None
     same: bool = False
+    proof: str = ""
+
+
+@dataclass(frozen=True)
+class EnrolmentRules:
+    """The date of the enrolment, whether a changed identity is accepted, all nodes of the inventory, and what nodes
+    read from their firmware.
+    """
+
+    date: str
+    replace: bool = False
+    nodes: frozenset[str] = frozenset()
+    firmware: Mapping[str, NodeFirmware] = field(default_factory=dict)
 
 
 async def probe_bmcs(
-    machines: Iterable[InventoryNode], wire: Transport, *, date: str, replace: bool
+    machines: Iterable[InventoryNode], wire: Transport, rules: EnrolmentRules
 ) -> tuple[EnrolmentResult, ...]:
-    """Query all BMCs at the same time and return the results; a changed identity is an error unless `replace`."""
+    """Query all BMCs at the same time and return the results. A BMC of another node, or one whose identity has changed,
+    is an error.
+    """
     try:
-        return tuple(await asyncio.gather(*(_probe_bmc(machine, wire, date, replace) for machine in machines)))
+        return tuple(await asyncio.gather(*(_probe_bmc(machine, wire, rules) for machine in machines)))
     finally:
         await wire.close()
 
 
-async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace: bool) -> EnrolmentResult:
+async def _probe_bmc(machine: InventoryNode, wire: Transport, rules: EnrolmentRules) -> EnrolmentResult:
     try:
         driver = driver_of(machine, wire)
         seen = await driver.query()
@@ -331,17 +349,18 @@ async def _probe_bmc(machine: InventoryNode, wire: Transport, date: str, replace
         if identity is None:
             hint = "offpeak can measure such a node, but never switches it off"
             raise NotSupported(f"{machine.node}: its BMC reports no identity", hint=hint)
+        proof = prove_pair(machine, await read_claims(machine, identity, wire), rules.nodes, rules.firmware)
         can = [*sorted(map(str, driver.orders)), *([METERED] if await _has_power_meter(machine, wire) else [])]
     except OffpeakError as problem:
         return EnrolmentResult(machine.node, error=problem)
     known = machine.enrolled
-    if known is not None and known.identity != identity and not replace:
+    if known is not None and known.identity != identity and not rules.replace:
         return EnrolmentResult(machine.node, error=_identity_error(machine, known, identity))
     kept = filter(is_standby_proof, known.capabilities) if known and known.identity == identity else ()
     capabilities = tuple(dict.fromkeys((*can, *kept)))
     if known is not None and (known.identity, known.capabilities) == (identity, capabilities):
-        return EnrolmentResult(machine.node, known, same=True)
-    return EnrolmentResult(machine.node, Enrolment(identity, capabilities, date))
+        return EnrolmentResult(machine.node, known, same=True, proof=proof)
+    return EnrolmentResult(machine.node, Enrolment(identity, capabilities, rules.date), proof=proof)
 
 
 def _identity_error(machine: InventoryNode, known: Enrolment, identity: str) -> WrongDevice:

@@ -307,7 +307,7 @@ class BmcUser:
 @dataclass(frozen=True)
 class BmcFaults:
     """The faults of a BMC: no reply, a late or a wrong reply, an accepted order not executed, a foreign identity, a
-    power limit that it accepts and does not keep.
+    power limit that it accepts and does not keep, the host name of another node.
     """
 
     silent: bool = False
@@ -316,6 +316,7 @@ class BmcFaults:
     guid: uuid.UUID | None = None
     garbage: bool = False
     ignores_limit: bool = False
+    host_name: str = ""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from offpeak.machines.inventory import Inventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import NodeOrder
 from offpeak.plugin.scheduler.port import NodeUses, Scheduler
-from offpeak.power.check.devices import probe_bmcs
+from offpeak.power.check.devices import EnrolmentRules, probe_bmcs
 from offpeak.power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
 from offpeak.power.drivers.registry import DriverPool
 from offpeak.power.drivers.transport import Transport
@@ -128,7 +128,7 @@ def guarded_room(folder: Path, nodes: str = "n[1-6]") -> Iterator[GuardedRoom]:
     path = write_inventory(folder, plan, node_class="server", made_by="a test")
     with served_room(plan, room_logins(folder)) as served, asyncio.Runner() as runner:
         machines = read_inventory(path).machines
-        probed = runner.run(probe_bmcs(machines, Transport(timeout_s=10.0), date="2026-11-21", replace=False))
+        probed = runner.run(probe_bmcs(machines, Transport(timeout_s=10.0), EnrolmentRules("2026-11-21")))
         write_enrolments(
             path,
             {result.node: result.enrolled for result in probed if result.enrolled},

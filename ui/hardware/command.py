@@ -67,11 +67,18 @@ def enroll(
     from_netbox: Annotated[
         Path | None, typer.Option(help="First add nodes from NetBox: its devices as CSV or JSON.", show_default=False)
     ] = None,
+    dmi: Annotated[
+        Path | None,
+        typer.Option(
+            help="Prove by a file that each BMC is its node's: lines of node, DMI UUID and serial number.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Record the identity of each BMC in the inventory. Also its capabilities; no node is switched off."""
     from offpeak.ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
 
-    enroll_nodes(chosen.read(), EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox))
+    enroll_nodes(chosen.read(), EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox, dmi))
 
 
 @of_devices

@@ -4,8 +4,9 @@ Standby tests run one after the other and stop at the first node that does not c
 """
 
 import asyncio
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -23,14 +24,21 @@ from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
 from offpeak.model.orders import NodeOrder
 from offpeak.plugin.scheduler.registry import scheduler_of
-from offpeak.power.check.devices import EnrolmentResult, probe_bmcs
+from offpeak.power.check.devices import EnrolmentResult, EnrolmentRules, probe_bmcs
 from offpeak.power.check.findings import failed_finding, group_findings
+from offpeak.power.check.pairing import pair_lines, read_firmware
 from offpeak.power.check.standby import StandbyContext, StandbyTestResult, run_standby_test
 from offpeak.power.drivers.transport import Transport
 from offpeak.power.lifecycle.node_record import StateLedger
 from offpeak.process import exclusive_lock, login_name
 from offpeak.settings.table import Settings
 from offpeak.text import counted
+
+FIRMWARE_HINT = (
+    "a file of node, UUID and serial number proves them: srun -N COUNT sh -c 'echo $SLURMD_NODENAME "
+    "$(cat /sys/class/dmi/id/product_uuid /sys/class/dmi/id/product_serial)' > dmi.txt; offpeak enroll --dmi dmi.txt"
+)
+"""How to prove which node is behind a BMC."""
 
 
 def run_standby_tests(settings: Settings, nodes: str) -> bool:
@@ -110,6 +118,7 @@ class EnrollRequest:
     standby_test: bool
     from_racksdb: Path | None
     from_netbox: Path | None
+    firmware: Path | None
 
 
 def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
@@ -123,14 +132,32 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
             _import_nodes(path, export, nodes_of)
     inventory = read_inventory(path)
     machines = _machines_with_bmc(inventory, request.nodes)
-    probed = asyncio.run(
-        probe_bmcs(machines, Transport(timeout_s=timeout_s), date=date.today().isoformat(), replace=request.replace)
+    rules = EnrolmentRules(
+        date.today().isoformat(),
+        request.replace,
+        frozenset(machine.node for machine in inventory.machines),
+        read_firmware(request.firmware) if request.firmware else {},
     )
+    probed = asyncio.run(probe_bmcs(machines, Transport(timeout_s=timeout_s), rules))
+    if not _accepts_pairs(probed, {machine.node: machine.bmc or "" for machine in machines}):
+        raise typer.Exit(1)
     write_enrolments(path, {result.node: result.enrolled for result in probed if result.enrolled and not result.same})
     print_enrolled(probed)
     tested = not request.standby_test or run_standby_tests(settings, request.nodes or "")
     if not tested or any(result.error for result in probed):
         raise typer.Exit(1)
+
+
+def _accepts_pairs(probed: Sequence[EnrolmentResult], bmc_of: Mapping[str, str]) -> bool:
+    """Show the new pairs that nothing proves; return whether the admin accepts them, as without a terminal."""
+    new = [result.node for result in probed if result.enrolled and not result.same and not result.proof]
+    if not new:
+        return True
+    typer.echo(f"not proven to be the BMCs of these nodes: {counted(len(new), 'pair')}; nothing shows a wrong address")
+    for line in pair_lines({node: bmc_of[node] for node in new}):
+        typer.echo(f"  {line}")
+    typer.echo(f"  hint: {FIRMWARE_HINT}")
+    return not sys.stdin.isatty() or typer.confirm("Are these pairs right?")
 
 
 def _import_nodes(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[ImportedNode, ...]]) -> None:
@@ -166,6 +193,9 @@ def print_enrolled(probed: Sequence[EnrolmentResult]) -> None:
                 by_capabilities.setdefault(result.enrolled.capabilities, []).append(result.node)
         for capabilities, nodes in by_capabilities.items():
             typer.echo(f"{label}: {fold(nodes)} ({', '.join(capabilities)})")
+    proven = [result.node for result in probed if result.enrolled and result.proof]
+    if proven:
+        typer.echo(f"proven by what the BMC says of itself: {fold(proven)}")
     found = [failed_finding("bmc", result.node, result.error) for result in probed if result.error]
     for error in group_findings(found):
         typer.echo(f"not enrolled: {fold(error.subjects)}: {error.message}")

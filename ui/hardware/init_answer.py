@@ -26,6 +26,7 @@ from offpeak.plugin.queue_hook.facts import OFF
 from offpeak.plugin.scheduler.node import Node
 from offpeak.plugin.scheduler.port import SchedulerTraits
 from offpeak.plugin.scheduler.registry import scheduler_name, scheduler_of
+from offpeak.power.check.pairing import pair_lines
 from offpeak.predictors.feeds.markets import find_market
 from offpeak.prices.tariff import parse_tariff
 from offpeak.settings.file import read_values
@@ -84,6 +85,7 @@ def write_first_files(settings: Settings, folder: Path, given: SiteAnswers) -> N
     )
     bmcs = _answer(given.bmcs, f"BMCs: addresses such as 10.1.0.[1-64], or {NODE}-bmc; - for none", "-", str)
     addresses = bmc_addresses(bmcs, names)
+    _show_pairs(addresses)
     classes = ", ".join(bundled_node_classes())
     node_class = _answer(given.node_class, f"Class of the nodes: {classes}, or a file", "server", _check_class)
     managed = ManagedSite(
@@ -184,6 +186,21 @@ def bmc_addresses(text: str, names: Sequence[str]) -> dict[str, str]:
             hint=f"one for each node, in the order {fold(names)}; or by name: {NODE}-bmc",
         )
     return dict(zip(names, addresses, strict=True))
+
+
+def _show_pairs(addresses: Mapping[str, str]) -> None:
+    """Show which BMC is whose. Raises BadInput if the admin says on a terminal that a pair is wrong."""
+    if not addresses:
+        return
+    typer.echo("BMCs, each beside the node that it would switch:")
+    for line in pair_lines(addresses):
+        typer.echo(f"  {line}")
+    if sys.stdin.isatty() and not typer.confirm("Are these pairs right?", default=True):
+        raise BadInput(
+            "nothing was written: a BMC is not that of its node",
+            hint=f"give the BMCs in the order of the nodes, by name ({NODE}-bmc), or import them: "
+            "offpeak enroll --from-netbox FILE",
+        )
 
 
 def kinds_of(nodes: Sequence[Node]) -> dict[str, str]:

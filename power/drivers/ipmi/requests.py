@@ -98,6 +98,28 @@ async def read_system_guid(ask: SendRequest) -> str | None:
     return None
 
 
+SYSTEM_NAME, NAME_BLOCK, LONGEST_NAME = 0x02, 16, 253
+NAME_ENCODINGS = {0: "latin-1", 1: "utf-8"}
+
+
+async def read_system_name(ask: SendRequest) -> str:
+    """Return the host name that the system's software gave to the BMC (section 22.14a), "" for none.
+
+    Raises NotSupported where a BMC has no such parameter.
+    """
+    name, length, encoding, block = b"", 1, "latin-1", 0
+    while len(name) < length:
+        answer = (await ask(IpmiRequest("Get System Info", 0x06, 0x59, bytes([0, SYSTEM_NAME, block, 0]))))[2:]
+        if block == 0:
+            if len(answer) < 2 or answer[0] & 0xF not in NAME_ENCODINGS:
+                return ""
+            encoding, length, answer = NAME_ENCODINGS[answer[0] & 0xF], min(answer[1], LONGEST_NAME), answer[2:]
+        if not answer:
+            break
+        name, block = name + answer[:NAME_BLOCK], block + 1
+    return name[:length].rstrip(b"\0 ").decode(encoding, errors="replace")
+
+
 async def _read_power_state(ask: SendRequest) -> int:
     answer = await ask(CHASSIS_STATUS)
     if len(answer) < 3:

@@ -68,6 +68,19 @@ def system_guid(call: IpmiCall) -> bytes:
     return guid_bytes(call.bmc)
 
 
+SYSTEM_NAME, FIRST_BYTES, BLOCK = 0x02, 14, 16
+
+
+def system_info(call: IpmiCall) -> bytes:
+    """Get System Info Parameters, section 22.14a: the name of the system, in ASCII."""
+    if call.byte(1) != SYSTEM_NAME:
+        raise CompletionError(WRONG_FIELD)
+    name, block = (call.bmc.faults.host_name or call.bmc.node.name).encode(), call.byte(2)
+    first = bytes([0, len(name)]) if block == 0 else b""
+    begin = 0 if block == 0 else FIRST_BYTES + (block - 1) * BLOCK
+    return bytes([0x11, block]) + first + name[begin : begin + BLOCK - len(first)].ljust(BLOCK - len(first), b"\0")
+
+
 def acpi_power_state(call: IpmiCall) -> bytes:
     """Get ACPI Power State, section 20.7: of the system and of the device; unknown on the way from one to another."""
     known = {ACTIVE: (S0, 0), FAILED: (UNKNOWN, UNKNOWN), asleep(STANDBY): (S3, 3), asleep(OFF): (S5, 3)}
@@ -284,6 +297,7 @@ COMMANDS = {
     (APP, 0x38): Command(authentication_capabilities, BEFORE_LOGIN, of_session=True),
     (APP, 0x3B): Command(set_privilege, USER, of_session=True),
     (APP, 0x3C): Command(close_session, USER, of_session=True),
+    (APP, 0x59): Command(system_info, USER),
     (APP, 0x54): Command(cipher_suites, BEFORE_LOGIN, of_session=True),
     (CHASSIS, 0x01): Command(chassis_status, USER),
     (CHASSIS, 0x02): Command(chassis_control, OPERATOR),

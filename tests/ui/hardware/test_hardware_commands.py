@@ -212,6 +212,26 @@ def test_an_exchanged_bmc_is_not_believed(room: ServedRoom, site: Path, offpeak:
     assert site.read_text().startswith("# The test site.\n")
 
 
+def test_the_bmc_of_another_node_is_not_enrolled(
+    room: ServedRoom, site: Path, offpeak: Offpeak, tmp_path: Path
+) -> None:
+    def mislead(room: MachineRoom) -> None:
+        room.bmcs["n4"].faults = BmcFaults(host_name="n5.a-long-domain.of-the-cluster.example")
+        room.bmcs["n6"].faults = BmcFaults(host_name="localhost")
+
+    room.do(mislead)
+    done = offpeak("enroll", "n[1-6]", "--inventory", site)
+    assert done.returncode == 1
+    assert re.search(r"not enrolled: n4: 127\.\S+ is the BMC of n5 by its host name n5\.a-long", done.stdout)
+    assert "proven by what the BMC says of itself: n[1-3,5]\n" in done.stdout
+    assert re.search(r"nodes: 1 pair; .*\n  n6: 127\.\S+\n  hint: a file of node, UUID", done.stdout)
+    uuids = {name: room.do(lambda room, name=name: str(room.bmcs[name].guid)) for name in ("n4", "n6")}
+    dmi = tmp_path / "dmi.txt"
+    dmi.write_text("".join(f"{name} {text}\n" for name, text in uuids.items()))
+    done = offpeak("enroll", "n6", "--dmi", dmi, "--inventory", site)
+    assert "proven by what the BMC says of itself: n6\n" in done.stdout
+
+
 def test_nodes_are_taken_over_from_elsewhere(site: Path, offpeak: Offpeak, tmp_path: Path) -> None:
     export = tmp_path / "devices.csv"
     export.write_text("Name,Status,Type,Rack,Out-of-band IP\nn1,Active,compute,A1,10.1.0.1/16\nx1,Active,blade,A1,\n")

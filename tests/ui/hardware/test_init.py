@@ -132,12 +132,29 @@ def test_three_questions_and_a_wrong_answer_is_asked_again(server: StandIn, tmp_
     terminal.type("DE-LU\n")
     terminal.wait_for("BMCs:")
     terminal.type("{node}-bmc\n")
+    terminal.wait_for("Are these pairs right?")
+    assert "node1 to node3: node1-bmc to node3-bmc, one by one" in terminal.output
+    terminal.type("\n")
     terminal.wait_for("Class of the nodes:")
     terminal.type("\n")
     terminal.wait_for("then  offpeak agent")
     assert terminal.code() == 0
     assert tomllib.loads((tmp_path / "offpeak.toml").read_text())["feeds"]["zone"] == "DE-LU"
     assert read_inventory(tmp_path / "inventory.toml").machines[1].bmc == "node2-bmc"
+
+
+def test_a_wrong_pair_writes_nothing(server: StandIn, tmp_path: Path) -> None:
+    terminal = Terminal(server, tmp_path)
+    terminal.wait_for("Price:")
+    terminal.type("DE-LU\n")
+    terminal.wait_for("BMCs:")
+    terminal.type("10.1.0.3,10.1.0.[1-2]\n")
+    terminal.wait_for("Are these pairs right?")
+    assert "node1: 10.1.0.3" in terminal.output
+    terminal.type("n\n")
+    terminal.wait_for("nothing was written: a BMC is not that of its node")
+    assert terminal.code() == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_writes_nothing(server: StandIn, tmp_path: Path) -> None:
