@@ -37,7 +37,9 @@ REST := $(PYTEST) -m 'not quick and not nightly' --most-memory 1200
 SCENES := --numprocesses 10 --budget 14000 tests/e2e tests/deploy
 BELOW := --numprocesses 6 --budget 13000 tests/offpeak tests/plugin tests/power tests/predictors
 ABOVE := --numprocesses 8 --budget 18000 tests/services tests/sim_backend tests/ui
-OTHERS := --numprocesses 4 --budget 5500 tests/benchmarks tests/studies tests/peers tests/test_*.py
+# `make check` runs the tests of the wheel and the sentences.
+OTHERS := --numprocesses 4 --budget 5500 tests/benchmarks tests/studies tests/peers \
+    $(filter-out tests/test_wheel.py tests/test_sentences.py,$(wildcard tests/test_*.py))
 
 .PHONY: install dev demo demo-slurm test test-rest nightly peers check bench bench-long soak reference docs package bundle lock package-trial container-trial clean
 

@@ -1,6 +1,6 @@
 """Records docs/images/demo.webp: the status page during `offpeak demo`, with the lines that the demo prints below it.
 
-Run by `make reference`; `python docs/recording.py OUT.webp SECONDS` records a shorter demo to another file.
+Run by `make reference`.
 """
 
 import io
@@ -51,15 +51,13 @@ ARRANGE = """() => {
 }"""
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
     """Run the demo and record it."""
-    picture = Path(arguments[0]) if arguments else PICTURE
-    seconds = float(arguments[1]) if len(arguments) > 1 else SECONDS
     with socket.create_server((LISTEN, 0)) as free:
         place = f"{LISTEN}:{free.getsockname()[1]}"
     offpeak = Path(sys.executable).with_name("offpeak")
     with TemporaryDirectory() as folder, sync_playwright() as playwright:
-        length = ("--seconds", str(seconds), "--clock-factor", str(DAY_S / seconds))
+        length = ("--seconds", str(SECONDS), "--clock-factor", str(DAY_S / SECONDS))
         command = (offpeak, "demo", "--listen", place, "--hardware-port", str(HARDWARE_PORT), *length)
         demo = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
         lines: list[str] = []
@@ -70,7 +68,7 @@ def main(arguments: Sequence[str]) -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"] if os.geteuid() == 0 else []
         )
         try:
-            frames = record(browser.new_page(viewport=SIZE, color_scheme="light"), place, lines, seconds)
+            frames = record(browser.new_page(viewport=SIZE, color_scheme="light"), place, lines)
         finally:
             browser.close()
             demo.terminate()
@@ -78,7 +76,7 @@ def main(arguments: Sequence[str]) -> None:
             reading.join()
     durations = [SHOWN_MS] * (len(frames) - 1) + [LAST_MS]
     frames[0].save(
-        picture, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=QUALITY, method=6
+        PICTURE, save_all=True, append_images=frames[1:], duration=durations, loop=0, quality=QUALITY, method=6
     )
 
 
@@ -88,7 +86,7 @@ def read(demo: "subprocess.Popen[str]", lines: list[str]) -> None:
         lines.append(line.rstrip())
 
 
-def record(page: Page, place: str, lines: list[str], seconds: float) -> list[Image.Image]:
+def record(page: Page, place: str, lines: list[str]) -> list[Image.Image]:
     """Return pictures of the page in equal steps, from the first line of the day to the last."""
     until = time.monotonic() + PATIENCE_S
     while not steps(lines) and time.monotonic() < until:
@@ -98,7 +96,7 @@ def record(page: Page, place: str, lines: list[str], seconds: float) -> list[Ima
     page.evaluate(ARRANGE)
     began, frames, shown = time.monotonic(), [], 0
     for number in range(FRAMES):
-        page.wait_for_timeout(max(0.0, began + number * seconds / FRAMES - time.monotonic()) * 1000)
+        page.wait_for_timeout(max(0.0, began + number * SECONDS / FRAMES - time.monotonic()) * 1000)
         frames.append(frame(page, caption(lines, shown)))
         shown = len(lines)
     while not (saved := [line for line in lines if line.startswith("saved: ")]) and time.monotonic() < until:
@@ -125,4 +123,4 @@ def caption(lines: Sequence[str], shown: int) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

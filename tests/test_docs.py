@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from shown_output import pattern
 from typer.exceptions import Exit, TyperException
 from zygote import Zygote
@@ -170,30 +169,3 @@ def test_python_can_be_executed(page: Path) -> None:
 def test_links_lead_somewhere() -> None:
     links = [(page, target) for page in PAGES for target in LINK.findall(page.read_text())]
     assert [f"{page.name}: {target}" for page, target in links if not (page.parent / target).exists()] == []
-
-
-def test_every_page_is_in_the_index() -> None:
-    index = (ROOT / "docs" / "contents.md").read_text()
-    names = {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]} - {"README.md", "contents.md"}
-    assert sorted(name for name in names if f"({name})" not in index) == []
-
-
-def test_the_readme_shows_the_recording_of_the_demo_before_what_it_saves() -> None:
-    text = (ROOT / "README.md").read_text()
-    image = text.index("](docs/images/demo.webp)")
-    assert text.index("**offpeak runs") < image < text.index("## What it saves")
-    check_recording(ROOT / "docs" / "images" / "demo.webp", least=30)
-
-
-def check_recording(file: Path, *, least: int) -> None:
-    assert file.stat().st_size <= 2_000_000
-    with Image.open(file) as recording:
-        assert recording.n_frames >= least
-        assert 800 <= recording.width <= 1200
-
-
-def test_the_demo_can_be_recorded(tmp_path: Path) -> None:
-    file = tmp_path / "demo.webp"
-    subprocess.run([sys.executable, "docs/recording.py", file, "20"], cwd=ROOT, check=True, timeout=300)
-    # Pictures that are equal are one.
-    check_recording(file, least=10)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linear_sum_assignment
 
 from benchmarks.place_bound import (
     POLICIES,
@@ -71,5 +71,5 @@ def test_the_bound_is_the_best_schedule_of_jobs_of_one_node_and_hour(seed: int) 
     work = HourlyWork(np.ones((1, 2), np.bool_), soonest, soonest, nodes, value)
     cells = [(site, hour) for site in (0, 1) for hour in range(hours) for _ in range(nodes[site])]
     cost = np.array([[value[cell] if cell[1] >= at else 1e6 for cell in cells] for at in submitted])
-    best = cost[linear_sum_assignment(cost)].sum()
+    best = cost[scipy.optimize.linear_sum_assignment(cost)].sum()
     assert lower_bound(work, SAME_END).cost == pytest.approx(best)

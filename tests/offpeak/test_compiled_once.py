@@ -14,10 +14,7 @@ from offpeak.compiled import kernel
 
 @kernel
 def total(values):
-    found = 0.0
-    for each in sorted(values):
-        found += each
-    return found
+    return values[0] + values[1]
 """
 ASKED = """\
 import sys

@@ -16,14 +16,9 @@ INSTALLED = Path(sys.executable).with_name("offpeak")
 @pytest.mark.parametrize(
     ("arguments", "changed"),
     [
-        ("--version", {}),
-        ("show-config --config here.toml", {}),
         ("show-config", {"OFFPEAK_CONFIG": "here.toml"}),
-        ("show-config", {"OFFPEAK_CONFIG": "absent.toml"}),
-        ("show-confg", {}),
         ("simulate absent.swf --debug", {}),
         ("simulate -", {}),
-        ("", {"_OFFPEAK_COMPLETE": "source_bash"}),
     ],
 )
 def test_it_answers_as_the_installed_one(

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from offpeak.executor import Executor, LocalProcesses
+from offpeak.executor import LocalProcesses
 from offpeak.report_tables import Report
 from offpeak_studies.harness import JOURNAL, Progress, StudyOrder
-
-ONE = LocalProcesses(1)
 
 
 @dataclass(frozen=True)
@@ -27,11 +25,10 @@ def finish(
     out: Path,
     *,
     replays: int = 1,
-    executor: Executor = ONE,
 ) -> Finished:
     """Run a study to its end."""
     progress: list[tuple[int, int]] = []
-    order = StudyOrder(logs, out, replays=replays, seed=3, executor=executor)
+    order = StudyOrder(logs, out, replays=replays, seed=3, executor=LocalProcesses(1))
     report = study(order, lambda done, total: progress.append((done, total)))
     lines = (out / JOURNAL).read_text().splitlines(keepends=True)
     return Finished(logs, tuple(lines), report, tuple(progress))

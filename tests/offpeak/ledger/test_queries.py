@@ -124,6 +124,7 @@ Held = tuple[float, float, int | None]
 CHANGES = st.tuples(st.floats(0.5, 70), st.floats(0, 9), st.one_of(st.none(), st.integers(0, 5000)))
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(CHANGES, max_size=12), st.lists(st.tuples(st.floats(0, 400), st.floats(0.5, 300)), max_size=3))
 def test_any_time_has_the_energy_of_the_readings_that_lie_in_it(
@@ -157,6 +158,7 @@ def priced(ledger: Ledger) -> Ledger:
     return ledger
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 7200), min_size=1, max_size=4))
 def test_energy_adds_up_however_a_time_is_cut(two_hours: Ledger, cuts: list[int]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, tzinfo
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -53,6 +54,12 @@ NODES, DAYS = 12, 3
 KEY = "ab" * 32
 SETTINGS = {"plan.revenues": "physics=0.08", "zone": "UTC"}
 TABLES = {table.name: table for table in SEALED_TABLES}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """SQLite: one test shows that the seals of PostgreSQL are equal."""
+    return f"sqlite:///{tmp_path / 'ledger.sqlite'}"
 
 
 def fill(ledger: Ledger) -> None:

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import LinearConstraint, milp
 
 from offpeak.model.arrays import Float64
 from offpeak.model.site_devices import NO_BATTERY, Battery
@@ -170,20 +170,20 @@ def plain_optimum(problem: DispatchProblem) -> float:
     last[-1] = min(battery.end_kwh, reach)
     stored = np.hstack([none, none, sums * one_way, -sums / one_way, none, none, none, wide])
     rules = [
-        LinearConstraint(np.hstack([eye, -eye, -eye, eye, -eye, none, none, wide]), net, net),
-        LinearConstraint(stored, last - battery.start_kwh, battery.capacity_kwh - battery.start_kwh),
-        LinearConstraint(
+        scipy.optimize.LinearConstraint(np.hstack([eye, -eye, -eye, eye, -eye, none, none, wide]), net, net),
+        scipy.optimize.LinearConstraint(stored, last - battery.start_kwh, battery.capacity_kwh - battery.start_kwh),
+        scipy.optimize.LinearConstraint(
             np.hstack([none, none, eye, none, none, -battery.charge_kw * np.diag(may), none, wide]), -np.inf, 0
         ),
-        LinearConstraint(
+        scipy.optimize.LinearConstraint(
             np.hstack([none, none, none, eye, none, battery.discharge_kw * np.diag(may), none, wide]),
             -np.inf,
             battery.discharge_kw * may,
         ),
-        LinearConstraint(np.hstack([eye, none, none, none, none, none, -big * eye, wide]), -np.inf, 0),
-        LinearConstraint(np.hstack([none, eye, none, none, none, none, big * eye, wide]), -np.inf, big),
+        scipy.optimize.LinearConstraint(np.hstack([eye, none, none, none, none, none, -big * eye, wide]), -np.inf, 0),
+        scipy.optimize.LinearConstraint(np.hstack([none, eye, none, none, none, none, big * eye, wide]), -np.inf, big),
         *(
-            LinearConstraint(
+            scipy.optimize.LinearConstraint(
                 np.hstack([eye[mask], *[none[mask]] * 6, -np.eye(width)[[charge] * mask.sum()]]), -np.inf, 0
             )
             for charge, mask in enumerate(problem.demand)
@@ -194,7 +194,7 @@ def plain_optimum(problem: DispatchProblem) -> float:
     low = np.concatenate([np.zeros(7 * slots), problem.peak_so_far_kw])
     high = np.concatenate([np.full(4 * slots, np.inf), problem.pv_kw, np.ones(2 * slots), np.full(width, np.inf)])
     whole = np.concatenate([np.zeros(5 * slots), np.ones(2 * slots), np.zeros(width)])
-    found = milp(cost, constraints=rules, bounds=np.stack([low, high]).tolist(), integrality=whole)
+    found = scipy.optimize.milp(cost, constraints=rules, bounds=np.stack([low, high]).tolist(), integrality=whole)
     return float(found.fun - problem.peak_per_kw @ problem.peak_so_far_kw)
 
 

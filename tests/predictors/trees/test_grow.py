@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 from offpeak.predictors.trees.forest import LEAF, Growth, TrainingData, extract_forest, grow
@@ -28,7 +28,9 @@ def test_a_forest_is_equal_to_what_it_was_made_from(rows, seed, loss):
     known, requests = lessons(rows, seed), lessons(200, seed + 1).features
     requests[0] = np.nan
     requests[1], requests[2] = np.inf, -np.inf
-    model = HistGradientBoostingRegressor(loss=loss, max_iter=8, min_samples_leaf=3, early_stopping=False)
+    model = sklearn.ensemble.HistGradientBoostingRegressor(
+        loss=loss, max_iter=8, min_samples_leaf=3, early_stopping=False
+    )
     # With more than one thread each waits in a loop for the others, which costs most where processors are busy.
     with threadpool_limits(1):
         forest = extract_forest(model.fit(known.features, known.target))

@@ -70,6 +70,7 @@ def test_shadow_is_another_account() -> None:
     assert shadow_text(shadow).startswith("would have saved 2.00 EUR")
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_what_delays_saved_is_shown_and_in_no_sum(ledger: Ledger) -> None:
     run, moved = (100.0, 3700.0), (50.0, KWH, "T1")
     ledger.write_jobs([JobUse(job, *run, "ann", "", "", "n1", KWH, 0.1, "EUR") for job in ("1", "2", "3")])
@@ -162,6 +163,7 @@ def test_meters_that_came_later_or_miss_nodes_leave_the_bill_unknown(ledger: Led
         assert account_of(connection, TimeRange(0.0, DAY_S)).share is None, "half of the nodes have no meter"
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_the_share_of_a_running_day_is_the_same_until_its_next_booking(ledger: Ledger) -> None:
     row = SavingRecord(0.0, DAY_S, "all nodes on", 5 * KWH, 1.5, 3 * KWH, 1.0, "EUR", as_of_unix_s=2040.0)
     accounts = []

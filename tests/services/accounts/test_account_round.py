@@ -126,6 +126,7 @@ def test_ended_jobs_that_are_still_listed_leave_the_first_forecasts_of_others(
     assert errors.naive_mae == pytest.approx(JOBS * (86_400 - LENGTH_S) / (JOBS + 1))
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_a_kill_in_the_middle_loses_nothing_and_counts_nothing_twice(ledger: Ledger) -> None:
     measure(ledger, 300.0)
     command = [sys.executable, "-c", DIES, ledger.settings.url, str(Path(__file__).parent)]

@@ -123,6 +123,7 @@ def test_the_mark_of_a_shift_outlives_the_end_of_its_job() -> None:
     assert gone.plan(now_s=NOW_S + 8 * 24 * HOUR_S).forget == (mark,)
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_users_see_what_their_tiers_brought_and_accounts_are_summed(ledger: Ledger) -> None:
     marks, use = marks_of(a_job(1, comment=T2)), run(NOW_S + 6.0 * HOUR_S)
     assert paid(ledger, use, marks, SHARE) == pytest.approx(0.2)

@@ -146,6 +146,7 @@ def test_no_energy_at_all_is_no_division_by_zero(whole: YearUse) -> None:
     assert find(sheet_of(whole, DataCentreSettings(year=2025, total_energy_kwh=0.0)), "PUE").value is None
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_both_databases_add_up_the_same(ledger: Ledger) -> None:
     start = float(unix_s(2025, 3))
     ledger.write_states([NodeStateRecord("n9", start, "on", "on", "offpeak")])

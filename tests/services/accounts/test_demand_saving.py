@@ -46,6 +46,7 @@ def unix_s(day: str) -> int:
 
 
 OCTOBER = TimeRange(unix_s("2026-10-01"), unix_s("2026-11-01"))
+"""Its last Sunday has 25 hours."""
 
 
 @pytest.mark.parametrize(("first_h", "last_h"), [(-6, -1), (-1, 0), (-744, 0), (-24, 0)])
@@ -54,15 +55,17 @@ def test_the_last_hours_of_a_month_are_in_it(first_h: int, last_h: int) -> None:
     assert months_of(TimeRange(end_s + 3600 * first_h, end_s + 3600 * last_h), BERLIN) == OCTOBER
 
 
-"""Its last Sunday has 25 hours."""
 PEAK_S = unix_s("2026-10-12T10:00")
 
 
-@pytest.fixture(scope="module", params=[7 * DAY_S, 0], ids=["readings kept", "minutes only"])
-def month(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a ledger: n1 draws 1 kW, n2 100 W and 10 W while it sleeps; n1 draws 1.5 kW when n2 sleeps once."""
-    file = tmp_path_factory.mktemp("month") / "ledger.sqlite"
-    ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}", keep_readings_s=request.param))
+@pytest.fixture(scope="module")
+def month(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_month(tmp_path_factory.mktemp("month") / "ledger.sqlite", keep_readings_s=0)
+
+
+def write_month(file: Path, *, keep_readings_s: int) -> Path:
+    """Write a ledger: n1 draws 1 kW, n2 100 W and 10 W while it sleeps; n1 draws 1.5 kW when n2 sleeps once."""
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{file}", keep_readings_s=keep_readings_s))
     times = range(int(OCTOBER.from_unix_s), int(OCTOBER.until_unix_s), 900)
     for first in range(0, len(times), 400):
         some = times[first : first + 400]
@@ -87,22 +90,37 @@ def days() -> list[TimeRange]:
 
 
 @pytest.fixture
-def booked(month: Path, tmp_path: Path) -> Callable[..., str]:
+def booked(month: Path, booked_month: Path, tmp_path: Path) -> Callable[..., str]:
     """Return a function that books the days of a copy of the ledger, after these statements, and returns its URL."""
 
     def made(*statements: str, tariffs: Mapping[int, TariffSource | None] | None = None) -> str:
-        url = f"sqlite:///{shutil.copy(month, tmp_path / 'copy.sqlite')}"
-        run(url, *statements)
-        ledger = Ledger(LedgerSettings(url=url))
-        for number, day in enumerate(days(), 1):
-            source = (tariffs or {}).get(number, MONTHLY)
-            rows = book_savings(url, day, ["n1", "n2"], {"n1": SERVER, "n2": SERVER}.get, {}, source and parse(source))
-            ledger.write_savings(rows)
-        assert ledger.settle()
-        assert ledger.close() == 0
+        is_booked = not statements and tariffs is None
+        url = f"sqlite:///{shutil.copy(booked_month if is_booked else month, tmp_path / 'copy.sqlite')}"
+        if not is_booked:
+            run(url, *statements)
+            book(url, tariffs or {})
         return url
 
     return made
+
+
+@pytest.fixture(scope="module")
+def booked_month(month: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ledger with its days booked."""
+    file = Path(shutil.copy(month, tmp_path_factory.mktemp("booked") / "ledger.sqlite"))
+    book(f"sqlite:///{file}", {})
+    return file
+
+
+def book(url: str, tariffs: Mapping[int, TariffSource | None]) -> None:
+    """Book each day at the tariff of its number, else at MONTHLY."""
+    ledger = Ledger(LedgerSettings(url=url))
+    for number, day in enumerate(days(), 1):
+        source = tariffs.get(number, MONTHLY)
+        rows = book_savings(url, day, ["n1", "n2"], {"n1": SERVER, "n2": SERVER}.get, {}, source and parse(source))
+        ledger.write_savings(rows)
+    assert ledger.settle()
+    assert ledger.close() == 0
 
 
 def run(url: str, *statements: str) -> None:
@@ -135,6 +153,12 @@ def test_the_saving_of_a_month_is_the_difference_of_two_peaks(booked: Callable[.
     with open_ledger(url) as connection:
         levers = account_of(connection, OCTOBER).levers
     assert [lever.lever for lever in levers] == ["sleep"], "it is not added to the savings of days"
+
+
+def test_readings_that_are_kept_change_no_peak(booked: Callable[..., str], tmp_path: Path) -> None:
+    url = f"sqlite:///{write_month(tmp_path / 'kept.sqlite', keep_readings_s=7 * DAY_S)}"
+    book(url, {})
+    assert demand_of(url) == demand_of(booked())
 
 
 @pytest.mark.parametrize("boot_w", [130.0, 100.0])

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import settings
 from sqlalchemy import text
 from test_evidence import members_of
 
@@ -27,7 +28,7 @@ from offpeak.services.accounts import examination
 from offpeak.services.accounts.evidence import make_bundle, pack
 from offpeak.services.accounts.examination import Examination, Verdict, examine_bundle
 
-CASES = 200
+CASES = 2 * settings.default.max_examples
 DAYS, BEFORE = 12, 9
 """The bundle is of the last three days, so that it has the seals and the prices of the week before."""
 SPAN = TimeRange(BEGIN.timestamp() + BEFORE * DAY_S, BEGIN.timestamp() + DAYS * DAY_S)

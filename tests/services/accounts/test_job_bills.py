@@ -94,6 +94,7 @@ def test_a_job_that_did_not_run_says_so(ledger: Ledger) -> None:
     assert bills(ledger, cancelled)["1"].carbon_why == "it did not run for a second"
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_users_see_their_jobs_and_arrays_are_found_by_their_number(ledger: Ledger) -> None:
     uses = [use(job, 10, 13) for job in ("7_1", "7_2", "77", "7.head", "8[1].head", "8%")]
     theirs = use("7_3", 10, 13, user="bob")
@@ -131,6 +132,7 @@ def test_bills_travel_as_json(ledger: Ledger) -> None:
         parse_bills([{"job": "1"}])
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_a_delayed_job_has_what_was_expected_and_what_came_of_it(ledger: Ledger) -> None:
     delays = [(10.0, {"expected_saving": 0.5}), (11.0, {"expected_saving": 0.4}), (12.0, {"begin_s": 1.0})]
     later = (13.5, {"expected_saving": 0.3})

@@ -143,6 +143,7 @@ def test_the_range_holds_what_was_whichever_gpus_the_job_had(uses: list[list[flo
         assert (row.idle_s, row.busy_s) == (pytest.approx(idle_s), pytest.approx(busy_s))
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_who_leaves_most_gpus_idle_comes_first(ledger: Ledger) -> None:
     for name, user, idle_s in (("1", "ann", 10.0), ("2", "bob", 70.0), ("3", "ann", 20.0), ("4", "eve", 900.0)):
         end_s = 100.0 if user != "eve" else 5000.0

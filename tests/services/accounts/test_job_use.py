@@ -49,6 +49,7 @@ def book(ledger: Ledger, *jobs: Job, unseen: str = "") -> tuple[BookedJob, ...]:
     return book_jobs(ledger.settings.url, ended, CPUS, {each.job_id: BY_CLASS for each in jobs})
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_a_job_on_measured_nodes_pays_for_each_quarter_hour_at_its_price(ledger: Ledger) -> None:
     measure(ledger, "n1", 0, HOUR_S, 360.0)
     measure(ledger, "n2", 0, HOUR_S, 720.0)

@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from account_jobs import job, view
 
 from offpeak.ledger.database import open_ledger
@@ -16,6 +17,7 @@ def booked(number: str, from_s: float, until_s: float, nodes: str) -> JobUse:
     return JobUse(number, from_s, until_s, "ann", "physics", "batch", nodes, None, None, "")
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_booked_running_and_unbooked_jobs_that_touch_the_time_are_found_by_node(ledger: Ledger) -> None:
     ledger.write_jobs([booked("1", 0, 100, "n1"), booked("2", 50, 300, "n[1-2]"), booked("3", 900, 950, "n3")])
     runs = job("4", start_s=250, hosts="n[2,4]")

@@ -57,10 +57,10 @@ def days(first: str, after: str) -> TimeRange:
     return TimeRange(unix_s(first), unix_s(after))
 
 
-@pytest.fixture(params=["readings kept", "minutes only"])
+@pytest.fixture
 def bill(request: pytest.FixtureRequest, tmp_path: Path) -> MakeBill:
     """Return a function for the bill of a node that draws 1 kW, but these watts in quarter-hours, None: no reading."""
-    keep_readings_s = DAY_S if request.param == "readings kept" else 0
+    keep_readings_s = getattr(request, "param", 0)
 
     def made(
         span: TimeRange, by: Tariff, watts: Mapping[int, float | None] | None = None, prices: tuple[Price, ...] = ()
@@ -94,6 +94,7 @@ def test_days_of_23_and_25_hours_have_their_own_hours(bill: MakeBill, day: str, 
     assert (gaps, found.total) == ([], round(1.6 + low_h * 0.05, 2))
 
 
+@pytest.mark.parametrize("bill", [DAY_S, 0], indirect=True, ids=["readings kept", "minutes only"])
 def test_a_gap_over_the_peak_is_said_and_no_zero(bill: MakeBill) -> None:
     """The agent was down from 17:00 to 19:00, when the load may have been highest."""
     down = dict.fromkeys(range(unix_s("2026-11-10T17:00"), unix_s("2026-11-10T19:00"), 900))

@@ -123,6 +123,7 @@ def test_rests_never_overlap_lie_within_the_time_and_add_up(steps: list[tuple[st
     assert sum(rest.length_s for rest in parts) == pytest.approx(sum(rest.length_s for rest in found))
 
 
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
 def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     ledger.write_states([*night("n1"), *night("n2"), *night("n3", by="admin ann"), *night("n4")])
     at = range(960, 5160, 60)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import log_of
-from scipy.stats import spearmanr
 
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.constants import DAY_S, HOUR_S
@@ -39,7 +39,7 @@ def test_the_start_order_is_spearmans_within_days_of_submission(rows: list[tuple
     for each in np.unique(day):
         some = day == each
         if some.sum() >= FEWEST_OF_A_DAY and len(set(logged[some])) > 1 and len(set(replayed[some])) > 1:
-            found.append(spearmanr(logged[some], replayed[some]).statistic)
+            found.append(scipy.stats.spearmanr(logged[some], replayed[some]).statistic)
             jobs.append(some.sum())
     order = start_order(day * DAY_S + 5, logged, replayed)
     if found:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
@@ -83,11 +83,11 @@ def sizes_p(theirs: Int64, ours: Int64) -> float:
     counts = [np.where(np.log2(size) % 1 == 0, size, other) for size in (theirs, ours)]
     table = np.array([[np.count_nonzero(count == size) for size in np.unique(counts[1])] for count in counts])
     expected = table[1] * len(theirs) / len(ours)
-    return float(stats.chi2_contingency(table[:, expected >= 5]).pvalue)
+    return float(scipy.stats.chi2_contingency(table[:, expected >= 5]).pvalue)
 
 
 def ks_p(theirs: ArrayLike, ours: ArrayLike) -> float:
-    return float(stats.ks_2samp(theirs, ours, method="asymp").pvalue)
+    return float(scipy.stats.ks_2samp(theirs, ours, method="asymp").pvalue)
 
 
 def check_demand(theirs: Jobs, model: Lublin, machine_size: int) -> None:
@@ -182,5 +182,5 @@ def test_the_same_limits_are_given_to_jobs_alike(with_limits: Jobs) -> None:
     assert (theirs >= run_s).all()
     ours = [assigned_s(run_s, counted(theirs), np.random.default_rng(seed)) for seed in MANY]
     assert similar([ks_p(theirs / run_s, limit_s / run_s) for limit_s in ours[: len(SEEDS)]])
-    correlations = [stats.spearmanr(limit_s, run_s).statistic for limit_s in ours]
-    assert is_usual(stats.spearmanr(theirs, run_s).statistic, correlations)
+    correlations = [scipy.stats.spearmanr(limit_s, run_s).statistic for limit_s in ours]
+    assert is_usual(scipy.stats.spearmanr(theirs, run_s).statistic, correlations)

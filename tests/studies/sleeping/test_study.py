@@ -1,4 +1,4 @@
-"""The whole study on a small log: resumed, in one process and in two."""
+"""The whole study on a small log."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,11 +7,7 @@ import pytest
 from drawings import drawn_lines, drawn_marks
 from finished import Finished, finish
 
-from benchmarks.scaling import dask_servers
-from offpeak.executor import DaskWorkers, LocalProcesses
 from offpeak.ui.command import run
-from offpeak_studies.harness import JOURNAL
-from offpeak_studies.report import markdown
 from offpeak_studies.sleeping.run import FAMILIES, POLICIES
 from offpeak_studies.sleeping.study import STYLES, sleeping
 
@@ -37,22 +33,6 @@ def test_every_rule_stands_in_tables_and_figure(finished: Finished) -> None:
     marks = drawn_marks(figure)
     assert len(marks) == 2 * len(STYLES)
     assert sum(marks.values()) == 2 * (len(POLICIES) - 1)
-
-
-def test_two_processes_come_to_the_same_as_one(finished: Finished, tmp_path: Path) -> None:
-    again = finish(sleeping, finished.logs, tmp_path, executor=LocalProcesses(2), replays=2)
-    assert again.lines == finished.lines
-    assert markdown(again.report) == markdown(finished.report)
-    assert again.report.figures == finished.report.figures
-
-
-def test_workers_of_dask_continue_to_the_same(finished: Finished, tmp_path: Path) -> None:
-    (tmp_path / JOURNAL).write_text("".join(finished.lines[30:]))
-    with dask_servers(workers=2) as servers, DaskWorkers(servers.on) as workers:
-        again = finish(sleeping, finished.logs, tmp_path, executor=workers, replays=2)
-    assert again.lines == finished.lines
-    assert again.progress[0] == (len(finished.lines) - 30, len(finished.lines))
-    assert markdown(again.report) == markdown(finished.report)
 
 
 def test_the_command(finished: Finished, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

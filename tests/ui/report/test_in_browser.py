@@ -207,12 +207,11 @@ def test_report_can_be_printed_on_a4(page: Page, tmp_path: Path) -> None:
     page.emulate_media(media="screen")
 
 
-@pytest.mark.parametrize("name", ["hostile", "sleeping"])
 def test_a_report_is_read_in_four_screens_and_its_summary_prints_on_one_sheet(
-    chromium: Browser, request: pytest.FixtureRequest, tmp_path: Path, name: str
+    chromium: Browser, sleeping: ReportSubject, tmp_path: Path
 ) -> None:
     path = tmp_path / "r.html"
-    path.write_text(report_html(request.getfixturevalue(name)), encoding="utf-8")
+    path.write_text(report_html(sleeping), encoding="utf-8")
     page = chromium.new_page(viewport={"width": 1280, "height": 800})
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-drawn]", state="attached")
@@ -233,8 +232,7 @@ def pages_of(pdf: bytes) -> int:
     return len(re.findall(rb"/Type\s*/Page\b", pdf))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["hostile", "sleeping"])
+@pytest.mark.parametrize(("name", "scheme"), [("hostile", "light"), ("sleeping", "dark")])
 def test_axe_finds_nothing(request: pytest.FixtureRequest, open_report: Open, name: str, scheme: str) -> None:
     page = open_report(request.getfixturevalue(name), scheme=scheme)
     found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]})
@@ -276,7 +274,7 @@ def test_one_palette_colours_page_and_reports(page: Page, repository: Path) -> N
     assert not re.search(r"#[0-9a-f]{6}", shown.removeprefix(palette))
 
 
-@pytest.mark.parametrize("width", [390, 768, 1600])
+@pytest.mark.parametrize("width", [390, 1600])
 def test_report_is_no_wider_than_the_screen(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     for figure in FIGURES:
@@ -286,13 +284,6 @@ def test_report_is_no_wider_than_the_screen(page: Page, width: int) -> None:
         assert 0 < box["x"] < box["x"] + box["width"] <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.set_viewport_size({"width": 1200, "height": 800})
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_stands_out(open_report: Open, hostile: ReportSubject, scheme: str) -> None:
-    colours = open_report(hostile, scheme=scheme).evaluate(TEXT_COLOURS)
-    assert len(colours) > 100
-    assert [(text, ink, paper) for ink, paper, text in colours if contrast(ink, paper) < 4.5] == []
 
 
 def test_pointing_at_a_job_tells_which_it_is(make: Make, open_report: Open) -> None:
@@ -307,10 +298,8 @@ def test_pointing_at_a_job_tells_which_it_is(make: Make, open_report: Open) -> N
     expect(output).to_be_empty()
 
 
-@pytest.mark.parametrize("dated", [True, False])
-def test_a_report_of_one_job(make: Make, open_report: Open, dated: bool) -> None:
-    undated = {} if dated else {"unix_start_s": None, "time_zone": None}
-    page = open_report(make(1, "easy", **undated), width=390)
+def test_a_report_of_one_job_without_a_date(make: Make, open_report: Open) -> None:
+    page = open_report(make(1, "easy", unix_start_s=None, time_zone=None), width=390)
     for figure in FIGURES:
         assert any(len(outline) > 10 for outline in marks(page, figure)), figure
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -327,6 +316,7 @@ def test_figures_of_nodes_that_sleep_are_drawn_within_the_screen(
         assert 0 < box["x"] < box["x"] + box["width"] <= width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     colours = page.evaluate(TEXT_COLOURS)
+    assert len(colours) > 100
     assert [(text, ink, paper) for ink, paper, text in colours if contrast(ink, paper) < 4.5] == []
 
 
