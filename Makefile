@@ -148,12 +148,14 @@ lock: dev
 
 # The second package stands for the next version; its content is the same.
 package-trial: package bundle
+	@.ci/prepare-peers debootstrap rpm
 	@VERSION=99.0.0 deploy/package/build build/newer
 	@deploy/package/try dist/offpeak_*.deb build/newer/offpeak_*.deb build/trial
 	@deploy/package/try-rpm dist/offpeak-*.rpm build/trial-rpm
 	@deploy/package/try-bundle dist/offpeak-*.tar build/trial
 
 container-trial:
+	@.ci/prepare-peers buildah mmdebstrap
 	@deploy/container/try
 
 clean:

@@ -15,7 +15,8 @@ from offpeak.process import user_name
 
 NEEDED = ("jobs", "nodes", "partitions", "reservations")
 """Entries of PrivateData that hide what the agent needs for its decisions."""
-_LEVEL = re.compile(r"^\s*UserName=([^\s(]+).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
+_LEVEL = re.compile(r"^\s*UserName=([^\s(]+)\((\d+)\).*?AdminLevel=(Not Set|\S+)", re.MULTILINE)
+"""A user's name, the user's number where slurmctld has found it, and the level."""
 
 
 class AdminLevel(StrEnum):
@@ -28,16 +29,23 @@ class AdminLevel(StrEnum):
 
 @dataclass(frozen=True)
 class SlurmRights:
-    """The user's level, and the entries of PrivateData that apply to it. `is_daemons`: it is root or SlurmUser."""
+    """The user's level, and the entries of PrivateData that apply to it.
+
+    `is_daemons`: it is root or SlurmUser. `is_unresolved`: slurmctld knows a level for the name, but not the user's
+    number, by which it decides.
+    """
 
     user: str
     level: AdminLevel
     hidden: tuple[str, ...] = ()
     is_daemons: bool = False
+    is_unresolved: bool = False
 
     @property
     def hint(self) -> str:
-        """The command by which the user may see and change everything."""
+        """What lets the user see and change everything."""
+        if self.is_unresolved:
+            return f"slurmctld has not found user {self.user}: `getent passwd {self.user}` on its node, then restart it"
         command = f"sacctmgr modify user {self.user} set adminlevel=Administrator"
         return f"{command}; without slurmdbd run offpeak as SlurmUser"
 
@@ -62,9 +70,12 @@ def read_rights(config: Mapping[str, str], *, timeout_s: float) -> SlurmRights:
     user = user_name(os.geteuid())
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return SlurmRights(user, AdminLevel.ADMINISTRATOR, is_daemons=True)
-    level = _read_level(user, timeout_s)
+    known = _read_levels(user, timeout_s)
+    # Without slurmdbd's user in its own passwd database slurmctld keeps the level under no number, and ignores it.
+    level = next((level for uid, level in known if uid == os.geteuid()), AdminLevel.NONE)
     private = tuple(entry for entry in config.get("PrivateData", "").lower().split(",") if entry)
-    return SlurmRights(user, level, private if level is AdminLevel.NONE else ())
+    is_unresolved = level is AdminLevel.NONE and any(level is not AdminLevel.NONE for _, level in known)
+    return SlurmRights(user, level, private if level is AdminLevel.NONE else (), is_unresolved=is_unresolved)
 
 
 def current_rights(timeout_s: float) -> SlurmRights:
@@ -77,16 +88,18 @@ def current_rights(timeout_s: float) -> SlurmRights:
     return read_rights(parse_config(ask("scontrol", "show", "config", timeout_s=timeout_s)), timeout_s=timeout_s)
 
 
-def find_admin_level(shown: str, user: str) -> str:
-    """Return the user's AdminLevel in `scontrol show assoc_mgr`; "None" for a user that slurmdbd does not know."""
-    return next((level for name, level in _LEVEL.findall(shown) if name == user), "None")
+def find_admin_levels(shown: str, user: str) -> list[tuple[int, AdminLevel]]:
+    """Return the numbers and levels of a user of that name in `scontrol show assoc_mgr`; none without slurmdbd."""
+    levels = {level.value: level for level in AdminLevel}
+    return [
+        (int(uid), levels.get(level, AdminLevel.NONE)) for name, uid, level in _LEVEL.findall(shown) if name == user
+    ]
 
 
-def _read_level(user: str, timeout_s: float) -> AdminLevel:
+def _read_levels(user: str, timeout_s: float) -> list[tuple[int, AdminLevel]]:
     try:
         answer = ask("scontrol", "show", "assoc_mgr", f"users={user}", "flags=users", timeout_s=timeout_s)
     except CannotAskSlurm:
         # PrivateData may refuse even this query; a user that is refused has no level.
-        return AdminLevel.NONE
-    level = find_admin_level(answer.decode(errors="replace"), user)
-    return AdminLevel(level) if level in tuple(AdminLevel) else AdminLevel.NONE
+        return []
+    return find_admin_levels(answer.decode(errors="replace"), user)

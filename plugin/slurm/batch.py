@@ -8,7 +8,7 @@ import re
 import secrets
 from collections.abc import Iterator, Sequence
 
-from offpeak.plugin.contract.slurm_rights import find_admin_level
+from offpeak.plugin.contract.slurm_rights import AdminLevel, find_admin_levels
 from offpeak.plugin.scheduler.batch import SUBMIT_S, BatchJob, BatchResult, JobSubmission
 from offpeak.plugin.slurm.commands import CannotAskSlurm
 
@@ -38,8 +38,8 @@ class SlurmBatch:
         owner = _SLURM_USER.search(config)
         if owner is None or owner[1] == user:
             return "SlurmUser" if owner else "unknown (scontrol show config names no SlurmUser)"
-        level = find_admin_level(known, user)
-        return "" if level in ("None", "Not Set") else f"Slurm {level}"
+        levels = [level for _, level in find_admin_levels(known, user) if level is not AdminLevel.NONE]
+        return f"Slurm {levels[0]}" if levels else ""
 
     def submit_command(self, submission: JobSubmission) -> Sequence[str]:
         """Return sbatch, its script on standard input."""

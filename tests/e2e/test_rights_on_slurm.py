@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user
 def cluster(slurm_accounting: SlurmAccounting) -> Iterator[SlurmCluster]:
     cluster = slurm_accounting.cluster
     cluster.run("sacctmgr", "--immediate", "add", "account", "daemons")
-    cluster.run("sacctmgr", "--immediate", "add", "user", "nobody", "account=daemons")
+    cluster.run("sacctmgr", "--immediate", "add", "user", "games", "account=daemons")
     yield cluster
-    cluster.run("sacctmgr", "--immediate", "delete", "user", "nobody")
+    cluster.run("sacctmgr", "--immediate", "delete", "user", "games")
     cluster.run("sacctmgr", "--immediate", "delete", "account", "daemons")
 
 
@@ -62,7 +62,7 @@ def said(ask):
 
 print(said(lambda: in_use(SlurmScheduler(SlurmSettings()), "node3")))
 # As if the level had been read wrongly.
-believed = SlurmRights("nobody", AdminLevel.ADMINISTRATOR)
+believed = SlurmRights("games", AdminLevel.ADMINISTRATOR)
 print(said(lambda: use_of("node3", find_node_uses(("node3",), lambda: believed))))
 print(check_scheduler("Slurm", SlurmScheduler(SlurmSettings()), ManagedSite())[0].verdict)
 """
@@ -106,19 +106,19 @@ print(pending, len(observed.view.nodes), len(plan.rank), plan.problem)
 """
 
 
-AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c")
+AS_GAMES = ("setpriv", "--reuid=5", "--regid=60", "--clear-groups", sys.executable, "-c")
 
 
-def requested_by_nobody(cluster: SlurmCluster, code: str = ASKS) -> list[str]:
+def requested_by_games(cluster: SlurmCluster, code: str = ASKS) -> list[str]:
     """Return what the code prints for a user without rights."""
-    arguments = [*AS_NOBODY, code]
+    arguments = [*AS_GAMES, code]
     done = subprocess.run(arguments, env=cluster.environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def level(cluster: SlurmCluster, name: str) -> None:
-    cluster.run("sacctmgr", "--immediate", "modify", "user", "nobody", "set", f"adminlevel={name}")
+    cluster.run("sacctmgr", "--immediate", "modify", "user", "games", "set", f"adminlevel={name}")
 
 
 def test_a_node_whose_jobs_are_hidden_is_not_free(private: SlurmCluster) -> None:
@@ -128,17 +128,17 @@ def test_a_node_whose_jobs_are_hidden_is_not_free(private: SlurmCluster) -> None
         wait_until(lambda: private.run(*show).strip() == "R", what="the job to start")
         private.run("scontrol", "update", "nodename=node3", "state=drain", "reason=offpeak: test")
         level(private, "None")
-        hidden = "CannotAskSlurm: squeue: PrivateData=jobs in slurm.conf hides the jobs of others from nobody"
+        hidden = "CannotAskSlurm: squeue: PrivateData=jobs in slurm.conf hides the jobs of others from games"
         allocated = (
             "CannotAskSlurm: scontrol: node3 is ALLOCATED+DRAIN CPUAlloc=4 AllocTRES=cpu=4, "
             "but squeue shows no job there"
         )
-        assert requested_by_nobody(private) == [hidden, allocated, "failed"]
+        assert requested_by_games(private) == [hidden, allocated, "failed"]
         # A suspended job has no processors of its node: only squeue shows that it is there.
         private.run("scontrol", "suspend", job)
-        assert requested_by_nobody(private)[0] == hidden
+        assert requested_by_games(private)[0] == hidden
         level(private, "Administrator")
-        assert requested_by_nobody(private) == [f"runs {job}", f"runs {job}", "ok"]
+        assert requested_by_games(private) == [f"runs {job}", f"runs {job}", "ok"]
     finally:
         private.run("scancel", job)
         private.run("scontrol", "update", "nodename=node3", "state=resume")
@@ -153,13 +153,13 @@ def test_a_right_that_was_lost_a_second_ago_makes_no_node_free(private: SlurmClu
         wait_until(lambda: private.run(*show).strip() == "R", what="the job to start")
         private.run("scontrol", "suspend", job)
         private.run("scontrol", "update", "nodename=node3", "state=drain", "reason=offpeak: test")
-        command = [*AS_NOBODY, LOSES_RIGHT]
+        command = [*AS_GAMES, LOSES_RIGHT]
         with subprocess.Popen(command, env=private.environment, stdin=pipe, stdout=pipe, text=True) as agent:
             assert agent.stdout is not None
             assert agent.stdout.readline() == f"runs {job}\n"
             level(private, "None")
             printed, _ = agent.communicate("\n", timeout=60)
-        hidden = "CannotAskSlurm: squeue: PrivateData=jobs in slurm.conf hides the jobs of others from nobody\n"
+        hidden = "CannotAskSlurm: squeue: PrivateData=jobs in slurm.conf hides the jobs of others from games\n"
         assert printed == 2 * hidden
     finally:
         private.run("scancel", job)
@@ -174,19 +174,19 @@ def test_nodes_that_are_hidden_are_not_touched_and_the_queue_keeps_its_order(clu
     try:
         with hiding(cluster, "nodes"):
             level(cluster, "None")
-            in_use, _, verdict = requested_by_nobody(cluster)
+            in_use, _, verdict = requested_by_games(cluster)
             assert (in_use.partition(":")[0], verdict) == ("CannotAskSlurm", "failed")
             # Slurm 22.05 and later refuse the nodes; a Slurm that shows none instead leaves the order, too.
             hidden = (
-                "PrivateData=nodes in slurm.conf hides what belongs to others from nobody: sacctmgr modify user nobody"
+                "PrivateData=nodes in slurm.conf hides what belongs to others from games: sacctmgr modify user games"
                 " set adminlevel=Administrator; without slurmdbd run offpeak as SlurmUser"
             )
-            problem, verdict, *seen = requested_by_nobody(cluster, ORDERS)
+            problem, verdict, *seen = requested_by_games(cluster, ORDERS)
             assert (problem.startswith(hidden), verdict) == (True, "failed")
             refused = f"scontrol: slurm_load_node error: Access/permission denied: {hidden}"
             assert seen in ([f"2 0 0 {NO_NODES}"], [refused])
             level(cluster, "Operator")
-            problem, *seen = requested_by_nobody(cluster, ORDERS)
+            problem, *seen = requested_by_games(cluster, ORDERS)
             assert ("PrivateData" in problem, seen) == (False, ["look", "2 4 0 "])
     finally:
         cluster.run("scancel", *jobs)
@@ -194,7 +194,7 @@ def test_nodes_that_are_hidden_are_not_touched_and_the_queue_keeps_its_order(clu
 
 def may(cluster: SlurmCluster, *update: str) -> bool:
     done = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "scontrol", "update", *update],
+        ["setpriv", "--reuid=5", "--regid=60", "--clear-groups", "scontrol", "update", *update],
         env={"PATH": SEARCH_PATH, "LC_ALL": "C", "SLURM_CONF": str(cluster.conf)},
         capture_output=True,
         text=True,

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from pytest_mock import MockerFixture
 
 from offpeak.model.orders import PowerState
+from offpeak.plugin.contract import slurm_rights
 from offpeak.plugin.contract.rules import (
     NO_CONTRACT,
     ContractFinding,
@@ -322,3 +324,24 @@ def test_sets_with_a_count_and_states_keep_nodes_awake_as_they_are_now() -> None
     drained = node("n8", "IDLE+DRAIN", closed=True)
     assert set(kept(drained)) == {"n8"}
     assert kept(drained._replace(reason="offpeak: it must sleep")) == {}
+
+
+@pytest.mark.parametrize(
+    ("shown", "level", "hidden", "hint"),
+    [
+        ("UserName=offpeak(990) DefAccount=a DefWckey= AdminLevel=Administrator", "Administrator", (), "sacctmgr"),
+        ("UserName=offpeak(990) DefAccount=a DefWckey= AdminLevel=Not Set", "None", ("jobs",), "sacctmgr"),
+        # As Slurm 25.11 shows a user whose number it has not found, and from whom it hides jobs.
+        ("UserName=offpeak(4294967294) DefAccount= DefWckey= AdminLevel=Administrator", "None", ("jobs",), "getent"),
+        ("User Records", "None", ("jobs",), "sacctmgr"),
+    ],
+)
+def test_a_level_is_that_of_the_number_by_which_slurmctld_decides(
+    shown: str, level: str, hidden: tuple[str, ...], hint: str, mocker: MockerFixture
+) -> None:
+    mocker.patch("os.geteuid", return_value=990)
+    mocker.patch.object(slurm_rights, "user_name", return_value="offpeak")
+    mocker.patch.object(slurm_rights, "ask", return_value=f"User Records\n\n{shown}\n".encode())
+    rights = slurm_rights.read_rights({"SlurmUser": "slurm(64030)", "PrivateData": "jobs"}, timeout_s=1.0)
+    assert (rights.level, rights.hidden) == (level, hidden)
+    assert hint in rights.hint
