@@ -12,7 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -72,7 +72,7 @@ class Site:
     def rows(self, node: str = "n2") -> list[tuple[float, float, float]]:
         """Return begin, end and energy of the BMC's readings of that node, in their order."""
         try:
-            with sqlite3.connect(f"file:{self.folder}/ledger.sqlite?mode=ro", uri=True) as ledger:
+            with closing(sqlite3.connect(f"file:{self.folder}/ledger.sqlite?mode=ro", uri=True)) as ledger:
                 return ledger.execute(
                     "select from_unix_s, until_unix_s, energy_j from readings join series on number = series "
                     "where node = ? and way = 'dcmi' and energy_j is not null order by 1",

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -35,7 +36,7 @@ def year_ledger(
     ledger.write_jobs(list(jobs))
     assert ledger.close() == 0
     slots = range(begin, end, QUARTER_S)
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         for number, (node, power_w) in enumerate(NODE_W.items(), 1):
             database.execute(
                 "INSERT INTO series (number, meter, way, part, node) VALUES (?, 'pdu1', 'snmp', ?, ?)",

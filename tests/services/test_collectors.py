@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -96,7 +97,7 @@ class Head:
         """Return the energy in the ledger by meter and node, by the readings and by the quarter-hours alike."""
         self.ledger.settle()
         found = []
-        with sqlite3.connect(self.folder / "ledger.sqlite") as ledger:
+        with closing(sqlite3.connect(self.folder / "ledger.sqlite")) as ledger:
             for table in ("readings", "quarters"):
                 query = f"select meter, node, sum(energy_j) from {table} join series on number = series group by 1, 2"
                 found.append({(meter, node): round(joules or 0.0, 3) for meter, node, joules in ledger.execute(query)})

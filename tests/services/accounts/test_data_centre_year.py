@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -236,7 +237,7 @@ def test_a_leap_year_with_its_clock_changes(tmp_path: Path) -> None:
 
 def test_two_currencies_in_a_year_do_not_matter(tmp_path: Path) -> None:
     url = year_ledger(tmp_path / "ledger.sqlite", 2025)
-    with sqlite3.connect(tmp_path / "ledger.sqlite") as database:
+    with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as database, database:
         database.execute("UPDATE prices SET currency = 'BGN' WHERE from_unix_s < ?", (unix_s(2025, 7),))
     assert find(sheet_of(use_of(url), ALL_ENTERED), "CI").value == pytest.approx(400)
 
