@@ -10,17 +10,11 @@ Each event stands alone: one that cannot be read hides no other. What a server o
 an end: a limit without an end ends some time after the server was reached last.
 """
 
-import json
-import math
 import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from hashlib import blake2b
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
@@ -29,20 +23,14 @@ from offpeak.display import utc_text
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, MINUTE_S, QUARTER_S, WEEK_S
 from offpeak.model.facility import PowerCap
 from offpeak.predictors.demand_response import MOST, CapEvent, OrderedEvents
-from offpeak.predictors.feeds.port import FeedCondition, FeedProblem
-from offpeak.predictors.feeds.web import TIMEOUT_S, AnswerShape, HttpRequest, get, post
+from offpeak.predictors.feeds.port import FeedProblem
+from offpeak.predictors.feeds.web import TIMEOUT_S, AnswerShape
+from offpeak.predictors.openadr_server import SOURCE, OpenAdrServer, ServerLogin
 from offpeak.settings.plan import PlanSettings
-from offpeak.text import counted, printable
+from offpeak.text import printable
 
-SOURCE = "openadr"
 LIMIT = "IMPORT_CAPACITY_LIMIT"
 WATTS: Mapping[str, float] = {"KW": 1e3, "W": 1.0, "MW": 1e6}
-PAGE, MOST_PAGES = 50, 200
-"""The most events of an answer, by the specification, and the most answers that are read."""
-WHOLE_READING = 3
-"""So many time limits of one answer the reading of all pages may take."""
-LONGEST_NUMBER = 300
-"""Digits."""
 MOST_AHEAD_S = 366 * DAY_S
 """A cap that begins later is a mistake."""
 NO_RECIPIENTS = ("PROGRAM_NAME", "EVENT_NAME")
@@ -59,7 +47,7 @@ def read_server_events(
     """
     if not plan.openadr:
         return OrderedEvents()
-    listed = OpenAdr(plan.openadr, plan.openadr_token, timeout_s).fetch()
+    listed = OpenAdrServer(plan.openadr, server_login(plan), timeout_s).fetch()
     if isinstance(listed, FeedProblem):
         return replace(before, problem=f"{listed}; {listed.hint}")
     known = {event.event_id: event for event in before.events}
@@ -74,7 +62,7 @@ def read_server_events(
                 continue
             caps = tuple(_caps(event, CapTerms(plan, now_s, _begin_s(known.get(event_id), now_s))))
         except (ValueError, OverflowError) as problem:
-            unreadable.append(f"event {printable(event_id)}: {_reason(problem)}")
+            unreadable.append(f"event {printable(event_id)}: {problem_text(problem)}")
             found |= {event_id: known[event_id]} if event_id in known else {}
             continue
         if caps:
@@ -83,6 +71,17 @@ def read_server_events(
     missing = frozenset(gone - before.missing)
     events = (*found.values(), *(known[event_id] for event_id in sorted(missing)))
     return OrderedEvents(events, unreadable=tuple(unreadable), foreign=foreign, missing=missing)
+
+
+def server_login(plan: PlanSettings) -> ServerLogin:
+    """Return how the settings log in to the server."""
+    return ServerLogin(
+        plan.openadr_token,
+        plan.openadr_client_id,
+        plan.openadr_client_secret,
+        plan.openadr_token_url or "",
+        plan.openadr_scope or "",
+    )
 
 
 def is_in_force(event: CapEvent, now_s: int) -> bool:
@@ -95,7 +94,8 @@ def _begin_s(known: CapEvent | None, now_s: int) -> int:
     return min((cap.from_s for cap in known.caps), default=now_s) if known else now_s
 
 
-def _reason(problem: Exception) -> str:
+def problem_text(problem: Exception) -> str:
+    """Return what is wrong with an event in one line."""
     if isinstance(problem, ValidationError):
         first = problem.errors(include_input=False, include_url=False, include_context=False)[0]
         return printable(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
@@ -162,13 +162,38 @@ def is_for_site(event: OpenAdrEvent, plan: PlanSettings) -> bool:
     """Whether the event is for all clients of one of our programmes, or names this site as a VEN, resource or group."""
     if plan.openadr_programs and event.program_id not in plan.openadr_programs:
         return False
+    named = recipients(event)
+    return not named or not named.isdisjoint({plan.openadr_client, *(plan.openadr_targets or ())})
+
+
+def recipients(event: OpenAdrEvent) -> frozenset[str]:
+    """Return the VENs, resources and groups that the event is for, none where it is for all."""
     named = set[str]()
     for target in event.targets or ():
         if isinstance(target, str):
             named.add(target)
         elif target.type.upper() not in NO_RECIPIENTS:
             named.update(map(str, target.values))
-    return not named or not named.isdisjoint({plan.openadr_client, *(plan.openadr_targets or ())})
+    return frozenset(named)
+
+
+def place_intervals(
+    event: OpenAdrEvent, start_s: Callable[[str], int]
+) -> Iterator[tuple[int, int | None, EventInterval]]:
+    """Return when each interval begins, how long it lasts, None for no end, and the interval.
+
+    An interval begins at its own start, else after the one before it, else at the start of the event.
+    """
+    next_s: int | None = None
+    for interval in event.intervals:
+        period = interval.interval_period or event.interval_period
+        if period is None:
+            raise ValueError("an interval has no period")
+        follows = next_s is not None and interval.interval_period is None
+        from_s = next_s if next_s is not None and follows else start_s(period.start)
+        length_s = _length_s(period.duration)
+        next_s = from_s + (length_s or 0)
+        yield from_s, length_s, interval
 
 
 @dataclass(frozen=True)
@@ -188,102 +213,17 @@ class CapTerms:
         return from_s + min(length_s, self.plan.openadr_longest_s)
 
 
-@dataclass(frozen=True)
-class OpenAdr:
-    """A server, queried with the token in a file if there is one."""
-
-    url: str
-    token: Path | None = None
-    timeout_s: float = TIMEOUT_S
-    name: str = SOURCE
-
-    def fetch(self) -> dict[str, str] | FeedProblem:
-        """Return the text of each event by its id, of all pages. Never raises for what the world does.
-
-        All pages together take at most `WHOLE_READING` time limits of one, so that a slow server holds up nothing.
-        """
-        found = dict[str, str]()
-        until_s = time.monotonic() + WHOLE_READING * self.timeout_s
-        for page in range(MOST_PAGES):
-            left_s = until_s - time.monotonic()
-            if left_s <= 0:
-                message = f"{counted(len(found), 'event')} in {WHOLE_READING * self.timeout_s:g} s, and not all"
-                return FeedProblem(FeedCondition.HANGING, self.name, message)
-            query = {"skip": str(page * PAGE), "limit": str(PAGE)}
-            request = replace(self, timeout_s=min(self.timeout_s, left_s))._request("events", query)
-            body = request if isinstance(request, FeedProblem) else get(request)
-            if isinstance(body, FeedProblem):
-                return body
-            try:
-                events = _events_by_id(json.loads(body, parse_int=_whole))
-            except (ValueError, RecursionError) as error:
-                return FeedProblem(FeedCondition.GARBAGE, self.name, printable(str(error)))
-            # A server that knows no pages answers with the same events again.
-            if events.keys() <= found.keys():
-                return found
-            found |= events
-        message = f"more than {counted(MOST_PAGES * PAGE, 'event')}"
-        return FeedProblem(FeedCondition.GARBAGE, self.name, message)
-
-    def send_report(self, report: Mapping[str, Any]) -> str:
-        """Send a report; return why the server has not taken it, "" if it has. Never raises, as `fetch`."""
-        request = self._request("reports")
-        answer = request if isinstance(request, FeedProblem) else post(request, json.dumps(report).encode())
-        if isinstance(answer, FeedProblem):
-            return f"{answer}; {answer.hint}"
-        return "" if answer in TAKEN else f"{self.name}: HTTP {answer} from {urlsplit(self.url).netloc}; {REFUSED_HINT}"
-
-    def _request(self, resource: str, query: Mapping[str, str] | None = None) -> HttpRequest | FeedProblem:
-        try:
-            token = self.token.read_text().strip() if self.token else ""
-        except OSError as problem:
-            return FeedProblem(FeedCondition.NO_KEY, self.name, f"{self.token}: {problem.strerror}")
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return HttpRequest(self.name, f"{self.url.rstrip('/')}/{resource}", query or {}, headers, self.timeout_s)
-
-
-TAKEN = frozenset({200, 201, 409})
-"""The statuses of a report that the server has: 409 is that of one that it has already."""
-REFUSED_HINT = "does it know openadr_client and the token? The report is sent again later"
-
-
-def _whole(digits: str) -> int | float:
-    """Return a number; one with thousands of digits, which Python does not read as such, is not finite."""
-    return int(digits) if len(digits) < LONGEST_NUMBER else math.inf
-
-
-def _events_by_id(answer: Any) -> dict[str, str]:
-    """Return the text of each event; one without an id has one made of its text. Raises ValueError for no list."""
-    if not isinstance(answer, list):
-        raise ValueError("no list of events")
-    texts = [(event, json.dumps(event)) for event in answer]
-    return {
-        event["id"]
-        if isinstance(event, dict) and isinstance(event.get("id"), str) and event["id"]
-        else blake2b(text.encode(), digest_size=8).hexdigest(): text
-        for event, text in texts
-    }
-
-
 def _caps(event: OpenAdrEvent, terms: CapTerms) -> Iterator[PowerCap]:
     if not any(payload.type == LIMIT for interval in event.intervals for payload in interval.payloads):
         return
     units = {descriptor.payload_type: descriptor.units or "KW" for descriptor in event.payload_descriptors or ()}
-    next_s: int | None = None
-    for interval in event.intervals:
-        period = interval.interval_period or event.interval_period
-        if period is None:
-            raise ValueError("an interval has no period")
-        after_s = None if interval.interval_period else next_s
-        from_s = _start_s(period.start, terms) if after_s is None else after_s
-        length_s = _length_s(period.duration)
-        next_s = from_s + (length_s or 0)
+    for number, (from_s, length_s, interval) in enumerate(place_intervals(event, lambda text: _start_s(text, terms))):
         for payload in interval.payloads:
             if payload.type == LIMIT:
                 cap_w = max(_watts(payload, units.get(LIMIT, "KW")), round(terms.plan.openadr_least_w))
                 if from_s - terms.now_s > MOST_AHEAD_S:
-                    if after_s is None:
-                        raise ValueError(f"begins in more than a year: {period.start}")
+                    if interval.interval_period or number == 0:
+                        raise ValueError(f"begins in more than a year: {utc_text(from_s)}")
                     # Long intervals before it delay it; they hold, and it is read again later.
                     continue
                 reason = printable(event.event_name or f"event {event.id}")

@@ -112,6 +112,22 @@ class PlanSettings:
     openadr_token: Path | None = row(
         PATH, "File of mode 0600 with the bearer token for that server.", example="/etc/offpeak/openadr.token"
     )
+    openadr_client_id: str | None = row(
+        TEXT,
+        "ID with which tokens of that server are fetched (OAuth2 client credentials), instead of openadr_token.",
+        example="hpc-site-1",
+    )
+    openadr_client_secret: Path | None = row(
+        PATH, "File of mode 0600 with the secret of openadr_client_id.", example="/etc/offpeak/openadr.secret"
+    )
+    openadr_token_url: str | None = row(
+        TEXT,
+        "Where tokens are fetched; when not set: at the address that the server names, or else at its /auth/token.",
+        example="https://login.example.org/oauth2/token",
+    )
+    openadr_scope: str | None = row(
+        TEXT, "Scope of the tokens; when not set: none is named.", example="read_all write_reports"
+    )
     openadr_client: str | None = row(
         TEXT,
         "Name of the site at that server: events for others do not apply, and the agent reports what the site drew "

@@ -216,14 +216,14 @@ class FeedSettings:
 
     prices: tuple[str, ...] | None = row(
         NAMES,
-        "Sources of known prices, in order: energy-charts, nord-pool, entso-e, us-markets, or file and tariff as set "
-        "in [prices].",
+        "Sources of known prices, in order: energy-charts, nord-pool, entso-e, us-markets, openadr, or file and tariff "
+        "as set in [prices].",
         example=("energy-charts", "nord-pool"),
         flag="--price-feeds",
     )
     carbon: tuple[str, ...] | None = row(
         NAMES,
-        "Sources of carbon intensity, in order: electricity-maps, or file as set in [carbon].",
+        "Sources of carbon intensity, in order: electricity-maps, openadr, or file as set in [carbon].",
         example=("electricity-maps",),
         flag="--carbon-feeds",
     )
@@ -252,6 +252,24 @@ class FeedSettings:
         example="USD",
         flag="--feed-currency",
     )
+    openadr: str | None = row(
+        TEXT,
+        "Address of the OpenADR 3 server of the source openadr, whose events have prices (PRICE) or intensities (GHG).",
+        example="https://vtn.example.org/openadr3/3.0.1",
+        flag="--feed-openadr",
+    )
+    openadr_program: str | None = row(
+        TEXT,
+        "ID of the programme at that server whose events count; when not set: those of all.",
+        example="tariff-2026",
+        flag="--feed-openadr-program",
+    )
+    openadr_targets: tuple[str, ...] | None = row(
+        NAMES,
+        "Names of this site at that server: an event for others does not count.",
+        example=["hpc-site-1"],
+        flag="--feed-openadr-targets",
+    )
     place: str | None = row(
         TEXT,
         "Location of the machine in degrees north and east, for its weather.",
@@ -260,8 +278,8 @@ class FeedSettings:
     )
     key_file: Path | None = row(
         PATH,
-        "File of mode 0600 with lines ENTSOE_API_KEY=... and ELECTRICITY_MAPS_TOKEN=...; environment variables take "
-        "precedence.",
+        "File of mode 0600 with lines ENTSOE_API_KEY=..., ELECTRICITY_MAPS_TOKEN=..., and OPENADR_TOKEN=... or "
+        "OPENADR_CLIENT_ID=... and OPENADR_CLIENT_SECRET=...; environment variables take precedence.",
         example="/etc/offpeak/keys",
         flag="--feed-keys",
     )

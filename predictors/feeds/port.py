@@ -23,6 +23,8 @@ class FeedCondition(StrEnum):
 
     NO_KEY = "no key"
     KEY_REFUSED = "key refused"
+    TOKEN_REFUSED = "token refused"
+    CLIENT_REFUSED = "client refused"
     NOT_INSTALLED = "not installed"
     NO_NETWORK = "no network"
     REFUSED = "connection refused"
@@ -49,6 +51,13 @@ HINTS: Mapping[FeedCondition, str] = MappingProxyType(
     {
         FeedCondition.NO_KEY: "put the key into the file that feeds.key_file names, and `chmod 600` it",
         FeedCondition.KEY_REFUSED: "ask the service for a new key, or for this zone in your plan",
+        FeedCondition.TOKEN_REFUSED: (
+            "tokens end: put a new one into its file, or set openadr_client_id and openadr_client_secret in [plan], "
+            "with which offpeak fetches tokens"
+        ),
+        FeedCondition.CLIENT_REFUSED: (
+            "compare client ID, secret, openadr_scope and openadr_token_url with what the server's operator gave you"
+        ),
         FeedCondition.NOT_INSTALLED: "install what the message names",
         FeedCondition.NO_NETWORK: "check the cable, the name server and https_proxy; try `curl -I` to the host",
         FeedCondition.REFUSED: "check the firewall and the address; try `curl -I` to the host",
@@ -80,12 +89,16 @@ INCOMPLETE = frozenset({FeedCondition.HALF_MISSING, FeedCondition.NOT_YET_PUBLIS
 
 @dataclass(frozen=True)
 class FeedProblem:
-    """One condition of one source: `detail` says what and where, `extra` what must be installed, "" if nothing."""
+    """One condition of one source: `detail` says what and where, `extra` what must be installed, "" if nothing.
+
+    `status` is that of the answer, 0 without one.
+    """
 
     condition: FeedCondition
     source: str
     detail: str
     extra: str = ""
+    status: int = 0
 
     @property
     def hint(self) -> str:

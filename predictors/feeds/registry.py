@@ -33,6 +33,7 @@ from offpeak.predictors.feeds.open_meteo import (
     OpenMeteo,
     WeatherVariable,
 )
+from offpeak.predictors.feeds.openadr_events import GHG, PRICE, OpenAdrEvents
 from offpeak.predictors.feeds.port import CARBON, OUTSIDE_TEMPERATURE, FeedQuantity, FeedSource, Window, price_quantity
 from offpeak.predictors.feeds.web import KeyLocation
 from offpeak.prices.layout import PriceFileLayout, parse_file_and_layout, parse_layout
@@ -95,6 +96,15 @@ def _entso_e(site: SourceSettings, name: str, document: EntsoEDocument) -> FeedS
     return EntsoE(site.market.entsoe, document, key, timeout_s=site.feeds.timeout_s, name=name)
 
 
+def _openadr(site: SourceSettings, kind: str) -> FeedSource:
+    feeds = site.feeds
+    if feeds.openadr is None:
+        hint = 'write such as openadr = "https://vtn.example.org/openadr3/3.0.1" below [feeds]'
+        raise BadSetting("feeds.openadr: is not set", hint=hint)
+    targets = feeds.openadr_targets or ()
+    return OpenAdrEvents(feeds.openadr, kind, feeds.openadr_program, targets, feeds.key_file, feeds.timeout_s)
+
+
 INPUTS: Mapping[str, EntsoEDocument | WeatherVariable] = {
     "entso-e-load": LOAD_FORECAST,
     "entso-e-wind-solar": WIND_SOLAR_FORECAST,
@@ -127,12 +137,14 @@ SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
         "nord-pool": lambda site: NordPool(site.market.nord_pool, site.currency, timeout_s=site.feeds.timeout_s),
         "entso-e": lambda site: _entso_e(site, "entso-e", day_ahead_prices(site.currency)),
         "us-markets": lambda site: UsMarket(site.market.zone, site.market.place),
+        "openadr": lambda site: _openadr(site, PRICE),
     },
     "carbon": {
         "file": _file,
         "electricity-maps": lambda site: ElectricityMaps(
             site.market.maps, site.key("ELECTRICITY_MAPS_TOKEN"), timeout_s=site.feeds.timeout_s
         ),
+        "openadr": lambda site: _openadr(site, GHG),
     },
     "temperature": {
         "open-meteo": lambda site: _weather(site, FORECAST_URL, "open-meteo"),
@@ -208,7 +220,9 @@ def _cache_file(site: SourceSettings, words: str) -> Path:
 
 
 def _own_place(site: SourceSettings) -> str:
-    """Return the text that distinguishes files of prices with the same name."""
+    """Return the text that distinguishes files of prices with the same name, and programmes of servers."""
+    if site.feeds.openadr:
+        return f"openadr {zlib.crc32(f'{site.feeds.openadr} {site.feeds.openadr_program}'.encode()):08x}"
     return f"{site.file.name} {zlib.crc32(bytes(site.file.resolve())):08x}" if site.file else "here"
 
 

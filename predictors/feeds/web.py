@@ -4,12 +4,13 @@ JSON is validated when it arrives. Keys of services are read when needed, from t
 """
 
 import os
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlencode, urlsplit
 
 import requests
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -72,6 +73,20 @@ def post(ask: HttpRequest, body: bytes) -> int | FeedProblem:
         return request_problem(ask.source, ask.url, error)
 
 
+def post_form(ask: HttpRequest, fields: Mapping[str, str], login: tuple[str, str] | None = None) -> bytes | FeedProblem:
+    """Send a form, with a user and a password if `login` has them, and return the body of the answer, as `get`."""
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+    if login:
+        user, password = (quote_plus(text) for text in login)
+        headers["Authorization"] = f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"
+    try:
+        with _answer(ask, "POST", headers, urlencode(fields).encode()) as response:
+            created = response.status_code == 201
+            return (None if created else status_problem(ask.source, response)) or _body(ask, response)
+    except requests.RequestException as error:
+        return request_problem(ask.source, ask.url, error)
+
+
 @contextmanager
 def _answer(
     ask: HttpRequest, method: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
@@ -107,7 +122,7 @@ def status_problem(source: str, response: requests.Response) -> FeedProblem | No
         return None
     other = FeedCondition.UNAVAILABLE if status >= 500 else FeedCondition.GARBAGE
     host = urlsplit(response.url).netloc
-    return FeedProblem(STATUSES.get(status, other), source, f"HTTP {status} from {host}")
+    return FeedProblem(STATUSES.get(status, other), source, f"HTTP {status} from {host}", status=status)
 
 
 def request_problem(source: str, url: str, error: BaseException) -> FeedProblem:
@@ -168,18 +183,29 @@ def read_key(place: KeyLocation, source: str) -> str | FeedProblem:
         return key
     if place.file is None:
         return FeedProblem(FeedCondition.NO_KEY, source, f"{place.variable} is not set and no key file is named")
+    keys = _keys_in(place.file, source)
+    if isinstance(keys, FeedProblem):
+        return keys
+    missing = FeedProblem(FeedCondition.NO_KEY, source, f"{place.file} has no line {place.variable}=...")
+    return keys.get(place.variable) or missing
+
+
+def read_optional_keys(file: Path | None, variables: tuple[str, ...], source: str) -> Mapping[str, str] | FeedProblem:
+    """Return those of the keys that are set; the environment wins over the file."""
+    found = _keys_in(file, source) if file else {}
+    if isinstance(found, FeedProblem):
+        return found
+    environment = {variable: os.environ.get(variable, "").strip() for variable in variables}
+    return {variable: key for variable in variables if (key := environment[variable] or found.get(variable, ""))}
+
+
+def _keys_in(file: Path, source: str) -> dict[str, str] | FeedProblem:
+    """Return the keys of the file. A file that others may read has none."""
     try:
-        return _key_in(place.file, place.variable, source)
+        mode = file.stat().st_mode & 0o777
+        if mode & 0o077:
+            return FeedProblem(FeedCondition.NO_KEY, source, f"{file} can be read by others (mode {mode:04o})")
+        lines = [line.partition("=") for line in file.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:
-        return FeedProblem(FeedCondition.NO_KEY, source, f"{place.file} cannot be read: {type(error).__name__}")
-
-
-def _key_in(file: Path, variable: str, source: str) -> str | FeedProblem:
-    mode = file.stat().st_mode & 0o777
-    if mode & 0o077:
-        return FeedProblem(FeedCondition.NO_KEY, source, f"{file} can be read by others (mode {mode:04o})")
-    for line in file.read_text(encoding="utf-8").splitlines():
-        name, _, key = line.partition("=")
-        if name.strip() == variable and key.strip():
-            return key.strip()
-    return FeedProblem(FeedCondition.NO_KEY, source, f"{file} has no line {variable}=...")
+        return FeedProblem(FeedCondition.NO_KEY, source, f"{file} cannot be read: {type(error).__name__}")
+    return {name.strip(): key.strip() for name, _, key in reversed(lines) if key.strip()}

@@ -33,7 +33,14 @@ from offpeak.model.time_range import TimeRange
 from offpeak.plugin.capacity.peak_shaving import soft_cap
 from offpeak.predictors.demand_response import CapEvent, OrderedEvents, caps_ahead, read_file_events
 from offpeak.predictors.feeds.feed import fetched
-from offpeak.predictors.openadr import MeasuredInterval, OpenAdr, is_in_force, make_report, read_server_events
+from offpeak.predictors.openadr import (
+    MeasuredInterval,
+    is_in_force,
+    make_report,
+    read_server_events,
+    server_login,
+)
+from offpeak.predictors.openadr_server import OpenAdrServer
 from offpeak.prices.bill import demand_peaks
 from offpeak.prices.tariff import DemandCharge, Tariff
 from offpeak.prices.tariff_file import site_tariff
@@ -361,7 +368,7 @@ class ReportLoop(Loop):
             self._due.clear()
             return
         self._follow_events(now_s)
-        server = OpenAdr(section.plan.openadr, section.plan.openadr_token, section.timeout_s)
+        server = OpenAdrServer(section.plan.openadr, server_login(section.plan), section.timeout_s)
         problems = []
         for key, (event, cap) in list(self._due.items()):
             if now_s < cap.until_s + SETTLE_S:

@@ -1,17 +1,19 @@
 """A small OpenADR 3 server (VTN): it sends its events, keeps the reports that it gets, and can refuse them or hang.
 
-It takes a report of one name once, also if it hangs then and the client does not learn that.
+It takes a report of one name once, also if it hangs then and the client does not learn that. With a client it gives
+tokens for the client's credentials, and answers to nothing else.
 """
 
 import json
 import threading
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 PAGE = 50
 """The most events of one answer, by OpenADR 3.0.1."""
@@ -29,6 +31,20 @@ class TestVtn:
     refuses: int = 0
     hangs: bool = False
     asked: int = 0
+    client: tuple[str, str] | None = None
+    """The ID and secret of its client; None where all may ask."""
+    takes_body: bool = True
+    """Whether it takes the credentials in the body of a request, or in its header only."""
+    names_tokens: bool = True
+    """Whether it names the address of its tokens, as OpenADR 3.1 has it."""
+    token_life_s: float | None = 3600
+    tokens: list[str] = field(default_factory=list)
+    scopes: list[str] = field(default_factory=list)
+
+    def revoke(self) -> None:
+        """Accept no token that was given so far."""
+        self.tokens[:] = ["" for _ in self.tokens]
+
     closing: threading.Event = field(default_factory=threading.Event)
 
     def order(self, event: str, *, from_s: float, until_s: float, cap_w: float) -> None:
@@ -55,19 +71,49 @@ def openadr_vtn() -> Iterator[TestVtn]:
         def do_GET(self) -> None:
             vtn.asked += 1
             split = urlsplit(self.path)
-            query = {name: int(value) for name, value in parse_qsl(split.query)}
+            query = {name: int(value) for name, value in parse_qsl(split.query) if value.isdigit()}
             first = query.get("skip", 0)
             page = vtn.events[first : first + min(query.get("limit", PAGE), PAGE)]
-            self._answer(200 if split.path == "/openadr3/events" else 404, page)
+            if split.path == "/openadr3/auth/server" and vtn.names_tokens:
+                self._answer(200, {"tokenURL": f"{vtn.url}/auth/token"})
+            elif not self._is_allowed():
+                self._answer(401, {"title": "Unauthorized", "status": 401})
+            else:
+                self._answer(200 if split.path == "/openadr3/events" else 404, page)
 
         def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/openadr3/auth/token":
+                self._give_token(dict(parse_qsl(text.decode())))
+                return
+            if not self._is_allowed():
+                self._answer(401, {"title": "Unauthorized", "status": 401})
+                return
+            body = json.loads(text)
             status = vtn.refuses or (201 if self.path == "/openadr3/reports" else 404)
             if status == 201 and any(report["reportName"] == body["reportName"] for report in vtn.reports):
                 status = 409
             if status == 201:
                 vtn.reports.append(body)
             self._answer(status, body)
+
+        def _is_allowed(self) -> bool:
+            token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+            return vtn.client is None or (bool(token) and token in vtn.tokens)
+
+        def _give_token(self, form: dict[str, str]) -> None:
+            credentials = (form.get("client_id", ""), form.get("client_secret", "")) if vtn.takes_body else ("", "")
+            header = self.headers.get("Authorization", "")
+            if header.startswith("Basic "):
+                user, _, password = b64decode(header.removeprefix("Basic ")).decode().partition(":")
+                credentials = unquote_plus(user), unquote_plus(password)
+            if credentials != vtn.client or form.get("grant_type") != "client_credentials":
+                self._answer(401, {"error": "invalid_client"})
+                return
+            vtn.scopes.append(form.get("scope", ""))
+            vtn.tokens.append(f"token-{len(vtn.tokens)}")
+            life = {} if vtn.token_life_s is None else {"expires_in": vtn.token_life_s}
+            self._answer(200, {"access_token": vtn.tokens[-1], "token_type": "Bearer", **life})
 
         def _answer(self, status: int, answer: list[Any] | Mapping[str, Any]) -> None:
             if vtn.hangs:

@@ -10,7 +10,8 @@ from openadr_vtn import openadr_vtn
 
 from offpeak.predictors.demand_response import OrderedEvents
 from offpeak.predictors.feeds.port import FeedCondition
-from offpeak.predictors.openadr import OpenAdr, read_server_events
+from offpeak.predictors.openadr import read_server_events
+from offpeak.predictors.openadr_server import OpenAdrServer, ServerLogin
 from offpeak.settings.plan import PlanSettings
 
 pytestmark = pytest.mark.quick
@@ -205,7 +206,7 @@ def test_while_the_server_is_away_what_it_reported_holds(player, reply):
 
 
 def test_a_token_that_cannot_be_read_is_reported(player, tmp_path):
-    assert OpenAdr(player.url, tmp_path / "none").fetch().condition is FeedCondition.NO_KEY
+    assert OpenAdrServer(player.url, ServerLogin(tmp_path / "none")).fetch().condition is FeedCondition.NO_KEY
 
 
 JSON = st.recursive(
@@ -231,4 +232,4 @@ def test_any_event_leaves_the_others_and_ends_in_time(monkeypatch_get, change):
 @pytest.fixture(scope="module")
 def monkeypatch_get():
     with pytest.MonkeyPatch.context() as patch:
-        yield lambda body: patch.setattr("offpeak.predictors.openadr.get", lambda _: body)
+        yield lambda body: patch.setattr("offpeak.predictors.openadr_server.get", lambda _: body)

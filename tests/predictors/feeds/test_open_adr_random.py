@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from offpeak.predictors.demand_response import OrderedEvents, caps_ahead
 from offpeak.predictors.feeds.port import FeedCondition, FeedProblem
 from offpeak.predictors.feeds.web import HttpRequest
-from offpeak.predictors.openadr import OpenAdr, read_server_events
+from offpeak.predictors.openadr import read_server_events
+from offpeak.predictors.openadr_server import OpenAdrServer
 from offpeak.settings.plan import PlanSettings
 
 NOW_S = 1_795_363_200
@@ -123,7 +124,7 @@ class Vtn:
 def vtn() -> Iterator[Vtn]:
     made = Vtn()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("offpeak.predictors.openadr.get", made.get)
+        patch.setattr("offpeak.predictors.openadr_server.get", made.get)
         yield made
 
 
@@ -173,9 +174,9 @@ def test_a_slow_server_holds_a_reading_for_three_time_limits_and_not_for_each_pa
         pages.append(request.timeout_s)
         return json.dumps([{"id": f"e{len(pages)}"}]).encode()
 
-    monkeypatch.setattr("offpeak.predictors.openadr.get", slow)
-    monkeypatch.setattr("offpeak.predictors.openadr.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    problem = OpenAdr("http://vtn.invalid", timeout_s=10.0).fetch()
+    monkeypatch.setattr("offpeak.predictors.openadr_server.get", slow)
+    monkeypatch.setattr("offpeak.predictors.openadr_server.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    problem = OpenAdrServer("http://vtn.invalid", timeout_s=10.0).fetch()
     assert isinstance(problem, FeedProblem)
     assert problem.condition is FeedCondition.HANGING
     assert clock[0] <= 30

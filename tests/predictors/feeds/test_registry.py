@@ -19,7 +19,11 @@ from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
 pytestmark = pytest.mark.quick
 
 FILE = Path("prices_eur_per_mwh.csv")
-SITE = SourceSettings(FeedSettings(zone="DE-LU", place="52.52, -13.4"), FILE, tariff="on=90EUR/MWh,off=30EUR/MWh")
+SITE = SourceSettings(
+    FeedSettings(zone="DE-LU", place="52.52, -13.4", openadr="http://vtn.invalid"),
+    FILE,
+    tariff="on=90EUR/MWh,off=30EUR/MWh",
+)
 NAMES = tuple(INPUTS)
 
 
@@ -27,7 +31,7 @@ NAMES = tuple(INPUTS)
 def test_every_source_has_the_name_of_its_row(what, name):
     source = SOURCES[what][name](SITE)
     assert source.name == name
-    assert source.own == (name in {"file", "tariff"})
+    assert source.own == (name in {"file", "tariff", "openadr"})
 
 
 def test_feeds_in_the_order_of_the_settings(tmp_path):
