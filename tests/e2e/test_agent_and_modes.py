@@ -12,11 +12,15 @@ from zygote import Zygote
 from benchmarks.local_slurm.agent import RunningAgent, write_site
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.plugin.scheduler.node import SchedulerState
-from offpeak.sim_backend.pbs_standin.pbs import OPENPBS, TORQUE
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS
 
 HOT, COOL = "hot", "cool"
 
-pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [
+    pytest.mark.usefixtures("nobody_suffers"),
+    # Torque has the scenes in which power is taken from nodes.
+    pytest.mark.parametrize("kind", ["slurm", OPENPBS], indirect=True, scope="module"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +76,6 @@ def test_advise_and_maintenance(cluster: PoweredStage, running: RunningAgent, jo
 
 
 def test_modes_of_partitions_hold(cluster: PoweredStage, running: RunningAgent, jobs: list[str]) -> None:
-    if cluster.kind == TORQUE:
-        pytest.skip("Torque's nodes are in all queues: a mode of one queue is that of all nodes")
     hot, cool = jobs
     reread(cluster, running, "mode active", partition_modes=["debug=shadow"])
     cluster.wait(lambda: cluster.jobs.order() == [cool, hot], what="the frugal one to be first")

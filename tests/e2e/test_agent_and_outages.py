@@ -14,8 +14,13 @@ from benchmarks.local_slurm.agent import RunningAgent, write_site
 from benchmarks.local_slurm.meters import metered_racks
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS
 
-pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [
+    pytest.mark.usefixtures("nobody_suffers"),
+    # Torque has the scenes in which power is taken from nodes.
+    pytest.mark.parametrize("kind", ["slurm", OPENPBS], indirect=True, scope="module"),
+]
 
 
 @pytest.fixture(scope="module")

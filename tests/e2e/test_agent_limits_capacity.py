@@ -14,11 +14,16 @@ from benchmarks.local_slurm.agent import RunningAgent, run_offpeak, write_site
 from benchmarks.local_slurm.cluster import PATIENCE_S
 from benchmarks.local_slurm.plan import PoweredPlan
 from offpeak.model.orders import NodeState
+from offpeak.sim_backend.pbs_standin.pbs import OPENPBS
 
 ALL = ("node1", "node2", "node3", "node4")
 OTHERS = ALL[1:]
 
-pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
+pytestmark = [
+    pytest.mark.usefixtures("nobody_suffers"),
+    # Torque has the scenes in which power is taken from nodes.
+    pytest.mark.parametrize("kind", ["slurm", OPENPBS], indirect=True, scope="module"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -127,6 +127,7 @@ def has_moved_a_job(cluster: PoweredStage) -> bool:
         return any(str(found["decided"]).startswith("moved") for found in latest_decisions(connection, most=50))
 
 
+@pytest.mark.parametrize(("kind", "cluster"), [("slurm", "basic")], indirect=True)
 def test_an_own_policy_orders_the_queue_once_it_is_allowed(cluster: PoweredStage, tmp_path: Path) -> None:
     install_policy(tmp_path, "latest_of_e2e", "latest = latest_of_e2e:order", LATEST_FIRST)
     _, _, blocker = submitted(cluster, PLANNED)

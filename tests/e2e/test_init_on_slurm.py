@@ -1,7 +1,6 @@
 """From a Slurm without offpeak to an agent in shadow mode, on the cluster of `make demo-slurm`, by three commands."""
 
 import subprocess
-import time
 from pathlib import Path
 
 from powered_fixtures import StartPowered
@@ -9,8 +8,6 @@ from powered_fixtures import StartPowered
 from benchmarks.demo_slurm import PLAN
 from benchmarks.local_slurm.plan import REPOSITORY
 from benchmarks.local_slurm.processes import start_server, wait_until
-
-TWO_MINUTES_S = 120.0
 
 
 def test_three_commands_lead_to_shadow_mode(start_powered: StartPowered, tmp_path: Path) -> None:
@@ -29,7 +26,6 @@ def test_three_commands_lead_to_shadow_mode(start_powered: StartPowered, tmp_pat
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         return done.stdout
 
-    begun_s = time.monotonic()
     written = offpeak("init", "--folder", str(tmp_path), "--price", "0.21EUR/kWh", "--node-class", "server")
     assert "10 nodes, node[1-10]" in written
     assert "Slurm  answers" in offpeak("check", *config)
@@ -38,7 +34,6 @@ def test_three_commands_lead_to_shadow_mode(start_powered: StartPowered, tmp_pat
     try:
         wait_until(lambda: call("status", *config).returncode == 0, what="the agent's first cycle", log=log)
         shown = offpeak("status", *config)
-        assert time.monotonic() - begun_s < TWO_MINUTES_S
     finally:
         process.terminate()
         process.wait(300)

@@ -58,47 +58,24 @@ LONG_S = 600.0
 """On a machine where the engine was never compiled, and others compile too."""
 
 
-def test_from_the_first_line_to_the_report(tmp_path: Path) -> None:
-    with reserved_ports(2) as (page_port, hardware_port):
-        place = f"127.0.0.1:{page_port}"
-    options = ("--seconds", "8", "--nodes", "6", "--clock-factor", "900", "--listen", place)
-    command = (*OFFPEAK, "demo", *options, "--hardware-port", str(hardware_port), "--folder", str(tmp_path / "demo"))
-    with (tmp_path / "out").open("wb") as out:
-        running = subprocess.Popen(command, env=ENVIRONMENT, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT)
-    try:
-        wait_until(lambda: listens(page_port), what="the page", log=tmp_path / "out", seconds=LONG_S)
-        connection = http.client.HTTPConnection(place, timeout=300)
-        connection.request("GET", "/")
-        assert b"<title>offpeak</title>" in connection.getresponse().read()
-        connection.close()
-        assert running.wait(LONG_S) == 0, (tmp_path / "out").read_text()
-    finally:
-        running.terminate()
-        running.wait()
-    text = (tmp_path / "out").read_text()
-    assert text.startswith(f"the page: http://{place}/\n6 virtual nodes, ")
-    assert re.search(r"^jobs lost +0 +0$", text, re.MULTILINE)
-    (saved,) = re.findall(r"^saved: (.+)$", text, re.MULTILINE)
-    assert re.match(r"-?[\d.]+ EUR", saved)
-    report = tmp_path / "demo" / "report.html"
-    assert f"\nthe report of its month: {report}\n" in text
-    assert "Ctrl-C" not in text
-    assert f"Saved {saved}." in report.read_text()
+Offpeak = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def says_what_it_does(text: str, ledger: Path) -> None:
+    assert "6 virtual nodes, " in text
     types = ("4 nodes of 16 cores, 64 GiB", "1 node of 16 cores, 256 GiB", "1 node of 16 cores, 256 GiB, 4 a100 GPUs")
     assert "\ncluster: {}\n".format("\n  ".join(types)) in text
+    assert re.search(r"^jobs lost +0 +0$", text, re.MULTILINE)
     steps = re.findall(r"^(\d\d:\d\d)  (.+)$", text, re.MULTILINE)
     assert any(line.startswith("prices are high until ") for _, line in steps), text
     assert all(len(f"{at}  {line}") <= WIDTH for at, line in steps)
-    with closing(sqlite3.connect(tmp_path / "demo" / "ledger.sqlite")) as connection:
+    with closing(sqlite3.connect(ledger)) as connection:
         ((watched,),) = connection.execute("SELECT text FROM memory WHERE name = 'watched times'").fetchall()
     assert sum(each["until_unix_s"] - each["from_unix_s"] for each in json.loads(watched)) > 0
-    with open_ledger(f"sqlite:///{tmp_path}/demo/ledger.sqlite") as connection:
+    with open_ledger(f"sqlite:///{ledger}") as connection:
         done = actions_in(connection, TimeRange(BEGIN_S, BEGIN_S + DAY_S))
     assert {"close"} <= {each["order"] for each in done if each["result"] == "done"}
     assert not [each for each in done if each["result"] == "failed"]
-
-
-Offpeak = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def says_the_same_everywhere(text: str, offpeak: Offpeak, place: str, report: Path) -> None:
@@ -144,7 +121,7 @@ def metrics_of(place: str) -> str:
 def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: Path, zygote: Zygote) -> None:
     with reserved_ports(2) as (page_port, hardware_port):
         place = f"127.0.0.1:{page_port}"
-    options = ("--seconds", "10", "--nodes", "4", "--clock-factor", "900", "--listen", place)
+    options = ("--seconds", "10", "--nodes", "6", "--clock-factor", "900", "--listen", place)
     command = (*OFFPEAK, "demo", *options, "--hardware-port", str(hardware_port), "--folder", "demo")
     environment = {name: value for name, value in ENVIRONMENT.items() if name != "CI"}
     with terminal(command, cwd=tmp_path, env=environment, log=tmp_path / "out") as running:
@@ -162,6 +139,7 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: P
         assert re.fullmatch(healthy, first_line())
         wait_until(lambda: "until Ctrl-C" in read(tmp_path / "out"), what="the end of the day", seconds=LONG_S)
         text = read(tmp_path / "out")
+        says_what_it_does(text, tmp_path / "demo" / "ledger.sqlite")
         says_the_same_everywhere(text, offpeak, place, tmp_path / "demo" / "report.html")
         assert "saved: " in text.partition(f"\nThe page stays at http://{place}/ until Ctrl-C.")[0]
         assert "offpeak history --since 2026-11-10 --config demo/offpeak.toml" in text

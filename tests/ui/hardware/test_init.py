@@ -25,9 +25,9 @@ OFFPEAK = (sys.executable, "-c", "from offpeak.ui.command import main; main()")
 ANSWERS = ("--price", "0.20EUR/kWh", "--bmcs", "10.1.0.[1-3]", "--node-class", "server")
 
 
-@pytest.fixture(scope="module", params=["torque", "openpbs"])
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
-    with standin(request.param, tmp_path_factory.mktemp("pbs")) as running:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    with standin("openpbs", tmp_path_factory.mktemp("pbs")) as running:
         yield running
 
 

@@ -145,10 +145,3 @@ def test_texas_in_june_2014(shared):
     found = run(shared / "data" / "xsede_2014" / "XSEDE" / "Texas.csv", "week's mean", "ensemble")
     assert found["ensemble"].days == 23
     assert found["ensemble"].score.relative_mae < found["week's mean"].score.relative_mae < 0.8
-
-
-def test_a_published_ensemble_on_the_second_year(shared):
-    path = shared / "data" / "prices" / "epf" / "DE_2y_price_and_published_forecasts.csv.gz"
-    result = run(path, "published dnn_ensemble")["published dnn_ensemble"]
-    assert result.days == 364
-    assert result.score.relative_mae == pytest.approx(0.341, abs=5e-4)
