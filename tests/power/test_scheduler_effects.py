@@ -229,7 +229,9 @@ def test_each_part_of_a_long_list_is_checked_and_done_by_itself(answers: int, mo
     else:
         assert len(scheduler.lists) == 3
         answered = sum(len(nodes) for nodes in scheduler.lists[:2])
-        assert [results.count(each) for each in (done, silent)] == [answered, 8 - answered]
+        assert results.count(done) == answered
+        # n8 is held once the first list is done, and is refused if it comes before the silence.
+        assert results.count(silent) in (7 - answered, 8 - answered)
 
 
 def test_a_list_of_one_that_is_refused_is_a_failure() -> None:
