@@ -34,7 +34,7 @@ password_file = "bmc.password"
 driver = "ipmi"
 credential = "bmc"
 node_class = "server"
-soft_off = {{ wake = ["bmc"], enter_patience = "10min", wake_patience = "10min" }}
+soft_off = {{ wake = ["bmc"], enter_timeout = "10min", wake_timeout = "10min" }}
 [[machines]]
 nodes = "{nodes}"
 hardware = "compute"

@@ -87,7 +87,7 @@ def write_proof(cluster: LocalCluster, settings: Path) -> None:
 def _inventory(cluster: LocalCluster, racks: MeteredRacks | None, port: int) -> dict[str, Any]:
     nodes = tuple(cluster.nodes)
     bmcs = [node.bmc for node in cluster.nodes.values()]
-    way_down = {"wake": ["bmc"], "enter_patience": "10s", "wake_patience": f"{cluster.plan.resume_timeout_s}s"}
+    way_down = {"wake": ["bmc"], "enter_timeout": "10s", "wake_timeout": f"{cluster.plan.resume_timeout_s}s"}
     kind = {"driver": "ipmi", "credential": "bmc", "port": port, "cipher_suite": 3}
     # ipmi_sim tells its watts to nobody else.
     kind |= {"cap_by": "bmc", "cap_curve": "v100"}

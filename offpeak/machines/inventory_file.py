@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import Field, StringConstraints
+from pydantic import AliasChoices, Field, StringConstraints
 
 from offpeak.errors import BadInput, BadInventory
 from offpeak.files import is_there, read_bytes
@@ -45,8 +45,9 @@ class SleepMethodTable(TomlTable):
     """[hardware.NAME.standby], .soft_off or .hard_off: a sleep method of such nodes."""
 
     wake: tuple[Literal["bmc", "wol"], ...] = Field(("bmc",), min_length=1, strict=False)
-    enter_patience: Duration = 600
-    wake_patience: Duration = 600
+    # The second names are those of version 0.1.
+    enter_timeout: Duration = Field(600, validation_alias=AliasChoices("enter_timeout", "enter_patience"))
+    wake_timeout: Duration = Field(600, validation_alias=AliasChoices("wake_timeout", "wake_patience"))
     ceiling: Power | None = None
 
 
@@ -332,6 +333,6 @@ def _sleep_methods(table: HardwareTable) -> Iterator[SleepMethod]:
     for order in SLEEP_METHODS:
         method = getattr(table, order)
         if method is not None:
-            sleep_method = SleepMethod(order, method.wake, method.enter_patience, method.wake_patience, method.ceiling)
+            sleep_method = SleepMethod(order, method.wake, method.enter_timeout, method.wake_timeout, method.ceiling)
             is_standby = isinstance(method, StandbyTable)
             yield replace(sleep_method, mem_sleep=method.mem_sleep) if is_standby else sleep_method

@@ -27,7 +27,7 @@ credential = "bmc"
 port = {bmc_port}
 ssh = "nodes"
 ssh_port = {ssh_port}
-standby = {{ wake = ["wol"], enter_patience = "30s", wake_patience = "10s" }}
+standby = {{ wake = ["wol"], enter_timeout = "30s", wake_timeout = "10s" }}
 
 [[machines]]
 nodes = "node2"

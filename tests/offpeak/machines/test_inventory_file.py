@@ -29,7 +29,7 @@ driver = "ipmi"
 credential = "bmc"
 cipher_suite = 3
 ssh = "nodes"
-standby = { wake = ["bmc", "wol"], enter_patience = "60s", wake_patience = "2min", ceiling = "25W" }
+standby = { wake = ["bmc", "wol"], enter_timeout = "60s", wake_timeout = "2min", ceiling = "25W" }
 
 [hardware.compute.soft_off]
 
@@ -77,6 +77,8 @@ def test_everything_is_where_it_belongs(tmp_path: Path) -> None:
     assert [method.order for method in compute.sleep_methods] == ["standby", "soft_off"]
     assert compute.sleep_method(NodeOrder.STANDBY) == SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), 60, 120, 25.0)
     assert compute.sleep_method(NodeOrder.HARD_OFF) is None
+    older = SITE.replace("enter_timeout", "enter_patience").replace("wake_timeout", "wake_patience")
+    assert _read(tmp_path, older).machines == site.machines
     assert (nas.bmc, nas.ssh, nas.hardware.driver) == (None, None, None)
     shallow = _read(tmp_path, SITE.replace('ceiling = "25W"', 'ceiling = "25W", mem_sleep = "shallow"')).machines[0]
     assert [method.mem_sleep for method in shallow.hardware.sleep_methods] == ["shallow", "deep"]

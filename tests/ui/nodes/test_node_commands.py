@@ -44,7 +44,7 @@ bmc = {{ user = "admin", password_file = "bmc.password" }}
 driver = "ipmi"
 credential = "bmc"
 port = {plan.bmc_port}
-soft_off = {{ enter_patience = "60s", wake_patience = "60s" }}
+soft_off = {{ enter_timeout = "60s", wake_timeout = "60s" }}
 
 [[machines]]
 nodes = "n[1-4]"
