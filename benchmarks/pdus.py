@@ -20,6 +20,7 @@ from offpeak.power.meters.port import Meter
 from offpeak.power.meters.registry import pdu_meter
 
 PDUS, DEAD = 50, 10
+MANY, EVERY_S = 500, 10
 ROUNDS = 7
 HOST = "127.31.0.{}"
 UNIT = "1.3.6.1.4.1.318.1.1.26"
@@ -48,6 +49,9 @@ def pdu_benchmarks() -> Iterator[Measured]:
         data = "recordings served by snmpsim"
         took_s = asyncio.run(_sweep(live, ROUNDS, answers=PDUS))
         yield Measured(f"{PDUS} PDUs x 9 OIDs, rows known", took_s, "s", 0.3, False, data)
+        busy_s = asyncio.run(_busy(live, ROUNDS))
+        share = 100 * busy_s / PDUS * MANY / EVERY_S
+        yield Measured(f"{MANY} PDUs every {EVERY_S} s, of a core", share, "%", 1.5, False, data)
         took_s = asyncio.run(_sweep([*live[: PDUS - DEAD], *dead], 2, answers=PDUS - DEAD))
         yield Measured(f"{PDUS - DEAD} PDUs that live and {DEAD} dead", took_s, "s", 4.0, False, data)
 
@@ -60,6 +64,20 @@ async def _sweep(pdus: Sequence[Pdu], rounds: int, *, answers: int) -> float:
     for meter in meters:
         await meter.close()
     return min(took_s[1:])
+
+
+async def _busy(pdus: Sequence[Pdu], rounds: int) -> float:
+    """Return the least processor time of this process for one reading of all PDUs whose rows are known."""
+    wire = Transport()
+    meters = [pdu_meter(pdu, wire) for pdu in pdus]
+    busy_s = []
+    for _ in range(2 + rounds):
+        began = time.process_time()
+        await _read(meters, len(pdus))
+        busy_s.append(time.process_time() - began)
+    for meter in meters:
+        await meter.close()
+    return min(busy_s[2:])
 
 
 async def _read(meters: Sequence[Meter], answers: int) -> float:

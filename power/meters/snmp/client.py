@@ -25,6 +25,7 @@ from pysnmp.proto.rfc1902 import Counter32, Counter64, Gauge32, Integer32, Octet
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Pdu
 from offpeak.power.meters.snmp.engines import NumericOid, SnmpEngines, SnmpLogin, auth_data_of
+from offpeak.power.meters.snmp.fast_session import FastSession, NotFast, is_fast
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,14 @@ def decode_value(value: Any) -> SnmpValue:
     if isinstance(value, _NUMBER_TYPES):
         return int(value)
     if isinstance(value, OctetString):
-        return bytes(value).decode("utf-8", errors="replace").rstrip("\0")
+        return _decode_plain(bytes(value))
     if isinstance(value, ObjectIdentifier):
         return str(value)
     return NO_SUCH_OID
+
+
+def _decode_plain(value: int | bytes | str) -> SnmpValue:
+    return value.decode("utf-8", errors="replace").rstrip("\0") if isinstance(value, bytes) else value
 
 
 TOO_BIG = 1
@@ -139,13 +144,33 @@ class SnmpClient:
         self._device, self._host, self._port = pdu.name, pdu.host, pdu.port
         self._engines, self._user, self._patience = engines, user, patience
         self._target: UdpTransportTarget | Udp6TransportTarget | None = None
+        self._fast: tuple[SnmpLogin, FastSession] | None = None
+        self._is_known_to_answer = False
 
     async def get(self, login: SnmpLogin, oids: tuple[str, ...]) -> SnmpValues:
         """Return the value at each OID. Raises NoAnswer, AccessRefused or BadAnswer if there is no answer at all."""
         answers: SnmpValues = {}
+        if self._is_known_to_answer and is_fast(login):
+            try:
+                return await self._get_fast(login, oids)
+            except NotFast:
+                self._fast = None
+        self._is_known_to_answer = False
         for first in range(0, len(oids), OIDS_PER_PACKET):
             answers |= await self._get(login, oids[first : first + OIDS_PER_PACKET])
+        self._is_known_to_answer = True
         return answers
+
+    async def _get_fast(self, login: SnmpLogin, oids: tuple[str, ...]) -> SnmpValues:
+        """Return the value at each OID by gufo-snmp. Raises NotFast if pysnmp must read them."""
+        if self._fast is None or self._fast[0] != login:
+            _, address = await self._address()
+            self._fast = login, FastSession(login, address, self._port, self._patience.timeout_s)
+        found = dict[str, int | bytes | str]()
+        async with self._engines.asking():
+            for first in range(0, len(oids), OIDS_PER_PACKET):
+                found |= await self._fast[1].get(oids[first : first + OIDS_PER_PACKET])
+        return {oid: _decode_plain(found[oid]) for oid in oids}
 
     async def walk(self, login: SnmpLogin, column: str) -> tuple[SnmpValues, str]:
         """Return all values below an OID, and the reason if the walk ended too early. Raises like `get`."""
