@@ -82,11 +82,10 @@ def kth(shared: Path) -> StudyLog:
 
 def test_sleeping(kth: StudyLog) -> None:
     results = sleeping.SleepingResults(on(run_sleeping, kth), TEN)
-    policies = ("always-on", "timeout:1000s", "forecast:1h", "two-level")
+    policies = ("always-on", "forecast:1h", "two-level")
     assert_stored("sleeping/policies", [sleeping._policy_row(results, "KTH-SP2", policy) for policy in policies])
-    families = (sleeping.TIMEOUT, sleeping.FORECAST)
-    rows = [("KTH-SP2", "80", family, *sleeping._equal_cells(results, "KTH-SP2", family)) for family in families]
-    assert_stored("sleeping/equal-energy", rows)
+    cells = sleeping._equal_cells(results, "KTH-SP2", sleeping.FORECAST)
+    assert_stored("sleeping/equal-energy", [("KTH-SP2", "80", sleeping.FORECAST, *cells)])
 
 
 def test_what_an_order_saves_on_every_log(kth: StudyLog) -> None:
@@ -106,9 +105,7 @@ def test_tables_of_the_slides(intrepid: tuple[pricing.PricingResults, pricing_pl
     results, subject = intrepid
     assert_stored("dynamic-pricing/paper", pricing.paper_table(results, [subject]).rows)
     assert_stored("dynamic-pricing/implied", pricing.implied_table().rows)
-    assert_stored(
-        "dynamic-pricing/frequency", [pricing_tables._frequency_row(results, subject, period) for period in (10, 30)]
-    )
+    assert_stored("dynamic-pricing/frequency", [pricing_tables._frequency_row(results, subject, 30)])
     assert_stored("dynamic-pricing/letter", [pricing_tables._letter_row(results, subject, "24 h")])
 
 
@@ -117,7 +114,7 @@ def test_assumptions_alone_and_one_after_the_other(
 ) -> None:
     results, subject = intrepid
     stored = {(row[0], row[1]): row[4:] for row in study_tables.stored("dynamic-pricing/alone")[1:]}
-    for change in (pricing_plan.ALONE[0], pricing_plan.TWO_KINDS, pricing_plan.AT_START, pricing_plan.HALF_DAY):
+    for change in (pricing_plan.TWO_KINDS, pricing_plan.HALF_DAY):
         greedy, greedy_more, knapsack, knapsack_more = pricing_tables._saved(
             results, subject, change.of(subject.base), subject.base
         )
@@ -149,13 +146,9 @@ def test_tables_of_online_simulation(
     results, subject = online_kth
     assert_stored("online-simulation/logs", online.logs_table([subject]).rows)
     assert_stored("online-simulation/policies", online.policies_table(results, [subject]).rows)
-    rows = [
-        (subject.name, period, *online.measured(results, subject, subject.setup(f"ols:{period}")))
-        for period in ("7d", "28d")
-    ]
-    assert_stored("online-simulation/periods", rows)
-    rows = [online._knowledge_row(results, subject, known) for known in (online.KNOWLEDGE[0], online.KNOWLEDGE[-1])]
-    assert_stored("online-simulation/knowledge", rows)
+    weekly = online.measured(results, subject, subject.setup("ols:7d"))
+    assert_stored("online-simulation/periods", [(subject.name, "7d", *weekly)])
+    assert_stored("online-simulation/knowledge", [online._knowledge_row(results, subject, online.KNOWLEDGE[-1])])
     rows = [row for row in online.readings_table(results, [subject]).rows if not str(row[1]).startswith("weeks")]
     assert_stored("online-simulation/readings", rows)
     server = online_plan.on_servers(subject)[0]

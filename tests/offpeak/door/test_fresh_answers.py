@@ -23,7 +23,7 @@ BUSY = Refusal("job", "runs 7")
 class World:
     """A clock, a scheduler whose answers take a while, a ledger whose writes do, and a device that has to be prepared.
 
-    A job starts at `job_at_s`. `sent` has the times of commands, `jobless` whether the node was free then.
+    A job starts at `job_at_s`. `sent` has whether the node was free at each command, `acts_for_s` how long it may act.
     """
 
     answer_s: float = 0.1
@@ -36,6 +36,7 @@ class World:
     now_s: float = 1000.0
     requests: int = 0
     sent: list[bool] = field(default_factory=list)
+    acts_for_s: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.journal, self.history = Slow(self), EffectHistory(lambda: self.now_s)
@@ -62,7 +63,7 @@ class World:
             raise self.error
         guard = await confirm()
         self.now_s += self.waits_s.pop(0) if self.waits_s else 0.0
-        guard()
+        self.acts_for_s.append(guard())
         self.sent.append(self.now_s < self.job_at_s)
         return "accepted"
 
@@ -90,6 +91,15 @@ def test_the_scheduler_is_queried_once_when_nothing_is_slow() -> None:
     world = World(login_s=30.0)
     assert world.order() == Outcome("done", "accepted")
     assert (world.requests, world.sent, results(world)) == (1, [True], ["done"])
+
+
+def test_an_order_may_act_until_the_answer_is_too_old_or_the_lease_ends() -> None:
+    world = World(answer_s=0.5, waits_s=[0.25, 0.25])
+    world.order()
+    world.journal.acts_for_s = lambda: 1.0  # type: ignore[method-assign]
+    for effect in (replace(OFF, subject="n2"), replace(ON, subject="n3")):
+        world.order(effect)
+    assert world.acts_for_s == [FRESH_S - 0.75, 1.0, 1.0]
 
 
 def test_a_login_that_takes_long_is_over_before_the_scheduler_is_queried() -> None:

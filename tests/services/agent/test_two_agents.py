@@ -121,7 +121,7 @@ def test_with_postgresql_the_second_agent_stands_by_and_takes_over(
         # The end of its lease came while it was stopped: the kernel ends it before any of its code runs.
         second.wait(300)
         assert other.with_name("agent.log").read_text() == before
-        assert acts(one)
+        wait_until(lambda: acts(one), what="the first to act still")
     finally:
         for agent in agents:
             agent.kill()
