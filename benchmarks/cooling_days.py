@@ -18,7 +18,6 @@ import numpy as np
 from benchmarks.logs import trace_file
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.plugin.planner.problem import Work
-from offpeak.plugin.planner.solvers import RULE_BASED
 from offpeak_studies.profit_cooling.run import (
     DAYS,
     LEAST_W,
@@ -34,6 +33,7 @@ from offpeak_studies.profit_cooling.run import (
     rolled,
     work_of,
 )
+from offpeak_studies.profit_cooling.solvers import RULE_BASED
 from offpeak_studies.profit_cooling.study import gain_pct
 
 SCENARIO, SEED = "air summer", 1

@@ -24,8 +24,6 @@ import numpy as np
 from benchmarks.logs import trace_file
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH
 from offpeak.model.facility import facility_named
-from offpeak.plugin.planner import cp_solver, solvers
-from offpeak.plugin.planner.cp_solver import CpQuestion, EnergyBand
 from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
@@ -38,6 +36,8 @@ from offpeak.plugin.planner.problem import (
 )
 from offpeak.plugin.planner.searches import Budget, best_plan, budget_of, leave_out_losses, multi_search
 from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
+from offpeak_studies.profit_cooling import cp_solver, solvers
+from offpeak_studies.profit_cooling.cp_solver import CpQuestion, EnergyBand
 from offpeak_studies.profit_cooling.run import (
     DAYS,
     NODES,

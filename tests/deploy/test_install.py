@@ -80,9 +80,9 @@ def test_another_python_takes_over_and_all_goes_again(head: BootedHead, reposito
     assert head.run("test -e /opt/offpeak.before", check=False).returncode == 1
     command = "setpriv --reuid=offpeak --clear-groups env PYTHONPATH=" + SITE + " offpeak --version"
     assert head.run(command).stdout.startswith("offpeak ")
-    asks = "from offpeak.installation import install_hint; print(install_hint('planner'))"
+    asks = "from offpeak.installation import install_hint; print(install_hint('federation'))"
     hint = head.run(f"/opt/offpeak/bin/python -c {shlex.quote(asks)}").stdout.strip()
-    assert hint.startswith(f"cd {repository} && env EXTRAS=planner PYTHON=")
+    assert hint.startswith(f"cd {repository} && env EXTRAS=federation PYTHON=")
     assert head.run(f"readlink -f {hint.split('PYTHON=')[1].split()[0]}").stdout.strip() == second
     # Now uninstall everything, once the scheduler has no trace of offpeak.
     units = "/etc/systemd/system/offpeak-agent.service /etc/systemd/system/offpeak-wake-sleepers.timer"

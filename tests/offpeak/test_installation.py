@@ -21,7 +21,7 @@ Metadata-Version: 2.4
 Name: offpeak-hpc
 Version: 3.2.1
 Requires-Dist: os-program>=1
-Requires-Dist: ortools>=9.10; extra == "planner"
+Requires-Dist: ortools>=9.10; extra == "federation"
 Requires-Dist: psycopg[binary]>=3.1; extra == "postgresql"
 Requires-Dist: gridstatus>=0.37; extra == "feeds-us"
 """
@@ -32,7 +32,7 @@ from offpeak import installation
 installation.PREFIX = Path({prefix!r})
 installation.DEBIAN_PACKAGE = Path({debian!r})
 print(installation.installed_version())
-for extra in ("planner", "feeds-us"):
+for extra in ("federation", "feeds-us"):
     print(installation.install_hint(extra))
 print(installation.install_hint("pyslurm", "pyslurm==25.11.*", environment="A=b"))
 """
@@ -62,7 +62,7 @@ class Installed:
         return info
 
     def hints(self, *, prefix: Path = Path("/opt/elsewhere"), debian: Path = Path("/nowhere")) -> list[str]:
-        """Return the hints for planner, feeds-us and pyslurm."""
+        """Return the hints for federation, feeds-us and pyslurm."""
         program = ASKED.format(prefix=str(prefix), debian=str(debian))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         done = subprocess.run(
@@ -103,9 +103,9 @@ def test_a_virtualenv_without_pip_gets_it_first(installed: Installed) -> None:
 def test_deploy_install_takes_locked_versions_only(installed: Installed) -> None:
     clone = {"url": "file:///root/my%20offpeak", "dir_info": {}}
     (installed.packages / "offpeak_hpc-1.dist-info" / "direct_url.json").write_text(json.dumps(clone))
-    planner, us, _ = installed.hints(prefix=installed.venv)
+    federation, us, _ = installed.hints(prefix=installed.venv)
     python = getattr(sys, "_base_executable", sys.executable)
-    assert planner == f"cd '/root/my offpeak' && env EXTRAS=planner PYTHON={python} deploy/install"
+    assert federation == f"cd '/root/my offpeak' && env EXTRAS=federation PYTHON={python} deploy/install"
     assert us == f"{installed.python} -m pip install 'gridstatus>=0.37'"
 
 
@@ -116,10 +116,10 @@ def test_a_package_is_built_again_with_all_its_extras(installed: Installed, tmp_
     debian = tmp_path / "offpeak.list"
     if kind == "deb":
         debian.touch()
-    planner, us, _ = installed.hints(prefix=installed.venv, debian=debian)
+    federation, us, _ = installed.hints(prefix=installed.venv, debian=debian)
     command = {"deb": "dpkg --install dist/offpeak_*.deb", "rpm": "rpm --upgrade --replacepkgs dist/offpeak-*.rpm"}
-    made = "in a clone of offpeak: EXTRAS=planner,postgresql make package"
-    assert planner == f"{made} && {command[kind]}"
+    made = "in a clone of offpeak: EXTRAS=federation,postgresql make package"
+    assert federation == f"{made} && {command[kind]}"
     assert us.endswith(f"deploy/install && {installed.python} -m pip install 'gridstatus>=0.37'")
 
 

@@ -41,7 +41,6 @@ CASES = [
     ("predictors", "sklearn", ["simulate", "LOG", "--config", "SETTINGS"], BOOSTED),
     ("predictors", "sklearn", ["estimate", "LOG", "--config", "SETTINGS"], BOOSTED),
     ("predictors", "scipy", ["simulate", "LOG", "--devices", "DEVICES"], f"a plan with PV and battery {SCIPY}"),
-    ("planner", "ortools", ["study", "profit-cooling"], f"a search by constraint programming {OR_TOOLS}"),
     ("federation", "ortools", ["study", "day-ahead", "--part", "xsede"], FLOW),
     ("federation", "ortools", ["study", "day-ahead", "--part", "nordugrid"], FLOW),
 ]

@@ -39,9 +39,9 @@ from offpeak.plugin.planner.problem import (
     compute_profit,
 )
 from offpeak.plugin.planner.searches import best_plan, budget_of, multi_search, plan_in_all_orders
-from offpeak.plugin.planner.solvers import RULE_BASED, SEARCHES, Solver, find_solver
 from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
 from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak_studies.profit_cooling.solvers import RULE_BASED, SEARCHES, Solver, find_solver
 
 NODES, NODE_CORES, NODE_MEMORY_MB = 300, 32, 128 * 1024
 LEAST_W, MOST_W = 7.8, 11.11

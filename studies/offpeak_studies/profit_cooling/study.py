@@ -11,8 +11,6 @@ from pydantic import TypeAdapter
 
 from offpeak.display import percent_text
 from offpeak.model.constants import DAY_S
-from offpeak.plugin.planner.cp_solver import require_or_tools
-from offpeak.plugin.planner.solvers import RULE_BASED
 from offpeak.report_tables import Report, StudyTable, TableCell
 from offpeak.text import counted
 from offpeak_studies import report
@@ -33,6 +31,7 @@ from offpeak_studies.profit_cooling.run import (
     least_pue,
     run,
 )
+from offpeak_studies.profit_cooling.solvers import RULE_BASED
 
 
 @dataclass(frozen=True)
@@ -327,7 +326,6 @@ SOLVERS = (*RULE_BASED, "multi", "default", *IMPROVERS)
 
 def profit_cooling(order: StudyOrder, progress: Progress) -> Report:
     """Return the report, of results that `order.out` has or that are computed now."""
-    require_or_tools()
     log = find_log(order.logs)
     jobs = curie_jobs(log)
     search_s = SEARCH_S if order.search_s is None else order.search_s

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from planner_brute_force import HORIZON_S, Best, best_by_trying, profit_by_second, steep_facility, tiny_problem
 
-from offpeak.plugin.planner.cp_solver import build_cp_question, solve
 from offpeak.plugin.planner.problem import (
     NO_LIMIT,
     NOTHING_RUNS,
@@ -20,8 +19,9 @@ from offpeak.plugin.planner.problem import (
     empty_plan,
 )
 from offpeak.plugin.planner.searches import budget_of, multi_search
-from offpeak.plugin.planner.solvers import SOLVERS, plan_from_answer
 from offpeak.plugin.planner.verify import upper_bound, verify_plan
+from offpeak_studies.profit_cooling.cp_solver import build_cp_question, solve
+from offpeak_studies.profit_cooling.solvers import SOLVERS, plan_from_answer
 
 SAME = 1e-6
 """The money that rounding to integers may cost; the profits of these problems are around 1."""

@@ -1,18 +1,22 @@
 """Every solver: plans without violations, in time, and never worse than what they improve on."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.installation import install_hint
-from offpeak.plugin.planner.cp_solver import CpAnswer
 from offpeak.plugin.planner.problem import compute_profit
 from offpeak.plugin.planner.searches import Budget, all_orders, budget_of, multi_search
-from offpeak.plugin.planner.solvers import SOLVERS, TOO_LITTLE_TIME, find_solver, neighbourhood_search, plan_from_answer
 from offpeak.plugin.planner.verify import compute_gap, upper_bound, verify_plan
+from offpeak_studies.profit_cooling.cp_solver import CpAnswer
+from offpeak_studies.profit_cooling.solvers import (
+    SOLVERS,
+    TOO_LITTLE_TIME,
+    find_solver,
+    neighbourhood_search,
+    plan_from_answer,
+)
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -92,14 +96,3 @@ def test_searches_accept_no_work(drawn) -> None:
 def test_an_unknown_solver_is_refused() -> None:
     with pytest.raises(BadInput, match="unknown solver 'mutli'"):
         find_solver("mutli")
-
-
-@pytest.mark.parametrize("budget_s", [0.0, 2.0])
-@pytest.mark.parametrize("name", ["default", "relaxation", "neighbourhood"])
-def test_without_or_tools_no_heuristic_passes_for_a_search(
-    drawn, monkeypatch: pytest.MonkeyPatch, name: str, budget_s: float
-) -> None:
-    monkeypatch.setitem(sys.modules, "ortools", None)
-    with pytest.raises(BadInput, match="needs OR-tools, which is not installed") as problem:
-        SOLVERS[name](drawn(5, seed=1), budget_of(budget_s))
-    assert problem.value.hint == install_hint("planner")

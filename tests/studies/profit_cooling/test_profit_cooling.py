@@ -10,7 +10,6 @@ from pydantic import TypeAdapter
 
 from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
-from offpeak.plugin.planner.solvers import RULE_BASED, TOO_LITTLE_TIME
 from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.harness import StudyOrder
 from offpeak_studies.profit_cooling import study
@@ -24,6 +23,7 @@ from offpeak_studies.profit_cooling.run import (
     run,
     work_of,
 )
+from offpeak_studies.profit_cooling.solvers import RULE_BASED, TOO_LITTLE_TIME
 from offpeak_studies.profit_cooling.study import (
     SEARCHES,
     SOLVERS,

@@ -8,13 +8,11 @@ because equal nodes multiply equal solutions; only a small question has separate
 
 import math
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offpeak.installation import missing_extra
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_KWH
 from offpeak.model.facility import STEP_W
@@ -109,12 +107,6 @@ class _Model:
         ran = self.model.new_int_var(0, min(duration_s, edge_s), "")
         self.model.add_min_equality(ran, [late, duration_s])
         return ran
-
-
-def require_or_tools() -> None:
-    """Raise BadInput without OR-tools: a search must not return its start as its answer."""
-    if find_spec("ortools") is None:
-        raise missing_extra("a search by constraint programming", "planner", "OR-tools")
 
 
 def solve(question: CpQuestion, seconds: float, seed: int) -> CpAnswer | None:

@@ -15,7 +15,6 @@ from numpy.random import Generator
 
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
-from offpeak.plugin.planner.cp_solver import CpAnswer, build_cp_question, require_or_tools, solve
 from offpeak.plugin.planner.placement import place_one_by_one, rule_based
 from offpeak.plugin.planner.problem import Plan, Problem, Work, compute_profit, first_unit
 from offpeak.plugin.planner.searches import (
@@ -28,6 +27,7 @@ from offpeak.plugin.planner.searches import (
     power_per_revenue,
 )
 from offpeak.text import did_you_mean
+from offpeak_studies.profit_cooling.cp_solver import CpAnswer, build_cp_question, solve
 
 LATER = np.iinfo(np.int64).max
 
@@ -93,7 +93,6 @@ def search_all_jobs(problem: Problem, incumbent: Plan, budget: Budget, *, name: 
 
     If `hinted` the search begins with the incumbent, in which jobs of several units keep their nodes.
     """
-    require_or_tools()
     which = np.arange(len(problem.work))
     if budget.left_s < LEAST_S + len(which) / JOBS_PER_S:
         return _add_note(incumbent, name, TOO_LITTLE_TIME)
@@ -112,7 +111,6 @@ def _add_note(plan: Plan, name: str, why: str) -> Plan:
 
 def neighbourhood_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
     """Return the best plan found within the budget, else the incumbent; with a note if there is too little time."""
-    require_or_tools()
     name = "neighbourhood search"
     if not len(problem.work):
         return incumbent
