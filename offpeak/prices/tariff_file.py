@@ -1,4 +1,4 @@
-"""Tariff files: the bill of a site in TOML; `docs/examples` has three of them.
+"""Tariff files: the bill of a site in TOML, `docs/examples` has three of them, or JSON of the URDB (`urdb`).
 
 `[[energy]]`, `[[grid_fee]]` and `[[export]]` are lists of windows that divide all time, `[[levy]]` and `[[demand]]` are
 lists of positions. A price of energy or export is fixed, or the market's: price = "spot" with factor and markup.
@@ -28,6 +28,7 @@ from offpeak.prices.rates import (
     parse_months,
 )
 from offpeak.prices.tariff import NO_PRICES, DemandCharge, Tariff, parse_tariff
+from offpeak.prices.urdb import parse_urdb
 
 SPOT = "spot"
 POSITIONS = ("energy", "grid_fee", "levy", "demand", "export")
@@ -77,12 +78,14 @@ def read_source(text: str) -> TariffSource:
 def parse_source(source: TariffSource, zone: tzinfo) -> Tariff:
     """Return the tariff of a source; errors as `site_tariff`."""
     file, text = source
+    if file.endswith(".json"):
+        return parse_urdb(text.encode(), file, zone)
     return parse_tariff_file(text.encode(), file, zone) if file else parse_tariff(text, zone)
 
 
 def is_file(text: str) -> bool:
     """Return whether the text names a tariff file."""
-    return text.endswith(".toml") and "=" not in text
+    return text.endswith((".toml", ".json")) and "=" not in text
 
 
 def parse_tariff_file(text: bytes, file: str, zone: tzinfo) -> Tariff:

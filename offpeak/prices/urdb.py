@@ -1,0 +1,171 @@
+"""Tariffs of the United States as JSON of the Utility Rate Database (URDB, version 7 and 8).
+
+Its rates are by month, weekday or weekend, and hour: seasons and times of use of energy, and demand charges of each
+month. A tariff with what cannot be charged exactly is refused: tiers, ratchets, and units other than kWh and kW. Fixed
+and minimum charges are left out, because no decision changes them.
+"""
+
+import json
+from collections.abc import Iterator
+from datetime import tzinfo
+from itertools import groupby
+from typing import Any
+
+from offpeak.errors import BadPrices
+from offpeak.model.constants import HOUR_S
+from offpeak.prices.rates import DAY_NAMES, MONTH_NAMES, ClockWindow, RateSchedule, RateWindow, TariffCalendar
+from offpeak.prices.tariff import DemandCharge, Tariff
+
+KWH_A_MWH = 1000
+WEEKDAYS, WEEKEND = tuple(range(5)), (5, 6)
+METERED_MINUTES = 15
+MOST_WINDOWS = 120
+NOT_READ = {
+    "demandratchetpercentage": "demand ratchets",
+    "lookbackPercent": "demand ratchets",
+    "lookbackpercent": "demand ratchets",
+    "coincidentratestructure": "charges for the peak of the grid",
+    "demandreactivepowercharge": "reactive power",
+}
+HINT = "write its prices as a tariff file in TOML: docs/how-to/tariff.md"
+
+
+def parse_urdb(text: bytes, file: str, zone: tzinfo) -> Tariff:
+    """Return the tariff of the text of a file; its hours are in `zone`. Raises BadPrices for what cannot be charged."""
+    found = _rate(text, file)
+    try:
+        return _tariff(found, file, zone)
+    except (TypeError, KeyError, AttributeError) as problem:
+        raise BadPrices(f"{file}: is no tariff of the URDB: {type(problem).__name__}", hint=HINT) from None
+
+
+def _tariff(found: dict[str, Any], file: str, zone: tzinfo) -> Tariff:
+    for key, what in NOT_READ.items():
+        if any(_flat(found.get(key))):
+            raise BadPrices(f"{file}: {key}: {what} are not read", hint=HINT)
+    calendar = TariffCalendar(zone)
+    energy = _schedule(found, "energy", file, calendar, "rate")
+    periods = [_charges(found, prefix, file) for prefix in ("demand", "flatdemand")]
+    demand = tuple(charge for each in periods for charge in each)
+    window = found.get("demandwindow") or METERED_MINUTES
+    name = " ".join(str(found[key]) for key in ("utility", "name") if found.get(key)) or file
+    positions = ", ".join(["energy at a time of use", *(charge.name for charge in demand)])
+    has_export = any(_number(tier, "sell", file) for period in found["energyratestructure"] for tier in period)
+    return Tariff(
+        currency="USD",
+        energy=energy,
+        text=file,
+        description=f"{name}: {positions}",
+        export=_schedule(found, "energy", file, calendar, "sell") if has_export else None,
+        demand=demand,
+        assumed="" if window == METERED_MINUTES or not demand else f"demand by quarter-hours, not by {window} min",
+    )
+
+
+def _rate(text: bytes, file: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError as problem:
+        raise BadPrices(f"{file}: is no JSON: {problem}", hint="a tariff is JSON of the URDB, or TOML") from None
+    if isinstance(found, dict) and isinstance(found.get("items"), list):
+        found = found["items"]
+    if isinstance(found, list):
+        names = [str(each.get("name")) for each in found if isinstance(each, dict)]
+        if len(names) != 1:
+            raise BadPrices(f"{file}: holds {len(names)} tariffs: {', '.join(names[:5])}", hint="keep one of its items")
+        found = found[0]
+    needed = {"energyratestructure", "energyweekdayschedule", "energyweekendschedule"}
+    rate: dict[str, Any] = found if isinstance(found, dict) else {}
+    if missing := needed - set(rate):
+        raise BadPrices(f"{file}: is no tariff of the URDB: it lacks {', '.join(sorted(missing))}", hint=HINT)
+    return rate
+
+
+def _schedule(found: dict[str, Any], prefix: str, file: str, calendar: TariffCalendar, key: str) -> RateSchedule:
+    prices = [
+        (_number(tier, key, file) + (_number(tier, "adj", file) if key == "rate" else 0.0)) * KWH_A_MWH
+        for tier in _single_tiers(found, prefix, file, "kwh")
+    ]
+    windows = tuple(
+        RateWindow(f"period {period + 1}, {label}", prices[period], when=when)
+        for period, label, when in _windows(found, prefix, file, len(prices))
+    )
+    if len(windows) > MOST_WINDOWS:
+        raise BadPrices(f"{file}: has {len(windows)} different hours, months and days", hint=HINT)
+    return RateSchedule(prefix if key == "rate" else "export", calendar, windows)
+
+
+def _charges(found: dict[str, Any], prefix: str, file: str) -> Iterator[DemandCharge]:
+    """Return the demand charges of the times of use, or of the whole months (`flatdemand`)."""
+    if f"{prefix}ratestructure" not in found and f"{prefix}structure" not in found:
+        return
+    tiers = _single_tiers(found, prefix, file, "kw")
+    windows = list(_windows(found, prefix, file, len(tiers)))
+    for period, tier in enumerate(tiers):
+        per_kw = _number(tier, "rate", file) + _number(tier, "adj", file)
+        when = tuple(window for number, _, window in windows if number == period)
+        if per_kw and when:
+            name = "demand" if prefix == "flatdemand" else "time-of-use demand"
+            yield DemandCharge(f"{name} {period + 1}", per_kw, False, when)
+
+
+def _single_tiers(found: dict[str, Any], prefix: str, file: str, unit: str) -> list[dict[str, Any]]:
+    """Return the only tier of each period. Raises BadPrices for several, and for other units."""
+    key = next(key for key in (f"{prefix}ratestructure", f"{prefix}structure") if key in found)
+    written = str(found.get("flatdemandunit" if prefix == "flatdemand" else f"{prefix}rateunit") or unit)
+    if prefix != "energy" and written.lower() != unit:
+        raise BadPrices(f"{file}: {key}: is per {written}, not per kW", hint=HINT)
+    tiers = []
+    for number, period in enumerate(found[key], 1):
+        if len(period) != 1:
+            raise BadPrices(f"{file}: {key}: period {number} has {len(period)} tiers, which are not read", hint=HINT)
+        if str(period[0].get("unit") or unit).lower() != unit:
+            raise BadPrices(f"{file}: {key}: period {number} is per {period[0]['unit']}", hint=HINT)
+        tiers.append(period[0])
+    return tiers
+
+
+def _windows(found: dict[str, Any], prefix: str, file: str, periods: int) -> Iterator[tuple[int, str, ClockWindow]]:
+    """Return the hours of each period on the days of equal months, with their names."""
+    if prefix == "flatdemand":
+        month_of = found.get("flatdemandmonths") or []
+        schedules = [(tuple(range(7)), [[period] * 24 for period in month_of])]
+    else:
+        keys = (f"{prefix}weekdayschedule", f"{prefix}weekendschedule")
+        schedules = list(zip((WEEKDAYS, WEEKEND), (found.get(key) or [] for key in keys), strict=True))
+    for days, months in schedules:
+        rows = [tuple(row) for row in months]
+        known = all(isinstance(period, int) and 0 <= period < periods for row in rows for period in row)
+        if len(rows) != len(MONTH_NAMES) or any(len(row) != 24 for row in rows) or not known:
+            raise BadPrices(f"{file}: {prefix}: its schedule is not of 12 months of 24 known periods", hint=HINT)
+        for row in dict.fromkeys(rows):
+            of_row = tuple(month for month, each in enumerate(rows) if each == row)
+            label = f"{DAY_NAMES[days[0]]}-{DAY_NAMES[days[-1]]} of {MONTH_NAMES[of_row[0]]}"
+            for period in dict.fromkeys(row):
+                yield period, label, ClockWindow(_hours(row, period), days, of_row)
+
+
+def _hours(row: tuple[int, ...], period: int) -> tuple[tuple[int, int], ...]:
+    hour, hours = 0, []
+    for value, run in groupby(row):
+        count = len(list(run))
+        if value == period:
+            hours.append((hour * HOUR_S, (hour + count) * HOUR_S))
+        hour += count
+    return tuple(hours)
+
+
+def _number(tier: dict[str, Any], key: str, file: str) -> float:
+    value = tier.get(key) or 0.0
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1000:
+        raise BadPrices(f"{file}: {key} = {value!r} is no plausible price", hint=HINT)
+    return float(value)
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Return what a value holds, at any depth, that is not 0."""
+    if isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _flat(each)
+    elif value:
+        yield value
