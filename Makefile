@@ -32,11 +32,12 @@ PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 QUICK := $(PYTEST) -m quick --budget 4600 --most-memory 800
 REST := $(PYTEST) -m 'not quick and not nightly' --most-memory 1200
 
-# One part after the other, because a process keeps the memory of all that its tests import and compile. Scenes have
-# the machine for themselves: ten at a time wait for real servers most of the time, and what they wait for is timed.
+# One part after the other, because a process keeps the memory of all that its tests import and compile, and begins with
+# seconds of both. Scenes have the machine for themselves: ten at a time wait for real servers most of the time, and what
+# they wait for is timed.
 SCENES := --numprocesses 10 --budget 14000 tests/e2e tests/deploy
-BELOW := --numprocesses 6 --budget 13000 tests/offpeak tests/plugin tests/power tests/predictors
-ABOVE := --numprocesses 8 --budget 18000 tests/services tests/sim_backend tests/ui
+BELOW := --numprocesses 4 --budget 13000 tests/offpeak tests/plugin tests/power tests/predictors
+ABOVE := --numprocesses 5 --budget 18000 tests/services tests/sim_backend tests/ui
 # `make check` runs the tests of the wheel and the sentences.
 OTHERS := --numprocesses 4 --budget 5500 tests/benchmarks tests/studies tests/peers \
     $(filter-out tests/test_wheel.py tests/test_sentences.py,$(wildcard tests/test_*.py))

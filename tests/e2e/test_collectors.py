@@ -172,7 +172,7 @@ def test_sweeps_reach_the_ledger_once_whoever_is_killed(tmp_path: Path) -> None:
         wrong_clock = {"at_unix_s": time.time() + 60, "sent_unix_s": time.time() + 60, "reports": []}
         status, said = site.post(json.dumps(wrong_clock).encode())
         assert status == 409
-        assert "its clock is 60 s ahead of that of the agent" in said
+        assert re.search(r"its clock is \d+ s ahead of that of the agent", said)
         for name in ("east", "agent"):
             site.processes[name].terminate()
             assert site.processes[name].wait(300) == 0
