@@ -162,7 +162,8 @@ column that was read. Beside a column of dates one of hours (0 to 23, or 1 to 24
 column such as `interval_end` are the ends.
 
 What the names of the file and of the column, and columns such as `unit` and `currency`, say of the unit must agree with
-one another and with the declared unit: `Cent/kWh`, `price_eur_kwh` or `kr/MWh` is not read as EUR/MWh. Rows of two
+one another and with the declared unit: `Cent/kWh`, `price_eur_kwh` or `kr/MWh` is not read as EUR/MWh. Prices of other
+amounts (`EUR/GJ`, `mills/kWh`) and values that stand for none (`-9999`) are refused. Rows of two
 areas, markets, sequences or resolutions by turns are refused, and so are numbers such as `1.040` or `1,040` where
 nothing shows whether they are more than a thousand.
 

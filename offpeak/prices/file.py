@@ -45,6 +45,8 @@ KIND = re.compile(
 """Columns that tell apart the series that a file holds."""
 UNITS = r"(price[ _]?)?units?|currency|currencies|einheit|währung"
 MOST_UNITS = 50
+SENTINELS = (-999.0, -9999.0, -99999.0, -32768.0, 32767.0, 65535.0, 99999.0)
+"""What programs write where they know no value."""
 END = re.compile(r"(?<![a-z])(end|ends|ending|until|bis|valid_to)(?![a-z])", re.IGNORECASE)
 """How columns are named whose times are the ends of intervals."""
 HOUR = re.compile(r"time|clock|hour|hour.?ending|he|uhrzeit|stunde|hora|heure|start|begin|anfang|von", re.IGNORECASE)
@@ -76,7 +78,7 @@ def read_series(path: Path, layout: PriceFileLayout, *, unit: str = "") -> Serie
     else:
         start_s = layout.start_s + layout.step_s * np.arange(len(value))
         length_s = np.full(len(value), layout.step_s)
-    _check_plausible(table, value * factor, unit)
+    _check_values(table, value, value * factor, unit)
     source = f"{path.name}, column {column}" if column else path.name
     return series_of_rows(start_s, length_s, value * factor, unit=unit, source=source)
 
@@ -188,8 +190,12 @@ def _written_units(table: Table, column: str) -> dict[str, WrittenUnit]:
     return found
 
 
-def _check_plausible(table: Table, value: Float64, unit: str) -> None:
-    """Raise BadPrices for the first implausible value."""
+def _check_values(table: Table, written: Float64, value: Float64, unit: str) -> None:
+    """Raise BadPrices for the first implausible value, and for one that programs write where they know none."""
+    unknown = np.flatnonzero(np.isin(written, SENTINELS))
+    if len(unknown):
+        what = f"{table.where(int(unknown[0]))}: {written[unknown[0]]:g} stands for no value"
+        raise BadPrices(what, hint="leave the cell empty, or write n/a")
     implausible = np.flatnonzero(np.abs(value) > highest_value(unit))
     if len(implausible):
         row = int(implausible[0])

@@ -35,6 +35,12 @@ _HUNDREDTH = re.compile(
     re.IGNORECASE,
 )
 _PER_ENERGY = re.compile(rf"(?:{_PER}|[A-Za-z€$£¢][_ ])(?P<per>[km]wh)", re.IGNORECASE)
+_OTHER_UNIT = re.compile(
+    rf"(?<![^\W\d_])(?:mills?|[kMT][ ]?(?:€|\$|£|EUR|USD|GBP))(?![^\W\d_])"
+    rf"|{_PER}(?:GJ|MJ|TJ|therms?|mmbtu|MMBtu|t(?:on)?(?:CO[2₂])?|\d+ ?[kM]Wh|[GT]Wh|Wh|kW)(?![^\W\d_])"
+)
+"""Thousands and thousandths of a currency, and prices of other amounts than a kWh or MWh."""
+ANOTHER = "another unit"
 _CARBON = re.compile(
     rf"(?<![^\W\d_])(?P<mass>g|kg|t|lbs?)[ _]?(?:co(?:2|₂)[ _-]?(?:eq?|e)?\.?)?{_PER}(?P<per>[km]wh)", re.IGNORECASE
 )
@@ -85,11 +91,14 @@ def read_unit(text: str) -> WrittenUnit:
     if carbon:
         return WrittenUnit(mass=carbon["mass"].lower(), per=_energy(carbon["per"]))
     per = _PER_ENERGY.search(text)
+    other = _OTHER_UNIT.search(text)
     code, name, hundredth = (pattern.search(text) for pattern in (_CODE, _NAME, _HUNDREDTH))
     currencies = (code[0].upper(),) if code else _NAMES[name[0].lower()] if name else ()
     if hundredth:
         word = (hundredth["word"] or hundredth["letter"]).lower()
         currencies = currencies or _HUNDREDTHS.get("us" if word.startswith("us") else word, ())
+    if other and (per is None or other.start() < per.start()):
+        return WrittenUnit(currencies, bool(hundredth), per=ANOTHER)
     return WrittenUnit(currencies, bool(hundredth), per=_energy(per["per"]) if per else "")
 
 
@@ -110,6 +119,12 @@ def choose_unit(file_name: str, written: Mapping[str, WrittenUnit], *, declared:
     whole = next((part for part in parts if part.mass), None) or WrittenUnit(
         currencies, any(part.hundredths for part in parts), per=next((part.per for part in parts if part.per), "")
     )
+    unread = next((where for where, part in written.items() if part.per == ANOTHER), "")
+    if unread:
+        hint = "convert the prices, or choose another column with value="
+        raise BadPrices(
+            f"{file_name}: {unread} is neither per kWh nor per MWh of a currency or its hundredth", hint=hint
+        )
     unit = declared or (whole.text() if whole.is_whole else usual.replace("{currency}", (*currencies, "EUR")[0]))
     if not unit:
         problem = "is that of more than one currency" if whole.is_whole else "is not known"

@@ -501,6 +501,11 @@ def test_numbers_and_units_as_files_write_them(
         ("utc;price_eur_kwh", "4", "5", "unit=EUR/MWh", "'price_eur_kwh' is not in EUR/MWh"),
         ("utc;price;unit", "4;EUR/kWh", "5;EUR/kWh", "unit=EUR/MWh", "'EUR/kWh' in the column 'unit' is not in"),
         ("utc;price;currency", "4;EUR", "5;DKK", "unit=EUR/MWh", "'DKK' in the column 'currency' is not in EUR/MWh"),
+        ("utc;LMP mills/kWh", "4", "5", "unit=USD/kWh", "is neither per kWh nor per MWh of a currency"),
+        ("utc;price k€/MWh", "4", "5", "", "is neither per kWh nor per MWh of a currency"),
+        ("utc;price EUR/GJ", "4", "5", "unit=EUR/MWh", "is neither per kWh nor per MWh of a currency"),
+        ("utc;price €/100kWh", "4", "5", "unit=EUR/kWh", "is neither per kWh nor per MWh of a currency"),
+        ("utc;price", "-9999", "5", "unit=EUR/MWh", "p.csv:2: -9999 stands for no value"),
         ("utc;co2 (t/MWh)", "4", "5", "unit=g/kWh", r"'co2 \(t/MWh\)' is not in g/kWh"),
     ],
 )
