@@ -16,7 +16,7 @@ from offpeak.model.constants import DAY_S, QUARTER_S
 from offpeak.model.local_time import to_unix_s
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.time_range import TimeRange
-from offpeak.prices.rates import RateSchedule, TariffCalendar
+from offpeak.prices.rates import RateSchedule, RateWindow, TariffCalendar
 from offpeak.prices.tariff import DemandCharge, Tariff
 
 QUARTER_H = 0.25
@@ -102,9 +102,9 @@ def make_bill(
         raise BadPrices(f"{tariff.text}: is in {tariff.currency}, and the market in {spot.currency}", hint=hint)
     cells, known = tariff.calendar.cells(start_s), np.nan_to_num(energy_kwh)
     imported, exported = np.maximum(known, 0.0), np.maximum(-known, 0.0)
-    lines = [line for each in (tariff.energy, *tariff.fees) for line in _energy_lines(each, cells, imported, market)]
+    lines = [line for each in (tariff.energy, *tariff.fees) for line in _energy_lines(each, start_s, imported, market)]
     if tariff.export and exported.any():
-        lines += _energy_lines(tariff.export, cells, exported, market, sign=-1)
+        lines += _energy_lines(tariff.export, start_s, exported, market, sign=-1)
     if peaks is None:
         peaks = demand_peaks(tariff, start_s, np.maximum(energy_kwh, 0.0) * (1000 / QUARTER_H))
     lines += [BillLine(peak.name, peak.power_kw, "kW", round(peak.cost, 2)) for peak in peaks]
@@ -117,14 +117,43 @@ def make_bill(
 
 
 def _energy_lines(
-    schedule: RateSchedule, cells: Int64, energy_kwh: Float64, market: Float64, *, sign: int = 1
+    schedule: RateSchedule, start_s: Int64, energy_kwh: Float64, market: Float64, *, sign: int = 1
 ) -> Iterator[BillLine]:
+    cells = schedule.calendar.cells(start_s)
     cost = np.nan_to_num(schedule.prices(cells, market)) * energy_kwh / 1000
     window = schedule.table.ravel()[cells]
-    for number, each in enumerate(schedule.windows):
-        within = window == number
-        name = f"{schedule.title} {each.name}".strip().replace("_", " ")
-        yield BillLine(name, float(energy_kwh[within].sum()), "kWh", round(sign * float(cost[within].sum()), 2))
+    for name in dict.fromkeys(each.name for each in schedule.windows):
+        numbers = [number for number, each in enumerate(schedule.windows) if each.name == name]
+        within = np.isin(window, numbers)
+        of_tiers = _tier_cost(schedule, schedule.windows[numbers[0]], start_s, energy_kwh, within)
+        total = float(cost[within].sum()) + of_tiers
+        title = f"{schedule.title} {name}".strip().replace("_", " ")
+        yield BillLine(title, float(energy_kwh[within].sum()), "kWh", round(sign * total, 2))
+
+
+def _tier_cost(
+    schedule: RateSchedule, window: RateWindow, start_s: Int64, energy_kwh: Float64, within: NDArray[np.bool_]
+) -> float:
+    """Return by how much the tiers change the cost of a position, which is of these quarter-hours.
+
+    The energy of all positions fills the tiers of a month together, and each has its share of each tier. Tiers of a
+    part of a month are that part.
+    """
+    if not window.tiers:
+        return 0.0
+    months = schedule.calendar.months(start_s)
+    cost = 0.0
+    for month in np.unique(months).tolist():
+        first_s, after_s = _edges_s(schedule.calendar, np.array([month, month + 1]).astype("datetime64[M]"))
+        inside = months == month
+        part, kwh = int(inside.sum()) * QUARTER_S / (after_s - first_s), float(energy_kwh[inside].sum())
+        of_position = float(energy_kwh[inside & within].sum())
+        lower = 0.0
+        for most_kwh, per_mwh in window.tiers:
+            tier_kwh = min(kwh, most_kwh * part) - min(kwh, lower)
+            lower = most_kwh * part
+            cost += of_position * (tier_kwh / kwh if kwh else 0.0) * (per_mwh - window.per_mwh) / 1000
+    return cost
 
 
 def demand_peaks(

@@ -189,12 +189,17 @@ def parse_months(text: str) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class RateWindow:
-    """A price of a MWh: `factor` times the market's plus `per_mwh`, in the window; None: at all other times."""
+    """A price of a MWh: `factor` times the market's plus `per_mwh`, in the window; None: at all other times.
+
+    `tiers` are lower amounts of a month with prices of their own: up to how many kWh, and per MWh. All windows of a
+    schedule have them up to the same amounts. Windows of one name are one position.
+    """
 
     name: str
     per_mwh: float
     factor: float = 0.0
     when: ClockWindow | None = None
+    tiers: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)

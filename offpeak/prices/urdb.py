@@ -1,7 +1,8 @@
 """Tariffs of the United States as JSON of the Utility Rate Database (URDB, version 7 and 8).
 
 Its rates are by month, weekday or weekend, and hour: seasons and times of use of energy, and demand charges of each
-month. A tariff with what cannot be charged exactly is refused: tiers, ratchets, and units other than kWh and kW. Fixed
+month. A bill has the tiers of energy; decisions use the price above them, at which a machine buys its next MWh. A
+tariff with what cannot be charged exactly is refused: tiers of demand, ratchets, and units other than kWh and kW. Fixed
 and minimum charges are left out, because no decision changes them.
 """
 
@@ -13,7 +14,7 @@ from typing import Any
 
 from offpeak.errors import BadPrices
 from offpeak.model.constants import HOUR_S
-from offpeak.prices.rates import DAY_NAMES, MONTH_NAMES, ClockWindow, RateSchedule, RateWindow, TariffCalendar
+from offpeak.prices.rates import MONTH_NAMES, ClockWindow, RateSchedule, RateWindow, TariffCalendar
 from offpeak.prices.tariff import DemandCharge, Tariff
 
 KWH_A_MWH = 1000
@@ -51,6 +52,9 @@ def _tariff(found: dict[str, Any], file: str, zone: tzinfo) -> Tariff:
     name = " ".join(str(found[key]) for key in ("utility", "name") if found.get(key)) or file
     positions = ", ".join(["energy at a time of use", *(charge.name for charge in demand)])
     has_export = any(_number(tier, "sell", file) for period in found["energyratestructure"] for tier in period)
+    assumed = [f"demand by quarter-hours, not by {window} min"] if demand and window != METERED_MINUTES else []
+    if any(each.tiers for each in energy.windows):
+        assumed.append("each MWh at the price above the tiers, which only a bill has")
     return Tariff(
         currency="USD",
         energy=energy,
@@ -58,7 +62,7 @@ def _tariff(found: dict[str, Any], file: str, zone: tzinfo) -> Tariff:
         description=f"{name}: {positions}",
         export=_schedule(found, "energy", file, calendar, "sell") if has_export else None,
         demand=demand,
-        assumed="" if window == METERED_MINUTES or not demand else f"demand by quarter-hours, not by {window} min",
+        assumed="; ".join(assumed),
     )
 
 
@@ -82,51 +86,64 @@ def _rate(text: bytes, file: str) -> dict[str, Any]:
 
 
 def _schedule(found: dict[str, Any], prefix: str, file: str, calendar: TariffCalendar, key: str) -> RateSchedule:
-    prices = [
-        (_number(tier, key, file) + (_number(tier, "adj", file) if key == "rate" else 0.0)) * KWH_A_MWH
-        for tier in _single_tiers(found, prefix, file, "kwh")
-    ]
+    periods = _periods(found, prefix, file, "kwh")
     windows = tuple(
-        RateWindow(f"period {period + 1}, {label}", prices[period], when=when)
-        for period, label, when in _windows(found, prefix, file, len(prices))
+        RateWindow(f"period {period + 1}", _per_mwh(tiers[-1], key, file), when=when, tiers=_tiers(tiers, key, file))
+        for period, when in _windows(found, prefix, file, len(periods))
+        if (tiers := periods[period])
     )
     if len(windows) > MOST_WINDOWS:
         raise BadPrices(f"{file}: has {len(windows)} different hours, months and days", hint=HINT)
+    limits = {tuple(most_kwh for most_kwh, _ in window.tiers) for window in windows}
+    if len(limits) > 1:
+        raise BadPrices(f"{file}: the periods have tiers of different amounts, which are not read", hint=HINT)
     return RateSchedule(prefix if key == "rate" else "export", calendar, windows)
+
+
+def _per_mwh(tier: dict[str, Any], key: str, file: str) -> float:
+    return (_number(tier, key, file) + (_number(tier, "adj", file) if key == "rate" else 0.0)) * KWH_A_MWH
+
+
+def _tiers(tiers: list[dict[str, Any]], key: str, file: str) -> tuple[tuple[float, float], ...]:
+    """Return the lower tiers of a period; all amounts beyond them have the price of the last."""
+    lower = tuple((float(tier.get("max") or 0), _per_mwh(tier, key, file)) for tier in tiers[:-1])
+    limits = [most_kwh for most_kwh, _ in lower]
+    if limits != sorted(set(limits)) or (limits and limits[0] <= 0):
+        raise BadPrices(f"{file}: the tiers of a period do not rise: {', '.join(map(str, limits))} kWh", hint=HINT)
+    return lower
 
 
 def _charges(found: dict[str, Any], prefix: str, file: str) -> Iterator[DemandCharge]:
     """Return the demand charges of the times of use, or of the whole months (`flatdemand`)."""
     if f"{prefix}ratestructure" not in found and f"{prefix}structure" not in found:
         return
-    tiers = _single_tiers(found, prefix, file, "kw")
-    windows = list(_windows(found, prefix, file, len(tiers)))
-    for period, tier in enumerate(tiers):
+    periods = _periods(found, prefix, file, "kw")
+    windows = list(_windows(found, prefix, file, len(periods)))
+    for period, (tier, *_) in enumerate(periods):
         per_kw = _number(tier, "rate", file) + _number(tier, "adj", file)
-        when = tuple(window for number, _, window in windows if number == period)
+        when = tuple(window for number, window in windows if number == period)
         if per_kw and when:
             name = "demand" if prefix == "flatdemand" else "time-of-use demand"
             yield DemandCharge(f"{name} {period + 1}", per_kw, False, when)
 
 
-def _single_tiers(found: dict[str, Any], prefix: str, file: str, unit: str) -> list[dict[str, Any]]:
-    """Return the only tier of each period. Raises BadPrices for several, and for other units."""
+def _periods(found: dict[str, Any], prefix: str, file: str, unit: str) -> list[list[dict[str, Any]]]:
+    """Return the tiers of each period. Raises BadPrices for other units, and for several tiers of a demand."""
     key = next(key for key in (f"{prefix}ratestructure", f"{prefix}structure") if key in found)
     written = str(found.get("flatdemandunit" if prefix == "flatdemand" else f"{prefix}rateunit") or unit)
     if prefix != "energy" and written.lower() != unit:
         raise BadPrices(f"{file}: {key}: is per {written}, not per kW", hint=HINT)
-    tiers = []
     for number, period in enumerate(found[key], 1):
-        if len(period) != 1:
+        if not period or (len(period) > 1 and prefix != "energy"):
             raise BadPrices(f"{file}: {key}: period {number} has {len(period)} tiers, which are not read", hint=HINT)
-        if str(period[0].get("unit") or unit).lower() != unit:
-            raise BadPrices(f"{file}: {key}: period {number} is per {period[0]['unit']}", hint=HINT)
-        tiers.append(period[0])
-    return tiers
+        for tier in period:
+            if str(tier.get("unit") or unit).lower() != unit:
+                raise BadPrices(f"{file}: {key}: period {number} is per {tier['unit']}", hint=HINT)
+    return list(found[key])
 
 
-def _windows(found: dict[str, Any], prefix: str, file: str, periods: int) -> Iterator[tuple[int, str, ClockWindow]]:
-    """Return the hours of each period on the days of equal months, with their names."""
+def _windows(found: dict[str, Any], prefix: str, file: str, periods: int) -> Iterator[tuple[int, ClockWindow]]:
+    """Return the hours of each period on the days of equal months."""
     if prefix == "flatdemand":
         month_of = found.get("flatdemandmonths") or []
         schedules = [(tuple(range(7)), [[period] * 24 for period in month_of])]
@@ -140,9 +157,8 @@ def _windows(found: dict[str, Any], prefix: str, file: str, periods: int) -> Ite
             raise BadPrices(f"{file}: {prefix}: its schedule is not of 12 months of 24 known periods", hint=HINT)
         for row in dict.fromkeys(rows):
             of_row = tuple(month for month, each in enumerate(rows) if each == row)
-            label = f"{DAY_NAMES[days[0]]}-{DAY_NAMES[days[-1]]} of {MONTH_NAMES[of_row[0]]}"
             for period in dict.fromkeys(row):
-                yield period, label, ClockWindow(_hours(row, period), days, of_row)
+                yield period, ClockWindow(_hours(row, period), days, of_row)
 
 
 def _hours(row: tuple[int, ...], period: int) -> tuple[tuple[int, int], ...]:

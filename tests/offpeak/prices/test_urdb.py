@@ -93,7 +93,9 @@ def test_what_is_fed_in_is_paid_where_the_rate_says_so() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"energyratestructure": [[{"rate": 0.1, "max": 500}, {"rate": 0.2}], [{"rate": 1}]]}, "period 1 has 2 tiers"),
+        ({"flatdemandstructure": [[{"rate": 4.0, "max": 50}, {"rate": 5}], [{"rate": 6}]]}, "period 1 has 2 tiers"),
+        ({"energyratestructure": [[{"rate": 1, "max": 9}, {"rate": 2, "max": 9}, {"rate": 3}], [{"rate": 1}]]}, "rise"),
+        ({"energyratestructure": [[{"rate": 1, "max": 9}, {"rate": 2}], [{"rate": 1}]]}, "tiers of different amounts"),
         ({"demandratchetpercentage": [0.8] * 12}, "demand ratchets are not read"),
         ({"lookbackPercent": 0.5}, "demand ratchets are not read"),
         ({"coincidentratestructure": [[{"rate": 3}]]}, "the peak of the grid are not read"),
@@ -118,11 +120,32 @@ def test_a_file_that_is_no_tariff_is_refused_in_one_line(text: str) -> None:
     assert len(str(problem.value)) < 200
 
 
-def test_the_system_advisor_model_reads_the_same_tariff() -> None:
+TIERS = [
+    [{"rate": 0.05, "max": 40_000}, {"rate": 0.06, "max": 90_000}, {"rate": 0.07}],
+    [{"rate": 0.12, "max": 40_000}, {"rate": 0.13, "max": 90_000}, {"rate": 0.11}],
+]
+
+
+@pytest.mark.quick
+def test_tiers_are_those_of_a_month_and_of_a_part_of_one() -> None:
+    rate = {key: value for key, value in RATE.items() if "demand" not in key} | {"energyratestructure": TIERS}
+    tariff = parse(rate)
+    for first, after, share in (("2026-01-01", "2026-02-01", 1.0), ("2026-01-01", "2026-01-16", 15 / 31)):
+        start_s = quarters(first, after, DENVER)
+        bill = make_bill(tariff, start_s, np.full(len(start_s), 50.0))
+        kwh = 50.0 * len(start_s)
+        expected = share * (40_000 * 0.05 + 50_000 * 0.06) + (kwh - share * 90_000) * 0.07
+        assert bill.total == pytest.approx(expected, abs=0.01)
+    assert price_of_next_mwh(tariff, start_s[:1]).tolist() == pytest.approx([70])
+    assert tariff.assumed == "each MWh at the price above the tiers, which only a bill has"
+
+
+@pytest.mark.parametrize("energy", [RATE["energyratestructure"], TIERS])
+def test_the_system_advisor_model_reads_the_same_tariff(energy: list[Any]) -> None:
     """By its own reader of the database, for a year that begins on a Monday and has no clock changes."""
     tools = pytest.importorskip("PySAM.UtilityRateTools", reason="pip install nrel-pysam")
     rates = pytest.importorskip("PySAM.Utilityrate5", reason="pip install nrel-pysam")
-    rate = {key: value for key, value in RATE.items() if not key.startswith("fixed")}
+    rate = {key: value for key, value in RATE.items() if not key.startswith("fixed")} | {"energyratestructure": energy}
     start_s = quarters("2018-01-01", "2019-01-01", UTC)
     kw = np.random.default_rng(5).uniform(100, 400, len(start_s))
     bill = make_bill(parse(rate, UTC), start_s, kw / 4)
