@@ -96,9 +96,9 @@ class Site:
 
         return asyncio.run(run())
 
-    def uncap(self, *nodes: str) -> dict[str, Any]:
+    def uncap(self, *nodes: str, timeout_s: float = 120.0) -> dict[str, Any]:
         async def run() -> dict[str, Any]:
-            async with self.orders() as orders:
+            async with self.orders(timeout_s) as orders:
                 return await orders.uncap(nodes, AGENT)
 
         return asyncio.run(run())
@@ -312,10 +312,42 @@ def test_a_cap_that_cannot_be_removed_stays_in_the_ledger(site: Site) -> None:
     full_w = site.watts("n1")
     site.cap({"n1": round(full_w - 30)})
     site.room.do(lambda room: setattr(room.bmcs["n1"], "faults", BmcFaults(silent=True)))
-    assert site.uncap("n1")["n1"].result == "failed"
+    failed = site.uncap("n1", timeout_s=4.0)["n1"]
+    kept = CapRecords(site.ledger)
+    kept.load()
+    assert (failed.result, kept.by_node["n1"].problem) == ("failed", failed.message)
     site.room.do(lambda room: setattr(room.bmcs["n1"], "faults", BmcFaults()))
     assert site.uncap("n1")["n1"].result == "done"
     assert site.watts("n1") == full_w
+
+
+def test_caps_are_renewed_and_what_fails_is_returned(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    cap_w, sent = round(site.watts("n1") - 30), list[tuple[str, int]]()
+    site.cap({"n1": cap_w, "n2": cap_w})
+
+    class NodeWithTimer:
+        has_timer = True
+
+        def __init__(self, node: str) -> None:
+            self.node = node
+
+        async def set_cap(self, cap_w: int, was: CapState, for_s: float, guard: Callable[[], float]) -> None:  # noqa: ARG002
+            guard()
+            if self.node == "n2":
+                raise NoAnswer("n2: silent")
+            sent.append((self.node, cap_w))
+
+    async def run() -> tuple[dict[str, Any], float]:
+        async with site.orders() as orders:
+            before_s = orders.records.by_node["n1"].renewed_unix_s
+            problems = await orders.renew(["n1", "n2", "n4"])
+            return problems, orders.records.by_node["n1"].renewed_unix_s - before_s
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CapDevices, "driver_of", lambda _, node: NodeWithTimer(node))
+        problems, later_s = asyncio.run(run())
+    assert (list(problems), sent, later_s > 0) == (["n2"], [("n1", cap_w)], True)
+    site.uncap("n1", "n2")
 
 
 @pytest.fixture
