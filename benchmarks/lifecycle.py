@@ -6,7 +6,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 from benchmarks.bars import Measured
-from offpeak.door.effect import US, Outcome
+from offpeak.door.effect import AGENT, Outcome
 from offpeak.machines.inventory import Hardware, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
 from offpeak.plugin.scheduler.node import SchedulerState
@@ -57,7 +57,7 @@ def _round_ms(records: NodeRecords, *, ordered: bool) -> float:
 def _with_orders(records: NodeRecords) -> NodeRecords:
     now = Instant(0.0, 0.0)
     desired = {
-        node: DesiredStateChange(DesiredState(NodeOrder.SOFT_OFF, US, 0.0, f"idle since {node}"))
+        node: DesiredStateChange(DesiredState(NodeOrder.SOFT_OFF, AGENT, 0.0, f"idle since {node}"))
         for node in records.nodes
     }
     nodes = {node: apply_event(record, desired[node], now, RULES.context) for node, record in records.nodes.items()}

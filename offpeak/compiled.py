@@ -27,7 +27,7 @@ R = TypeVar("R")
 C = TypeVar("C", bound=type)
 
 ROOT = Path(__file__).resolve().parents[1]
-OURS = ("offpeak", "offpeak_studies", "benchmarks")
+OWN_PACKAGES = ("offpeak", "offpeak_studies", "benchmarks")
 IMPORTED = re.compile(rb"^from ([\w.]+) import (\([^)]*\)|.*)|^import ([\w.]+)", re.MULTILINE)
 NAME = re.compile(rb"\w+")
 BEGAN_NS = time.time_ns()
@@ -73,7 +73,7 @@ def _imported(source: Path) -> frozenset[Path]:
     found = set()
     for module, names, plain in IMPORTED.findall(_text(source)):
         parts = (module or plain).decode().split(".")
-        if parts[0] not in OURS:
+        if parts[0] not in OWN_PACKAGES:
             continue
         folder = module_folder(parts)
         candidates = [folder.with_suffix(".py"), folder / "__init__.py"]

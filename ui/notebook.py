@@ -29,7 +29,7 @@ from offpeak.ui.options import CommandSettings
 from offpeak.ui.python_tables import ArrowTable, is_table, sacct_text, series_file, to_pandas
 from offpeak.ui.replay.command import SIMULATED
 from offpeak.ui.replay.comparison import basis_lines, policies_json, policy_table, rejected_remark
-from offpeak.ui.replay.simulate_answer import LogReplay, prepare_log, replay_log
+from offpeak.ui.replay.simulate import LogReplay, prepare_log, replay_log
 from offpeak.ui.replay.unused import refuse_unused
 from offpeak.ui.report.figure import layout
 from offpeak.ui.report.subject import subject_of

@@ -10,7 +10,7 @@ from typing import TypeVar
 from benchmarks.soak_cycles.clock import RoomClock
 from benchmarks.soak_cycles.mortal import MortalJournal
 from benchmarks.soak_cycles.plan import CyclesPlan
-from offpeak.door.effect import US, Effect, Outcome, Refusal
+from offpeak.door.effect import AGENT, Effect, Outcome, Refusal
 from offpeak.errors import CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
@@ -89,7 +89,7 @@ class Agent:
         now = self._around.clock.now()
         for node, order in desired.items():
             if order is not None:
-                self.happens(node, DesiredStateChange(DesiredState(order, US, now.unix_s, "a soak")))
+                self.happens(node, DesiredStateChange(DesiredState(order, AGENT, now.unix_s, "a soak")))
         self._orders.door.history.begin_sweep()
         before, self._answers = self.records.nodes, []
         self.records = await sweep(self._sweep_context, self.records, states)

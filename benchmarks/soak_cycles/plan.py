@@ -8,7 +8,7 @@ from offpeak.settings.agent import AgentSettings
 
 RACKS = 4
 NODE_CLASS = "server"
-SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_patience_s=600, wake_patience_s=900),)
+SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_timeout_s=600, wake_timeout_s=900),)
 STEPS_S = (20.0, 500.0)
 """Between two sweeps either passes in the room: the limits of a minute count over some sweeps, those of a day too."""
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from offpeak.model.orders import CapOrder, NodeChange, NodeOrder, Order, QueueChange
 
-US = "offpeak"
+AGENT = "offpeak"
 ADMIN = "admin "
 SCHEDULER = "scheduler"
 """The orderer of a wake that the scheduler waits for."""
@@ -21,7 +21,7 @@ HARMLESS: frozenset[Order] = frozenset(
         NodeChange.POWER_UP,
         NodeChange.RESUME,
         QueueChange.RESTORE,
-        QueueChange.TELL,
+        QueueChange.NOTIFY,
         QueueChange.CYCLE,
         CapOrder.CAP,
         CapOrder.UNCAP,
@@ -143,7 +143,7 @@ def refused_by_mode(mode: Mode, effect: Effect, *, put_to_sleep: bool) -> Refusa
         return None
     if put_to_sleep and (effect.wakes_for_scheduler or effect.order in WAKEABLE):
         return None
-    if mode is Mode.ACTIVE or (mode is Mode.ADVISE and (effect.by_admin or effect.order is QueueChange.TELL)):
+    if mode is Mode.ACTIVE or (mode is Mode.ADVISE and (effect.by_admin or effect.order is QueueChange.NOTIFY)):
         return None
     message = f"{effect.subject}: {effect.order} is only recorded in mode {mode}"
     if effect.by_admin:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from offpeak.door.effect import US, Effect, Hold, Outcome, Refusal
+from offpeak.door.effect import AGENT, Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.errors import CannotWrite
 from offpeak.ledger import journal, marks, seals, submissions
@@ -162,7 +162,7 @@ class Ledger:
         """Write the rule that refused an effect; equal refusals of the agent's own orders once an hour."""
         key, refused = (effect.subject, effect.order), (refusal.rule, at_unix_s)
         rule, before_unix_s = self._refused.get(key, ("", 0.0))
-        if effect.by == US and rule == refusal.rule and 0 <= at_unix_s - before_unix_s < REFUSED_AGAIN_S:
+        if effect.by == AGENT and rule == refusal.rule and 0 <= at_unix_s - before_unix_s < REFUSED_AGAIN_S:
             return
         self._refused[key] = refused
         self._writer.add(RowKind.REFUSALS, [journal.effect_columns(effect, at_unix_s) | columns_of(refusal)])

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import JSON, Column, Connection, FromClause, Text, delete, func, insert, select
 
-from offpeak.door.effect import SCHEDULER, US
+from offpeak.door.effect import AGENT, SCHEDULER
 from offpeak.ledger import tables
 from offpeak.ledger.tables import quarters, sealed_settings, seals, series
 from offpeak.model.arrays import Float64
@@ -192,7 +192,7 @@ def take_rows(rows: SealedRows, which: NDArray[Any]) -> SealedRows:
 
 KEY_NAME = "key of pseudonyms"
 """The name of the key in the memory of the ledger, 64 hexadecimal digits. Without it no later seal can be verified."""
-NO_PERSONS = frozenset(("", US, SCHEDULER))
+NO_PERSONS = frozenset(("", AGENT, SCHEDULER))
 
 
 def pseudonym(text: str, key: str) -> str:

@@ -28,8 +28,8 @@ class SleepMethod:
 
     order: NodeOrder
     wake: tuple[str, ...]
-    enter_patience_s: int
-    wake_patience_s: int
+    enter_timeout_s: int
+    wake_timeout_s: int
     ceiling_w: float | None = None
     mem_sleep: str = DEEP
 

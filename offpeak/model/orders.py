@@ -69,7 +69,7 @@ class QueueChange(StrEnum):
 
     RANK = "rank"
     DEFER = "defer"
-    TELL = "tell"
+    NOTIFY = "tell"
     RESTORE = "restore"
     CHECKPOINT = "checkpoint"
     REQUEUE = "requeue"

@@ -24,7 +24,7 @@ def accounting_text(folder: Path, since: date | None = None) -> LongText:
     files = [file for day, file in _daily_files(folder) if day >= first]
     if not files:
         span = f" since {since}" if since else ""
-        raise BadTrace(f"{folder}: no accounting file{span}", hint=_what_there_is(folder))
+        raise BadTrace(f"{folder}: no accounting file{span}", hint=_available_days(folder))
     # A server that crashed may have left half a line, which must not run into the next day's first.
     return joined([text_of_file(file, BadTrace) for file in files])
 
@@ -53,7 +53,7 @@ def _daily_files(folder: Path) -> list[tuple[str, Path]]:
     return [(day[1], file) for day, file in days if day]
 
 
-def _what_there_is(folder: Path) -> str:
+def _available_days(folder: Path) -> str:
     days = [day for day, _ in _daily_files(folder)]
     if not days:
         return "its files are named after days, such as 20260131: is this the folder accounting of server_priv?"

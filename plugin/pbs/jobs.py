@@ -23,7 +23,7 @@ from typing import NamedTuple
 from offpeak.model.request import Chunk, Request
 from offpeak.plugin.pbs import commands as pbs
 from offpeak.plugin.scheduler.job import HOLDING, MOST_COUNT, MOST_MEMORY_MIB, Job, JobState
-from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
 from offpeak.plugin.scheduler.port import RequeuePermit
 
 
@@ -225,10 +225,12 @@ def notify_owners(
     """
     refused = pbs.invalid_job_numbers(comments)
     texts = {
-        job: f'comment="{OURS}: {pbs.one_line(text)}"' for job, text in comments.items() if text and job not in refused
+        job: f'comment="{OFFPEAK}: {pbs.one_line(text)}"'
+        for job, text in comments.items()
+        if text and job not in refused
     }
     if any(not text for text in comments.values()):
-        noticed = [pbs_job.job for pbs_job in jobs() if pbs_job.job.reason.startswith(f"{OURS}:")]
+        noticed = [pbs_job.job for pbs_job in jobs() if pbs_job.job.reason.startswith(f"{OFFPEAK}:")]
         ours = {name for job in noticed for name in (job.job_id, job.array_id)}
         texts |= {job: f'comment="{NO_COMMENT}"' for job, text in comments.items() if not text and job in ours}
     return refused | pbs.change_by_value(commands, "qalter", "-W", texts)

@@ -72,7 +72,7 @@ from offpeak.plugin.pbs.reservations import (
 )
 from offpeak.plugin.pbs.rights import SCHED_CONFIG
 from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
-from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
 from offpeak.plugin.scheduler.port import Ranking
 
 LOG = logging.getLogger("offpeak")
@@ -381,12 +381,12 @@ def _partitions(own_queue: str, queues: tuple[str, ...], *, differ: bool) -> tup
 
 def _our_reason(comment: str) -> str:
     """Return offpeak's reason on a node; the server overwrites the comment when the node goes down."""
-    return comment if comment.startswith(f"{OURS}:") else OURS
+    return comment if comment.startswith(f"{OFFPEAK}:") else OFFPEAK
 
 
 def _their_reason(comment: str, states: frozenset[str]) -> str:
     # Our comment stays when a node is back.
-    theirs = "" if comment.startswith(f"{OURS}:") else comment
+    theirs = "" if comment.startswith(f"{OFFPEAK}:") else comment
     return theirs or f"state {','.join(sorted(states))}" if states & (FAILED | {OFFLINE, SLEEP}) else theirs
 
 

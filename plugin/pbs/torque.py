@@ -26,7 +26,7 @@ from offpeak.plugin.pbs import scheduler
 from offpeak.plugin.pbs.jobs import PbsJob, chunks_of, job_reason, parse_tasks, with_memory
 from offpeak.plugin.pbs.rights import SCHED_CONFIG
 from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
-from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
 from offpeak.plugin.scheduler.port import Ranking
 from offpeak.settings.agent import PbsSettings
 
@@ -256,19 +256,21 @@ def qalter_time(at_s: int) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y%m%d%H%M.%S")
 
 
-_NOTE = re.compile(rf"{OURS}: (asleep|withdrawn|wakes) since (\d+)")
+_NOTE = re.compile(rf"{OFFPEAK}: (asleep|withdrawn|wakes) since (\d+)")
 
 
 def format_torque_note(mark: scheduler.NodeMark) -> str:
     """Return the note of a node that is asleep, withdrawn from jobs, or wakes."""
-    return f"{OURS}: {mark.kind} since {mark.since_s}"
+    return f"{OFFPEAK}: {mark.kind} since {mark.since_s}"
 
 
 def parse_torque_note(note: str) -> scheduler.NodeMark | None:
     """Return offpeak's mark in a note, None if there is none. The server may append errors to the note."""
     if match := _NOTE.match(note):
         return scheduler.NodeMark(scheduler.MarkKind(match[1]), int(match[2]))
-    return scheduler.NodeMark(scheduler.MarkKind.CLOSED, 0) if note == OURS or note.startswith(f"{OURS}:") else None
+    return (
+        scheduler.NodeMark(scheduler.MarkKind.CLOSED, 0) if note == OFFPEAK or note.startswith(f"{OFFPEAK}:") else None
+    )
 
 
 DOWN, OFFLINE = "down", "offline"

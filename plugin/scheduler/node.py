@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from offpeak.model.orders import PowerState
 
-OURS = "offpeak"
+OFFPEAK = "offpeak"
 """The prefix of the reason of a node that offpeak has closed to jobs."""
 
 
@@ -76,7 +76,7 @@ class Node(NamedTuple):
     @property
     def is_marked(self) -> bool:
         """Whether its reason is offpeak's."""
-        return self.reason == OURS or self.reason.startswith(f"{OURS}:")
+        return self.reason == OFFPEAK or self.reason.startswith(f"{OFFPEAK}:")
 
     @property
     def is_awaited(self) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from offpeak.errors import ListRefused
 from offpeak.model.orders import NodeChange, PowerState
-from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
 from offpeak.plugin.scheduler.port import Ranking, RequeuePermit, is_change_done
 from offpeak.plugin.slurm.commands import (
     CannotAskSlurm,
@@ -225,7 +225,7 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
     if (
         node.failed
         and node.reason
-        and not node.reason.startswith((OURS, *SLURM_REASONS))
+        and not node.reason.startswith((OFFPEAK, *SLURM_REASONS))
         and change in CHANGES_OF_REASON
     ):
         return f"was taken down by {by}"

@@ -152,9 +152,9 @@ def _check_probe(machine: InventoryNode, method: SleepMethod | None, probe: Node
 def _check_inhibit_delay(machine: InventoryNode, delay_s: float | None) -> Iterator[Finding]:
     """Yield a finding if programs may delay a shutdown for longer than the order is waited for."""
     soft_off = machine.hardware.sleep_method(NodeOrder.SOFT_OFF)
-    if soft_off is None or delay_s is None or delay_s < soft_off.enter_patience_s:
+    if soft_off is None or delay_s is None or delay_s < soft_off.enter_timeout_s:
         return
-    patience = duration_text(int(soft_off.enter_patience_s))
+    patience = duration_text(int(soft_off.enter_timeout_s))
     message = f"programs may delay its shutdown by {duration_text(int(delay_s))}; offpeak waits {patience}"
     hint = "it stays closed to jobs until it is off; an upgrade may have set InhibitDelayMaxSec of logind.conf"
     yield Finding("ssh", machine.node, CheckVerdict.DOUBTFUL, message, hint)

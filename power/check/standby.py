@@ -90,7 +90,7 @@ async def suspend_and_wake(
 
 def alarm_after_s(method: SleepMethod) -> int:
     """Return the time after which the node's own clock wakes it: later than the end of the test."""
-    return method.enter_patience_s + len(method.wake) * method.wake_patience_s + ALARM_MARGIN_S
+    return method.enter_timeout_s + len(method.wake) * method.wake_timeout_s + ALARM_MARGIN_S
 
 
 class _StandbyTest:
@@ -124,7 +124,7 @@ class _StandbyTest:
         """Set enter_s to the time when the node fell silent for good, and by_power if the meter agrees."""
         began, row = self._clock(), 0
         enter_s: float | None = None
-        while row < SILENT_POLLS and self._clock() - began < self._parts.method.enter_patience_s:
+        while row < SILENT_POLLS and self._clock() - began < self._parts.method.enter_timeout_s:
             await self._sleep(STANDBY_POLL_S)
             passed_s = self._clock() - began
             if not await self._silent():
@@ -151,7 +151,7 @@ class _StandbyTest:
 
     async def _wake_up(self) -> NodeProbe | None:
         """Try the method's ways one after the other. Return the node's first answer, None if none of them woke it."""
-        patience_s = self._parts.method.wake_patience_s
+        patience_s = self._parts.method.wake_timeout_s
         for way in self._parts.method.wake:
             began = self._clock()
             try:
@@ -167,7 +167,7 @@ class _StandbyTest:
 
     async def _alarm_rings(self, queried_s: float) -> NodeProbe | None:
         method = self._parts.method
-        after = await self._answer_until(queried_s + alarm_after_s(method) + method.wake_patience_s)
+        after = await self._answer_until(queried_s + alarm_after_s(method) + method.wake_timeout_s)
         if after:
             self._result = replace(self._result, woken_by=OWN_CLOCK)
         return after
@@ -217,7 +217,7 @@ class _StandbyTest:
         return None
 
     def _never_went(self) -> DeviceError:
-        message = f"{self._result.node}: still answers {self._parts.method.enter_patience_s} s after it was to sleep"
+        message = f"{self._result.node}: still answers {self._parts.method.enter_timeout_s} s after it was to sleep"
         return BadAnswer(message, hint="on the node: journalctl -b -u systemd-suspend; dmesg | grep PM:")
 
     def _goes_wrong(self, error: DeviceError) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from weakref import WeakValueDictionary
 
 from offpeak.door.door import Confirm, Door, Guard, Limit, SharedCall
-from offpeak.door.effect import US, Effect, Hold, ModeOf, Outcome, Refusal
+from offpeak.door.effect import AGENT, Effect, Hold, ModeOf, Outcome, Refusal
 from offpeak.door.journal import Journal
 from offpeak.errors import ListRefused, OffpeakError, OrderTooLate, SchedulerError
 from offpeak.model.orders import NodeChange, QueueChange
@@ -48,12 +48,14 @@ class SchedulerOrders:
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._changes = WeakValueDictionary[tuple[str, ...], NodesCall]()
 
-    async def rank(self, partition: str, values: Mapping[str, int], *, why: str, by: str = US) -> SchedulerOrderResult:
+    async def rank(
+        self, partition: str, values: Mapping[str, int], *, why: str, by: str = AGENT
+    ) -> SchedulerOrderResult:
         """Reorder the jobs of a partition, or of several partitions, separated by commas."""
         return await self._let(partition, QueueChange.RANK, values, partial(self._scheduler.rank, values), why, by)
 
     async def defer(
-        self, partition: str, begin_s: Mapping[str, int], *, why: str, by: str = US
+        self, partition: str, begin_s: Mapping[str, int], *, why: str, by: str = AGENT
     ) -> SchedulerOrderResult:
         """Set the earliest start times of jobs."""
         return await self._let(partition, QueueChange.DEFER, begin_s, partial(self._scheduler.defer, begin_s), why, by)
@@ -72,14 +74,14 @@ class SchedulerOrders:
         return await self._let(partition, QueueChange.CYCLE, jobs, partial(self._scheduler.start_cycle, jobs), why)
 
     async def notify(
-        self, partition: str, comments: Mapping[str, str], *, why: str, by: str = US
+        self, partition: str, comments: Mapping[str, str], *, why: str, by: str = AGENT
     ) -> SchedulerOrderResult:
         """Tell jobs' owners."""
         tell = partial(self._scheduler.notify, comments)
-        return await self._let(partition, QueueChange.TELL, comments, tell, why, by)
+        return await self._let(partition, QueueChange.NOTIFY, comments, tell, why, by)
 
     async def give_back(
-        self, partition: str, values: Mapping[str, int], begin_s: Mapping[str, int], *, why: str, by: str = US
+        self, partition: str, values: Mapping[str, int], begin_s: Mapping[str, int], *, why: str, by: str = AGENT
     ) -> SchedulerOrderResult:
         """Restore the original order and begin times of jobs."""
 
@@ -88,7 +90,7 @@ class SchedulerOrders:
 
         return await self._let(partition, QueueChange.RESTORE, {**values, **begin_s}, undo, why, by)
 
-    async def change_node(self, node: str, change: NodeChange, *, why: str, by: str = US) -> SchedulerOrderResult:
+    async def change_node(self, node: str, change: NodeChange, *, why: str, by: str = AGENT) -> SchedulerOrderResult:
         """Change the state of a node in the scheduler, together with others for which the same is ordered."""
         effect = Effect(node, change, by, why)
 
@@ -156,7 +158,7 @@ class SchedulerOrders:
         jobs: Collection[str],
         tell: Callable[[], dict[str, str]],
         why: str,
-        by: str = US,
+        by: str = AGENT,
     ) -> SchedulerOrderResult:
         failed: dict[str, str] = {}
 

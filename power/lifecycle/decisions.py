@@ -6,7 +6,7 @@ Whether a due order is given, the door decides.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from offpeak.door.effect import ADMIN, US, Effect
+from offpeak.door.effect import ADMIN, AGENT, Effect
 from offpeak.machines.inventory import InventoryNode
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.plugin.scheduler.node import SchedulerState
@@ -74,7 +74,7 @@ def _find_other_owner(record: NodeRecord, desired: DesiredState, now: Instant) -
         return f"held by {hold.owner}: {hold.reason}"
     if why := describe_fault(record):
         return why
-    if desired.by == US and now.monotonic_s < record.paused_until_s:
+    if desired.by == AGENT and now.monotonic_s < record.paused_until_s:
         return "another program or person changed it: offpeak leaves it alone for a while"
     return ""
 

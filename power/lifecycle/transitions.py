@@ -7,7 +7,7 @@ later); an observation (after a change that no order explains the agent pauses);
 
 from dataclasses import dataclass, replace
 
-from offpeak.door.effect import SCHEDULER, US, Refusal
+from offpeak.door.effect import AGENT, SCHEDULER, Refusal
 from offpeak.errors import AccessRefused, ErrorKind, WrongDevice
 from offpeak.machines.inventory import SleepMethod
 from offpeak.model.clock import backoff_s
@@ -73,7 +73,7 @@ def _list_wake_steps(was: NodeState, context: NodeContext) -> tuple[OrderStep, .
         return ()
     change = name_change(NodeOrder.ON, was)
     return tuple(
-        OrderStep(NodeOrder.ON, way, context.times.time_out_s(change, method.wake_patience_s)) for way in method.wake
+        OrderStep(NodeOrder.ON, way, context.times.time_out_s(change, method.wake_timeout_s)) for way in method.wake
     )
 
 
@@ -83,7 +83,7 @@ def _list_sleep_steps(order: NodeOrder, context: NodeContext) -> tuple[OrderStep
         orders.append(NodeOrder.HARD_OFF)
     methods = [(each, context.hardware.sleep_method(each)) for each in orders]
     return tuple(
-        OrderStep(each, "", context.times.time_out_s(CHANGE_OF_ORDER[each], method.enter_patience_s))
+        OrderStep(each, "", context.times.time_out_s(CHANGE_OF_ORDER[each], method.enter_timeout_s))
         for each, method in methods
         if method is not None
     )
@@ -307,7 +307,7 @@ def _was_woken_by_scheduler(record: NodeRecord) -> bool:
     return (
         record.scheduler_state in (SchedulerState.UP, SchedulerState.BUSY)
         and record.observed.known in ASLEEP
-        and record.observed.by == US
+        and record.observed.by == AGENT
     )
 
 
@@ -432,7 +432,7 @@ def _set_desired_state(record: NodeRecord, desired: DesiredState | None) -> Node
     if before is not None and desired is not None and (before.order, before.by) == (desired.order, desired.by):
         return record
     # An admin's order is tried again, whatever failed before.
-    fault = record.fault if desired is None or desired.by == US else None
+    fault = record.fault if desired is None or desired.by == AGENT else None
     return replace(record, desired=desired, fault=fault, attempts=Attempts(pending=record.attempts.pending))
 
 

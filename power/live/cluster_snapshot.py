@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from offpeak.door.effect import US
+from offpeak.door.effect import AGENT
 from offpeak.errors import BadInput
 from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
@@ -27,7 +27,7 @@ from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet,
 from offpeak.plugin.capacity.sleepers import NeedRecord
 from offpeak.plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
 from offpeak.plugin.scheduler.job import Job, count_running_tasks
-from offpeak.plugin.scheduler.node import OURS, Node, NodeUse
+from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
 from offpeak.plugin.scheduler.port import START_MARGIN_S, SchedulerView
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.power.interlocks.rate_limits import PAUSE_S
@@ -172,7 +172,7 @@ class PowerSite:
         if measured_s is not None:
             return measured_s
         sleep, method = self._depth(node, depth), self._sleep_method(node, depth)
-        return sleep.leave.duration_s if sleep else method.wake_patience_s if method else 0
+        return sleep.leave.duration_s if sleep else method.wake_timeout_s if method else 0
 
     def enter_s(self, node: str, depth: int, snapshot: "ClusterSnapshot") -> int:
         """Return how long a node takes to reach that depth, 0 if unknown."""
@@ -319,7 +319,7 @@ class ClusterSnapshot:
         record = self.record(node.name)
         if record is None or record.observed.state not in ASLEEP:
             return False
-        return node.is_marked or (record.observed.by == US and not node.closed)
+        return node.is_marked or (record.observed.by == AGENT and not node.closed)
 
     def record(self, node: str) -> NodeRecord | None:
         """Return the record of a node, None before its first poll; a node with a pending wake counts as booting.
@@ -471,9 +471,9 @@ def _is_still_untaken(node: Node, record: NodeRecord | None) -> bool:
 def _find_interrupted_sleep(node: Node, record: NodeRecord | None, now_s: int) -> SleepInProgress | None:
     """Return the sleep that an agent ordered before it was killed: the node is still closed for it."""
     sent = None if record is None else record.sent
-    if sent is None or sent.order is NodeOrder.ON or sent.by != US or not node.closed_by_us:
+    if sent is None or sent.order is NodeOrder.ON or sent.by != AGENT or not node.closed_by_us:
         return None
-    return SleepInProgress(now_s, sent.order, node.reason.removeprefix(f"{OURS}: "))
+    return SleepInProgress(now_s, sent.order, node.reason.removeprefix(f"{OFFPEAK}: "))
 
 
 def _update_sleep_in_progress(node: Node, record: NodeRecord | None, memory: NodeMemory, now_s: int) -> NodeMemory:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from offpeak.display import duration_text
-from offpeak.door.effect import ADMIN, US
+from offpeak.door.effect import ADMIN, AGENT
 from offpeak.machines.node_sets import fold
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.orders import PowerState
@@ -175,7 +175,7 @@ def follow_cycle(watch: CycleWatch, nodes: Mapping[str, ObservedNode], facts: Wa
 
 def is_off_by_us(node: ObservedNode) -> bool:
     """Whether the node sleeps by an order of the agent."""
-    return node.record is not None and node.is_asleep and node.record.observed.by == US
+    return node.record is not None and node.is_asleep and node.record.observed.by == AGENT
 
 
 def _begin_anew(watch: CycleWatch, terms: str) -> CycleWatch:

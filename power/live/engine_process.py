@@ -26,14 +26,14 @@ class SimulationFailed(OffpeakError):
 
 
 async def simulate_apart(view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> ExpectedWaits:
-    """Return the waits of further jobs as `simulate_waits` does. Raises as `call_apart`."""
+    """Return the waits of further jobs as `simulate_waits` does. Raises as `call_in_process`."""
     terms = {"shared": traits.shared_nodes, "partitions": traits.partitions, "limits": traits.limits}
     function = "offpeak.power.live.expected_waits:simulate_waits"
-    waits: ExpectedWaits = await call_apart(function, (view, dict(run_s)), terms, result="waits")
+    waits: ExpectedWaits = await call_in_process(function, (view, dict(run_s)), terms, result="waits")
     return waits
 
 
-async def call_apart(function: str, arguments: tuple[Any, ...], named: Mapping[str, Any], *, result: str) -> Any:
+async def call_in_process(function: str, arguments: tuple[Any, ...], named: Mapping[str, Any], *, result: str) -> Any:
     """Return what `function`, written module:name, returns for these arguments. If cancelled, it ends the process.
 
     Raises the function's OffpeakError, SimulationFailed if the process failed or took too long.

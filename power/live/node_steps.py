@@ -11,7 +11,7 @@ wake is reported to the scheduler before the node boots.
 
 from dataclasses import dataclass
 
-from offpeak.door.effect import ADMIN, SCHEDULER, US
+from offpeak.door.effect import ADMIN, AGENT, SCHEDULER
 from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, OFF, STANDBY, asleep, coming_up, going_down
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.plugin.scheduler.node import Node, NodeUse
@@ -68,7 +68,7 @@ class NodeStep:
     order: NodeOrder | None = None
     change: NodeChange | None = None
     why: str = ""
-    by: str = US
+    by: str = AGENT
 
 
 def choose_next_step(
@@ -146,7 +146,7 @@ def _was_forgotten_by_scheduler(node: Node, record: NodeRecord) -> bool:
     if record.observed.state not in ASLEEP:
         return False
     if node.power is PowerState.ON:
-        return not node.responds and record.observed.by == US
+        return not node.responds and record.observed.by == AGENT
     # A node that did not come up in time has another reason than offpeak's.
     return node.is_marked
 
@@ -212,7 +212,7 @@ def _choose_for_open(node: Node, record: NodeRecord, *, to_sleep: bool, may_go_d
         return NodeStep(why="it is reserved")
     if state is NodeState.ON and (to_sleep or may_go_down):
         return NodeStep(change=NodeChange.CLOSE, why="it must sleep" if to_sleep else MAY_STILL_FOLLOW)
-    if state in ASLEEP and record.observed.by == US:
+    if state in ASLEEP and record.observed.by == AGENT:
         # A node that does not respond gets no job before it is powered down.
         change = NodeChange.CLOSE if node.responds or node.failed else NodeChange.POWER_DOWN
         return NodeStep(change=change, why="it is off: the scheduler must know")

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from offpeak.display import duration_text
-from offpeak.door.effect import SCHEDULER, US
+from offpeak.door.effect import AGENT, SCHEDULER
 from offpeak.errors import BadInput
 from offpeak.machines.node_sets import fold
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
-from offpeak.plugin.scheduler.node import OURS, Node, NodeUse, SchedulerState
+from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse, SchedulerState
 from offpeak.power.lifecycle.node_record import DesiredState, sleep_order_of
 from offpeak.power.live.cluster_snapshot import (
     ClusterSnapshot,
@@ -162,9 +162,9 @@ def plan_power(snapshot: ClusterSnapshot, *, site: PowerSite, memory: PowerMemor
             desired_states[name] = desired
         if step.change is NodeChange.POWER_UP and node.node.closed_by_us:
             # Slurm 22.05 forgets the reason of a drain when the node comes up: nobody could tell that it is ours.
-            changes.append(SchedulerUpdate(name, NodeChange.OPEN, f"{OURS}: {why}"))
+            changes.append(SchedulerUpdate(name, NodeChange.OPEN, f"{OFFPEAK}: {why}"))
         if step.change is not None:
-            changes.append(SchedulerUpdate(name, step.change, f"{OURS}: {why}"))
+            changes.append(SchedulerUpdate(name, step.change, f"{OFFPEAK}: {why}"))
         # The door may refuse an order in each cycle, as in shadow mode; only a new reason is reported.
         is_met = desired is not None and desired.is_met_by(node.power)
         matters = step.change is not None or (desired_changed and not is_met) or node.node.failed
@@ -405,7 +405,7 @@ def _begin_watched_sleep(
     """Return the memory in which the node that an admin named goes to sleep, or the first sleeper is watched."""
     watch, sleepers = memory.watch, [name for plan in plans for name in plan.sleep]
     if not watch.is_proven and not watch.next_step and sleepers and (watch.failures or site.power_terms is not None):
-        return replace(memory, watch=watch.begin(sleepers[0], US, now_s))
+        return replace(memory, watch=watch.begin(sleepers[0], AGENT, now_s))
     node, machine = nodes.get(watch.node), site.machines.get(watch.node)
     if not watch.must_sleep or node is None or machine is None or memory.nodes[watch.node].leaving is not None:
         return memory
@@ -471,7 +471,7 @@ def _find_desired_state(node: ObservedNode, step: NodeStep, why: str, snapshot: 
     if step.order is not None:
         return DesiredState.from_now(step.order, step.by, why, snapshot.now)
     before = None if node.record is None else node.record.desired
-    if before is None or before.by not in (US, SCHEDULER):
+    if before is None or before.by not in (AGENT, SCHEDULER):
         return before
     pending = node.record is not None and node.record.attempts.pending is not None
     # The scheduler may give up a boot, and the BMC may be silent, while the node still comes up.

@@ -59,7 +59,7 @@ def parse_node_energy(nodes: str, config: str, *, meter: str, at_unix_s: float) 
 
 def _reading(node: str, fields: str, measures: bool, meter: str, at_unix_s: float) -> Reading:
     watts = _parse_number(_WATTS, fields)
-    why = _why_none(fields, watts, measures)
+    why = _missing_reason(fields, watts, measures)
     return Reading(
         meter=meter,
         way=SlurmMeter.way,
@@ -72,7 +72,7 @@ def _reading(node: str, fields: str, measures: bool, meter: str, at_unix_s: floa
     )
 
 
-def _why_none(fields: str, watts: float | None, measures: bool) -> str:
+def _missing_reason(fields: str, watts: float | None, measures: bool) -> str:
     state = _STATE.search(fields)
     flags = re.split(r"[+*~#!%$@^-]", state[1]) if state else []
     if not measures:

@@ -202,7 +202,7 @@ class GrowthSchedule:
         return outcomes + min(self.most, max(self.least, int(self.growth * outcomes)))
 
 
-SELDOM = GrowthSchedule(growth=1.0)
+LEARN_ONCE = GrowthSchedule(growth=1.0)
 """For a caller that learns a whole log and predicts once: most forests in between would never be used."""
 
 

@@ -1,6 +1,6 @@
-"""The savings of sleeping nodes over the time of their rests, compared with a cluster whose nodes are all on.
+"""The savings of sleeping nodes over their sleep periods, compared with a cluster whose nodes are all on.
 
-A rest is the time in which a node was not on: on its way down, asleep, on its way up. It saves what the node would
+A sleep period is the time in which a node was not on: on its way down, asleep, on its way up. It saves what it would
 have drawn idle, less what it drew on its way down, asleep, and on its way up. States, readings and prices come from
 the ledger. The idle power of a node is what its meters said while it was on without a job in the same days, and the
 spread of these readings is the range of the saving; without them it is that of its class, whose error is not known.
@@ -39,12 +39,12 @@ from offpeak.text import counted
 
 RESTING_STATES = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
 NO_ENCLOSURES: Mapping[str, Enclosure] = {}
-OUR_ACTORS = frozenset({"offpeak", SCHEDULER})
-"""The actors whose rests count: offpeak, and the scheduler, which has nodes woken for a job."""
+SAVING_ACTORS = frozenset({"offpeak", SCHEDULER})
+"""The actors whose sleep periods count: offpeak, and the scheduler, which has nodes woken for a job."""
 
 
 @dataclass(frozen=True)
-class NodeRest:
+class SleepPeriod:
     """A node from when it left ON until it was ON again, or the time ended: seconds in each state.
 
     For `beside_s` of them it slept while another node of its enclosure was awake.
@@ -58,26 +58,26 @@ class NodeRest:
 
     @property
     def length_s(self) -> float:
-        """The length of the rest."""
+        """The length of the sleep period."""
         return self.until_unix_s - self.from_unix_s
 
 
-def find_rests(
+def find_sleep_periods(
     states: Iterable[NodeStateRecord], span: TimeRange, enclosure_of: Mapping[str, Enclosure] = NO_ENCLOSURES
-) -> tuple[NodeRest, ...]:
-    """Return the rests within a time, by node; `states` are in order of time, with what each was at the start.
+) -> tuple[SleepPeriod, ...]:
+    """Return the sleep periods within a time, by node; `states` are in order of time, with what each was at the start.
 
-    A time for which another actor switched the node off is no rest. A rest ends where the state is not known.
+    A time for which another actor switched the node off is none. It ends where the state is not known.
     """
     by_node = _by_node(states)
     whole = {
         enclosure.name: _whole_times([by_node.get(node, ()) for node in enclosure.nodes], span)
         for enclosure in {each.name: each for each in enclosure_of.values()}.values()
     }
-    rests = (rest for node in sorted(by_node) for rest in _find_rests_of_node(node, by_node[node], span))
+    periods = (period for node in sorted(by_node) for period in _find_sleep_periods_of_node(node, by_node[node], span))
     return tuple(
-        replace(rest, beside_s=_beside_s(rest, whole[of.name])) if (of := enclosure_of.get(rest.node)) else rest
-        for rest in rests
+        replace(period, beside_s=_beside_s(period, whole[of.name])) if (of := enclosure_of.get(period.node)) else period
+        for period in periods
     )
 
 
@@ -100,34 +100,36 @@ def _whole_times(nodes: Sequence[Sequence[NodeStateRecord]], span: TimeRange) ->
     return whole
 
 
-def _beside_s(rest: NodeRest, whole: Iterable[TimeRange]) -> float:
-    asleep_s = sum(seconds for state, seconds in rest.seconds.items() if state in DEPTH_OF_STATE)
-    both = (min(rest.until_unix_s, each.until_unix_s) - max(rest.from_unix_s, each.from_unix_s) for each in whole)
+def _beside_s(period: SleepPeriod, whole: Iterable[TimeRange]) -> float:
+    asleep_s = sum(seconds for state, seconds in period.seconds.items() if state in DEPTH_OF_STATE)
+    both = (min(period.until_unix_s, each.until_unix_s) - max(period.from_unix_s, each.from_unix_s) for each in whole)
     return asleep_s - sum(max(each, 0.0) for each in both)
 
 
-def _find_rests_of_node(node: str, states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[NodeRest]:
+def _find_sleep_periods_of_node(node: str, states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[SleepPeriod]:
     for is_away, stretch in groupby(_stretches(states, span), key=lambda piece: piece[0] in RESTING_STATES):
         parts = list(stretch)
-        # Whoever took the node out decides: a scheduler that wakes it for a job makes no rest of an admin's order.
+        # Whoever took the node out decides: a scheduler that wakes it for a job makes none of an admin's order.
         if is_away and parts[0][1]:
             seconds: dict[NodeState, float] = {}
             for state, _, from_s, until_s in parts:
                 seconds[state] = seconds.get(state, 0.0) + until_s - from_s
-            yield NodeRest(node, parts[0][2], parts[-1][3], seconds)
+            yield SleepPeriod(node, parts[0][2], parts[-1][3], seconds)
 
 
-def _pieces(rests: Iterable[NodeRest], states: Iterable[NodeStateRecord], span: TimeRange) -> Iterator[NodeRest]:
-    """Yield each rest state by state; each piece names the depth of its rest, also if no time of it is in that."""
+def _pieces(
+    periods: Iterable[SleepPeriod], states: Iterable[NodeStateRecord], span: TimeRange
+) -> Iterator[SleepPeriod]:
+    """Yield each sleep period state by state; each piece names the depth of the whole, even without time in it."""
     by_node = _by_node(states)
-    for rest in rests:
-        depths = {state: 0.0 for state in rest.seconds if state in DEPTH_OF_STATE}
-        asleep_s = sum(rest.seconds[state] for state in depths)
-        for state, _, from_s, until_s in _stretches(by_node[rest.node], span):
-            if rest.from_unix_s <= from_s and until_s <= rest.until_unix_s:
+    for period in periods:
+        depths = {state: 0.0 for state in period.seconds if state in DEPTH_OF_STATE}
+        asleep_s = sum(period.seconds[state] for state in depths)
+        for state, _, from_s, until_s in _stretches(by_node[period.node], span):
+            if period.from_unix_s <= from_s and until_s <= period.until_unix_s:
                 length_s = until_s - from_s
-                beside_s = rest.beside_s * length_s / asleep_s if state in depths else 0.0
-                yield NodeRest(rest.node, from_s, until_s, {**depths, state: length_s}, beside_s)
+                beside_s = period.beside_s * length_s / asleep_s if state in depths else 0.0
+                yield SleepPeriod(period.node, from_s, until_s, {**depths, state: length_s}, beside_s)
 
 
 def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[tuple[NodeState, bool, float, float]]:
@@ -136,17 +138,17 @@ def _stretches(states: Sequence[NodeStateRecord], span: TimeRange) -> Iterator[t
     for record, end_s in zip(states, ends, strict=True):
         from_s, until_s = max(record.at_unix_s, span.from_unix_s), min(end_s, span.until_unix_s)
         if from_s < until_s:
-            yield NodeState(record.observed), record.by in OUR_ACTORS, from_s, until_s
+            yield NodeState(record.observed), record.by in SAVING_ACTORS, from_s, until_s
 
 
 @dataclass(frozen=True)
 class RestUse:
-    """A rest, the energy of the node in it and that of an idle node [J], and the mean price of that time.
+    """A sleep period, the energy of the node in it and that of an idle node [J], and the mean price of that time.
 
     The idle energy is within `idle_error_j` of `idle_j` in 19 of 20 cases, None if it is by the class of the node.
     """
 
-    rest: NodeRest
+    period: SleepPeriod
     energy_j: float
     idle_j: float
     measured: bool
@@ -154,33 +156,33 @@ class RestUse:
     idle_error_j: float | None = None
 
 
-def rest_energy_j(rest: NodeRest, node_class: NodeClass) -> float | None:
-    """Return the energy of such a node over a rest; None if the class does not have the depth of its sleep."""
-    depth = _deepest(rest, node_class)
+def sleep_energy_j(period: SleepPeriod, node_class: NodeClass) -> float | None:
+    """Return the energy of such a node over a sleep period; None if the class does not have the depth of its sleep."""
+    depth = _deepest(period, node_class)
     if depth is None:
         return None
     draw_w: Mapping[NodeState, float] = {
         NodeState.GOING_DOWN: depth.enter.power_w,
         NodeState.BOOTING: depth.leave.power_w,
     }
-    asleep_j = sum(draw_w.get(state, depth.power_w) * seconds for state, seconds in rest.seconds.items())
-    return asleep_j + node_class.overhead_w * rest.beside_s
+    asleep_j = sum(draw_w.get(state, depth.power_w) * seconds for state, seconds in period.seconds.items())
+    return asleep_j + node_class.overhead_w * period.beside_s
 
 
 def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None:
-    """Return the sum of the rests of a time, without cost if one has no price; None without a rest."""
+    """Return the sum of the sleep periods of a time, without cost if one has no price; None without a sleep period."""
     every = tuple(uses)
     if not every:
         return None
     idle_j, energy_j = sum(use.idle_j for use in every), sum(use.energy_j for use in every)
     idle_cost, cost = _cost(every, [use.idle_j for use in every]), _cost(every, [use.energy_j for use in every])
     currency = every[0].price.currency if cost is not None else ""
-    # A rest without readings may draw nothing, or twice what its class says.
+    # A sleep period without readings may draw nothing, or twice what its class says.
     error = _cost(every, [(use.idle_error_j or 0.0) + (0.0 if use.measured else use.energy_j) for use in every])
     if idle_cost is None or cost is None or any(use.idle_error_j is None for use in every):
         error = None
     saved = (idle_cost or 0.0) - (cost or 0.0)
-    rest_s = sum(use.rest.length_s for use in every)
+    rest_s = sum(use.period.length_s for use in every)
     return SavingRecord(
         from_unix_s=span.from_unix_s,
         until_unix_s=span.until_unix_s,
@@ -200,9 +202,9 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
     )
 
 
-def _deepest(rest: NodeRest, node_class: NodeClass) -> DepthPower | None:
-    slept = [depth for state, depth in DEPTH_OF_STATE.items() if state in rest.seconds]
-    # A rest that midnight cut off before the node slept, or after: such nodes are mostly switched off.
+def _deepest(period: SleepPeriod, node_class: NodeClass) -> DepthPower | None:
+    slept = [depth for state, depth in DEPTH_OF_STATE.items() if state in period.seconds]
+    # A sleep period that midnight cut off before the node slept, or after: such nodes are mostly switched off.
     return node_class.find_depth(max(slept)) if slept else (node_class.depths[-1] if node_class.depths else None)
 
 
@@ -214,8 +216,8 @@ def _cost(uses: Iterable[RestUse], energies_j: Iterable[float]) -> float | None:
 
 
 def _measured_s(uses: Iterable[RestUse]) -> float:
-    """Return the seconds of the rests that are measured: half of them by their own energy, half by the idle power."""
-    return sum(use.rest.length_s * (use.measured + (use.idle_error_j is not None)) / 2 for use in uses)
+    """Return the measured seconds of the sleep periods: half of them by their own energy, half by the idle power."""
+    return sum(use.period.length_s * (use.measured + (use.idle_error_j is not None)) / 2 for use in uses)
 
 
 def _carbon_g(uses: Iterable[RestUse]) -> float | None:
@@ -226,22 +228,22 @@ def _carbon_g(uses: Iterable[RestUse]) -> float | None:
 
 
 def _basis(uses: tuple[RestUse, ...]) -> str:
-    hours = sum(use.rest.length_s for use in uses) / HOUR_S
-    nodes = counted(len({use.rest.node for use in uses}), "node")
+    hours = sum(use.period.length_s for use in uses) / HOUR_S
+    nodes = counted(len({use.period.node for use in uses}), "node")
     asleep, idle = (
-        _basis_of([use.rest for use in uses if is_measured(use)], hours)
+        _basis_of([use.period for use in uses if is_measured(use)], hours)
         for is_measured in (lambda use: use.measured, lambda use: use.idle_error_j is not None)
     )
     return f"{hours:.1f} h of rest of {nodes}; {asleep}; idle {idle}"
 
 
-def _basis_of(measured: Iterable[NodeRest], hours: float) -> str:
-    share = sum(rest.length_s for rest in measured) / HOUR_S / hours if hours else 0.0
+def _basis_of(measured: Iterable[SleepPeriod], hours: float) -> str:
+    share = sum(period.length_s for period in measured) / HOUR_S / hours if hours else 0.0
     return f"{share:.0%} measured" + ("" if share > ALL else ", else by node class")
 
 
 ENOUGH_MEASURED = 0.9
-"""A rest with a smaller measured share counts with the energy of its class."""
+"""A sleep period with a smaller measured share counts with the energy of its class."""
 
 LEAST_QUARTERS = 4
 """The least number of idle quarter-hours that tell the idle power of a node."""
@@ -274,8 +276,8 @@ def book_savings(
     """Return the savings of these nodes in a time: one row, with a tariff one more for each demand charge.
 
     If the day `goes_on`, the quarter-hour before its end may lack readings: it has no part in demand charges. There is
-    no row without rests, and for nodes without a class. It reads the ledger, all rests at once: an event loop
-    calls it in a thread. Raises BadLedger if that cannot be read, BadInput if its prices are in two currencies.
+    no row without sleep periods, and for nodes without a class. It reads the ledger at once: an event loop calls it in
+    a thread. Raises BadLedger if that cannot be read, BadInput if its prices are in two currencies.
     """
     named = sorted(nodes)
     if not named or span.until_unix_s <= span.from_unix_s:
@@ -283,15 +285,15 @@ def book_savings(
     with open_ledger(url) as connection:
         beside = {node for name in named if name in enclosure_of for node in enclosure_of[name].nodes}
         states = [NodeStateRecord(**record) for record in states_in(connection, span, sorted(beside.union(named)))]
-        rests = [rest for rest in find_rests(states, span, enclosure_of) if rest.node in set(named)]
-        idle = _measure_idle(connection, span, {rest.node for rest in rests}, class_of) if rests else {}
-        uses = tuple(_rest_uses(connection, rests, class_of, idle))
+        periods = [period for period in find_sleep_periods(states, span, enclosure_of) if period.node in set(named)]
+        idle = _measure_idle(connection, span, {period.node for period in periods}, class_of) if periods else {}
+        uses = tuple(_sleep_uses(connection, periods, class_of, idle))
         saved = sum_savings(span, uses)
         settled_s = (span.until_unix_s - (QUARTER_S if goes_on else 0)) // QUARTER_S * QUARTER_S
         settled = TimeRange(span.from_unix_s, settled_s)
         of_demand: Iterable[SavingRecord] = ()
         if tariff and tariff.demand:
-            pieces = _rest_uses(connection, _pieces(rests, states, span), class_of, idle)
+            pieces = _sleep_uses(connection, _pieces(periods, states, span), class_of, idle)
             of_demand = _book_demand(connection, settled, tuple(pieces), tariff)
         return (*([saved] if saved else []), *of_demand)
 
@@ -306,10 +308,10 @@ def _book_demand(
     """
     load = quarter_load(connection, span)
     saved_w, silent_s = np.zeros(len(load.start_s)), np.zeros(len(load.start_s))
-    for use in (use for use in uses if use.rest.node in load.nodes):
-        until_s = np.minimum(load.start_s + QUARTER_S, use.rest.until_unix_s)
-        inside_s = np.maximum(until_s - np.maximum(load.start_s, use.rest.from_unix_s), 0.0)
-        saved_w += (use.idle_j - use.energy_j) / use.rest.length_s * inside_s / QUARTER_S
+    for use in (use for use in uses if use.period.node in load.nodes):
+        until_s = np.minimum(load.start_s + QUARTER_S, use.period.until_unix_s)
+        inside_s = np.maximum(until_s - np.maximum(load.start_s, use.period.from_unix_s), 0.0)
+        saved_w += (use.idle_j - use.energy_j) / use.period.length_s * inside_s / QUARTER_S
         silent_s += 0.0 if use.measured else inside_s
     # Meters inside a node say nothing while it sleeps, and that is no gap.
     is_gap = load.covered_s < ENOUGH_MEASURED * np.maximum(QUARTER_S * len(load.nodes) - silent_s, 0.0)
@@ -369,27 +371,29 @@ def _idle_power(powers_w: Sequence[float]) -> IdlePower | None:
     return IdlePower(middle_w, TWO_SIDED * MEDIAN_ERROR * spread_w / math.sqrt(len(powers_w)))
 
 
-def _rest_uses(
-    connection: Connection, found: Iterable[NodeRest], class_of: ClassOf, idle: Mapping[str, IdlePower]
+def _sleep_uses(
+    connection: Connection, found: Iterable[SleepPeriod], class_of: ClassOf, idle: Mapping[str, IdlePower]
 ) -> Iterator[RestUse]:
-    modelled = [known for rest in found if (known := _modelled(rest, class_of(rest.node), idle)) is not None]
-    spans = [TimeRange(rest.from_unix_s, rest.until_unix_s) for rest, _, _ in modelled]
-    measured = spans_energy(connection, spans, [(rest.node,) for rest, _, _ in modelled])
-    for (rest, modelled_j, power), used, price in zip(modelled, measured, mean_prices(connection, spans), strict=True):
-        measured_j = _measured_j(used.get(rest.node))
+    modelled = [known for period in found if (known := _modelled(period, class_of(period.node), idle)) is not None]
+    spans = [TimeRange(period.from_unix_s, period.until_unix_s) for period, _, _ in modelled]
+    measured = spans_energy(connection, spans, [(period.node,) for period, _, _ in modelled])
+    for (period, modelled_j, power), used, price in zip(
+        modelled, measured, mean_prices(connection, spans), strict=True
+    ):
+        measured_j = _measured_j(used.get(period.node))
         energy_j = modelled_j if measured_j is None else measured_j
-        error_j = None if power.error_w is None else power.error_w * rest.length_s
-        yield RestUse(rest, energy_j, power.power_w * rest.length_s, measured_j is not None, price, error_j)
+        error_j = None if power.error_w is None else power.error_w * period.length_s
+        yield RestUse(period, energy_j, power.power_w * period.length_s, measured_j is not None, price, error_j)
 
 
 def _modelled(
-    rest: NodeRest, node_class: NodeClass | None, idle: Mapping[str, IdlePower]
-) -> tuple[NodeRest, float, IdlePower] | None:
-    """Return the rest with the energy of its class in it [J] and the idle power; None if they are not known."""
-    energy_j = rest_energy_j(rest, node_class) if node_class else None
+    period: SleepPeriod, node_class: NodeClass | None, idle: Mapping[str, IdlePower]
+) -> tuple[SleepPeriod, float, IdlePower] | None:
+    """Return the sleep period with the energy of its class in it [J] and the idle power; None if they are not known."""
+    energy_j = sleep_energy_j(period, node_class) if node_class else None
     if node_class is None or energy_j is None:
         return None
-    return rest, energy_j, idle[rest.node]
+    return period, energy_j, idle[period.node]
 
 
 def _measured_j(used: EnergyUse | None) -> float | None:

@@ -379,7 +379,7 @@ def find_midnights(unix_s: float, zone: tzinfo) -> tuple[float, float, float]:
     return yesterday_s, today_s, tomorrow_s
 
 
-JUMP_S = 300.0
+CLOCK_JUMP_S = 300.0
 """The clock jumped if it gained more than this between two rounds."""
 
 
@@ -423,7 +423,7 @@ class SealLoop(Loop):
     def _settling_unix_s(self) -> float:
         now, before = self._now(), self._before or self._now()
         steady_unix_s = before.unix_s + now.monotonic_s - before.monotonic_s
-        if now.unix_s - steady_unix_s > JUMP_S:
+        if now.unix_s - steady_unix_s > CLOCK_JUMP_S:
             if self._jumped_s is None:
                 self._jumped_s = now.monotonic_s
                 LOG.warning("seals: the clock jumped forward by %.0f s: days wait", now.unix_s - steady_unix_s)

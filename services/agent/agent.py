@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from offpeak.door.effect import ADMIN, US, Effect, Hold, Mode, Refusal, refused_by_mode
+from offpeak.door.effect import ADMIN, AGENT, Effect, Hold, Mode, Refusal, refused_by_mode
 from offpeak.door.journal import HistoryEntry
 from offpeak.errors import BadInput, CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
@@ -269,7 +269,7 @@ class SiteAgent:
             return
         try:
             async with asyncio.timeout(LIFT_S):
-                outcomes = await (await self.cap_orders()).uncap(nodes, CapOrderer(US, why))
+                outcomes = await (await self.cap_orders()).uncap(nodes, CapOrderer(AGENT, why))
         except (OffpeakError, TimeoutError) as problem:
             LOG.warning("not all caps are removed: %s; the next start of the agent removes them", problem)
             return

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from offpeak.door.effect import ADMIN, DONE, US, Outcome, Refusal
+from offpeak.door.effect import ADMIN, AGENT, DONE, Outcome, Refusal
 from offpeak.errors import BadInput, DeviceError
 from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import fold
@@ -87,7 +87,7 @@ class CapController(Loop):
         orders, found, left = await self._doors(), [], {}
         free = []
         for node in nodes:
-            refusal = orders.predict_refusal(node, CapOrderer(US, ""))
+            refusal = orders.predict_refusal(node, CapOrderer(AGENT, ""))
             machine = self._section().machines.get(node)
             if reason := self.left_alone.get(node) or (refusal.message if refusal else ""):
                 left[node] = reason
@@ -120,7 +120,7 @@ class CapController(Loop):
     def extend(self, nodes: Iterable[str], until_unix_s: float) -> None:
         """Let the agent's own caps of these nodes that would end before that time end then."""
         for record in [self.records.by_node[node] for node in nodes if node in self.records.by_node]:
-            if record.by == US and self._clock() < record.until_unix_s < until_unix_s:
+            if record.by == AGENT and self._clock() < record.until_unix_s < until_unix_s:
                 self.records.put(replace(record, until_unix_s=until_unix_s))
 
     async def order(self, nodes: tuple[str, ...], cap_w: int | None, orderer: CapOrderer) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class CapController(Loop):
         """
         if cap_w is None:
             capped = self.records.by_node
-            self.freed |= {node for node in nodes if node in capped and capped[node].by == US}
+            self.freed |= {node for node in nodes if node in capped and capped[node].by == AGENT}
             outcomes = await self.lift(nodes, orderer)
             texts = {node: outcome_text(outcomes[node]) if node in outcomes else NO_CAP for node in nodes}
             return {"lines": _lines(texts, "has its former limit again"), "failed": any(set(texts.values()) - {NO_CAP})}
@@ -157,7 +157,7 @@ class CapController(Loop):
         self._is_loaded = True
         ends: dict[str, str] = {}
         for node, record in self.records.by_node.items():
-            refusal = orders.predict_refusal(node, CapOrderer(record.by or US, record.reason))
+            refusal = orders.predict_refusal(node, CapOrderer(record.by or AGENT, record.reason))
             # A clock that was set back must not make a cap last longer.
             if record.until_unix_s <= now or now < record.since_unix_s - CLOCK_BACK_S:
                 ends[node] = "it is over" if record.until_unix_s else "it was left behind, or failed"
@@ -170,7 +170,7 @@ class CapController(Loop):
             ends |= await self._find_disobedient(orders, set(self.records.by_node) - ends.keys())
         for why in sorted(set(ends.values())):
             nodes = [node for node, reason in ends.items() if reason == why]
-            outcomes = await orders.uncap(nodes, CapOrderer(US, why))
+            outcomes = await orders.uncap(nodes, CapOrderer(AGENT, why))
             problems |= {node: text for node, outcome in outcomes.items() if (text := outcome_text(outcome))}
         self._states = {node: state for node, state in self._states.items() if node in self.records.by_node}
         self._problem_log.report("caps", "; ".join(_lines(problems | self.left_alone, "")) or None)

@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import Any
 
 from offpeak.display import power_text, watts_text
-from offpeak.door.effect import DONE, US, Outcome
+from offpeak.door.effect import AGENT, DONE, Outcome
 from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.ledger import Ledger
@@ -44,11 +44,11 @@ BEGIN, CAPS, CHECKPOINTS, SPARED, END = "begin", "caps", "checkpoints", "spared"
 PERIOD_S = 5.0
 SETTLE_S = 10.0
 """The time in which a new decision about nodes takes the last rung into account."""
-WAITS = 0.25
+GRACE_SHARE = 0.25
 """For this share of the event, and for `LATE_S` at most, no job is stopped for what idle nodes will bring."""
 MARGIN = 1.02
 """Rungs bring so much more than is missing: devices and meters are not exact."""
-LEFT_BEHIND_S = 120.0
+CAP_EXPIRY_S = 120.0
 """A cap ends by itself so long after the ramp of its event, should the agent not end it."""
 AGAIN_S = 300.0
 """A node that could not be capped is tried again after this time: its device is not read each time."""
@@ -141,7 +141,7 @@ class GridEventLoop(Loop):
     async def round(self) -> None:
         """Climb a rung if the draw is above the cap, or come back a step if no event lasts."""
         now_s, records = self.clock(), self.node_caps.records.by_node
-        in_force = {node for node, record in records.items() if record.by == US}
+        in_force = {node for node, record in records.items() if record.by == AGENT}
         self._saved_w = {node: saved_w for node, saved_w in self._saved_w.items() if node in in_force}
         self._capped_w = {node: cap_w for node, cap_w in self._capped_w.items() if node in in_force}
         measured_w = self.section().measured_w()
@@ -168,7 +168,7 @@ class GridEventLoop(Loop):
             self._acted_s, missing_w = now_s, budget.draw_w - event.cap_w
             if missing_w > 0:
                 self._back_s = {}
-                waits_s = min(WAITS * (event.until_s - event.from_s), LATE_S)
+                waits_s = min(GRACE_SHARE * (event.until_s - event.from_s), LATE_S)
                 held_back_w = budget.held_back_w if now_s < event.from_s + waits_s else 0.0
                 await self._climb(event, MARGIN * missing_w, now_s, held_back_w)
             else:
@@ -217,7 +217,7 @@ class GridEventLoop(Loop):
         plan = await self.node_caps.plan(nodes, missing_w, self._saved_w)
         saved_w = {**self._saved_w, **{cap.node: cap.saved_w for cap in plan.caps}}
         until_s = event.until_s + ramp_s(sum(saved_w.values()), section.wake_ramp_w)
-        orderer = CapOrderer(US, f"{EVENT}: {event.reason}", until_s + LEFT_BEHIND_S)
+        orderer = CapOrderer(AGENT, f"{EVENT}: {event.reason}", until_s + CAP_EXPIRY_S)
         outcomes = await self.node_caps.carry_out(plan.caps, orderer)
         problems = dict(plan.left)
         done_w, done = 0.0, set[str]()
@@ -291,7 +291,7 @@ class GridEventLoop(Loop):
     def _keep_caps(self, until_s: float) -> None:
         """Let the caps last until their way back from an event that ends then."""
         back_s = ramp_s(sum(self._saved_w.values()), self.section().wake_ramp_w)
-        self.node_caps.extend(self._saved_w, until_s + back_s + LEFT_BEHIND_S)
+        self.node_caps.extend(self._saved_w, until_s + back_s + CAP_EXPIRY_S)
 
     def _plan_return(self, now_s: float, spare_w: float) -> None:
         """Set the times at which caps end, one after another by the ramp, as many as bring back `spare_w` at most."""
@@ -301,7 +301,7 @@ class GridEventLoop(Loop):
 
     async def _end_due(self, now_s: float) -> None:
         if due := [node for node in self._saved_w if self._back_s.get(node, math.inf) <= now_s]:
-            await self.node_caps.lift(due, CapOrderer(US, f"{EVENT}: no longer needed"))
+            await self.node_caps.lift(due, CapOrderer(AGENT, f"{EVENT}: no longer needed"))
 
     def _record(self, now_s: float, decided: str, reason: str, inputs: Inputs = ()) -> None:
         self.ledger.write_decisions([DecisionRecord(now_s, EVENT, decided, reason, inputs)])

@@ -17,7 +17,7 @@ from offpeak.ledger.marks import read_off_blocks
 from offpeak.ledger.rows import SavingRecord
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.time_range import TimeRange
-from offpeak.power.live.engine_process import call_apart
+from offpeak.power.live.engine_process import call_in_process
 from offpeak.services.accounts.account_of_savings import ORDER
 from offpeak.services.accounts.ended_jobs import AWAY_S
 from offpeak.services.accounts.lever_site import LeverSection, jobs_not_ended, make_lever_site
@@ -90,7 +90,7 @@ class LeverLoop(Loop):
         site = await asyncio.to_thread(make_lever_site, section, view, traits, open_jobs, watched[0].from_unix_s)
         arguments = (url, site, spans)
         try:
-            rows: tuple[SavingRecord, ...] = await call_apart(BOOK_LEVERS, arguments, {}, result="savings")
+            rows: tuple[SavingRecord, ...] = await call_in_process(BOOK_LEVERS, arguments, {}, result="savings")
         finally:
             self._took_s = time.monotonic() - begun_s
             self._remember((*watched[:-1], replace(watched[-1], period_s=self.period_s)))

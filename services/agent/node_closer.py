@@ -12,7 +12,7 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeChange
-from offpeak.plugin.scheduler.node import OURS, Node
+from offpeak.plugin.scheduler.node import OFFPEAK, Node
 from offpeak.plugin.scheduler.port import Scheduler, in_use
 from offpeak.power.check.standby import OrderRefused
 from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
@@ -27,7 +27,7 @@ from offpeak.settings.agent import AgentSettings
 STATE_FOLLOWS_S = 5.0
 """The longest time until a scheduler shows that a node is closed, or that its last job has ended."""
 POLL_S = 1.0
-FOLLOWS = "it may still follow an order to sleep"
+MAY_STILL_SLEEP = "it may still follow an order to sleep"
 
 
 class JobThere(OffpeakError):
@@ -61,7 +61,7 @@ class NodeCloser:
         if node is None or choose_change_for_admin(node, replace(polled, desired=desired)) is not NodeChange.CLOSE:
             return await send(), ""
         orders, before = self._orders(node), self._sleep_order(name)
-        why = f"{OURS}: {desired.by} has ordered {desired.order}"
+        why = f"{OFFPEAK}: {desired.by} has ordered {desired.order}"
         _check(await orders.change_node(name, NodeChange.CLOSE, why=why, by=desired.by))
         try:
             await self._wait_until_free(name)
@@ -86,8 +86,8 @@ class NodeCloser:
             if node is None or not node.closed_by_us:
                 return ""
             if was_up and self._sleep_order(name):
-                return f"{FOLLOWS}, and stays closed to jobs: order this again ten minutes after that order"
-            why = f"{OURS}: {by} has ordered on"
+                return f"{MAY_STILL_SLEEP}, and stays closed to jobs: order this again ten minutes after that order"
+            why = f"{OFFPEAK}: {by} has ordered on"
             _check(await self._orders(node).change_node(name, NodeChange.OPEN, why=why, by=by))
         except OffpeakError as problem:
             return f"whether it is open to jobs is not known: {problem}"
@@ -123,8 +123,8 @@ class NodeCloser:
         undo = f"`offpeak nodes {name} wake` opens it"
         try:
             if self._sleep_order(name) not in (None, before):
-                return f"{FOLLOWS}, and stays closed to jobs: {undo} when it is up ten minutes later"
-            why = f"{OURS}: {desired.order} was not sent"
+                return f"{MAY_STILL_SLEEP}, and stays closed to jobs: {undo} when it is up ten minutes later"
+            why = f"{OFFPEAK}: {desired.order} was not sent"
             answer = await orders.change_node(name, NodeChange.OPEN, why=why, by=desired.by)
         except OffpeakError as problem:
             return f"it stays closed to jobs ({problem}): {undo}"

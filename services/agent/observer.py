@@ -229,7 +229,7 @@ RECENT_S = 900.0
 """So long a view tells which jobs run if the scheduler does not answer, as a node keeps a cap without the agent."""
 SAME_MOMENT_S = 1.0
 """Loops that read the scheduler within this time get the same view."""
-SAME_PART = 0.25
+SAME_READING_PAUSES = 0.25
 """The same, as a part of the pause between two readings."""
 TRAITS_PAUSES = 10
 """The configuration is read after so many pauses at the earliest."""

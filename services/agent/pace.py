@@ -23,9 +23,9 @@ WINDOW_S = 600.0
 SLOW_S, QUICK_S = 2.0, 1.0
 """A small request that takes less may wait for the start of its command only; a reading without counters waits so long
 for the start of its commands."""
-READING = 8
+REQUESTS_PER_READING = 8
 """Requests of a reading of Slurm."""
-COSTS = 3
+LEAST_SAMPLES = 3
 """A single slow reading of so many changes nothing."""
 
 
@@ -75,7 +75,7 @@ def after_reading(
     `per_s` is how many requests a second the scheduler takes of this user, None without a limit: the readings leave
     three quarters of them to orders.
     """
-    limited_s = 4 * READING / per_s if per_s else 0.0
+    limited_s = 4 * REQUESTS_PER_READING / per_s if per_s else 0.0
     requests, busy_s = _since(pace.load, load)
     if busy_s is None or requests is None:
         cost_s = max(0.0, took_s - QUICK_S)
@@ -84,7 +84,7 @@ def after_reading(
         cost_s = took_s if load.latency_s > SLOW_S else min(took_s, busy_s)
     else:
         cost_s = max(busy_s, requests * load.latency_s if load.latency_s > SLOW_S else 0.0)
-    costs_s = (*pace.costs_s, cost_s)[-COSTS:]
+    costs_s = (*pace.costs_s, cost_s)[-LEAST_SAMPLES:]
     pause_s = median_low(costs_s) / SHARE
     busy, backlog = (load.threads or 0) / BUSY_THREADS, (load.backlog or 0) / LONG_BACKLOG
     factor = min(MOST_FACTOR, max(1.0, busy, backlog))

@@ -65,7 +65,7 @@ from offpeak.services.agent.cycles import CycleStarter
 from offpeak.services.agent.demand_response import Surroundings
 from offpeak.services.agent.loop import LOG, DecisionFilter, Loop, ProblemLog
 from offpeak.services.agent.node_memory import WATCH_KEY, load_node_records, read_watch, save_node_records
-from offpeak.services.agent.observer import SAME_PART, Observer
+from offpeak.services.agent.observer import SAME_READING_PAUSES, Observer
 from offpeak.services.agent.site_context import RuleInputs, SiteOrders
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
@@ -429,7 +429,7 @@ class PowerController:
         return None if record is None else StateReading(record.observed.state, record.observed.at_unix_s)
 
 
-FOLLOWS = 1.25
+INDEPENDENT_ROUND_PAUSES = 1.25
 """Rounds of the queue begin those of nodes, which then need no reading of their own; alone they begin later."""
 ON_THEIR_WAY_S = 5.0
 """The period while nodes are on their way up or down."""
@@ -475,7 +475,7 @@ class PowerLoop(Loop):
         """The cycle of the agent, or a shorter time while nodes are on their way; a busy scheduler stretches both."""
         cycle_s, pace = self.section().agent.cycle_s, self.observer.pace
         if not self._on_their_way:
-            return FOLLOWS * pace.period_s(cycle_s)
+            return INDEPENDENT_ROUND_PAUSES * pace.period_s(cycle_s)
         way_s = min(cycle_s, OPENED_S if self._opens else ON_THEIR_WAY_S)
         return pace.urgent_s(way_s) if self.controller.is_urgent else pace.period_s(way_s)
 
@@ -512,7 +512,7 @@ class PowerLoop(Loop):
         orders, controller = await self.doors(), self.controller
         await controller.read_holds()
         decided, around = self.decided(), await self.surroundings()
-        observed = await self.observer.observe(at_most_s=SAME_PART * self.period_s)
+        observed = await self.observer.observe(at_most_s=SAME_READING_PAUSES * self.period_s)
         if observed is None:
             # Pending orders are followed; without the states of the scheduler no node gets a new desired state.
             await controller.sweep(orders, {})

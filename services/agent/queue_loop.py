@@ -16,7 +16,7 @@ from operator import attrgetter
 import numpy as np
 
 from offpeak.display import watts_text
-from offpeak.door.effect import US, Mode
+from offpeak.door.effect import AGENT, Mode
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.model.constants import HOUR_S
@@ -36,7 +36,7 @@ from offpeak.services.agent.accounting_loops import JobAccounts
 from offpeak.services.agent.cycles import CycleStarter
 from offpeak.services.agent.demand_response import Surroundings
 from offpeak.services.agent.loop import DecisionFilter, Loop, ProblemLog
-from offpeak.services.agent.observer import SAME_PART, ClusterObservation, Observer
+from offpeak.services.agent.observer import SAME_READING_PAUSES, ClusterObservation, Observer
 from offpeak.services.agent.site_context import PartitionModes, SiteOrders
 from offpeak.services.agent.wait_forecast import WaitHistory
 from offpeak.settings.agent import AgentSettings
@@ -220,7 +220,7 @@ class QueueController:
     `deferred` are the jobs that the last cycle has put off: the view that it decided by does not show that.
     """
 
-    def __init__(self, ledger: Ledger, problem_log: ProblemLog, *, by: str = US) -> None:
+    def __init__(self, ledger: Ledger, problem_log: ProblemLog, *, by: str = AGENT) -> None:
         self._ledger, self._problem_log, self._by = ledger, problem_log, by
         self._marks: tuple[JobMark, ...] | None = None
         self._requested: dict[tuple[Mode, bool], QueueGroup] = {}
@@ -496,7 +496,7 @@ class QueueLoop(Loop):
     async def round(self) -> None:
         """Put the queue in order once."""
         begun_s = self.clock()
-        observed = await self.observer.observe(at_most_s=SAME_PART * self.period_s)
+        observed = await self.observer.observe(at_most_s=SAME_READING_PAUSES * self.period_s)
         if observed is None:
             return
         view = observed.view

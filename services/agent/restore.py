@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from offpeak.door.effect import ADMIN, US, Hold, Mode
+from offpeak.door.effect import ADMIN, AGENT, Hold, Mode
 from offpeak.door.journal import Intent
 from offpeak.errors import BadInventory, CannotWrite, SchedulerError
 from offpeak.ledger.ledger import Ledger
@@ -158,11 +158,11 @@ async def give_back(
     marks = await agent.queue.marks()
     capped = {mark.job for mark in marks if mark.kind == BY_CAP and mark.to > view.at_s}
     given = [mark for mark in marks if mark.kind.startswith(RANK) or mark.job in capped]
-    await restore_queue(jobs, given, traits.ranking, orders, by=US)
+    await restore_queue(jobs, given, traits.ranking, orders, by=AGENT)
     now = agent.power.now
     sleep_orders = await asyncio.to_thread(read_last_sleep_orders, agent.ledger, now.unix_s)
     but = on_their_way(nodes, agent.power.records, sleep_orders, now)
-    return await open_nodes(nodes, orders, by=US, but=but)
+    return await open_nodes(nodes, orders, by=AGENT, but=but)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from benchmarks.local_slurm.cluster import JobTraceEntry
 from benchmarks.local_slurm.node import PowerEvent
 from benchmarks.soak_agent.queue import Waiting, not_the_sites
 from benchmarks.soak_agent.witness import Run, of_jobs, of_ledger, of_limits, of_power
-from offpeak.door.effect import US, Effect, Outcome
+from offpeak.door.effect import AGENT, Effect, Outcome
 from offpeak.door.journal import Intent, IntentResult
 from offpeak.model.orders import NodeOrder
 
@@ -12,7 +12,7 @@ RUN = Run(begun_s=0.0, ended_s=100.0, per_hour=2, min_on=1)
 
 
 def result(at_s: float, outcome: Outcome | None = None, order: str = "soft_off", node: str = "node1") -> IntentResult:
-    return IntentResult(Intent(7, Effect(node, NodeOrder(order), US, "idle"), at_s), outcome)
+    return IntentResult(Intent(7, Effect(node, NodeOrder(order), AGENT, "idle"), at_s), outcome)
 
 
 DONE, UNSURE = Outcome("done", "accepted"), Outcome("interrupted", "found on after a restart")

@@ -25,7 +25,7 @@ from offpeak.ledger.rows import NodeStateRecord
 from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
-from offpeak.services.accounts.savings import find_rests
+from offpeak.services.accounts.savings import find_sleep_periods
 
 pytestmark = [pytest.mark.usefixtures("nobody_suffers")]
 ALL = ("node1", "node2", "node3")
@@ -73,7 +73,7 @@ def counted(cluster: PoweredCluster, clock: SteppedClock, zone: str, **environme
     with open_ledger(f"sqlite:///{cluster.folder / 'ledger.sqlite'}") as ledger:
         energy_j, least_j = ledger.execute(text(ENERGY), {"way": "snmp"}).one()
         span = TimeRange(now_s - DAY_S, now_s)
-        rests = find_rests([NodeStateRecord(**record) for record in states_in(ledger, span)], span)
+        rests = find_sleep_periods([NodeStateRecord(**record) for record in states_in(ledger, span)], span)
         orders = ledger.execute(text("SELECT count(*), count(DISTINCT number) FROM intents")).one()
     assert 0.5 * used_j < energy_j <= used_j
     assert least_j >= 0.0

@@ -35,7 +35,7 @@ def refused(room: GuardedRoom, order: str = "soft_off") -> tuple[str, str]:
 
 def with_proven_standby(inventory: Inventory) -> Inventory:
     """Return the inventory in which every node has passed the standby test."""
-    method = SleepMethod(NodeOrder.STANDBY, ("bmc",), enter_patience_s=60, wake_patience_s=60)
+    method = SleepMethod(NodeOrder.STANDBY, ("bmc",), enter_timeout_s=60, wake_timeout_s=60)
     machines = []
     for machine in inventory.machines:
         assert machine.enrolled is not None

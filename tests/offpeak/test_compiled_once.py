@@ -96,7 +96,7 @@ def test_another_folder_for_another_state_of_what_a_file_imports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compiled, "ROOT", tmp_path)
-    monkeypatch.setattr(compiled, "OURS", ("rooms", "doors"))
+    monkeypatch.setattr(compiled, "OWN_PACKAGES", ("rooms", "doors"))
     (tmp_path / "rooms").mkdir()
     files = {
         "kernels": "from rooms.rates import (\n    RATE,\n)\nfrom rooms import walls\n",

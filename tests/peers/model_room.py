@@ -22,9 +22,9 @@ WATTS = {"standby": 11.0, "off": 5.0}
 FAULTS = ("dead", "garbage", "drops", "never boots", "never sleeps", "slow", "says off")
 
 SLEEP_METHODS = (
-    SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0),
-    SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), enter_patience_s=300, wake_patience_s=600),
-    SleepMethod(NodeOrder.HARD_OFF, ("bmc",), enter_patience_s=60, wake_patience_s=600),
+    SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_timeout_s=60, wake_timeout_s=60, ceiling_w=25.0),
+    SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), enter_timeout_s=300, wake_timeout_s=600),
+    SleepMethod(NodeOrder.HARD_OFF, ("bmc",), enter_timeout_s=60, wake_timeout_s=600),
 )
 HARDWARE = Hardware("model", "ipmi", sleep_methods=SLEEP_METHODS)
 

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from offpeak.door.effect import US, Hold, Outcome, Refusal
+from offpeak.door.effect import AGENT, Hold, Outcome, Refusal
 from offpeak.errors import DeviceError, NoAnswer
 from offpeak.machines.inventory import Hardware, SleepMethod
 from offpeak.model.orders import NodeOrder, PowerState
@@ -27,9 +27,9 @@ from offpeak.power.lifecycle.node_record import (
 )
 from offpeak.power.lifecycle.transitions import apply_event
 
-STANDBY = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=60, wake_patience_s=60, ceiling_w=25.0)
-SOFT_OFF = SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), enter_patience_s=600, wake_patience_s=600)
-HARD_OFF = SleepMethod(NodeOrder.HARD_OFF, ("bmc",), enter_patience_s=30, wake_patience_s=600)
+STANDBY = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_timeout_s=60, wake_timeout_s=60, ceiling_w=25.0)
+SOFT_OFF = SleepMethod(NodeOrder.SOFT_OFF, ("bmc", "wol"), enter_timeout_s=600, wake_timeout_s=600)
+HARD_OFF = SleepMethod(NodeOrder.HARD_OFF, ("bmc",), enter_timeout_s=30, wake_timeout_s=600)
 SERVER = Hardware("server", "ipmi", sleep_methods=(STANDBY, SOFT_OFF, HARD_OFF))
 DONE = Outcome("done", "")
 
@@ -94,7 +94,7 @@ class Walk:
             TimePassed()
         )
 
-    def desires(self, order: str | None, by: str = US, why: str = "idle") -> "Walk":
+    def desires(self, order: str | None, by: str = AGENT, why: str = "idle") -> "Walk":
         return self.happens(DesiredStateChange(DesiredState(NodeOrder(order), by, self.unix_s, why) if order else None))
 
     def reports(self, state: str | None) -> "Walk":

@@ -26,7 +26,7 @@ from offpeak.power.drivers.ssh import NodeSsh, SshDriver
 from offpeak.power.drivers.wake_on_lan import WakeOnLanDriver
 
 SPEED = 40.0
-RUNG = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_patience_s=100, wake_patience_s=40, ceiling_w=25.0)
+RUNG = SleepMethod(NodeOrder.STANDBY, ("bmc", "wol"), enter_timeout_s=100, wake_timeout_s=40, ceiling_w=25.0)
 
 Meter = Callable[[FakeNode], Callable[[], Awaitable[float | None]] | None]
 
@@ -154,14 +154,14 @@ def test_a_node_that_boots_instead_of_waking_has_lost_its_standby(bench: Bench) 
 
 
 def test_a_node_that_only_its_alarm_wakes_is_not_offered(bench: Bench) -> None:
-    result = bench.prove(replace(RUNG, wake=("pdu",), wake_patience_s=20))
+    result = bench.prove(replace(RUNG, wake=("pdu",), wake_timeout_s=20))
     assert str(result.error) == "n001: only its own alarm clock woke it"
     assert result.notes == ("pdu: it has none",)
     assert (result.woken_by, result.wake_s) == ("clock", None)
 
 
 def test_a_node_that_never_comes_back_is_reported_and_never_cut(bench: Bench) -> None:
-    result = bench.prove(replace(RUNG, wake_patience_s=20), bmc_wakes=True, never_wakes=True)
+    result = bench.prove(replace(RUNG, wake_timeout_s=20), bmc_wakes=True, never_wakes=True)
     assert isinstance(result.error, NoAnswer)
     assert str(result.error) == "n001: does not wake from standby"
     assert "console" in result.error.hint

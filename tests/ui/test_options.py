@@ -20,7 +20,7 @@ from offpeak.sim_backend import estimate
 from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 from offpeak.ui.command import run
-from offpeak.ui.estimate import answer as estimate_answer
+from offpeak.ui.estimate import estimate as estimate_answer
 from offpeak.ui.manual import command_tree
 from offpeak_studies import registry
 from offpeak_studies.harness import StudyOrder

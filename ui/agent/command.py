@@ -77,7 +77,7 @@ def check_needs() -> None:
 @users_settings
 def status(chosen: CommandSettings, as_json: JSON = False) -> None:
     """Show the agent's state and mode, the price, and the nodes."""
-    from offpeak.ui.agent.answer import print_status
+    from offpeak.ui.agent.status import print_status
 
     print_status(chosen.read(), as_json=as_json)
 
@@ -90,7 +90,7 @@ def queue(
     as_json: JSON = False,
 ) -> None:
     """Show the pending jobs in the agent's order, with reasons. Users see only their own jobs."""
-    from offpeak.ui.agent.answer import print_queue
+    from offpeak.ui.agent.status import print_queue
 
     print_queue(chosen.read(), user=user, partition=partition, as_json=as_json)
 
@@ -110,7 +110,7 @@ def why(
     """
     if not JOB_ID.fullmatch(job_id):
         raise BadInput(f"{job_id!r} is no job id", hint="`squeue --me` lists the ids of your jobs")
-    from offpeak.ui.agent.answer import print_why
+    from offpeak.ui.agent.status import print_why
 
     print_why(chosen.read(), job_id, as_json=as_json)
 
@@ -132,7 +132,7 @@ def jobs(
     """
     if month and (since or end):
         raise BadInput("--month excludes --since and --endtime", hint="give the one or the others")
-    from offpeak.ui.agent.bills_answer import print_bills
+    from offpeak.ui.agent.bills import print_bills
 
     print_bills(chosen.read(), month or (since, end), mine=mine, as_json=as_json)
 
@@ -156,7 +156,7 @@ def shed(
     The agent holds starts, sends idle nodes to sleep, caps nodes whose jobs allow it, and requeues jobs that have
     declared a checkpoint, until the draw is below the cap.
     """
-    from offpeak.ui.agent.shed_answer import print_events, shed_load
+    from offpeak.ui.agent.shed import print_events, shed_load
 
     if target is None:
         print_events(chosen.read(), as_json=as_json)
@@ -175,6 +175,6 @@ def history(
     as_json: JSON = False,
 ) -> None:
     """Show decisions and actions from the ledger, newest first."""
-    from offpeak.ui.agent.ledger_answer import print_history
+    from offpeak.ui.agent.history import print_history
 
     print_history(chosen.read().ledger, (since, end), subject, as_json=as_json)

@@ -65,7 +65,7 @@ def estimate(
 ) -> None:
     """Estimate what would have saved most, and at what harm. The levers are sleep, order, delay and caps."""
     from offpeak.model.units import parse_duration_s
-    from offpeak.ui.estimate.answer import EstimateRequest, answer
+    from offpeak.ui.estimate.estimate import EstimateRequest, answer
 
     if budget and replays is not None:
         raise BadInput("--budget and --replays exclude each other", hint="either says how long it takes")

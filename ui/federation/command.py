@@ -55,7 +55,7 @@ def submit(
     if sum(each is not None for each in (script, status, cancel)) != 1:
         raise BadInput("give a script, --status KEY or --cancel KEY", hint="offpeak submit job.sh")
     settings = chosen.read()
-    from offpeak.ui.federation.choose_answer import JobOptions, ask_broker, print_choice, read_job_file
+    from offpeak.ui.federation.choose import JobOptions, ask_broker, print_choice, read_job_file
 
     options = JobOptions(
         goal=goal,

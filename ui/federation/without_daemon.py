@@ -40,7 +40,7 @@ from offpeak.services.broker.placement_cycle import check_daemon
 from offpeak.services.broker.submission import Broker, cancel, make_broker, read_job_state, submission_json
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from offpeak.ui.federation.choose_answer import JobFile, figures_text
+from offpeak.ui.federation.choose import JobFile, figures_text
 
 
 def choose_without_broker(settings: Settings, job: JobFile) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def price(
     as_json: JSON = False,
 ) -> None:
     """Show the prices of the next hours, published or forecast. A forecast has a range."""
-    from offpeak.ui.forecast.price_answer import answer
+    from offpeak.ui.forecast.prices import answer
 
     answer(chosen.read(), from_, hours, as_json=as_json)
 
@@ -101,7 +101,7 @@ def _about_a_job(quantity: str, meaning: str) -> None:
         lenient: LENIENT = False,
         as_json: JSON = False,
     ) -> None:
-        from offpeak.ui.forecast.job_answer import BY_COMMAND, ForecastJob, JobForecastRequest
+        from offpeak.ui.forecast.jobs import BY_COMMAND, ForecastJob, JobForecastRequest
 
         job = ForecastJob(size, estimate, user, group, queue, name)
         BY_COMMAND[quantity](chosen.read(), JobForecastRequest(job, log, days, models, lenient, as_json))

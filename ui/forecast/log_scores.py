@@ -278,7 +278,7 @@ def run_log_task(task: LogTask, progress: Callable[[float], None] = lambda _: No
     return LogResult(task, log.name, scores.compute_score(exam.actual, answer), cpu_s, log.notes)
 
 
-READING = (
+LEGEND = (
     "MAE: mean absolute error of the median. RMSE: root of the mean squared error of the mean. Pinball: its mean over "
     "the quantiles 10, 50 and 90 %. Within 80 %: the share of jobs between the outer two, 80 % is right. "
     "Each prediction is made at the submission of the job, from what has happened until then."
@@ -323,7 +323,7 @@ def _score_table(kind: ScoreKind, results: Sequence[LogResult]) -> StudyTable:
     headers = ("log", "predictor", "jobs", *mae, f"pinball [{kind.unit}]", "within 80 % [%]", kind.measure, "CPU [s]")
     naive_mae = {result.task.path: result.score.mae for result in results if result.task.predictor == kind.naive}
     rows = tuple(_score_row(kind, result, naive_mae.get(result.task.path)) for result in results)
-    return StudyTable(kind.name, kind.title, " ".join([kind.note, READING, *_log_notes(results)]), headers, rows)
+    return StudyTable(kind.name, kind.title, " ".join([kind.note, LEGEND, *_log_notes(results)]), headers, rows)
 
 
 def _score_row(kind: ScoreKind, result: LogResult, naive_mae: float | None) -> tuple[TableCell, ...]:

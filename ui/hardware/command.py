@@ -34,7 +34,7 @@ def init(
 
     Asks for what is not given by an option. The agent then runs in shadow mode. Files that exist are left alone.
     """
-    from offpeak.ui.hardware.init_answer import SiteAnswers, write_first_files
+    from offpeak.ui.hardware.init import SiteAnswers, write_first_files
 
     kind = chosen.options["power.node_class"]
     answers = SiteAnswers(price, bmcs, None if kind is None else str(kind))
@@ -44,7 +44,7 @@ def init(
 @of_devices
 def power(chosen: CommandSettings, nodes: NODES = None, as_json: JSON = False) -> None:
     """Show the power of nodes and PDUs, with meter and age. Read-only."""
-    from offpeak.ui.hardware.power_answer import print_readings
+    from offpeak.ui.hardware.power import print_readings
 
     print_readings(chosen.read(), nodes, as_json=as_json)
 
@@ -76,7 +76,7 @@ def enroll(
     ] = None,
 ) -> None:
     """Record the identity of each BMC in the inventory. Also its capabilities; no node is switched off."""
-    from offpeak.ui.hardware.enroll_answer import EnrollRequest, enroll_nodes
+    from offpeak.ui.hardware.enroll import EnrollRequest, enroll_nodes
 
     enroll_nodes(chosen.read(), EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox, dmi))
 
@@ -103,11 +103,11 @@ def check(
         if code is not None:
             raise typer.Exit(code)
     if cycle:
-        from offpeak.ui.hardware.cycle_answer import print_cycle
+        from offpeak.ui.hardware.cycle import print_cycle
 
         print_cycle(chosen.read(), cycle)
         return
-    from offpeak.ui.hardware.check_answer import print_site_check
+    from offpeak.ui.hardware.check import print_site_check
 
     print_site_check(chosen.read(), nodes, as_json=as_json)
 

@@ -62,7 +62,7 @@ def _of_use(quantity: str, about: str) -> None:
         as_csv: CSV = False,
     ) -> None:
         form = _form(as_json, as_csv)
-        from offpeak.ui.ledger.answer import print_used
+        from offpeak.ui.ledger.records import print_used
 
         print_used(quantity, by, (start, end), chosen.read(), form)
 
@@ -80,7 +80,7 @@ _of_use("cost", "Show the cost of energy at the prices of the time, and CO2.")
 @in_ledger
 def trial(chosen: CommandSettings, as_json: JSON = False) -> None:
     """Show the on/off days of the last trial, and their saving."""
-    from offpeak.ui.agent.ledger_answer import print_trial
+    from offpeak.ui.agent.history import print_trial
 
     print_trial(chosen.read().ledger, as_json=as_json)
 
@@ -89,7 +89,7 @@ def trial(chosen: CommandSettings, as_json: JSON = False) -> None:
 @settings_options("ledger.keep_readings", "ledger.keep_minutes", "ledger.url")
 def prune(chosen: CommandSettings) -> None:
     """Delete rows older than their table keeps. The energy of nodes stays the same."""
-    from offpeak.ui.ledger.answer import prune_ledger
+    from offpeak.ui.ledger.records import prune_ledger
 
     prune_ledger(chosen.read().ledger)
 
@@ -100,7 +100,7 @@ def backup(
     chosen: CommandSettings, file: Annotated[Path, typer.Argument(help="New file for the copy of a SQLite ledger.")]
 ) -> None:
     """Write a complete copy while the agent runs."""
-    from offpeak.ui.ledger.answer import back_up
+    from offpeak.ui.ledger.records import back_up
 
     back_up(chosen.read().ledger, file)
 
@@ -114,7 +114,7 @@ def export(
     end: END = None,
 ) -> None:
     """Write each day of minutes and quarter-hours as Parquet."""
-    from offpeak.ui.ledger.answer import export_means
+    from offpeak.ui.ledger.records import export_means
 
     export_means(chosen.read().ledger, folder, (start, end))
 
@@ -168,7 +168,7 @@ def verify(
 def _print_records(
     kind: str, nodes: str | None, times: tuple[str | None, str | None], chosen: CommandSettings, form: str
 ) -> None:
-    from offpeak.ui.ledger.answer import print_records
+    from offpeak.ui.ledger.records import print_records
 
     print_records(kind, nodes, times, chosen.read(), form)
 

@@ -43,8 +43,8 @@ def report(
     for path, example in ((html, "report.html"), (csv, "report.csv"), (xlsx, "report.xlsx")):
         if path:
             check_writable(path, example=example)
-    from offpeak.ui.month.answer import answer
     from offpeak.ui.month.bill import answer_bill
+    from offpeak.ui.month.month import answer
     from offpeak.ui.month.subject import MonthRequest
     from offpeak.ui.month.year import answer_year
 

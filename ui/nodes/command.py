@@ -63,22 +63,22 @@ def nodes(
                 f"{flag} does not apply to {action}", hint=f"use it with {', '.join(ACTIONS_OF_OPTION[flag])}"
             )
     settings, name = chosen.read(), nodes or ""
-    from offpeak.ui.nodes import node_answer
-    from offpeak.ui.nodes.nodes_answer import NodeChoice, print_nodes
+    from offpeak.ui.nodes import orders as node_orders
+    from offpeak.ui.nodes.nodes import NodeChoice, print_nodes
 
     match action:
         case NodeAction.LIST:
             print_nodes(settings, NodeChoice(nodes, node_type, partition), each=each, as_json=as_json)
         case NodeAction.SHOW:
-            node_answer.print_node(settings, name, as_json=as_json)
+            node_orders.print_node(settings, name, as_json=as_json)
         case NodeAction.WAKE:
-            node_answer.order(settings, name, NodeOrder.ON, reason)
+            node_orders.order(settings, name, NodeOrder.ON, reason)
         case NodeAction.SLEEP:
-            node_answer.order(settings, name, depth or NodeOrder.SOFT_OFF, reason)
+            node_orders.order(settings, name, depth or NodeOrder.SOFT_OFF, reason)
         case NodeAction.HOLD:
-            node_answer.hold(settings, name, reason, until)
+            node_orders.hold(settings, name, reason, until)
         case NodeAction.RELEASE:
-            node_answer.release(settings, name, take_over=take_over)
+            node_orders.release(settings, name, take_over=take_over)
 
 
 @settings_options()
@@ -95,11 +95,11 @@ def cap(
     The inventory says what is capped: the node by its BMC, its processors, or its GPUs.
     """
     settings = chosen.read()
-    from offpeak.ui.nodes import node_answer
+    from offpeak.ui.nodes import orders as node_orders
 
     if nodes is None:
-        node_answer.print_caps(settings, as_json=as_json)
+        node_orders.print_caps(settings, as_json=as_json)
     elif limit is None:
         raise BadInput(f"{nodes}: no cap is given", hint=f"offpeak cap {nodes} 350W --for 2h; offpeak cap {nodes} off")
     else:
-        node_answer.cap(settings, nodes, limit, duration, reason)
+        node_orders.cap(settings, nodes, limit, duration, reason)

@@ -71,7 +71,7 @@ def simulate(
     on: ON = None,
 ) -> None:
     """Replay a job log under several policies, and compare them."""
-    from offpeak.ui.replay.simulate_answer import SimulateRequest, answer
+    from offpeak.ui.replay.simulate import SimulateRequest, answer
 
     request = SimulateRequest(
         start=start,

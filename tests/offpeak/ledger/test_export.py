@@ -11,7 +11,7 @@ from offpeak.errors import BadInput, CannotWrite
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import MeterReading
 from offpeak.settings.ledger import LedgerSettings
-from offpeak.ui.ledger import answer
+from offpeak.ui.ledger import records
 
 BEGIN_S = datetime(2026, 11, 1, tzinfo=UTC).timestamp()
 HOUR_S = 3600
@@ -40,8 +40,8 @@ def settings(url: str, opened: Callable[..., Ledger], monkeypatch: pytest.Monkey
 def test_each_day_is_a_file_whose_joules_are_those_of_the_ledger(
     settings: LedgerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_once: int
 ) -> None:
-    monkeypatch.setattr(answer, "ROWS_AT_ONCE", rows_at_once)
-    answer.export_means(settings, tmp_path / "out", DAYS)
+    monkeypatch.setattr(records, "ROWS_AT_ONCE", rows_at_once)
+    records.export_means(settings, tmp_path / "out", DAYS)
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [f"{table}-2026-11-0{day}.parquet" for table in ("minutes", "quarters") for day in (1, 2)]
     for table, length_s in (("minutes", 60), ("quarters", 900)):
@@ -58,7 +58,7 @@ def test_each_day_is_a_file_whose_joules_are_those_of_the_ledger(
 
 def test_a_second_export_replaces_the_files_of_the_first(settings: LedgerSettings, tmp_path: Path) -> None:
     for _ in range(2):
-        answer.export_means(settings, tmp_path, ("2026-11-01", "2026-11-02"))
+        records.export_means(settings, tmp_path, ("2026-11-01", "2026-11-02"))
     assert pq.read_table(tmp_path / "quarters-2026-11-01.parquet").num_rows == 2 * 96
 
 
@@ -66,7 +66,7 @@ def test_a_time_without_readings_and_a_folder_that_cannot_be_made_are_named(
     settings: LedgerSettings, tmp_path: Path
 ) -> None:
     with pytest.raises(BadInput, match="has no readings of that time"):
-        answer.export_means(settings, tmp_path / "out", ("2026-10-01", "2026-10-02"))
+        records.export_means(settings, tmp_path / "out", ("2026-10-01", "2026-10-02"))
     (tmp_path / "file").touch()
     with pytest.raises(CannotWrite, match="file: cannot be made"):
-        answer.export_means(settings, tmp_path / "file", DAYS)
+        records.export_means(settings, tmp_path / "file", DAYS)

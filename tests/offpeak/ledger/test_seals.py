@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ledger_sums import rows_of
 from sqlalchemy import Connection, text
 
-from offpeak.door.effect import US, Effect, Outcome, Refusal
+from offpeak.door.effect import AGENT, Effect, Outcome, Refusal
 from offpeak.ledger import tables
 from offpeak.ledger.database import open_ledger, writing_engine
 from offpeak.ledger.ledger import Ledger
@@ -78,7 +78,7 @@ def fill(ledger: Ledger) -> None:
                 for q in range(0, 96, 24)
             ]
         )
-        ledger.write_states([NodeStateRecord(f"n{n}", begin_s + n, "on", "off", US, "idle") for n in range(NODES)])
+        ledger.write_states([NodeStateRecord(f"n{n}", begin_s + n, "on", "off", AGENT, "idle") for n in range(NODES)])
         ledger.write_decisions([DecisionRecord(begin_s, "n1", "sleep", "idle", (("price", 0.1), ("ü", "é")))])
         ledger.write_jobs(
             [
@@ -89,7 +89,7 @@ def fill(ledger: Ledger) -> None:
             ]
         )
         ledger.write_savings([SavingRecord(begin_s, begin_s + DAY_S, "all nodes on", 2.0, 1.0, 1.0, 0.5, "EUR")])
-        number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, US, "idle"), begin_s)
+        number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, AGENT, "idle"), begin_s)
         ledger.write_outcome(number, Outcome("done", ""), begin_s + 40 * 3600)
         ledger.write_refusal(Effect("n2", NodeOrder.ON, "ann", "x"), Refusal("held", "no", "ask"), begin_s)
     assert ledger.settle()
@@ -165,7 +165,7 @@ def test_rows_with_pseudonyms_have_the_seal_of_the_rows_with_names(ledger: Ledge
             assert find_changes(table, seal.of(table), hidden[table.name], None) == []
     texts = [each.values for rows in hidden.values() for each in rows.values() if isinstance(each, TextColumn)]
     assert not {"ann", "physics", "idle", "no", "ask", "physics=0.08"} & {text for values in texts for text in values}
-    assert hidden["intents"]["by"].values == (US,)
+    assert hidden["intents"]["by"].values == (AGENT,)
     other = {**hidden["jobs"], "user": recoded(hidden["jobs"]["user"], ["0" * 32])}
     assert {change.kind for change in find_changes(jobs, seal.of(jobs), other, None)} == {"altered"}
     assert [each.kind for each in find_changes(jobs, seal.of(jobs), named, "cd" * 32)] == ["sealed under another key"]

@@ -34,7 +34,7 @@ from offpeak.power.drivers.ssh import NodeProbe, NodeSsh, SshDriver, parse_probe
 from offpeak.power.drivers.transport import Transport
 from offpeak.tcp_delivery import LONGEST_DELIVERY_S
 
-STANDBY = SleepMethod(NodeOrder.STANDBY, ("wol",), enter_patience_s=60, wake_patience_s=60)
+STANDBY = SleepMethod(NodeOrder.STANDBY, ("wol",), enter_timeout_s=60, wake_timeout_s=60)
 
 Act = Callable[[FakeNode, NodeSsh], Awaitable[Any]]
 

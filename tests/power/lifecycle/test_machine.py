@@ -15,7 +15,7 @@ from memory_journal import MemoryJournal
 from model_room import FAULTS, HARDWARE, ModelNode, model_lookout
 
 from offpeak.door.door import Door
-from offpeak.door.effect import US, Effect, Hold, Mode, Outcome, Refusal
+from offpeak.door.effect import AGENT, Effect, Hold, Mode, Outcome, Refusal
 from offpeak.door.journal import EffectHistory
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.power.interlocks.preconditions import refuse_held
@@ -70,7 +70,7 @@ class AnyRecord(RuleBasedStateMachine):
     @rule(
         node=NODE,
         order=st.sampled_from((*SLEEPS, NodeOrder.HARD_OFF, NodeOrder.ON)),
-        by=st.sampled_from((US, "admin jo")),
+        by=st.sampled_from((AGENT, "admin jo")),
     )
     def is_wanted(self, node: str, order: NodeOrder, by: str) -> None:
         self.cuts |= {node} if order is NodeOrder.HARD_OFF else set()
@@ -79,7 +79,7 @@ class AnyRecord(RuleBasedStateMachine):
     @rule(order=st.sampled_from((*SLEEPS, NodeOrder.ON)))
     def all_are_wanted(self, order: NodeOrder) -> None:
         for node in NODES:
-            self.is_wanted(node, order, US)
+            self.is_wanted(node, order, AGENT)
 
     @rule(seconds=st.sampled_from((300.0, 700.0, 2000.0)))
     def passes(self, seconds: float) -> None:
@@ -143,7 +143,7 @@ class AnyRecord(RuleBasedStateMachine):
         """Somebody plans, and jobs come and go, while time passes."""
         for _ in range(3 if hasattr(self, "runner") else 0):
             node = self.chance.choice(NODES)
-            self.is_wanted(node, self.chance.choice((*SLEEPS, NodeOrder.ON)), US)
+            self.is_wanted(node, self.chance.choice((*SLEEPS, NodeOrder.ON)), AGENT)
             if self.chance.random() < 0.2:
                 self.breaks(self.chance.choice(NODES), self.chance.choice(FAULTS))
             (self.gets_a_job if self.chance.random() < 0.3 else self.loses_its_job)(self.chance.choice(NODES))
@@ -247,7 +247,7 @@ class AnyRecord(RuleBasedStateMachine):
             node.job = False
             self.happens(name, Release())
             if self.records.nodes[name].desired is None:
-                self.happens(name, DesiredStateChange(DesiredState(NodeOrder.ON, US, self.unix_s, "the end")))
+                self.happens(name, DesiredStateChange(DesiredState(NodeOrder.ON, AGENT, self.unix_s, "the end")))
             if node.state in ("booting", "resuming"):
                 node.until_s = min(node.until_s, self.monotonic_s + 600)
         if self.mode is not Mode.ACTIVE:
@@ -274,7 +274,7 @@ def test_a_state_that_says_off_with_a_job_is_never_acted_on() -> None:
     machine.passes(5.0)
     machine.gets_a_job("n1")
     machine.breaks("n1", "says off")
-    machine.is_wanted("n1", NodeOrder.SOFT_OFF, US)
+    machine.is_wanted("n1", NodeOrder.SOFT_OFF, AGENT)
     for _ in range(20):
         machine.passes(400.0)
     assert machine.nodes["n1"].log == []

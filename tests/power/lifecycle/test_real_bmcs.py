@@ -16,7 +16,7 @@ from memory_journal import MemoryJournal
 from served_room import ServedRoom, planned, served_room
 
 from benchmarks.local_slurm.ipmi_sim import SimulatedBmc
-from offpeak.door.effect import US
+from offpeak.door.effect import AGENT
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Enrolment, Hardware, Inventory, InventoryNode, SleepMethod
 from offpeak.model.orders import NodeOrder
@@ -35,7 +35,7 @@ from offpeak.sim_backend.virtual.machine_room import MachineRoom
 from offpeak.sim_backend.virtual.node import BmcFaults
 
 MANY, CAP = 64, 12
-SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_patience_s=2, wake_patience_s=2),)
+SLEEP_METHODS = (SleepMethod(NodeOrder.SOFT_OFF, ("bmc",), enter_timeout_s=2, wake_timeout_s=2),)
 HASTY = RetryPolicy(
     first_pause_s=0.05,
     refused_pause_s=0.05,
@@ -99,7 +99,7 @@ class Agent:
         return StateReading(str(seen.state), seen.at_unix_s)
 
     def wants(self, node: str, order: NodeOrder) -> None:
-        self.happens(node, DesiredStateChange(DesiredState(order, US, 0.0, "test")))
+        self.happens(node, DesiredStateChange(DesiredState(order, AGENT, 0.0, "test")))
 
     def happens(self, node: str, event: DesiredStateChange | Release) -> None:
         record = apply_event(self.records.nodes[node], event, read_clocks(self.wire), self.context)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from model_room import HARDWARE, ModelNode, model_lookout
 
-from offpeak.door.effect import US, Effect, Outcome, Refusal
+from offpeak.door.effect import AGENT, Effect, Outcome, Refusal
 from offpeak.model.orders import NodeOrder
 from offpeak.power.lifecycle.decisions import NodeRecords, sort_silent_first
 from offpeak.power.lifecycle.node_context import NodeContext
@@ -33,7 +33,10 @@ class Rounds:
 
     def wants(self, node: str, order: NodeOrder) -> None:
         record = apply_event(
-            self.records.nodes[node], DesiredStateChange(DesiredState(order, US, 0.0, "idle")), self.now(), self.context
+            self.records.nodes[node],
+            DesiredStateChange(DesiredState(order, AGENT, 0.0, "idle")),
+            self.now(),
+            self.context,
         )
         self.records = NodeRecords({**self.records.nodes, node: record}, self.records.times)
 

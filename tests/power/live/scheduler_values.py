@@ -1,6 +1,6 @@
 """Nodes, jobs and records for the tests of the power loop, with what matters given and the rest as usual."""
 
-from offpeak.door.effect import US
+from offpeak.door.effect import AGENT
 from offpeak.model.orders import NodeState, PowerState
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse
@@ -41,5 +41,5 @@ def running(job_id: str = "1", hosts: str = "n1", **given) -> Job:
 def record_of(node: str = "n1", state: NodeState = NodeState.ON, **given) -> NodeRecord:
     """Return the record of a node to which nothing else has happened."""
     known = state if state in SETTLED else None
-    observed = ObservedState(state, float(NOW_S), 5000.0, float(NOW_S - 20_000), US, known)
+    observed = ObservedState(state, float(NOW_S), 5000.0, float(NOW_S - 20_000), AGENT, known)
     return NodeRecord(node, **({"observed": observed} | given))

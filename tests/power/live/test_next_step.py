@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
-from offpeak.door.effect import SCHEDULER, US, Hold
+from offpeak.door.effect import AGENT, SCHEDULER, Hold
 from offpeak.model.node_states import FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.plugin.scheduler.node import NodeUse, SchedulerState, scheduler_states
@@ -183,7 +183,7 @@ BY_ADMIN = DesiredState(NodeOrder.ON, "admin jo", float(NOW_S), "it stays up")
 )
 def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed(ago_s, given, boot_s, change) -> None:
     at_unix_s, desired = given.get("at_unix_s", NOW_S - ago_s), given.get("desired")
-    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - ago_s, ON, clear=False, at_unix_s=at_unix_s)
+    sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - ago_s, ON, clear=False, at_unix_s=at_unix_s)
     record = record_of(sent=sent, desired=desired)
     step = choose_next_step(node_of(**OURS, boot_s=boot_s), record, to_sleep=False, now=NOW)
     # Without evidence the order is given again.
@@ -200,7 +200,7 @@ def test_our_reason_at_a_node_that_sleeps_and_counts_as_down_says_who_ordered_it
 
 
 def test_a_node_that_a_server_of_pbs_has_opened_in_its_shutdown_is_closed_again() -> None:
-    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 4000, ON, clear=False)
+    sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 4000, ON, clear=False)
     opened = {"closed": False, "reason": "offpeak: idle"}
     assert choose_next_step(node_of(**opened), record_of(sent=sent), to_sleep=False, now=NOW).change is NodeChange.CLOSE
     # Without an order only our mark is left, which would keep the agent from starting a cycle for its jobs.
@@ -212,7 +212,7 @@ def test_a_node_that_a_server_of_pbs_has_opened_in_its_shutdown_is_closed_again(
 
 
 def test_jobs_do_not_count_on_a_node_that_does_not_go_down() -> None:
-    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 4000, ON, clear=False)
+    sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 4000, ON, clear=False)
     fault = Fault("does not go down", "soft_off was not followed within 600 s", "", False, float(NOW_S))
     assert pool_node_state(node_of(**OURS), record_of(sent=sent, fault=fault), NOW) == FAILED
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
 from small_site import SERVER, cluster_snapshot, site_of
 
-from offpeak.door.effect import US
+from offpeak.door.effect import AGENT
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.plugin.capacity.port import Fleet
@@ -113,7 +113,7 @@ def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
     assert found == [state for _, _, state in cases]
     ours, sent = (
         node_of(closed=True, reason="offpeak: idle"),
-        SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=True),
+        SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 5, NodeState.ON, clear=True),
     )
     assert pool_node_state(ours, record_of(sent=sent), NOW) == going_down(OFF)
     assert pool_node_state(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
-from offpeak.door.effect import US
+from offpeak.door.effect import AGENT
 from offpeak.model.node_states import ACTIVE
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.power.interlocks.rate_limits import PAUSE_S
@@ -28,7 +28,7 @@ def test_a_node_that_is_seen_for_the_first_time_may_be_sent_away_at_once() -> No
 
 
 def test_a_node_that_a_killed_agent_has_closed_and_ordered_to_sleep_still_leaves() -> None:
-    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 5, NodeState.ON, clear=False)
+    sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 5, NodeState.ON, clear=False)
     closed = node_of("n01", closed=True, reason="offpeak: idle 14 min")
     assert update_node_memory(closed, record_of("n01", sent=sent), None, ACTIVE, NOW_S).leaving == SleepInProgress(
         NOW_S, NodeOrder.SOFT_OFF, "idle 14 min"
@@ -40,7 +40,7 @@ def test_a_node_that_a_killed_agent_has_closed_and_ordered_to_sleep_still_leaves
 
 
 def test_a_node_that_somebody_opens_after_its_order_to_sleep_is_not_closed_again_at_once() -> None:
-    sent = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 4000, NodeState.ON, clear=False)
+    sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 4000, NodeState.ON, clear=False)
     leaving = NodeMemory(True, NOW_S - 9000, leaving=SleepInProgress(NOW_S - 900, NodeOrder.SOFT_OFF, "idle"))
     closed = node_of("n01", closed=True, reason="offpeak: idle")
     after = lambda node: update_node_memory(node, record_of("n01", sent=sent), leaving, ACTIVE, NOW_S, hands_off_s=1800)  # noqa: E731

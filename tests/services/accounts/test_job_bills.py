@@ -12,7 +12,7 @@ from offpeak.model.time_range import TimeRange
 from offpeak.power.meters.port import MeterResult, Reading
 from offpeak.services.accounts.job_bills import BillQuery, JobBill, bills_json, job_bills, parse_bills
 from offpeak.services.accounts.metering import MeteredSite, Metering, check_readings
-from offpeak.ui.agent.bills_answer import COLUMNS, bill_lines, bills_table, sum_text
+from offpeak.ui.agent.bills import COLUMNS, bill_lines, bills_table, sum_text
 
 HOUR_S = 3600.0
 DAY = TimeRange(0.0, 24 * HOUR_S)

@@ -19,11 +19,11 @@ from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.services.accounts.savings import (
     BASELINE,
-    NodeRest,
     RestUse,
+    SleepPeriod,
     book_savings,
-    find_rests,
-    rest_energy_j,
+    find_sleep_periods,
+    sleep_energy_j,
     sum_savings,
 )
 
@@ -48,12 +48,12 @@ def night(node: str = "n1", by: str = "offpeak") -> list[NodeStateRecord]:
 
 
 def test_a_rest_is_from_the_way_down_to_the_way_up() -> None:
-    (rest,) = find_rests(night(), DAY)
-    assert rest == NodeRest(
+    (period,) = find_sleep_periods(night(), DAY)
+    assert period == SleepPeriod(
         "n1", 1000, 5120, {NodeState.GOING_DOWN: 60.0, NodeState.OFF: 3940.0, NodeState.BOOTING: 120.0}
     )
     enter, leave = OFF_DEPTH.enter.power_w, OFF_DEPTH.leave.power_w
-    assert rest_energy_j(rest, SERVER) == pytest.approx(60 * enter + 3940 * OFF_DEPTH.power_w + 120 * leave)
+    assert sleep_energy_j(period, SERVER) == pytest.approx(60 * enter + 3940 * OFF_DEPTH.power_w + 120 * leave)
 
 
 def test_a_node_that_sleeps_beside_one_that_is_awake_draws_its_share_of_the_enclosure() -> None:
@@ -61,42 +61,50 @@ def test_a_node_that_sleeps_beside_one_that_is_awake_draws_its_share_of_the_encl
     enclosure_of = dict.fromkeys(("c1", *of_three.nodes), of_three)
     blade = replace(SERVER, enclosure=EnclosurePower(3, 30.0))
     states = [*night("n1"), *night("n2"), NodeStateRecord("n3", 2060.0, "off", "off", "offpeak")]
-    rests = {rest.node: rest for rest in find_rests(sorted(states, key=lambda each: each.at_unix_s), DAY, enclosure_of)}
-    assert [rests[node].beside_s for node in of_three.nodes] == [1000.0, 1000.0, DAY.until_unix_s - 5000.0]
-    alone_j, together_j = rest_energy_j(rests["n1"], blade), rest_energy_j(find_rests(night(), DAY)[0], blade)
+    periods = {
+        period.node: period
+        for period in find_sleep_periods(sorted(states, key=lambda each: each.at_unix_s), DAY, enclosure_of)
+    }
+    assert [periods[node].beside_s for node in of_three.nodes] == [1000.0, 1000.0, DAY.until_unix_s - 5000.0]
+    alone_j, together_j = (
+        sleep_energy_j(periods["n1"], blade),
+        sleep_energy_j(find_sleep_periods(night(), DAY)[0], blade),
+    )
     assert alone_j is not None
     assert together_j is not None
     assert alone_j - together_j == pytest.approx(10.0 * 1000)
-    assert [rest.beside_s for rest in find_rests(night(), DAY, enclosure_of)] == [3940.0], "nothing is known of others"
+    assert [period.beside_s for period in find_sleep_periods(night(), DAY, enclosure_of)] == [3940.0], (
+        "nothing is known of others"
+    )
 
 
 def test_nodes_off_by_others_or_unknown_save_nothing() -> None:
-    assert find_rests(night(by="admin ann"), DAY) == ()
+    assert find_sleep_periods(night(by="admin ann"), DAY) == ()
     lost = [
         NodeStateRecord("n1", 0.0, "off", "off", "offpeak"),
         NodeStateRecord("n1", 600.0, "unknown", "off", "unknown"),
     ]
-    assert [(rest.from_unix_s, rest.until_unix_s) for rest in find_rests(lost, DAY)] == [(0, 600)]
-    assert find_rests([NodeStateRecord("n1", 0.0, "on", "on", "scheduler")], DAY) == ()
+    assert [(period.from_unix_s, period.until_unix_s) for period in find_sleep_periods(lost, DAY)] == [(0, 600)]
+    assert find_sleep_periods([NodeStateRecord("n1", 0.0, "on", "on", "scheduler")], DAY) == ()
 
 
 def test_a_scheduler_that_wakes_a_node_for_a_job_makes_no_rest_of_an_admins_order() -> None:
     states = [*night(by="admin ann")[:3], *night(by="scheduler")[3:]]
-    assert find_rests(states, DAY) == ()
+    assert find_sleep_periods(states, DAY) == ()
     woken = [*night(by="offpeak")[:3], *night(by="admin ann")[3:]]
-    assert [rest.length_s for rest in find_rests(woken, DAY)] == [4120.0]
+    assert [period.length_s for period in find_sleep_periods(woken, DAY)] == [4120.0]
 
 
 def test_a_class_without_depths_tells_nothing() -> None:
-    (rest,) = find_rests(night(), DAY)
-    assert rest_energy_j(rest, NodeClass("always", 100.0, ((0.0, 100.0), (1.0, 200.0)), ())) is None
+    (period,) = find_sleep_periods(night(), DAY)
+    assert sleep_energy_j(period, NodeClass("always", 100.0, ((0.0, 100.0), (1.0, 200.0)), ())) is None
     assert sum_savings(DAY, []) is None
 
 
 def test_without_a_price_there_is_no_money() -> None:
-    (rest,) = find_rests(night(), DAY)
+    (period,) = find_sleep_periods(night(), DAY)
     unpriced = MeanPrice(None, None, "", 0.0)
-    saving = sum_savings(DAY, [RestUse(rest, 10.0, 20.0, True, PRICE), RestUse(rest, 10.0, 20.0, False, unpriced)])
+    saving = sum_savings(DAY, [RestUse(period, 10.0, 20.0, True, PRICE), RestUse(period, 10.0, 20.0, False, unpriced)])
     assert saving is not None
     assert (saving.baseline_energy_j, saving.energy_j, saving.cost, saving.currency) == (40.0, 20.0, None, "")
     assert (
@@ -115,12 +123,12 @@ def test_rests_never_overlap_lie_within_the_time_and_add_up(steps: list[tuple[st
         recorded.append(NodeStateRecord("n1", at_s, state, "off", "offpeak"))
         at_s += length_s
     span = TimeRange(0.0, 20_000.0)
-    found = find_rests(recorded, span)
+    found = find_sleep_periods(recorded, span)
     assert all(before.until_unix_s <= after.from_unix_s for before, after in pairwise(found))
-    assert all(sum(rest.seconds.values()) == pytest.approx(rest.length_s) for rest in found)
+    assert all(sum(period.seconds.values()) == pytest.approx(period.length_s) for period in found)
     edges = sorted({0.0, 20_000.0, *cuts})
-    parts = [rest for a, b in pairwise(edges) for rest in find_rests(recorded, TimeRange(a, b))]
-    assert sum(rest.length_s for rest in parts) == pytest.approx(sum(rest.length_s for rest in found))
+    parts = [period for a, b in pairwise(edges) for period in find_sleep_periods(recorded, TimeRange(a, b))]
+    assert sum(period.length_s for period in parts) == pytest.approx(sum(period.length_s for period in found))
 
 
 @pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
@@ -133,8 +141,8 @@ def test_a_day_is_booked_from_the_ledger(ledger: Ledger) -> None:
     classes = {"n1": SERVER, "n2": SERVER, "n3": SERVER}
     (saving,) = book_savings(ledger.settings.url, DAY, ["n1", "n2", "n3", "n4"], classes.get)
     assert saving is not None
-    (rest,) = find_rests(night(), DAY)
-    modelled_j = rest_energy_j(rest, SERVER)
+    (period,) = find_sleep_periods(night(), DAY)
+    modelled_j = sleep_energy_j(period, SERVER)
     assert modelled_j is not None
     assert saving.energy_j == pytest.approx(9.0 * 4120 + modelled_j)
     assert saving.baseline_energy_j == pytest.approx(2 * SERVER.idle_w * 4120)

@@ -8,10 +8,11 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
+from offpeak.ui.nodes.node_orders import cap, print_caps
 from served_room import ServedRoom, planned, served_room
 
 from benchmarks.local_slurm.processes import wait_until
-from offpeak.door.effect import US
+from offpeak.door.effect import AGENT
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.facility import PowerCap
@@ -36,8 +37,7 @@ from offpeak.settings.table import Settings
 from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 from offpeak.sim_backend.virtual.node import BmcFaults
-from offpeak.ui.agent.shed_answer import shed_load
-from offpeak.ui.nodes.node_answer import cap, print_caps
+from offpeak.ui.agent.shed import shed_load
 
 INVENTORY = """
 [credentials.bmc]
@@ -143,7 +143,7 @@ def test_an_admin_caps_nodes_sees_the_caps_and_ends_them(
         assert watts(room) == [cap_w, cap_w, full_w]
         await asyncio.to_thread(print_caps, settings, as_json=False)
         # The end of a grid event leaves the caps of admins in force.
-        assert await agent.node_caps.lift(("n1", "n2"), CapOrderer(US, "the event is over")) == {}
+        assert await agent.node_caps.lift(("n1", "n2"), CapOrderer(AGENT, "the event is over")) == {}
         await asyncio.to_thread(cap, settings, "n1", "off", "2h", "by hand")
         assert watts(room) == [full_w, cap_w, full_w]
         with pytest.raises(OffpeakError, match="not all nodes have followed"):
@@ -175,7 +175,7 @@ def test_a_cap_that_a_killed_agent_has_left_is_removed(room: ServedRoom, setting
         plan = await agent.node_caps.plan(("n1", "n2", "n3"), 60.0)
         assert plan.left == {"n2": "n2: not every job on it allows a cap"}
         assert sum(cap.saved_w for cap in plan.caps) >= 60 - 1e-6
-        orderer = CapOrderer(US, "grid event", time.time() + 3600)
+        orderer = CapOrderer(AGENT, "grid event", time.time() + 3600)
         outcomes = await agent.node_caps.carry_out(plan.caps, orderer)
         assert {outcome.message for outcome in outcomes.values()} == {"accepted"}
         assert sum(watts(room)) == pytest.approx(3 * full_w - sum(cap.saved_w for cap in plan.caps))

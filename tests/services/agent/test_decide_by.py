@@ -25,7 +25,7 @@ from offpeak.settings.agent import HardwareSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import CarbonSettings, FeedSettings, PriceSettings
 from offpeak.settings.table import Settings
-from offpeak.ui.agent.answer import LocalClock, price_text
+from offpeak.ui.agent.status import LocalClock, price_text
 
 pytestmark = pytest.mark.quick
 

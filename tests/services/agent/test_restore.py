@@ -10,7 +10,7 @@ from recording_scheduler import RecordingScheduler
 from scheduler_values import NOW, NOW_S, node_of, record_of
 
 from offpeak.door.door import Door
-from offpeak.door.effect import US, Effect, Mode, Outcome
+from offpeak.door.effect import AGENT, Effect, Mode, Outcome
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
@@ -21,7 +21,7 @@ from offpeak.services.agent.restore import hand_over_off_nodes, on_their_way, op
 from offpeak.settings.ledger import LedgerSettings
 
 CLOSED = {"closed": True, "reason": "offpeak: idle"}
-REPORTED = SentOrder(NodeOrder.SOFT_OFF, US, NOW.monotonic_s - 20, NodeState.ON, clear=False)
+REPORTED = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 20, NodeState.ON, clear=False)
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ def test_only_nodes_that_jobs_can_use_are_opened(given, record, opened) -> None:
     scheduler, nodes = RecordingScheduler(), [node_of(**CLOSED, **given)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
     but = on_their_way(nodes, NodeRecords({"n1": record}), {}, NOW)
-    left = asyncio.run(open_nodes(nodes, orders, by=US, but=but))
+    left = asyncio.run(open_nodes(nodes, orders, by=AGENT, but=but))
     assert (len(scheduler.reported), left) == ((1, {}) if opened else (0, {"n1": "it is on its way down or up"}))
 
 
 def test_reason_why_a_node_stays_closed_is_reported() -> None:
     scheduler, nodes = RecordingScheduler(refuses={"n1": "Invalid user id"}), [node_of(**CLOSED)]
     orders = SchedulerOrders(Door(lambda _: Mode.ACTIVE, journal=MemoryJournal(), clock=lambda: 0.0), scheduler)
-    assert asyncio.run(open_nodes(nodes, orders, by=US)) == {"n1": "Invalid user id"}
+    assert asyncio.run(open_nodes(nodes, orders, by=AGENT)) == {"n1": "Invalid user id"}
 
 
 @pytest.mark.parametrize(
@@ -60,24 +60,24 @@ def test_reason_why_a_node_stays_closed_is_reported() -> None:
         (NOW_S - 1, record_of(), None),
         # Since then the clock was set back.
         (NOW_S + 1, record_of(observed=replace(record_of().observed, at_unix_s=NOW_S + 3600.0)), REPORTED.order),
-        (NOW_S + 1, record_of(sent=SentOrder(NodeOrder.ON, US, 0.0, NodeState.OFF, clear=False)), REPORTED.order),
+        (NOW_S + 1, record_of(sent=SentOrder(NodeOrder.ON, AGENT, 0.0, NodeState.OFF, clear=False)), REPORTED.order),
     ],
 )
 def test_an_order_of_a_run_that_was_killed_is_ours_still(tmp_path: Path, order_s, kept, sent) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     save_node_records(ledger, NodeRecords(), NodeRecords({"n1": kept}), monotonic_s=NOW.monotonic_s)
-    intent = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, US, "it goes to sleep"), order_s)
+    intent = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, AGENT, "it goes to sleep"), order_s)
     ledger.write_outcome(intent, Outcome("interrupted", "found on after a restart"), order_s)
     later = Instant(100.0, NOW_S + 5.0)
     record = load_node_records(ledger, ["n1"], unix_s=later.unix_s, monotonic_s=later.monotonic_s).nodes["n1"]
     ledger.close()
     assert (record.sent.order if record.sent else None) == sent
     if sent is not None:
-        assert (record.sent.by, record.sent.at_s) == (US, 96.0)
+        assert (record.sent.by, record.sent.at_s) == (AGENT, 96.0)
         assert on_their_way([node_of(**CLOSED)], NodeRecords({"n1": record}), {}, later) == {"n1"}
 
 
-SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
+SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, AGENT, NodeState.ON)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ SEEN_UP = ObservedState(NodeState.ON, NOW_S, 0.0, NOW_S - 5.0, US, NodeState.ON)
 def test_node_with_a_recent_order_in_the_ledger_stays_closed(tmp_path: Path, given, record, orders, stays) -> None:
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     for order, ago_s in orders:
-        ledger.write_intent(Effect("n1", order, US, "idle"), NOW_S - ago_s)
+        ledger.write_intent(Effect("n1", order, AGENT, "idle"), NOW_S - ago_s)
     sleep_orders = read_last_sleep_orders(ledger, float(NOW_S))
     ledger.close()
     records = NodeRecords({} if record is None else {"n1": record})

@@ -56,7 +56,7 @@ from offpeak.settings.replay import FeedSettings, PriceSettings
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedCluster
 from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
-from offpeak.ui.agent.answer import LocalClock, status_lines
+from offpeak.ui.agent.status import LocalClock, status_lines
 
 AT_ONCE_S = 300.0
 """The limit of "at once" on a busy machine; a feed that drips takes ten minutes here."""

@@ -20,7 +20,7 @@ from scheduler_values import node_of, record_of
 from slurm_programs import SlurmPrograms, slurm_programs
 
 from benchmarks.local_slurm.processes import end_processes_with
-from offpeak.door.effect import SCHEDULER, US, Effect, Hold, Outcome
+from offpeak.door.effect import AGENT, SCHEDULER, Effect, Hold, Outcome
 from offpeak.errors import AccessRefused, NoAnswer, OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
@@ -144,7 +144,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SleepingSi
         )
         ledger = Ledger(settings.ledger, patience_s=10.0)
         ledger.ready()
-        number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, US, "idle"), time.time() - TWO_DAYS_S)
+        number = ledger.write_intent(Effect("n1", NodeOrder.SOFT_OFF, AGENT, "idle"), time.time() - TWO_DAYS_S)
         ledger.write_outcome(number, Outcome("done", "accepted"), time.time() - TWO_DAYS_S)
         made = SleepingSite(tmp_path, room, scheduler, settings, ledger, programs)
         made.wants()
@@ -185,7 +185,7 @@ def test_a_mode_that_closes_leaves_no_node_asleep_that_a_job_waits_for(
             await site.is_on("n2")
 
     asyncio.run(scene())
-    assert site.orders("n1") == [("soft_off", US), ("on", SCHEDULER)]
+    assert site.orders("n1") == [("soft_off", AGENT), ("on", SCHEDULER)]
     assert site.orders("n2") == []
     line = next(line for line in site.programs.lines() if "waking those that it does not" in line)
     assert "n2: on is only recorded in mode" in line
@@ -204,7 +204,7 @@ def test_a_node_that_is_named_no_more_is_woken_by_slurms_program(site: SleepingS
 
     asyncio.run(scene())
     assert "n1: is not managed by offpeak" in site.programs.lines()[0]
-    assert site.orders("n1") == [("soft_off", US)]
+    assert site.orders("n1") == [("soft_off", AGENT)]
 
 
 @pytest.mark.parametrize("reloads", [False, True], ids=["started", "reloaded"])
@@ -228,7 +228,7 @@ def test_without_a_ledger_slurms_program_wakes(site: SleepingSite, reloads: bool
     assert site.programs.lines()[0].startswith("n1: the agent was not reached, waking without it") or (
         "waking those that it does not" in site.programs.lines()[0]
     )
-    assert site.orders("n1") == [("soft_off", US)]
+    assert site.orders("n1") == [("soft_off", AGENT)]
 
 
 def scheduler_is_silent(site: SleepingSite, _agent: SiteAgent) -> None:
@@ -257,7 +257,7 @@ def test_a_round_that_fails_promises_nothing(
 
     asyncio.run(scene())
     assert "n1: the " in site.programs.lines()[0]
-    assert site.orders("n1") == [("soft_off", US)]
+    assert site.orders("n1") == [("soft_off", AGENT)]
 
 
 def test_fault_since_the_last_round_is_found_at_the_next_request(site: SleepingSite) -> None:
@@ -281,7 +281,7 @@ def failed(agent: SiteAgent, problem: type[OffpeakError], times: int) -> None:
     history = agent._orders.nodes.door.history
     for _ in range(times):
         history.ended(
-            history.begun(Effect("n2", NodeOrder.ON, US, "")), Outcome("failed", "no answer", problem.__name__)
+            history.begun(Effect("n2", NodeOrder.ON, AGENT, "")), Outcome("failed", "no answer", problem.__name__)
         )
 
 
@@ -374,7 +374,7 @@ def test_a_held_node_is_left_alone_whoever_asks(site: SleepingSite) -> None:
             await asyncio.sleep(3.0)
 
     asyncio.run(scene())
-    assert site.orders("n1") == [("soft_off", US)]
+    assert site.orders("n1") == [("soft_off", AGENT)]
     assert not site.room.do(lambda room: room.nodes["n1"].powered)
 
 

@@ -198,7 +198,7 @@ def test_a_user_without_any_rights_asks_of_the_own_job(monkeypatch: pytest.Monke
 
 def as_user(name: str, output: Path, *arguments: str) -> int:
     """Run the command in a child that is that user, both its outputs behind what is in the file; its exit code."""
-    import offpeak.ui.agent.answer  # noqa: F401  # the user may not be able to read this folder
+    import offpeak.ui.agent.status  # noqa: F401  # the user may not be able to read this folder
 
     child = os.fork()
     if child == 0:

@@ -15,8 +15,8 @@ from rich.console import Console
 from offpeak.services.accounts.account_of_savings import NO_SAVINGS, DemandSaving
 from offpeak.services.accounts.job_bills import JobBill
 from offpeak.services.agent.status import NO_SCHEDULER, NodeCounts, PriceStatus, parse_status, status_json
-from offpeak.ui.agent.answer import LocalClock, price_text, queue_table, status_lines, why_lines
-from offpeak.ui.agent.bills_answer import bills_table, sum_text, unknown_lines
+from offpeak.ui.agent.bills import bills_table, sum_text, unknown_lines
+from offpeak.ui.agent.status import LocalClock, price_text, queue_table, status_lines, why_lines
 from offpeak.ui.terminal import table_lines
 
 pytestmark = pytest.mark.quick

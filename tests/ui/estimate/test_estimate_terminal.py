@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from offpeak.sim_backend.sample import SAMPLE_PRICES, SAMPLE_SACCT
-from offpeak.ui.estimate.answer import REFINING
+from offpeak.ui.estimate.estimate import REFINING
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROWS = 35

@@ -18,7 +18,7 @@ from offpeak.sim_backend.comparison.likeness import Likeness
 from offpeak.sim_backend.estimate import Bounds, CapabilitySaving, SavingsEstimate, estimate_savings
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.read import read_log
-from offpeak.ui.estimate.answer import print_answer
+from offpeak.ui.estimate.estimate import print_answer
 from offpeak.ui.estimate.text import LeversAnswer, fragment, verdict
 from offpeak.ui.replay.likeness import NOT_CLAIMED
 

@@ -12,7 +12,7 @@ from offpeak.display import clock_text
 from offpeak.predictors.port import Prediction
 from offpeak.predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from offpeak.predictors.waits.states import FEATURES
-from offpeak.ui.forecast.job_answer import ForecastJob, JobForecast, PredictorAnswer, _table, forecast_json
+from offpeak.ui.forecast.jobs import ForecastJob, JobForecast, PredictorAnswer, _table, forecast_json
 from offpeak.ui.forecast.log_scores import WAIT
 
 pytestmark = pytest.mark.quick

@@ -7,7 +7,7 @@ from installed_policy import WIDEST_FIRST, install_policy
 
 from offpeak.power.check.findings import CheckVerdict
 from offpeak.settings.agent import AgentSettings
-from offpeak.ui.hardware.check_answer import check_own_policy
+from offpeak.ui.hardware.check import check_own_policy
 
 
 @pytest.mark.parametrize(

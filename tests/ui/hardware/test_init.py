@@ -19,7 +19,7 @@ from offpeak.errors import BadInventory
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.orders import PowerState
 from offpeak.plugin.scheduler.node import Node, NodeUse
-from offpeak.ui.hardware.init_answer import bmc_addresses, kinds_of, settings_text
+from offpeak.ui.hardware.init import bmc_addresses, kinds_of, settings_text
 
 OFFPEAK = (sys.executable, "-c", "from offpeak.ui.command import main; main()")
 ANSWERS = ("--price", "0.20EUR/kWh", "--bmcs", "10.1.0.[1-3]", "--node-class", "server")

@@ -34,7 +34,7 @@ from offpeak.settings.ledger import LedgerSettings
 from offpeak.sim_backend.virtual.machine_room import MachineRoom
 from offpeak.sim_backend.virtual.node import BmcFaults, VirtualNode
 from offpeak.ui.command import run
-from offpeak.ui.nodes import node_answer
+from offpeak.ui.nodes import orders as node_orders
 
 SITE = """\
 [credentials]
@@ -217,7 +217,7 @@ def test_without_an_agent_the_scheduler_reports_types_and_partitions(
 ) -> None:
     nodes = (node_of("n1", cpus=64, memory_mib=256 << 10), node_of("n2", cpus=8, memory_mib=512, gpus=(("", 1),)))
     scheduler = Mock(view=lambda: SchedulerView(0, (), nodes, ()))
-    monkeypatch.setattr("offpeak.ui.nodes.nodes_answer.scheduler_of", lambda _: scheduler)
+    monkeypatch.setattr("offpeak.ui.nodes.nodes.scheduler_of", lambda _: scheduler)
     rows = json.loads(offpeak("nodes", "--json", "--inventory", site).stdout)
     assert [(row["node_type"], row["partitions"]) for row in rows] == [
         ("64 cores, 256 GiB", "batch"),
@@ -269,7 +269,7 @@ def test_a_hold_that_a_running_agent_does_not_confirm_fails(
     action: str, what: str, site: Path, offpeak: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The agent hangs: it has its lock and its socket, and answers nothing."""
-    monkeypatch.setattr(node_answer, "CONFIRM_S", 0.2)
+    monkeypatch.setattr(node_orders, "CONFIRM_S", 0.2)
     settings = settings_file(site, "active")
     with socket.socket(socket.AF_UNIX) as hangs, exclusive_lock(site.parent), contextlib.chdir(site.parent):
         hangs.bind("agent.sock")

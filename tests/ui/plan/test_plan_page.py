@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 from offpeak.model.facility import PowerCap
 from offpeak.plugin.day_plan.make import plan_day
 from offpeak.plugin.planner.searches import budget_of
-from offpeak.ui.plan.answer import plan_page
+from offpeak.ui.plan.plan import plan_page
 
 
 def test_the_page_is_drawn_with_all_kinds_of_jobs(chromium: Browser, tmp_path: Path) -> None:

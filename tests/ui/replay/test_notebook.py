@@ -239,7 +239,7 @@ def test_a_type_checker_knows_the_functions(repository: Path, tmp_path: Path) ->
     done = subprocess.run([*command, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     expected = 'has incompatible type "int"; expected "str | PathLike[str] | ArrowTable"  [arg-type]'
     assert done.stdout.splitlines() == [
-        'script.py:7: note: Revealed type is "offpeak.ui.replay.simulate_answer.LogReplay"',
+        'script.py:7: note: Revealed type is "offpeak.ui.replay.simulate.LogReplay"',
         f'script.py:8: error: Argument 1 to "load" {expected}',
         'script.py:9: error: Module has no attribute "relpay"; maybe "replay"?  [attr-defined]',
         "Found 2 errors in 1 file (checked 1 source file)",

@@ -244,7 +244,7 @@ def print_why(settings: Settings, job_id: str, *, as_json: bool) -> None:
         _print_last_decision(settings, job_id, silent, as_json=as_json)
         raise _with_last_record(settings, silent) from None
     except BadInput as unknown:
-        from offpeak.ui.agent.bills_answer import print_bill
+        from offpeak.ui.agent.bills import print_bill
 
         print_bill(settings, job_id, unknown, as_json=as_json)
         return

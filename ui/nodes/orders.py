@@ -38,7 +38,7 @@ from offpeak.services.agent.node_closer import NodeCloser
 from offpeak.services.agent.requests import CAP, END_HOLD, HOLD, format_hold, format_order
 from offpeak.services.agent.status import AgentSilent, exchange, fetch_clock, send_node_request
 from offpeak.settings.table import Settings
-from offpeak.ui.nodes.nodes_answer import NodeRow, node_rows, since_text
+from offpeak.ui.nodes.nodes import NodeRow, node_rows, since_text
 from offpeak.ui.terminal import print_table, text_table
 
 

@@ -30,7 +30,7 @@ from offpeak.services.agent.plan_once import AppliedPlan, apply_once, plan_once
 from offpeak.services.agent.status import AgentSilent, fetch_plan
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
-from offpeak.ui.agent.answer import LocalClock
+from offpeak.ui.agent.status import LocalClock
 from offpeak.ui.report.figure import Figure, Json, Key, axis, line, name_text, packed, time_axis
 from offpeak.ui.report.page import bullets, definitions, figure_section, html_page, section, table
 from offpeak.ui.terminal import print_table, say_written, text_table

@@ -21,7 +21,7 @@ from offpeak.predictors.job_power import DeclaredPower, boosted_power, power_his
 from offpeak.predictors.port import ModelOrigin, Prediction, Predictor, load_model, save_model
 from offpeak.predictors.run_times import LastTwo, UserEstimate, boosted_run_time, similar_run_times
 from offpeak.predictors.scores import Exam, teach
-from offpeak.predictors.trees.forest import SELDOM
+from offpeak.predictors.trees.forest import LEARN_ONCE
 from offpeak.predictors.waits.registry import arbiter
 from offpeak.predictors.waits.states import LogStates, if_submitted_now
 from offpeak.report_tables import folder_for
@@ -189,7 +189,7 @@ def answer_run_time(settings: Settings, request: JobForecastRequest) -> None:
     """Print how long the job will run."""
     log = _log(settings, request)
     exam = run_times_of(log)
-    predictors = available_predictors((UserEstimate(), LastTwo(), similar_run_times(), boosted_run_time(SELDOM)))
+    predictors = available_predictors((UserEstimate(), LastTwo(), similar_run_times(), boosted_run_time(LEARN_ONCE)))
     _answer_quantity(PredictedQuantity(RUN_TIME, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
 
@@ -198,7 +198,7 @@ def answer_power(settings: Settings, request: JobForecastRequest) -> None:
     log = _log(settings, request)
     exam = powers_of(log)
     predictors = available_predictors(
-        (DeclaredPower(DECLARED_W), power_history(DECLARED_W), boosted_power(DECLARED_W, SELDOM))
+        (DeclaredPower(DECLARED_W), power_history(DECLARED_W), boosted_power(DECLARED_W, LEARN_ONCE))
     )
     _answer_quantity(PredictedQuantity(POWER, exam, log.end_s, predictors), request, log, _as_jobs(request.job, log))
 
@@ -210,7 +210,7 @@ def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
         raise BadInput(
             f"a job of {job.size:,} cannot run on the {log.units:,} that are usable", hint="a smaller --size"
         )
-    expected_s = expected_run_s(log, SELDOM)
+    expected_s = expected_run_s(log, LEARN_ONCE)
     snapshot = _state_at_the_end(log, expected_s)
     exam = waits_of(log, expected_s)
     question = if_submitted_now(
@@ -220,7 +220,7 @@ def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
         user=stable_code(job.user),
         queue=stable_code(job.queue),
     )
-    wait_arbiter = arbiter(simulate_waits_s, SELDOM)
+    wait_arbiter = arbiter(simulate_waits_s, LEARN_ONCE)
     _answer_quantity(
         PredictedQuantity(WAIT, exam, log.start_s, (wait_arbiter,), wait_arbiter.members), request, log, question
     )
