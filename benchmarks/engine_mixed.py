@@ -19,11 +19,11 @@ from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.prices.peak import Peak
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.engine.state import PeakTimes
-from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from offpeak.sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
-from offpeak.sim_backend.mixed.replay import replay_mixed, rules_of
+from offpeak.sim_backend.engine.case import EngineCase, RequestedJobs, engine_case
+from offpeak.sim_backend.engine.priorities import ROOT, Priorities, ShareTree
+from offpeak.sim_backend.engine.rules import PeakTimes
 from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.replay import replay_case, rules_of
 from offpeak.sim_backend.replay.schedule import Schedule
 
 JOBS, ROUNDS, SEED, LOAD, ARRAY_TASKS = 100_000, 5, 1, 0.9, 20
@@ -89,7 +89,7 @@ def requests_of(cluster: Cluster) -> dict[str, list[Request]]:
     return {name: requests for name, requests in found.items() if requests}
 
 
-def jobs_for(cluster: Cluster, count: int, load: float = LOAD) -> tuple[list[Request], MixedJobs]:
+def jobs_for(cluster: Cluster, count: int, load: float = LOAD) -> tuple[list[Request], RequestedJobs]:
     """Return that many jobs, one in eight an array task; they offer `load` to the partition that they load the most."""
     random = np.random.default_rng(SEED)
     by_partition = requests_of(cluster)
@@ -109,7 +109,7 @@ def jobs_for(cluster: Cluster, count: int, load: float = LOAD) -> tuple[list[Req
         submit_s[begin : begin + ARRAY_TASKS] = submit_s[begin]
     order = np.argsort(submit_s, kind="stable")
     parts_w = np.array([CORE_W * each.chunks[0].cores + GPU_W * each.chunks[0].gpus for each in requests])
-    return requests, MixedJobs(
+    return requests, RequestedJobs(
         job_id=np.arange(1, count + 1),
         submit_s=submit_s[order],
         runtime_s=runtime_s[order],
@@ -134,18 +134,18 @@ def _work_s(cluster: Cluster, requests: list[Request], request: Int64, runtime_s
     return float((nodes_of[request] * runtime_s).sum()) / nodes
 
 
-def case_for(nodes: int, pools: int, partitions: int) -> MixedCase:
+def case_for(nodes: int, pools: int, partitions: int) -> EngineCase:
     """Return the case of 100,000 generated jobs on a cluster of that size."""
     cluster = cluster_of(nodes, pools, partitions)
-    return mixed_case(cluster, *jobs_for(cluster, JOBS))
+    return engine_case(cluster, *jobs_for(cluster, JOBS))
 
 
-def charged(case: MixedCase, policy_name: str, scheduling: SchedulingSettings, meter: StepIntegral) -> Schedule:
+def charged(case: EngineCase, policy_name: str, scheduling: SchedulingSettings, meter: StepIntegral) -> Schedule:
     """Replay and charge the case under a policy."""
     policy = parse_policy(policy_name, scheduling)
     at_s = np.arange(0, int(case.workload.submit_s[-1]) + 30 * DAY_S, DAY_S // 2)
     peaks = PeakTimes(at_s, np.resize(np.array([Peak.OFF_PEAK, Peak.ON_PEAK], dtype=np.int8), len(at_s)))
-    schedule = replay_mixed(case, policy, rules_of(policy), peaks=peaks)
+    schedule = replay_case(case, policy, rules_of(policy), peaks=peaks)
     idle_w = np.full(len(case.cluster.pools), IDLE_W)
     usage_of(case, schedule, meter, idle_w, (0, int(schedule.end_s.max())))
     return schedule
@@ -162,12 +162,12 @@ def mixed_engine_benchmarks() -> Iterator[Measured]:
     for policy in ("fcfs", "greedy", "knapsack"):
         yield _measured(f"{policy}, window 20, every 30 s, 1,000 nodes in 6 pools", case, policy, meter, 0.0)
     easy, priorities = parse_policy("easy", SchedulingSettings()), fair_shares(case)
-    best = best_s(lambda: replay_mixed(case, easy, rules_of(easy), priorities=priorities), ROUNDS)
+    best = best_s(lambda: replay_case(case, easy, rules_of(easy), priorities=priorities), ROUNDS)
     what = "EASY with fair share each 5 min, 200 users in 20 accounts, 1,000 nodes in 6 pools"
     yield Measured(what, len(case.kept) / best / 1e6, "million jobs/s", 0.2, True, "100,000 generated jobs")
 
 
-def fair_shares(case: MixedCase) -> Priorities:
+def fair_shares(case: EngineCase) -> Priorities:
     """Return priorities by age, size and the fair share of 200 users in 20 accounts, few of whom run most jobs."""
     accounts, users, jobs = 20, 200, len(case.kept)
     parent = np.concatenate((np.full(accounts, ROOT), np.arange(users) % accounts))
@@ -183,7 +183,7 @@ def fair_shares(case: MixedCase) -> Priorities:
     )
 
 
-def _measured(what: str, case: MixedCase, policy: str, meter: StepIntegral, bar: float) -> Measured:
+def _measured(what: str, case: EngineCase, policy: str, meter: StepIntegral, bar: float) -> Measured:
     scheduling = replace(SchedulingSettings(), period_s=None if policy == "easy" else 30)
     best = best_s(lambda: charged(case, policy, scheduling, meter), ROUNDS)
     return Measured(what, len(case.kept) / best / 1e6, "million jobs/s", bar, True, "100,000 generated jobs")

@@ -6,8 +6,8 @@ import numpy as np
 
 from offpeak.model.arrays import Float64
 from offpeak.model.step_integrals import StepIntegral, integral, integrals
-from offpeak.sim_backend.engine.state import NOT_YET
-from offpeak.sim_backend.mixed.case import MixedCase
+from offpeak.sim_backend.engine.case import EngineCase
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.schedule import Schedule
 
 
@@ -27,7 +27,7 @@ class MixedUsage:
 
 
 def usage_of(
-    case: MixedCase, schedule: Schedule, meter: StepIntegral, idle_w: Float64, period_s: tuple[int, int]
+    case: EngineCase, schedule: Schedule, meter: StepIntegral, idle_w: Float64, period_s: tuple[int, int]
 ) -> MixedUsage:
     """Return what the schedule uses over [begin, until), which holds all runs; `idle_w` is by pool."""
     begin_s, until_s = period_s

@@ -50,9 +50,9 @@ from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_times
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.compare import replay_policy
-from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.state import DECIDE, NEVER, NOT_YET, State, new_state
-from offpeak.sim_backend.replay.equal_nodes import decide_window, replay, workload_of
+from offpeak.sim_backend.engine.rules import NOT_YET
+from offpeak.sim_backend.engine.state import State
+from offpeak.sim_backend.replay.equal_nodes import replay, unit_replay
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.filters import runnable
 from offpeak.sim_backend.traces.swf.read import read_swf
@@ -576,11 +576,10 @@ def replay_plan(sample: Sample) -> Int64:
     easy = parse_policy("easy", SchedulingSettings(window=100))
     window = WindowPolicy("plan", EXTERNAL, "the order of the day plan", order=order)
     policy = replace(easy, name="plan", rules=easy.rules._replace(policy=EXTERNAL), window_policy=window)
-    workload, peaks = workload_of(sample.jobs, sample.power_w, policy), peak_times(sample.case.prices)
-    order.state = state = new_state(workload, policy.rules, machine_size=sample.nodes)
-    while advance(workload, peaks, policy.rules, state, None, NEVER - 1) == DECIDE:
-        decide_window(workload, peaks, policy, state, sample.jobs.job_id)
-    return state.start_s.copy()
+    made = unit_replay(sample.jobs, sample.power_w, sample.nodes, policy, peaks=peak_times(sample.case.prices))
+    order.state = made.state
+    made.run()
+    return made.start_s.copy()
 
 
 def starts_under(sample: Sample, name: str, longest_s: Int64 | None = None) -> Int64:

@@ -13,7 +13,7 @@ from offpeak.model.arrays import Int64
 from offpeak.model.cluster import Cluster
 from offpeak.model.cluster_file import cluster_text
 from offpeak.model.request import Request
-from offpeak.sim_backend.mixed.case import MixedJobs
+from offpeak.sim_backend.engine.case import RequestedJobs
 
 NODES, TYPES, PARTITIONS = 20_000, 40, 30
 BEGIN_S = 1_600_000_000
@@ -54,7 +54,7 @@ def write_wide_log(folder: Path, jobs: int, *, is_each_distinct: bool) -> tuple[
     return log, file
 
 
-def _ids(jobs: MixedJobs, job: int) -> str:
+def _ids(jobs: RequestedJobs, job: int) -> str:
     assert jobs.array is not None
     return f"{job + 1};{job + 1}" if jobs.array[job] < 0 else f"{job + 1};{10_000_000 + jobs.array[job]}_{job}"
 

@@ -23,10 +23,12 @@ from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.running_jobs import resumed_state
-from offpeak.sim_backend.engine.state import EXACT_RUNTIME, NEVER, Workload
+from offpeak.sim_backend.engine.case import unit_workload
+from offpeak.sim_backend.engine.resume import resumed_state
+from offpeak.sim_backend.engine.rules import EXACT_RUNTIME, NEVER, NO_PEAKS
+from offpeak.sim_backend.engine.state import Tables, Workload
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.sim_backend.replay.schedule import NO_PEAKS
+from offpeak.sim_backend.replay.replay import unit_rules_of
 
 UNKNOWN = np.iinfo(np.int64).min
 
@@ -140,18 +142,26 @@ def simulate_units(snapshot: Snapshot, units: int, *, policy: Policy = EASY_POLI
     window, and is not conservative: the promises to the queued jobs are unknown.
     """
     check_units(snapshot, units)
-    workload, holders = make_workload(snapshot, units)
-    return make_whatif_plan(snapshot, units, all_start_s(workload, holders, units, policy, snapshot.now_s)[holders:])
+    known = make_workload(snapshot, units)
+    return make_whatif_plan(snapshot, units, all_start_s(known, policy, snapshot.now_s)[known.holders :])
 
 
-def all_start_s(workload: Workload, holders: int, units: int, policy: Policy, now_s: int) -> Int64:
-    """Return when the engine starts each job of the workload: all submitted at once, the first `holders` started."""
-    if holders == len(workload.submit_s):
+class KnownJobs(NamedTuple):
+    """The jobs as the engine takes them; the first `holders` of them hold their units already."""
+
+    tables: Tables
+    workload: Workload
+    holders: int
+
+
+def all_start_s(known: KnownJobs, policy: Policy, now_s: int) -> Int64:
+    """Return when the engine starts each job: all submitted at once, the first `holders` started."""
+    workload = known.workload
+    if known.holders == len(workload.submit_s):
         return workload.submit_s
-    # All jobs run for their estimates; the engine is faster if it knows that.
-    rules = policy.rules._replace(estimates=EXACT_RUNTIME)
-    state = resumed_state(workload, rules, machine_size=units, holders=holders, now_s=now_s)
-    advance(workload, NO_PEAKS, rules, state, None, NEVER - 1)
+    rules = unit_rules_of(policy)._replace(estimates=EXACT_RUNTIME)
+    state = resumed_state(known.tables, workload, rules, holders=known.holders, now_s=now_s)
+    advance(known.tables, workload, NO_PEAKS, rules, state, NEVER - 1)
     return state.start_s
 
 
@@ -165,27 +175,18 @@ def check_units(snapshot: Snapshot, units: int) -> None:
         raise BadInput(f"{units:,} units on offer cannot be planned with", hint=f"take {least:,} to {most:,}")
 
 
-def make_workload(snapshot: Snapshot, units: int) -> tuple[Workload, int]:
-    """Return the workload of the engine, and how many of its first jobs already hold units.
+def make_workload(snapshot: Snapshot, units: int) -> KnownJobs:
+    """Return the jobs of the snapshot on so many units.
 
-    These are the running jobs, then placeholders for the units of nodes on offer that are not up yet.
+    Those that hold units are the running jobs, then placeholders for the units of nodes on offer that are not up yet.
     """
     sleeping, awake_after_s = find_sleeping_units(snapshot, units)
     left_s = np.maximum(snapshot.running.expected_end_s - snapshot.now_s, 1)
     runtime_s = np.concatenate([left_s, awake_after_s, np.maximum(snapshot.queued.estimate_s, 1)])
     size = np.concatenate([snapshot.running.size, sleeping, snapshot.queued.size])
-    now_s = np.full(len(size), snapshot.now_s)
-    nobody = np.zeros(len(size), dtype=np.int64)
-    workload = Workload(
-        submit_s=now_s,
-        runtime_s=runtime_s,
-        estimate_s=runtime_s,
-        foreseen_s=runtime_s,
-        size=size,
-        node_power_w=np.zeros(len(size)),
-        user=nobody,
-    )
-    return workload, len(left_s) + len(sleeping)
+    submit_s = np.full(len(size), snapshot.now_s)
+    tables, workload = unit_workload((submit_s, runtime_s, runtime_s), size, units)
+    return KnownJobs(tables, workload, len(left_s) + len(sleeping))
 
 
 def find_sleeping_units(snapshot: Snapshot, units: int) -> tuple[Int64, Int64]:
@@ -226,9 +227,9 @@ def simulate_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Floa
     snapshot = snapshot.without_too_wide()
     units, now_s = snapshot.usable_units, snapshot.now_s
     _check_width(snapshot, int(size.max(initial=0)))
-    workload, holders = make_workload(snapshot, units)
-    start_s = all_start_s(workload, holders, units, EASY_POLICY, now_s)
-    known = KnownSchedule(start_s, start_s + workload.runtime_s, workload.size)
+    jobs = make_workload(snapshot, units)
+    start_s = all_start_s(jobs, EASY_POLICY, now_s)
+    known = KnownSchedule(start_s, start_s + jobs.workload.runtime_s, jobs.workload.size)
     return (start_times_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)
 
 

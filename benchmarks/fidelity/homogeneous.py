@@ -29,7 +29,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.engine.rules import PeakTimes
 from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.sample import NODES as LOGGED_NODES

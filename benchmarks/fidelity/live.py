@@ -35,7 +35,7 @@ from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.engine.rules import PeakTimes
 
 OWN, SLEEPING, LIMITED = "own", "sleeping", "limited"
 QUEUE_POLICIES = ("greedy", "knapsack")

@@ -16,11 +16,11 @@ from offpeak.plugin.capacity.port import Fleet
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.engine.state import PeakTimes
-from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from offpeak.sim_backend.mixed.replay import MixedReplay, replay_mixed, rules_of
+from offpeak.sim_backend.engine.case import EngineCase, RequestedJobs, engine_case
+from offpeak.sim_backend.engine.rules import PeakTimes
 from offpeak.sim_backend.nodes.node_log import NodeLog
 from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.replay import Replay, SleepingNodes, replay_case, rules_of
 
 TICKS = 100
 """The engine counts whole numbers: these are hundredths of a second of the compressed clock."""
@@ -122,13 +122,13 @@ class Run:
     asleep: Sequence[Asleep] = ()
 
 
-def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> MixedCase:
+def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> EngineCase:
     """Return the case of the workload; each job is submitted `late_s` later, the tasks of an array together."""
     submit = clock.ticks(day.submit_h)
     if late_s is not None:
         submit = np.maximum.accumulate(submit + np.round(late_s * TICKS).astype(np.int64))
     is_high = np.array([request.qos == HIGH for request in day.requests])
-    jobs = MixedJobs(
+    jobs = RequestedJobs(
         job_id=np.arange(len(day)),
         submit_s=submit,
         runtime_s=clock.ticks(day.run_h),
@@ -139,7 +139,7 @@ def case_of(day: MixedDay, clock: Clock, late_s: Float64 | None = None) -> Mixed
         array=day.array,
         throttle=day.throttle,
     )
-    return mixed_case(mixed_cluster(), day.requests, jobs)
+    return engine_case(mixed_cluster(), day.requests, jobs)
 
 
 def engine_run(
@@ -157,7 +157,7 @@ def engine_run(
     case, rules = case_of(day, clock, late_s), rules_of(named, scheduler)
     off = list[Asleep]()
     if sleep is None:
-        schedule = replay_mixed(case, named, rules, peaks=clock.peaks())
+        schedule = replay_case(case, named, rules, peaks=clock.peaks())
     else:
         classes = [_node_class(group, sleep) for group in GROUPS]
         name = f"{'ols' if sleep.limited else 'timeout'}:{clock.ticks(np.array([sleep.after_h]))[0]}s"
@@ -165,7 +165,9 @@ def engine_run(
             make_capacity_policy(name, Fleet(group.nodes, 1, each), CapacitySettings())
             for group, each in zip(GROUPS, classes, strict=True)
         )
-        powered = MixedReplay(case, replace(named, capacity=capacity), rules, classes, peaks=clock.peaks())
+        powered = Replay(
+            case, replace(named, capacity=capacity), rules, SleepingNodes(tuple(classes)), peaks=clock.peaks()
+        )
         powered.run()
         powered.rest(int(clock.peaks().at_s[-1]))
         schedule = powered.schedule()

@@ -26,7 +26,7 @@ from benchmarks.sleep_rules.replays import STEP_S, Decide, Part, run
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S
 from offpeak.sim_backend.engine.power import Power
-from offpeak.sim_backend.engine.state import State
+from offpeak.sim_backend.engine.state import SLOTS, State
 
 EVERY, MOST_ROWS = 4, 300_000
 TREES, LEAVES, LEARNING_RATE = 50, 31, 0.15
@@ -36,10 +36,10 @@ RANK_COLUMNS = (0, 1)
 
 def queue_of(state: State, power: Power) -> Queue:
     """Return the engine's queue and running jobs."""
-    now = state.scalars[0]
+    now_s, group = state.scalars["now_s"][0], state.groups[0]
     return Queue(
-        int(now["now_s"]), int(now["head"]), int(now["tail"]), int(now["listed"]),
-        int(power.scalars[0]["units_per_node"]), state.queue.size, state.slots.size, state.slots.expected_end_s,
+        int(now_s), int(group["head"]), int(group["tail"]), int(group["listed"]),
+        int(power.scalars[0]["units_per_node"]), state.waiting.size, state.slots.pieces, state.slots.expected_end_s,
         state.expected,
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ def observations(part: Part, seed: int) -> Observations:
         if first_s <= queue.now_s <= last_s and memory.moments[0] % EVERY == 0:
             features = np.full((blocks, len(HORIZONS_S), FEATURES), np.nan, dtype=np.float32)
             describe(memory, queue, needed, features)
-            rows.append((queue.now_s, needed, part.machine.size - int(state.scalars[0]["free"]), features))
+            rows.append((queue.now_s, needed, part.machine.size - int(state.free[SLOTS, 0]), features))
         return part.machine.nodes, part.machine.nodes
 
     schedule = run(part, Decide("timeout:10min", STEP_S, 0, watch))

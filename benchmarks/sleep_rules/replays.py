@@ -22,11 +22,13 @@ from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
+from offpeak.sim_backend.engine.case import unit_case
 from offpeak.sim_backend.engine.power import Power
 from offpeak.sim_backend.engine.state import State
 from offpeak.sim_backend.nodes.node_log import Int8, Int32
-from offpeak.sim_backend.replay.equal_nodes import EqualNodesReplay, PoweredMachine
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.replay import Replay, unit_rules_of
 from offpeak.sim_backend.replay.schedule import Schedule
 from offpeak_studies.logs import LogSource, StudyLog, read_log, shift_submissions
 from offpeak_studies.sleeping.run import units_per_node
@@ -94,20 +96,22 @@ def part_of(log: StudyLog, from_share: float, until_share: float, warm_up_s: int
     return Part(log.source.name, log.trace.jobs.take(inside), machine, begin_s, until_s)
 
 
-class RuleReplay(EqualNodesReplay):
+class RuleReplay(Replay):
     """A replay whose nodes follow a rule outside of the product."""
 
     def __init__(self, part: Part, capacity: CapacityPolicy, rule: Decide | None) -> None:
         power_w = np.full(len(part.jobs), NODES.running_w(1.0) / part.machine.units_per_node)
         easy = parse_policy("easy", SchedulingSettings())
         policy = replace(easy, capacity=(replace(capacity, by_limits=True),))
-        super().__init__(part.jobs, power_w, part.machine, policy)
+        machine = part.machine
+        case = unit_case(part.jobs, power_w, machine.size, units_per_node=machine.units_per_node)
+        super().__init__(case, policy, unit_rules_of(policy), machine.sleeping())
         self._rule = rule
 
     def _decide_capacity(self) -> None:
         assert self._rule is not None
         assert self._power is not None
-        keep, reserve = self._rule.decide(self._state, self._power)
+        keep, reserve = self._rule.decide(self.state, self._power)
         self._power.scalars["keep"] = keep
         self._power.scalars["reserve"] = reserve
 

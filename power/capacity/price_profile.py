@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 from offpeak.model.arrays import Float64, FrozenColumns, Int64
 from offpeak.model.constants import HOUR_S
 from offpeak.model.node_class import JOB_UTILISATION, NodeClass
-from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_integrals import StepIntegral, integrate_steps
 from offpeak.plugin.capacity.policies import capacity_rules, idle_before_depth_s, used_depths
 from offpeak.plugin.capacity.port import Fleet
-from offpeak.plugin.capacity.rules import CapacityRules, DepthTable
+from offpeak.plugin.capacity.rules import CapacityRules
 from offpeak.power.whatif import EASY_POLICY
 from offpeak.settings.capacity import CapacitySettings
-from offpeak.sim_backend.engine.state import SchedulingRules
-from offpeak.sim_backend.replay.equal_nodes import depth_table
+from offpeak.sim_backend.engine.rules import EngineRules
+from offpeak.sim_backend.replay.replay import unit_rules_of
+
+EASY_RULES = unit_rules_of(EASY_POLICY)
 
 HORIZON_S = 24 * HOUR_S
 """The horizon of known prices: day-ahead auctions publish tomorrow's prices at noon, 11 to 35 hours ahead."""
@@ -100,7 +101,7 @@ class PowerTerms:
     node_class: NodeClass
     capacity: CapacityRules
     after_s: Int64
-    rules: SchedulingRules = EASY_POLICY.rules
+    rules: EngineRules = EASY_RULES
 
     @cached_property
     def job_w(self) -> float:
@@ -116,12 +117,6 @@ class PowerTerms:
     def longest_wake_s(self) -> int:
         """The longest wake-up time of a node."""
         return max((depth.leave.duration_s for depth in self.node_class.depths), default=0)
-
-    @cached_property
-    def depths(self) -> DepthTable:
-        """The transitions of the class, without failures."""
-        never = np.zeros(len(DEPTHS))
-        return depth_table(self.node_class, seed=0)._replace(enter_failure=never, leave_failure=never)
 
 
 def make_power_terms(fleet: Fleet, settings: CapacitySettings) -> PowerTerms:

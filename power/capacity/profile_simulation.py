@@ -22,18 +22,21 @@ from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, co
 from offpeak.model.schedule_metrics import bounded_slowdown_by_delay
 from offpeak.model.snapshot import Snapshot
 from offpeak.model.step_integrals import integrals
+from offpeak.plugin.capacity.port import CapacityPolicy
 from offpeak.plugin.capacity.rules import CapacitySchedule
 from offpeak.power.capacity.price_profile import OfferProfile, PowerTerms, PricesAhead
 from offpeak.power.whatif import WhatIfPlan, check_units, make_whatif_plan
 from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, PoweredNodes, TransitionLog, all_active
-from offpeak.sim_backend.engine.running_jobs import resumed_state
-from offpeak.sim_backend.engine.state import LOG_FULL, NEVER, State, Workload
+from offpeak.sim_backend.engine.case import unit_workload
+from offpeak.sim_backend.engine.pools import PoolNodes, SleepingPools, policies_of, sleeping_pools
+from offpeak.sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog
+from offpeak.sim_backend.engine.resume import resumed_state
+from offpeak.sim_backend.engine.rules import LOG_FULL, NEVER, NO_PEAKS
+from offpeak.sim_backend.engine.state import SLOTS, State, Tables, Workload
 from offpeak.sim_backend.nodes.node_log import Int8, Int32, NodeLog, state_times
-from offpeak.sim_backend.replay.schedule import NO_PEAKS
 
-UNCHANGED = ("profile", "window", "recent_s", "log")
-"""The parts of the engine's state that a run without window policy, promises and predictions leaves, and the log."""
+UNCHANGED = ("window", "recent_s", "log", "policies")
+"""The parts of the engine's state that a run without window policy and predictions leaves or starts anew."""
 
 RISING, SLEEPING, FALLING = (
     [state(depth) for depth in range(len(DEPTHS))] for state in (coming_up, asleep, going_down)
@@ -51,9 +54,9 @@ LAST_S = 1 << 60
 class EngineMachine(NamedTuple):
     """The state of the engine. A run changes its arrays: run a copy."""
 
+    tables: Tables
     workload: Workload
     state: State
-    power: Power
 
 
 def resume_machine(snapshot: Snapshot, order: Int64, terms: PowerTerms) -> EngineMachine:
@@ -63,56 +66,46 @@ def resume_machine(snapshot: Snapshot, order: Int64, terms: PowerTerms) -> Engin
     running jobs hold more units than nodes that are up or coming up have, or a job is wider than the usable units.
     """
     check_units(snapshot, snapshot.usable_units)
-    workload = _make_workload(snapshot, order)
-    holders, size = len(snapshot.running.size), snapshot.usable_units
-    state = resumed_state(workload, terms.rules, machine_size=size, holders=holders, now_s=snapshot.now_s)
-    power = all_active(
-        terms.capacity,
-        machine_size=size,
-        units_per_node=snapshot.units_per_node,
-        slots=len(state.slots.job),
-        jobs=len(workload.submit_s),
-        begin_s=snapshot.now_s,
-    )
-    _put_nodes(snapshot, power)
-    _put_units(state, power)
-    # Copying a log with room for years would take longer than all other work.
-    entries = 4 * MOST_ENTRIES_PER_NODE * len(power.ready_s)
-    log = TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8))
-    return EngineMachine(workload, state, power._replace(log=log))
-
-
-def _copy_columns(value: State | Power) -> list[Any]:
-    return [column if name in UNCHANGED else _copy_value(column) for name, column in value._asdict().items()]
-
-
-def _copy_value(value: Any) -> Any:
-    """Return a copy of an array or of a tuple of arrays; faster than deepcopy."""
-    return value.copy() if isinstance(value, np.ndarray) else type(value)(*map(_copy_value, value))
-
-
-def _make_workload(snapshot: Snapshot, order: Int64) -> Workload:
-    queued = snapshot.queued
-    left_s = np.maximum(snapshot.running.expected_end_s - snapshot.now_s, 1)
+    running, queued, size = snapshot.running, snapshot.queued, snapshot.usable_units
+    left_s = np.maximum(running.expected_end_s - snapshot.now_s, 1)
     runtime_s = np.concatenate([left_s, np.maximum(queued.estimate_s[order], 1), [1]])
-    size = np.concatenate([snapshot.running.size, queued.size[order], [1]])
-    submit_s = np.full(len(size), snapshot.now_s)
+    submit_s = np.full(len(runtime_s), snapshot.now_s)
     submit_s[-1] = LAST_S
-    nothing = np.zeros(len(size), dtype=np.int64)
-    return Workload(
-        submit_s=submit_s,
-        runtime_s=runtime_s,
-        estimate_s=runtime_s,
-        foreseen_s=runtime_s,
-        size=size,
-        node_power_w=nothing.astype(np.float64),
-        user=nothing,
+    width = np.concatenate([running.size, queued.size[order], [1]])
+    tables, workload = unit_workload((submit_s, runtime_s, runtime_s), width, size)
+    pool = PoolNodes(size // snapshot.units_per_node, is_counted=True, group=0, units_per_node=snapshot.units_per_node)
+    everything = OfferProfile(submit_s[:1], np.array([size]), snapshot.now_s + 1)
+    capacity = [_make_policy(snapshot, everything, terms)]
+    sleeping = sleeping_pools([pool], capacity, [terms.node_class], jobs=len(width), cells=1, begin_s=snapshot.now_s)
+    # Copying a log with room for years would take longer than all other work.
+    entries = 4 * MOST_ENTRIES_PER_NODE * pool.nodes
+    log = TransitionLog(np.empty(entries, np.int64), np.empty(entries, np.int32), np.empty(entries, np.int8))
+    first = np.array([0, entries])
+    sleeping = sleeping._replace(power=sleeping.power._replace(log=log), entry_first=first)
+    state = resumed_state(
+        tables, workload, terms.rules, holders=len(running.size), now_s=snapshot.now_s, sleeping=sleeping
     )
+    assert state.sleeping is not None
+    _put_nodes(snapshot, state.sleeping)
+    _put_units(state, state.sleeping)
+    return EngineMachine(tables, workload, state)
 
 
-def _put_nodes(snapshot: Snapshot, power: Power) -> None:
+def _copy_columns(value: Any) -> Any:
+    """Return a copy of a tuple of arrays and of such tuples, which shares what a run leaves; faster than deepcopy."""
+    return type(value)(*(column if name in UNCHANGED else _copy(column) for name, column in value._asdict().items()))
+
+
+def _copy(column: Any) -> Any:
+    if isinstance(column, np.ndarray):
+        return column.copy()
+    return _copy_columns(column) if isinstance(column, tuple) else column
+
+
+def _put_nodes(snapshot: Snapshot, pools: SleepingPools) -> None:
     """Write into the table the state of each node, and how many of its units jobs hold."""
-    table, per_node = power.table, snapshot.units_per_node
+    power, per_node = pools.power, snapshot.units_per_node
+    table = power.table
     usable = snapshot.node_state != FAILED
     state, ready_s = snapshot.node_state[usable], snapshot.ready_s[usable]
     place = np.where(state == ACTIVE, 0, np.where(IS_RISING[state], 1, 2))
@@ -124,15 +117,16 @@ def _put_nodes(snapshot: Snapshot, power: Power) -> None:
     table.idle[:] = bitmap((table.state == ACTIVE) & (table.busy == 0))
     power.away[:] = bitmap(table.state != ACTIVE)
     power.moving[:] = bitmap(moving)
-    power.nodes_in[:] = np.bincount(table.state, minlength=STATES)
+    power.nodes_in[0] = np.bincount(table.state, minlength=STATES)
     up = per_node * int((place < 2).sum())
     if snapshot.units_in_use > up:
         hint = "correct the sizes of the running jobs, or the states of the nodes"
         raise BadInput(f"jobs hold {snapshot.units_in_use:,} units, nodes that are up have {up:,}", hint=hint)
 
 
-def _put_units(state: State, power: Power) -> None:
+def _put_units(state: State, pools: SleepingPools) -> None:
     """Count the free units; only units of active nodes are available to jobs."""
+    power, free_bits = pools.power, pools.nodes.free
     nodes, table = power.scalars[0], power.table
     free = nodes["units_per_node"] - table.busy
     active, rising = table.state == ACTIVE, IS_RISING[table.state]
@@ -141,9 +135,9 @@ def _put_units(state: State, power: Power) -> None:
     nodes["idle_units"] = int(free[active].sum())
     nodes["spare_units"] = int(free[IS_SPARE[table.state]].sum())
     nodes["next_ready_s"] = int(power.ready_s.min(initial=NEVER))
-    power.spare[:] = state.nodes.free & ~bitmap(np.repeat(active, nodes["units_per_node"]))
-    state.nodes.free[:] &= ~power.spare
-    state.scalars["free"] = nodes["idle_units"]
+    power.spare[:] = free_bits & ~bitmap(np.repeat(active, nodes["units_per_node"]))
+    free_bits[:] &= ~power.spare
+    state.free[SLOTS, 0] = pools.machine["free"][0] = nodes["idle_units"]
 
 
 LogEntries = tuple[Int64, Int32, Int8]
@@ -155,25 +149,29 @@ def run_profile(
 ) -> tuple[Int64, NodeLog]:
     """Return when the queued jobs start, in the machine's order, and the log of its nodes. No transition fails."""
     # The log is not copied: the run restarts it.
-    state, power = State(*_copy_columns(machine.state)), Power(*_copy_columns(machine.power))
-    size, schedule = snapshot.usable_units, _make_schedule(snapshot, profile, terms)
-    nodes = PoweredNodes(power, terms.capacity, schedule, terms.depths)
-    pieces = [_read_first_entries(snapshot, power)]
+    state = _copy_columns(machine.state)
+    policies = policies_of([_make_policy(snapshot, profile, terms)], [terms.node_class], 0)
+    never = np.zeros_like(policies.enter_failure)
+    policies = policies._replace(enter_failure=never, leave_failure=never)
+    state = state._replace(sleeping=state.sleeping._replace(policies=policies))
+    pieces = [_read_first_entries(snapshot, state.sleeping.power)]
     stop = LOG_FULL
     while stop == LOG_FULL:
-        stop = advance(machine.workload, NO_PEAKS, terms.rules, state, nodes, LAST_S - 1)
-        pieces.append(_empty_log(power))
+        stop = advance(machine.tables, machine.workload, NO_PEAKS, terms.rules, state, LAST_S - 1)
+        pieces.append(_empty_log(state.sleeping.power))
     at_s, node, entered = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
-    log = NodeLog(size // snapshot.units_per_node, snapshot.units_per_node, at_s, node, entered)
+    nodes = snapshot.usable_units // snapshot.units_per_node
+    log = NodeLog(nodes, snapshot.units_per_node, at_s, node, entered)
     return state.start_s[len(snapshot.running.size) : -1], log
 
 
-def _make_schedule(snapshot: Snapshot, profile: OfferProfile, terms: PowerTerms) -> CapacitySchedule:
+def _make_policy(snapshot: Snapshot, profile: OfferProfile, terms: PowerTerms) -> CapacityPolicy:
     """Return the profile as a schedule of nodes that must be awake."""
     at_s = np.append(profile.at_s, profile.until_s)
     units = np.append(profile.units, snapshot.usable_units)
     after_s = np.tile(terms.after_s, (len(at_s), 1))
-    return CapacitySchedule(at_s, units // snapshot.units_per_node, np.zeros(len(at_s), dtype=np.int64), after_s)
+    schedule = CapacitySchedule(at_s, units // snapshot.units_per_node, np.zeros(len(at_s), dtype=np.int64), after_s)
+    return CapacityPolicy("profile", terms.capacity, schedule)
 
 
 def _read_first_entries(snapshot: Snapshot, power: Power) -> LogEntries:

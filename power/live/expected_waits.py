@@ -36,11 +36,11 @@ from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.power.live.node_types import find_types
 from offpeak.power.live.pool_state import expected_end_of, expected_run_of, holds_nodes, is_waiting
 from offpeak.power.whatif import EASY_POLICY
-from offpeak.sim_backend.engine.state import NOT_YET
-from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from offpeak.sim_backend.mixed.replay import rules_of
-from offpeak.sim_backend.mixed.start_forecast import JobSizes, RunningPlaces, forecast_starts, shared_pools
-from offpeak.sim_backend.mixed.state import CORES, GPU_TYPES, SLOTS
+from offpeak.sim_backend.engine.case import EngineCase, RequestedJobs, engine_case
+from offpeak.sim_backend.engine.rules import NOT_YET
+from offpeak.sim_backend.engine.start_forecast import JobSizes, RunningPlaces, forecast_starts, shared_pools
+from offpeak.sim_backend.engine.state import CORES, GPU_TYPES, SLOTS
+from offpeak.sim_backend.replay.replay import rules_of
 
 TIME_LIMITS_S = (900, HOUR_S, 4 * HOUR_S, 12 * HOUR_S, DAY_S, 3 * DAY_S, WEEK_S)
 POOL_LIMITS_S = (HOUR_S, 4 * HOUR_S, DAY_S, WEEK_S)
@@ -218,7 +218,7 @@ def _request_of(job: Job) -> Request:
 
 def _case(
     cluster: Cluster, now_s: int, running: Sequence[HeldPart], waiting: Sequence[tuple[Job, Request, int]]
-) -> tuple[MixedCase, RunningPlaces]:
+) -> tuple[EngineCase, RunningPlaces]:
     """Return the case of the jobs, first the running ones, and the places of these; what has no room is left out."""
     running = _with_room(cluster, running)
     jobs = [*((part.job, part.request, part.left_s) for part in running), *waiting]
@@ -226,10 +226,10 @@ def _case(
     numbers: dict[Request, int] = {}
     request = np.array([numbers.setdefault(request, len(numbers)) for _, request, _ in jobs], dtype=np.int64)
     runtime_s = np.array([run_s for _, _, run_s in jobs], dtype=np.int64)
-    case = mixed_case(
+    case = engine_case(
         cluster,
         tuple(numbers),
-        MixedJobs(
+        RequestedJobs(
             job_id=np.arange(count),
             submit_s=np.full(count, now_s),
             runtime_s=runtime_s,
@@ -278,7 +278,7 @@ def _with_room(cluster: Cluster, running: Sequence[HeldPart]) -> list[HeldPart]:
     return found
 
 
-def _places(case: MixedCase, running: Sequence[HeldPart]) -> RunningPlaces:
+def _places(case: EngineCase, running: Sequence[HeldPart]) -> RunningPlaces:
     is_shared = shared_pools(case.tables)
     cells: list[int] = []
     units: list[int] = []
@@ -307,7 +307,7 @@ def _parts(pool: Pool) -> list[NodePart]:
     return list(dict.fromkeys((*parts, NodePart(kind.cores, kind.memory_mib, gpus))))
 
 
-def _need(case: MixedCase, number: int, part: NodePart) -> list[int]:
+def _need(case: EngineCase, number: int, part: NodePart) -> list[int]:
     """Return what the part takes of a cell of the pool, by column."""
     columns = len(case.tables.capacity)
     if not shared_pools(case.tables)[number]:
@@ -315,13 +315,13 @@ def _need(case: MixedCase, number: int, part: NodePart) -> list[int]:
     return [1, part.cores, part.memory_mib, part.gpus] + [0] * (columns - GPU_TYPES)
 
 
-def _cell_cores(case: MixedCase) -> Int64:
+def _cell_cores(case: EngineCase) -> Int64:
     """Return the cores of a unit of each cell: a node of a pool that is only counted, else a core."""
     cores = np.array([pool.node_type.cores for pool in case.cluster.pools], dtype=np.int64)
     return np.where(shared_pools(case.tables), 1, np.maximum(cores, 1))[case.tables.cell_pool]
 
 
-def _total_cores(case: MixedCase, cell_cores: Int64) -> int:
+def _total_cores(case: EngineCase, cell_cores: Int64) -> int:
     tables = case.tables
     units = np.where(shared_pools(tables)[tables.cell_pool], tables.capacity[CORES], tables.capacity[SLOTS])
     return int((units * cell_cores).sum())

@@ -34,7 +34,7 @@ from offpeak.sim_backend.case.replay_case import ReplayCase
 from offpeak.sim_backend.comparison.compare import charge_period, meters_of, replay_policy
 from offpeak.sim_backend.comparison.outcome import Meters
 from offpeak.sim_backend.comparison.replications import shifted
-from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.engine.rules import PeakTimes
 from offpeak.sim_backend.replay.policy import DEFAULT_DISCIPLINE, DISCIPLINES, Policy, parse_policy
 from offpeak.sim_backend.replay.schedule import Schedule
 from offpeak.sim_backend.traces.records import request_classes

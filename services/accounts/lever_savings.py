@@ -47,9 +47,9 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.replay_case import PoweredPools, ReplayCase, ReplayMachine, prepare
 from offpeak.sim_backend.comparison.replications import LARGEST_SHIFT_S, interval_of
+from offpeak.sim_backend.engine.rules import NO_PEAKS
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.schedule import NO_PEAKS
 from offpeak.sim_backend.traces.filters import between
 from offpeak.text import counted
 

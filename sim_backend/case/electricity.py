@@ -26,7 +26,7 @@ from offpeak.prices.tariff import Tariff, charge_market, check_market, tariff_se
 from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import CarbonSettings, PriceSettings
-from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.engine.rules import PeakTimes
 from offpeak.sim_backend.nodes.power_curve import PowerCurve
 
 A_MONDAY = datetime(2024, 1, 1)

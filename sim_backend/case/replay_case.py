@@ -35,7 +35,7 @@ from offpeak.sim_backend.case.electricity import (
 from offpeak.sim_backend.case.machine_size import AllocationUnits, overload_note, units_of
 from offpeak.sim_backend.case.site_jobs import site_jobs, site_units
 from offpeak.sim_backend.case.site_priorities import SitePriorities
-from offpeak.sim_backend.mixed.classes import RequestClasses
+from offpeak.sim_backend.engine.classes import RequestClasses
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.traces.filters import runnable
 

@@ -20,8 +20,8 @@ from offpeak.model.limits import PriorityOrder
 from offpeak.model.request import Chunk, Request
 from offpeak.sim_backend.case.machine_size import AllocationUnits
 from offpeak.sim_backend.case.site_priorities import SitePriorities, order_note, order_of, ordered, site_priorities
-from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, case_of_classes, mixed_case
-from offpeak.sim_backend.mixed.classes import REFUSED, RequestClasses, request_classes
+from offpeak.sim_backend.engine.case import EngineCase, RequestedJobs, case_of_classes, engine_case
+from offpeak.sim_backend.engine.classes import REFUSED, RequestClasses, request_classes
 from offpeak.sim_backend.traces.filters import reasons_text
 from offpeak.sim_backend.traces.records import request_classes as classes_of_rows
 from offpeak.text import counted, natural_key
@@ -122,7 +122,7 @@ def site_jobs(trace: Trace, cluster: Cluster) -> ClusterJobs:
     return ClusterJobs(kept, tuple(numbers), classes, rejected, notes, priorities)
 
 
-def mixed_case_of(
+def engine_case_of(
     jobs: Jobs,
     node_power_w: Float64,
     cluster: Cluster,
@@ -130,8 +130,8 @@ def mixed_case_of(
     classes: RequestClasses | None = None,
     *,
     without_limit: Int64 | None = None,
-) -> MixedCase:
-    """Return the jobs, each with the number of its request, as the engine for several pools takes them.
+) -> EngineCase:
+    """Return the jobs, each with the number of its request, as the engine takes them.
 
     `node_power_w` is their draw per allocation unit [W]. `classes` are those that `site_jobs` has made for the jobs,
     if it has, and `without_limit` the ids of jobs without a time limit. BadInput if the jobs have no requests.
@@ -142,7 +142,7 @@ def mixed_case_of(
             hint="pass the cluster to `prepare`, which derives the requests, or leave out the cluster",
         )
     parts = np.array([sum(chunk.copies for chunk in request.chunks) for request in requests], np.int64)
-    mixed = MixedJobs(
+    requested = RequestedJobs(
         job_id=jobs.job_id,
         submit_s=jobs.submit_s,
         runtime_s=jobs.runtime_s,
@@ -154,7 +154,7 @@ def mixed_case_of(
         user=jobs.user,
         application=jobs.application,
     )
-    case = mixed_case(cluster, requests, mixed) if classes is None else case_of_classes(classes, mixed)
+    case = engine_case(cluster, requests, requested) if classes is None else case_of_classes(classes, requested)
     if without_limit is None:
         return case
     return replace(case, submitted=case.submitted.without_limit(np.isin(case.job_id, without_limit)))

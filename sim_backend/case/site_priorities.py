@@ -14,7 +14,7 @@ from offpeak.model.cluster import Cluster
 from offpeak.model.jobs import Jobs, LogNames
 from offpeak.model.limits import PriorityOrder, PriorityWeights, ShareAccount
 from offpeak.model.request import Request
-from offpeak.sim_backend.mixed.priorities import ROOT, Priorities, ShareTree
+from offpeak.sim_backend.engine.priorities import ROOT, Priorities, ShareTree
 from offpeak.text import counted
 
 

@@ -22,7 +22,7 @@ from offpeak.sim_backend.case.electricity import LaidSeries
 from offpeak.sim_backend.case.replay_case import ReplayCase
 from offpeak.sim_backend.comparison.compare import Comparison, draw_of_pool, usage_of
 from offpeak.sim_backend.comparison.outcome import PolicyRun
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.nodes.power_curve import StandingDraw, standing_charge
 from offpeak.sim_backend.replay.schedule import Schedule
 

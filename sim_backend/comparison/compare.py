@@ -24,7 +24,7 @@ from offpeak.prices.bill import demand_peaks
 from offpeak.sim_backend.case.electricity import Cooling, cooling_of, decision_series, peak_times
 from offpeak.sim_backend.case.machine_size import backlog_s
 from offpeak.sim_backend.case.replay_case import ReplayCase, guessed_end_s
-from offpeak.sim_backend.case.site_jobs import mixed_case_of
+from offpeak.sim_backend.case.site_jobs import engine_case_of
 from offpeak.sim_backend.comparison.outcome import (
     Charges,
     Demand,
@@ -40,8 +40,7 @@ from offpeak.sim_backend.comparison.outcome import (
     sum_of_charges,
 )
 from offpeak.sim_backend.comparison.pools import lowest_of_pool, pool_usages
-from offpeak.sim_backend.engine.state import NOT_YET, PeakTimes
-from offpeak.sim_backend.mixed.replay import MixedReplay, rules_of
+from offpeak.sim_backend.engine.rules import NOT_YET, PeakTimes
 from offpeak.sim_backend.nodes.node_log import PoweredUsage, join_node_logs, sleep_figures_of_pools, state_times
 from offpeak.sim_backend.nodes.power_curve import (
     PowerCurve,
@@ -51,9 +50,9 @@ from offpeak.sim_backend.nodes.power_curve import (
     standing_draw,
     sum_of_curves,
 )
-from offpeak.sim_backend.replay.equal_nodes import EqualNodesReplay, PoweredMachine
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, unit_replay
 from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.replay import Replay
+from offpeak.sim_backend.replay.replay import Replay, SleepingNodes, rules_of
 from offpeak.sim_backend.replay.schedule import JobRuns, Schedule
 from offpeak.text import counted
 
@@ -281,17 +280,17 @@ def _replay(
     """Replay up to the last job's end. Raises BadInput for a policy that does not know the nodes of the case."""
     if policy.hold is not None:
         return _held_replay(case, policy, peaks, progress)
-    played = (_mixed_replay if case.is_mixed else _equal_nodes_replay)(case, policy, peaks)
+    played = (_cluster_replay if case.is_mixed else _unit_replay)(case, policy, peaks)
     played.run(partial(progress, policy.name) if progress else None)
     return played
 
 
-def _equal_nodes_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Replay:
+def _unit_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Replay:
     machine: PoweredMachine | int = case.machine.size
     if policy.capacity:
         assert isinstance(case.nodes, PoweredMachine)
         machine = case.nodes
-    return EqualNodesReplay(
+    return unit_replay(
         case.jobs,
         case.node_power_w,
         machine,
@@ -337,18 +336,18 @@ def release_times_s(case: ReplayCase, longest_s: Int64) -> Int64:
     return best_s
 
 
-def _mixed_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Replay:
+def _cluster_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Replay:
     """Return the replay on the pools of the case's cluster; BadInput for a policy that does not know pools of nodes."""
     assert case.cluster is not None
-    mixed = mixed_case_of(
+    made = engine_case_of(
         case.jobs, case.node_power_w, case.cluster, case.requests, case.classes, without_limit=case.without_limit
     )
-    widths = band_widths(policy.priority_band_percent, case.cluster, mixed.workload.priority)
+    widths = band_widths(policy.priority_band_percent, case.cluster, made.workload.priority)
     rules = rules_of(policy, case.cluster.timing)._replace(widths=widths)
     site = case.priorities
     priorities = None if site is None else site.for_jobs(case.jobs, case.requests, case.cluster)
-    classes = case.nodes.classes if case.nodes and policy.capacity else ()
-    return MixedReplay(mixed, policy, rules, classes, peaks=peaks, priorities=priorities, jobs=case.jobs)
+    nodes = SleepingNodes(case.nodes.classes) if case.nodes and policy.capacity else None
+    return Replay(made, policy, rules, nodes, peaks=peaks, priorities=priorities, jobs=case.jobs)
 
 
 def _peak_rules(case: ReplayCase, policy: Policy) -> PeakRules:

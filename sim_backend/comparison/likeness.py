@@ -17,7 +17,7 @@ from offpeak.model.jobs import Jobs, LogNames
 from offpeak.model.limits import PriorityOrder
 from offpeak.model.request import Request
 from offpeak.sim_backend.comparison.compare import Comparison
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.schedule import JobRuns
 from offpeak.text import natural_key
 

@@ -35,7 +35,7 @@ from offpeak.sim_backend.case.electricity import Cooling
 from offpeak.sim_backend.case.replay_case import ReplayMachine
 from offpeak.sim_backend.comparison.pools import stopped_runs
 from offpeak.sim_backend.comparison.weeks import ReplayedWeeks
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.nodes.bounds import captured_share
 from offpeak.sim_backend.nodes.node_log import NodeCharge, NodeLog, PoweredUsage, SleepFigures, node_energy_and_charge
 from offpeak.sim_backend.replay.schedule import Schedule

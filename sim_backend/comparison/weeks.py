@@ -21,7 +21,7 @@ from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import J_PER_MWH, WEEK_S
 from offpeak.model.step_integrals import StepIntegral, Usage, charge_by_job, integrals
 from offpeak.model.step_series import sorted_once
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.nodes.power_curve import PowerCurve, power_curve
 
 LEAST_WEEKS = 6

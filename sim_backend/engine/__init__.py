@@ -1,7 +1,14 @@
 """The event-driven engine: arrays hold the state, compiled kernels advance it.
 
-`state` holds the arrays and the scheduling rules. `advance` is the entry: it takes events, then a pass over the `queue`
-starts jobs by `backfill` (`running_jobs`, `window`). For nodes that sleep, `power` holds their state, `power_capacity`
-decides, `power_transitions` moves the nodes, `power_jobs` places jobs on them, `peak_shaving` keeps jobs back. Where
-nodes are always on, none of that is compiled.
+`case` makes the arrays of jobs, `classes` those of a cluster and its requests: partitions, whole and shared nodes,
+GPUs, arrays, limits. `state` holds what the kernels move, `rules` how they schedule. `advance` is the event loop:
+`queue` holds the waiting jobs of each competition group, `cells` places requests on nodes, `running` starts and ends
+jobs, `reservations` finds the start of a blocked job and what others must leave to it, `preemption` stops jobs for
+others, and `priorities` computes Slurm's multifactor priority. For nodes that sleep, `pools` and `power` hold their
+state, `node_events` is what they do in a second, by `power_capacity` and `power_transitions`, and `pool_jobs` gives
+them to jobs.
+
+Where it is enough to count the units of one pool, the same kernels are compiled without places (`need` of the tables
+is None), which is several times faster. Only there jobs have promised starts (`promises`), move to other nodes
+(`late_binding`) and are kept back (`peak_shaving`), and nodes fail or have several units (`node_units`).
 """

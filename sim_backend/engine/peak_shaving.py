@@ -4,12 +4,14 @@ The rule is `offpeak.plugin.capacity.peak_shaving`, which also makes the agent's
 the power of their nodes from the moment they get them, of idle units, and of nodes asleep; powers are in mW.
 """
 
-from offpeak.compiled import index, part
+from offpeak.compiled import apart, index, part
 from offpeak.model.constants import QUARTER_S
 from offpeak.model.node_states import ACTIVE
 from offpeak.plugin.capacity.peak_shaving import NO_CAP, PeakRules, soft_cap
+from offpeak.sim_backend.engine.pools import SleepingPools, pool_power
 from offpeak.sim_backend.engine.power import Power
-from offpeak.sim_backend.engine.state import NEVER, State, Workload
+from offpeak.sim_backend.engine.rules import NEVER
+from offpeak.sim_backend.engine.state import SLOTS, State, Workload
 
 start_cap = part(soft_cap)
 """The rule as a part of kernels, which Python cannot call."""
@@ -27,10 +29,22 @@ def draw_mw(power: Power, peak: PeakRules) -> int:
 
 
 @part
-def meter_draw(power: Power, peak: PeakRules, now_s: int) -> None:
+def count_draw(workload: Workload, pools: SleepingPools, job: int, units: int) -> None:
+    """Count what the job draws on so many units, none where they are negative: it ends."""
+    if pools.peak is not None:
+        pools.power.scalars[0].jobs_mw += int(1000 * workload.node_power_w[index(job)] * units)
+
+
+@part
+def meter_draw(pools: SleepingPools, now_s: int) -> None:
     """Add the draw since the last event to the quarter-hours, and keep the highest of those that count."""
-    if peak.longest_s == 0:
-        return
+    if pools.peak is not None:
+        meter(pool_power(pools, 0), pools.peak, now_s)
+
+
+@apart
+def meter(power: Power, peak: PeakRules, now_s: int) -> None:
+    """Add the draw of the nodes since the last event to the quarter-hours."""
     nodes = power.scalars[0]
     drawn_mw = draw_mw(power, peak)
     while nodes.metered_s < now_s:
@@ -59,14 +73,25 @@ def follow_rules(power: Power, peak: PeakRules, at_s: int) -> None:
 
 
 @part
-def is_held(workload: Workload, state: State, power: Power, peak: PeakRules, position: int) -> bool:
-    """Tell whether the job at queue `position` waits because it would draw a new peak; others may pass it."""
-    if peak.longest_s == 0:
+def is_kept_back(workload: Workload, state: State, pools: SleepingPools, position: int) -> bool:
+    """Tell whether the job at `position` would fit and waits for a lower peak; others may pass it."""
+    if pools.peak is None:
         return False
+    fits = state.waiting.size[index(position)] <= state.free[SLOTS, 0]
+    return bool(fits and is_held(workload, state, pools, pools.peak, position))
+
+
+@apart
+def is_held(workload: Workload, state: State, pools: SleepingPools, peak: PeakRules, position: int) -> bool:
+    """Tell whether the job at `position` would draw a new peak and must wait.
+
+    If so, the next pass looks at all jobs again, at the latest when this one has waited long enough.
+    """
     now = state.scalars[0]
+    power = pool_power(pools, 0)
     nodes = power.scalars[0]
-    job = index(state.queue.job[index(position)])
-    size = state.queue.size[index(position)]
+    job = index(state.waiting.job[index(position)])
+    size = state.waiting.size[index(position)]
     job_mw = int(1000 * workload.node_power_w[job] * size)
     drawn_mw = draw_mw(power, peak) + job_mw - min(size, nodes.idle_units) * peak.idle_mw
     waited_s = now.now_s - workload.submit_s[job]
@@ -81,9 +106,14 @@ def is_held(workload: Workload, state: State, power: Power, peak: PeakRules, pos
 
 
 @part
-def look_again(state: State, power: Power) -> None:
-    """End a pass: if it held a job, the next one looks at all jobs again, at the latest when that has waited enough."""
-    held_until_s = power.scalars[0].held_until_s
-    if held_until_s != NEVER:
-        state.scalars[0].ended = 1
-        state.scalars[0].wanted_pass_s = min(state.scalars[0].wanted_pass_s, held_until_s)
+def held_any(state: State, pools: SleepingPools) -> bool:
+    """End a pass, and return whether it held a job: the next one, at the latest when that has waited enough, begins
+    anew.
+    """
+    nodes = pools.power.scalars[0]
+    if nodes.held_until_s == NEVER:
+        return False
+    now = state.scalars[0]
+    now.wanted_pass_s = min(now.wanted_pass_s, nodes.held_until_s)
+    nodes.held_until_s = NEVER
+    return True

@@ -1,7 +1,7 @@
-"""The power of the machine's nodes: arrays beside the engine's state, for replays in which nodes sleep.
+"""The power of a pool's nodes: arrays beside the engine's state, for replays in which nodes sleep.
 
-`scalars.free` of the engine's state counts the units that are available to jobs: those on active nodes, and with
-on-demand rules also those on sleeping and rising nodes.
+`scalars.free` of the pool counts the units that are available to jobs: those on active nodes, and with on-demand rules
+also those on sleeping and rising nodes.
 """
 
 from typing import NamedTuple
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from offpeak.bits import bitmap
 from offpeak.compiled import index, part
+from offpeak.model.arrays import Int64
 from offpeak.model.node_states import ACTIVE, STATES
-from offpeak.plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
-from offpeak.plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
+from offpeak.plugin.capacity.rules import CapacityRules, NodeTable
 from offpeak.plugin.capacity.sleepers import NeedRecord, new_record
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET, Int64, State
+from offpeak.sim_backend.engine.allocation import PoolMachine
+from offpeak.sim_backend.engine.rules import NEVER, NOT_YET
 
 MOST_ENTRIES_PER_NODE = 8
 """The most states that a node can enter within a second, with transitions that take no time."""
@@ -39,7 +40,8 @@ class Power(NamedTuple):
     `ready_s`, when its transition ends; `fails`, 1 if the transition then fails; `deeper`, the depth to which a rising
     node goes on, or STAYS; `draws`, the number of its random draws. Bitmaps: `away`, nodes that are not active;
     `moving`, nodes with a time in `ready_s` or `called_s`; `spare`, free units on nodes that are away. `nodes_in`
-    counts nodes by state. `will_fail`, by slot, is 1 if a node of the job will not come up. `wanted_s`, by job, is the
+    counts nodes by state. `failure_s`, by slot, is when a node of the job will fail to come up, NEVER if none will.
+    `wanted_s`, by job, is the
     first second at which it would have started without sleeping nodes, NOT_YET before that. `needs` is what a forecast
     has learned, empty without a forecast. `peaks_mw` is the highest quarter-hour of the period of each demand charge.
     """
@@ -56,21 +58,11 @@ class Power(NamedTuple):
     away: NDArray[np.uint64]
     moving: NDArray[np.uint64]
     nodes_in: Int64
-    will_fail: NDArray[np.int8]
+    failure_s: Int64
     wanted_s: Int64
     needs: NeedRecord
     peaks_mw: Int64
     log: TransitionLog
-
-
-class PoweredNodes(NamedTuple):
-    """Nodes that sleep: their state, when they sleep, what transitions take, and peak shaving."""
-
-    power: Power
-    capacity: CapacityRules
-    schedule: CapacitySchedule
-    depths: DepthTable
-    peak: PeakRules = NO_SHAVING
 
 
 SCALARS = np.dtype(
@@ -173,7 +165,7 @@ def all_active(
         away=bitmap(np.zeros(nodes, dtype=np.bool_)),
         moving=bitmap(np.zeros(nodes, dtype=np.bool_)),
         nodes_in=nodes_in,
-        will_fail=np.zeros(slots, dtype=np.int8),
+        failure_s=np.full(slots, NEVER),
         wanted_s=np.full(jobs, NOT_YET, dtype=np.int64),
         needs=new_record(nodes if rules.worth_s else 0),
         peaks_mw=np.zeros(charges, dtype=np.int64),
@@ -247,9 +239,9 @@ def returning_units(power: Power, rules: CapacityRules) -> int:
 
 
 @part
-def refresh_free(state: State, power: Power, rules: CapacityRules) -> bool:
+def refresh_free(machine: PoolMachine, power: Power, rules: CapacityRules) -> bool:
     """Count the units that are available to jobs again, and return whether the count changed."""
-    now = state.scalars[0]
+    now = machine.scalars[0]
     free = free_units(power, rules)
     returning = returning_units(power, rules)
     changed = free != now.free

@@ -8,9 +8,10 @@ from offpeak.compiled import index, part
 from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.plugin.capacity import sleepers
 from offpeak.plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule, DepthTable
-from offpeak.sim_backend.engine.power import Power, PoweredNodes, falling_nodes, free_units, refresh_free, rising_nodes
+from offpeak.sim_backend.engine.allocation import PoolMachine
+from offpeak.sim_backend.engine.power import Power, falling_nodes, rising_nodes
 from offpeak.sim_backend.engine.power_transitions import go_deeper, put_to_sleep, wake
-from offpeak.sim_backend.engine.state import NOT_YET, State
+from offpeak.sim_backend.engine.rules import NOT_YET
 
 A_MINUTE_S = 60
 ROUNDING = 1e-6
@@ -50,35 +51,6 @@ def next_row_s(power: Power, schedule: CapacitySchedule) -> int:
 
 
 @part
-def usable_nodes(power: Power) -> int:
-    """Return the number of nodes that have not failed."""
-    return int(len(power.ready_s) - power.nodes_in[FAILED])
-
-
-@part
-def widest_waiting(state: State, power: Power, depths: DepthTable) -> int:
-    """Return how many nodes the widest waiting job needs, of those that fit on nodes that work or will be repaired."""
-    now = state.scalars[0]
-    units = power.scalars[0].units_per_node
-    most = usable_nodes(power) * units if depths.repair_s == NEVER else len(power.ready_s) * units
-    widest = 0
-    for position in range(now.head, now.tail):
-        size = state.queue.size[index(position)]
-        if widest < size <= most:
-            widest = size
-    return int((widest + units - 1) // units)
-
-
-@part
-def set_target(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
-    """Adjust the target to the queue: between two levels, or up for a job wider than the target."""
-    nodes = power.scalars[0]
-    if sleepers.follows_queue(rules, nodes.target, power.nodes_in[ACTIVE] - nodes.idle_nodes):
-        widest = widest_waiting(state, power, depths)
-        nodes.target = sleepers.target_for_queue(rules, nodes.target, widest, len(power.ready_s))
-
-
-@part
 def sleeps_left(power: Power, rules: CapacityRules) -> int:
     """Return how many more nodes the limit allows to be put to sleep in the minute of the last sleeps."""
     return int(rules.sleeps_per_min * (1.0 - power.rates[0].slept_share) + ROUNDING)
@@ -99,7 +71,9 @@ def within_rate(power: Power, rules: CapacityRules, wanted: int, now_s: int) -> 
 
 
 @part
-def sleep_some(state: State, power: Power, depths: DepthTable, criteria: sleepers.SleepCriteria, allowed: int) -> bool:
+def sleep_some(
+    machine: PoolMachine, power: Power, depths: DepthTable, criteria: sleepers.SleepCriteria, allowed: int
+) -> bool:
     """Put up to `allowed` idle nodes to sleep; return whether more nodes are due."""
     now_s = criteria.now_s
     table = power.table
@@ -120,7 +94,7 @@ def sleep_some(state: State, power: Power, depths: DepthTable, criteria: sleeper
         if key > last or (key == last and ties == 0):
             continue
         if sleepers.may_sleep(criteria, node):
-            put_to_sleep(state, power, depths, node, sleepers.depth_to_enter(criteria, node))
+            put_to_sleep(machine, power, depths, node, sleepers.depth_to_enter(criteria, node))
             left -= 1
             ties -= key == last
     return bool(limited)
@@ -141,7 +115,7 @@ def may_leave(power: Power, rules: CapacityRules) -> int:
 
 @part
 def shrink_to_target(
-    state: State, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule
+    machine: PoolMachine, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule
 ) -> None:
     """Put idle nodes beyond the target to sleep before jobs can get them."""
     nodes = power.scalars[0]
@@ -152,9 +126,9 @@ def shrink_to_target(
     if excess <= 0 or sleepers.deepest_in_use(schedule, nodes.row) == sleepers.NO_DEPTH:
         return
     before = nodes.idle_nodes
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     sleep_some(
-        state, power, depths, sleepers.SleepCriteria(power.table, rules, schedule, nodes.row, now_s, True), excess
+        machine, power, depths, sleepers.SleepCriteria(power.table, rules, schedule, nodes.row, now_s, True), excess
     )
     if before - nodes.idle_nodes < excess:
         nodes.due_s = next_leave_s(power, rules, now_s)
@@ -191,9 +165,11 @@ def light_sleepers(power: Power, deepest: int) -> int:
 
 
 @part
-def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule) -> int:
+def deepen_due(
+    machine: PoolMachine, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule
+) -> int:
     """Send to a deeper sleep the nodes that are due for one; return when the next one is, or NEVER."""
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     row = power.scalars[0].row
     earliest = NEVER
     after = next_bit(power.away, 0)
@@ -206,25 +182,27 @@ def deepen_due(state: State, power: Power, depths: DepthTable, rules: CapacityRu
         depth = sleepers.depth_at_age(schedule, row, now_s - power.table.idle_since_s[at])
         is_due = depth != sleepers.NO_DEPTH and sleepers.is_shallower(power.table.state[at], depth)
         if is_due and not sleepers.is_spent(power.table, rules, node, now_s):
-            go_deeper(state, power, depths, rules.wakes_per_min, node, depth)
+            go_deeper(machine, power, depths, rules.wakes_per_min, node, depth)
         earliest = min(earliest, sleepers.due_in_s(power.table, rules, schedule, row, node, now_s))
     return int(earliest)
 
 
 @part
-def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule) -> None:
+def sleep_due(
+    machine: PoolMachine, power: Power, depths: DepthTable, rules: CapacityRules, schedule: CapacitySchedule
+) -> None:
     """Put to sleep, or to a deeper sleep, the nodes that are due by their idle time and not kept awake."""
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     nodes = power.scalars[0]
     if not rules.on_demand or (nodes.due_s > now_s and nodes.limited == 0):
         return
-    stay = is_awaited(state, rules) or waits_for_repair(state, power, depths)
+    stay = is_awaited(machine, rules) or waits_for_repair(machine, power, depths)
     allowed = 0 if stay else may_leave(power, rules)
     criteria = sleepers.SleepCriteria(power.table, rules, schedule, nodes.row, now_s, False)
-    nodes.limited = 1 if sleep_some(state, power, depths, criteria, allowed) else 0
+    nodes.limited = 1 if sleep_some(machine, power, depths, criteria, allowed) else 0
     earliest = NEVER
     if light_sleepers(power, sleepers.deepest_in_use(schedule, nodes.row)) > 0:
-        earliest = deepen_due(state, power, depths, rules, schedule)
+        earliest = deepen_due(machine, power, depths, rules, schedule)
     node = next_bit(power.table.idle, 0)
     while node != NO_BIT:
         earliest = min(earliest, sleepers.due_in_s(power.table, rules, schedule, nodes.row, node, now_s))
@@ -233,32 +211,32 @@ def sleep_due(state: State, power: Power, depths: DepthTable, rules: CapacityRul
 
 
 @part
-def has_reservation(state: State, rules: CapacityRules) -> bool:
+def has_reservation(machine: PoolMachine, rules: CapacityRules) -> bool:
     """Tell whether a waiting job has a reservation for which nodes come up or stay awake."""
-    now = state.scalars[0]
+    now = machine.scalars[0]
     return bool(rules.on_demand and rules.ahead_s > 0 and now.waiting > 0 and now.shadow_s != NOT_YET)
 
 
 @part
-def is_awaited(state: State, rules: CapacityRules) -> bool:
+def is_awaited(machine: PoolMachine, rules: CapacityRules) -> bool:
     """Tell whether idle nodes stay awake because a reservation will need them soon."""
-    now = state.scalars[0]
-    return has_reservation(state, rules) and bool(now.shadow_s - now.now_s <= rules.ahead_s)
+    now = machine.scalars[0]
+    return has_reservation(machine, rules) and bool(now.shadow_s - now.now_s <= rules.ahead_s)
 
 
 @part
-def waits_for_repair(state: State, power: Power, depths: DepthTable) -> bool:
+def waits_for_repair(machine: PoolMachine, power: Power, depths: DepthTable) -> bool:
     """Tell whether the first waiting job lacks only nodes that are being repaired.
 
     If the other nodes slept meanwhile, some of them would fail to wake up for the job, and so on: a job that needs a
     hundred nodes of which one in fifty fails would hardly ever start.
     """
-    now = state.scalars[0]
+    now = machine.scalars[0]
     if depths.repair_s == NEVER or now.waiting == 0:
         return False
     units = units_without_job(power)
     failed = power.nodes_in[FAILED] * power.scalars[0].units_per_node
-    return bool(units < state.queue.size[index(now.head)] <= units + failed)
+    return bool(units < now.first_size <= units + failed)
 
 
 @part
@@ -269,13 +247,13 @@ def units_without_job(power: Power) -> int:
 
 
 @part
-def needed_for_reservation(state: State, power: Power, rules: CapacityRules) -> int:
+def needed_for_reservation(machine: PoolMachine, power: Power, rules: CapacityRules) -> int:
     """Return how many sleeping nodes the reservation of the first waiting job will need, and set when to wake them."""
-    now = state.scalars[0]
+    now = machine.scalars[0]
     nodes = power.scalars[0]
     nodes.wake_due_s = NEVER
     missing = nodes.spare_units + now.returning - now.extra
-    if not has_reservation(state, rules) or missing <= 0:
+    if not has_reservation(machine, rules) or missing <= 0:
         return 0
     if now.shadow_s - now.now_s > rules.ahead_s:
         nodes.wake_due_s = now.shadow_s - rules.ahead_s
@@ -285,16 +263,16 @@ def needed_for_reservation(state: State, power: Power, rules: CapacityRules) -> 
 
 
 @part
-def wake_needed(state: State, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
+def wake_needed(machine: PoolMachine, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
     """Wake nodes up to the floor, to the reserve, and for the reservation.
 
     Nodes in the lightest sleep are woken first, and among these the ones that are last in line to sleep.
     """
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     nodes = power.scalars[0]
     missing = sleepers.floor_nodes_part(rules, power.scalars[0].target) - power.nodes_in[ACTIVE] - rising_nodes(power)
     missing = max(missing, nodes.reserve - nodes.idle_nodes - nodes.rising_idle)
-    missing = max(missing, needed_for_reservation(state, power, rules))
+    missing = max(missing, needed_for_reservation(machine, power, rules))
     for depth in range(sleepers.SHALLOW_TO_DEEP):
         after = next_bit(power.away, 0) if power.nodes_in[index(3 + 3 * depth)] > 0 else NO_BIT
         while missing > 0 and after != NO_BIT:
@@ -306,30 +284,8 @@ def wake_needed(state: State, power: Power, depths: DepthTable, rules: CapacityR
             if rested_s > now_s:
                 nodes.wake_due_s = min(nodes.wake_due_s, rested_s)
                 continue
-            wake(state, power, depths, rules.wakes_per_min, node)
+            wake(machine, power, depths, rules.wakes_per_min, node)
             missing -= 1
-
-
-@part
-def note_blocked_since(state: State, power: Power, rules: CapacityRules) -> None:
-    """Record since when the first waiting job waits only for sleeping nodes."""
-    now = state.scalars[0]
-    if now.waiting == 0 or now.wanted_pass_s != NEVER:
-        return
-    job = index(state.queue.job[index(now.head)])
-    is_there = free_units(power, rules) < state.queue.size[index(now.head)] <= units_without_job(power)
-    if power.wanted_s[job] == NOT_YET and is_there:
-        power.wanted_s[job] = now.now_s
-
-
-@part
-def nodes_needed(state: State, power: Power) -> int:
-    """Return how many nodes the running jobs need, including jobs that wait for their nodes to come up."""
-    units = 0
-    for at in range(state.scalars[0].listed):
-        units += state.slots.size[index(state.expected[index(at)])]
-    per_node = power.scalars[0].units_per_node
-    return int((units + per_node - 1) // per_node)
 
 
 @part
@@ -339,38 +295,3 @@ def expect_needs(power: Power, rules: CapacityRules, now_s: int, needed: int) ->
     sleepers.observe_need(power.needs, now_s, needed)
     nodes.keep = sleepers.last_rank(power.needs, 1 / rules.worth_s)
     nodes.reserve = sleepers.last_rank(power.needs, sleepers.WAKE_AHEAD_AT / rules.worth_s)
-
-
-@part
-def next_power_s(power: Power, schedule: CapacitySchedule) -> int:
-    """Return the time of the next event of, or decision on, the nodes."""
-    nodes = power.scalars[0]
-    at_s = min(nodes.next_ready_s, nodes.wake_due_s)
-    return int(min(at_s, nodes.due_s, nodes.next_decision_s, next_row_s(power, schedule)))
-
-
-@part
-def is_to_reserve(state: State, rules: CapacityRules) -> bool:
-    """Tell whether a pass is needed for the reservation alone: nodes may have to stay awake or be woken for it."""
-    return bool(rules.on_demand and rules.ahead_s > 0 and state.scalars[0].waiting > 0)
-
-
-@part
-def leave_beyond_target(state: State, nodes: PoweredNodes) -> bool:
-    """Adjust the target, put idle nodes beyond it to sleep, and return whether other units are available to jobs."""
-    set_target(state, nodes.power, nodes.depths, nodes.capacity)
-    shrink_to_target(state, nodes.power, nodes.depths, nodes.capacity, nodes.schedule)
-    return refresh_free(state, nodes.power, nodes.capacity)
-
-
-@part
-def keep_nodes(state: State, nodes: PoweredNodes) -> bool:
-    """Put to sleep and wake the nodes that are due after a pass; return whether jobs may count on more units."""
-    now = state.scalars[0]
-    free = now.free
-    expected = free + now.returning
-    sleep_due(state, nodes.power, nodes.depths, nodes.capacity, nodes.schedule)
-    wake_needed(state, nodes.power, nodes.depths, nodes.capacity)
-    note_blocked_since(state, nodes.power, nodes.capacity)
-    refresh_free(state, nodes.power, nodes.capacity)
-    return bool(now.free > free or now.free + now.returning > expected)

@@ -9,8 +9,9 @@ from offpeak.compiled import index, part
 from offpeak.model.constants import DAY_S
 from offpeak.model.node_states import ACTIVE, FAILED, POWERSAVE
 from offpeak.plugin.capacity.rules import DepthTable, NodeTable
+from offpeak.sim_backend.engine.allocation import Nodes, PoolMachine
 from offpeak.sim_backend.engine.power import STAYS, Power, enter_state, set_state, write_entry
-from offpeak.sim_backend.engine.state import NEVER, Nodes, State
+from offpeak.sim_backend.engine.rules import NEVER
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST_MIX = np.uint64(0xBF58476D1CE4E5B9)
@@ -75,15 +76,15 @@ def begin_transition(power: Power, node: int, ready_s: int, fails: bool) -> None
 
 
 @part
-def put_to_sleep(state: State, power: Power, depths: DepthTable, node: int, depth: int) -> None:
+def put_to_sleep(machine: PoolMachine, power: Power, depths: DepthTable, node: int, depth: int) -> None:
     """Send an active node without a job into `depth`."""
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     nodes = power.scalars[0]
     nodes.idle_nodes -= 1
     set_bit(power.table.idle, node, False)
     set_bit(power.away, node, True)
     nodes.idle_units -= nodes.units_per_node
-    make_spare(state.nodes, power, node)
+    make_spare(machine.nodes, power, node)
     power.table.slept_s[index(node)] = now_s
     go_down(power, depths, node, depth, now_s)
 
@@ -132,9 +133,9 @@ def fail(power: Power, depths: DepthTable, node: int, now_s: int) -> None:
 
 
 @part
-def wake(state: State, power: Power, depths: DepthTable, wakes_per_min: int, node: int) -> None:
+def wake(machine: PoolMachine, power: Power, depths: DepthTable, wakes_per_min: int, node: int) -> None:
     """Wake a sleeping node, within the limit on wakes."""
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     nodes = power.scalars[0]
     at = index(node)
     depth = power.table.state[at] // 3 - 1
@@ -152,7 +153,7 @@ def wake(state: State, power: Power, depths: DepthTable, wakes_per_min: int, nod
         return
     write_entry(power, node, now_s)
     if depths.leave_s[depth] == 0:
-        arrive_up(state, power, depths, node)
+        arrive_up(machine, power, depths, node)
 
 
 @part
@@ -167,9 +168,9 @@ def next_wake_s(power: Power, wakes_per_min: int, now_s: int) -> int:
 
 
 @part
-def arrive_up(state: State, power: Power, depths: DepthTable, node: int) -> None:
+def arrive_up(machine: PoolMachine, power: Power, depths: DepthTable, node: int) -> None:
     """End the wake-up: the node is active, goes on to a deeper sleep, or has failed."""
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     nodes = power.scalars[0]
     at = index(node)
     without_job = nodes.units_per_node - power.table.busy[at]
@@ -186,19 +187,19 @@ def arrive_up(state: State, power: Power, depths: DepthTable, node: int) -> None
     elif depth != STAYS:
         go_down(power, depths, node, depth, now_s)
     else:
-        become_active(state, power, node, without_job)
+        become_active(machine, power, node, without_job)
 
 
 @part
-def become_active(state: State, power: Power, node: int, without_job: int) -> None:
+def become_active(machine: PoolMachine, power: Power, node: int, without_job: int) -> None:
     """Make the node active, with so many units for other jobs."""
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     nodes = power.scalars[0]
     at = index(node)
     enter_state(power, node, ACTIVE, now_s)
     set_bit(power.away, node, False)
     power.table.woken_s[at] = now_s
-    make_free(state.nodes, power, node)
+    make_free(machine.nodes, power, node)
     nodes.idle_units += without_job
     if power.table.busy[at] == 0:
         nodes.idle_nodes += 1
@@ -207,21 +208,23 @@ def become_active(state: State, power: Power, node: int, without_job: int) -> No
 
 
 @part
-def go_deeper(state: State, power: Power, depths: DepthTable, wakes_per_min: int, node: int, depth: int) -> None:
+def go_deeper(
+    machine: PoolMachine, power: Power, depths: DepthTable, wakes_per_min: int, node: int, depth: int
+) -> None:
     """Send a node in light sleep into a deeper depth. The node wakes first, unless it is only in powersave."""
     nodes = power.scalars[0]
     if power.table.state[index(node)] == 3 + 3 * POWERSAVE:
         nodes.spare_units -= nodes.units_per_node
-        go_down(power, depths, node, depth, state.scalars[0].now_s)
+        go_down(power, depths, node, depth, machine.scalars[0].now_s)
         return
     power.deeper[index(node)] = depth
-    wake(state, power, depths, wakes_per_min, node)
+    wake(machine, power, depths, wakes_per_min, node)
 
 
 @part
-def arrive(state: State, power: Power, depths: DepthTable) -> None:
+def arrive(machine: PoolMachine, power: Power, depths: DepthTable) -> None:
     """Start and end all due transitions, and end due repairs."""
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     nodes = power.scalars[0]
     if nodes.next_ready_s > now_s:
         return
@@ -231,24 +234,24 @@ def arrive(state: State, power: Power, depths: DepthTable) -> None:
             power.called_s[index(node)] = NEVER
             write_entry(power, node, now_s)
         if power.ready_s[index(node)] <= now_s:
-            arrive_one(state, power, depths, node)
+            arrive_one(machine, power, depths, node)
         node = next_bit(power.moving, node + 1)
     nodes.next_ready_s = next_arrival_s(power)
 
 
 @part
-def arrive_one(state: State, power: Power, depths: DepthTable, node: int) -> None:
+def arrive_one(machine: PoolMachine, power: Power, depths: DepthTable, node: int) -> None:
     """End the transition or the repair of a node."""
-    now_s = state.scalars[0].now_s
+    now_s = machine.scalars[0].now_s
     at = index(node)
     held = power.table.state[at]
     power.ready_s[at] = NEVER
     set_bit(power.moving, node, False)
     if held == FAILED:
         power.table.idle_since_s[at] = now_s
-        become_active(state, power, node, power.scalars[0].units_per_node - power.table.busy[at])
+        become_active(machine, power, node, power.scalars[0].units_per_node - power.table.busy[at])
     elif held % 3 == 1:
-        arrive_up(state, power, depths, node)
+        arrive_up(machine, power, depths, node)
     else:
         arrive_down(power, depths, node, now_s)
 

@@ -1,301 +1,111 @@
-"""The queue of the waiting jobs, where submissions join at the end and started jobs leave holes; and searches for jobs
-that fit.
+"""The waiting jobs of each competition group in order, and the window of them that a policy orders.
 
-The next job that fits: the queue's positions are divided into blocks, and jobs into classes by size; class k > 0 holds
-jobs of fewer than 2^k units. `Queue.bounds[0, block]` is a lower bound for the units of the jobs in a block, and
-`Queue.bounds[k, block]` one for the estimates of class k; both are 0 until a search has scanned the whole block in
-vain. Only full blocks have bounds, so a submission changes none, and jobs that leave only make bounds too low.
+A group's positions are sorted by rank: partition tier, then priority, then submission. Jobs that left are holes until
+the positions are compacted; a hole keeps its job, so that the order stays complete.
 
-The widest job that fits and ends in time, for best fit in a long queue, takes a few dozen steps: all jobs of the
-workload, including future ones, have ranks by size, then submission. Each node of a binary tree over the ranks holds
-the shortest estimate of the waiting jobs below it; a job that does not wait has NEVER.
+Where the order of a policy lasts for several passes, it is written into `place`: the records of a window exchange the
+ranks of their places, as the agent exchanges priorities in Slurm. Later submissions find their own place between them.
 """
 
-from typing import Any, NamedTuple
-
-import numpy as np
-
-from offpeak.compiled import in_place, index, part
+from offpeak.compiled import apart, index, part
+from offpeak.model.arrays import Int64
+from offpeak.plugin.priority_bands import ALONE, BandStart, begins_band_part, keep_bands_part
+from offpeak.plugin.window_order import free_until_part
+from offpeak.plugin.window_policy import GREEDY_SLIDE
 from offpeak.predictors.run_times import predict_run_time
-from offpeak.sim_backend.engine.state import (
-    BEST_FIT,
+from offpeak.sim_backend.engine.fitting import (
     BLOCK,
-    CLASSES,
+    StartLimits,
+    fits_beside,
+    forget,
+    next_fitting,
+    next_fitting_of_many,
+)
+from offpeak.sim_backend.engine.limits import most_more
+from offpeak.sim_backend.engine.rules import (
     EXACT_RUNTIME,
     FORESEEN_RUNTIME,
     NEVER,
     NOT_YET,
     PREDICTED_RUNTIME,
-    ByWidth,
-    Int64,
-    Queue,
-    SchedulingRules,
-    State,
-    Workload,
+    EngineRules,
 )
+from offpeak.sim_backend.engine.state import RANKS_SEVERAL, REQUEUED, SLOTS, State, Tables, Workload
+from offpeak.sim_backend.engine.window import entry
+
+MOST_HOLES = 64
 
 
-class StartLimits(NamedTuple):
-    """A job may start if it fits in `free` units, and fits in `extra` units or takes no longer than `longest_s`."""
-
-    free: int
-    extra: int
-    longest_s: int
-
-
-LEAST_SIZE = 0
-STRETCH = 32
-"""The number of blocks that are scanned at once, with vector instructions."""
-
-
-@in_place
-def next_fitting(size: Int64, estimate_s: Int64, first: int, last: int, limits: StartLimits) -> int:
-    """Return the first position in [first, last) whose job may start by the limits, or `last`.
-
-    This is a kernel, not an inlined part, so that the search can use all registers.
-    """
-    free = limits.free
-    extra = limits.extra
-    longest_s = limits.longest_s
+@apart
+def next_startable(request_class: Int64, hold_s: Int64, longest_s: Int64, first: int, last: int) -> int:
+    """Return the first position in [first, last) whose job may start as far as is known of its class, or `last`."""
     for at in range(first, last):
-        wanted = size[index(at)]
-        if wanted <= free and (wanted <= extra or estimate_s[index(at)] <= longest_s):
+        if hold_s[index(at)] <= longest_s[index(request_class[index(at)])]:
             return at
     return last
 
 
-@in_place
-def next_fitting_of_many(
-    size: Int64, estimate_s: Int64, bounds: Int64, first: int, last: int, limits: StartLimits
-) -> int:
-    """Like `next_fitting`, but faster in a long queue that was searched before."""
-    fitting = class_of(limits.free)
-    narrow = min(limits.free, limits.extra)
-    at = first
-    while True:
-        at = next_promising(bounds, fitting, at, last, narrow, limits.longest_s)
-        if at >= last:
-            return last
-        block = at // BLOCK
-        behind = min((block + 1) * BLOCK, last)
-        found = next_fitting(size, estimate_s, at, behind, limits)
-        if found < behind:
-            return found
-        if behind - at == BLOCK:
-            bounds[LEAST_SIZE, index(block)] = least_size(size, at)
-            bounds[index(fitting), index(block)] = shortest_s(size, estimate_s, at, fitting)
-        at = behind
+@part
+def is_hole(tables: Tables, state: State, position: int) -> bool:
+    """Tell whether no job waits at the position any more."""
+    return bool(state.waiting.request_class[index(position)] == len(tables.class_group))
 
 
 @part
-def class_of(units: int) -> int:
-    """Return the first class that holds all jobs of up to `units`; the last one holds all jobs."""
-    found = 1
-    while found < CLASSES - 1 and units >> found > 0:
-        found += 1
-    return found
-
-
-@part
-def next_promising(bounds: Int64, fitting: int, first: int, last: int, narrow: int, longest_s: int) -> int:
-    """Return the first position from `first` on whose block may have a job that fits; `last` or more for none."""
-    block = first // BLOCK
-    behind = (last + BLOCK - 1) // BLOCK
-    while block < behind:
-        ahead = min(block + STRETCH, behind)
-        if promising_blocks(bounds, fitting, block, ahead, narrow, longest_s) > 0:
-            break
-        block = ahead
-    while block < behind and promising_blocks(bounds, fitting, block, block + 1, narrow, longest_s) == 0:
-        block += 1
-    return int(max(first, block * BLOCK))
-
-
-@part
-def promising_blocks(bounds: Int64, fitting: int, first: int, behind: int, narrow: int, longest_s: int) -> int:
-    """Return how many of the blocks [first, behind) may have a job that fits, by their bounds."""
-    promising = 0
-    for block in range(first, behind):
-        at = index(block)
-        promising += (bounds[LEAST_SIZE, at] <= narrow) | (bounds[index(fitting), at] <= longest_s)
-    return promising
-
-
-@in_place
-def least_size(size: Int64, first: int) -> int:
-    """Return the smallest size in the block that starts at position `first`, NEVER if no job waits there."""
-    least = NEVER
-    for at in range(first, first + BLOCK):
-        least = min(least, size[index(at)])
-    return least
-
-
-@in_place
-def shortest_s(size: Int64, estimate_s: Int64, first: int, of_class: int) -> int:
-    """Return the shortest estimate of a class in that block, NEVER if no such job waits there."""
-    limit = NEVER if of_class == CLASSES - 1 else np.int64(1) << np.int64(of_class)
-    shortest = NEVER
-    for at in range(first, first + BLOCK):
-        if size[index(at)] < limit:
-            shortest = min(shortest, estimate_s[index(at)])
-    return shortest
-
-
-@part
-def forget(queue: Any, tail: int) -> None:
-    """Reset the bounds of positions before `tail`, which will hold other jobs, in the queue of either engine."""
-    queue.bounds[:, : tail // BLOCK] = 0
-
-
-@part
-def rank_all(by_width: ByWidth, size: Int64) -> None:
-    """Rank all jobs of the workload."""
-    behind = by_width.behind
-    for width in range(len(behind)):
-        behind[index(width)] = 0
-    for job in range(len(size)):
-        behind[index(size[index(job)])] += 1
-    for width in range(1, len(behind)):
-        behind[index(width)] += behind[index(width - 1)]
-    for job in range(len(size) - 1, -1, -1):
-        own = index(size[index(job)])
-        behind[own] -= 1
-        by_width.rank[index(job)] = behind[own]
-        by_width.job[index(behind[own])] = job
-    # After the loop, each width holds the start of its ranks, which is the end of the ranks of the previous width.
-    for width in range(len(behind) - 1):
-        behind[index(width)] = behind[index(width + 1)]
-    behind[index(len(behind) - 1)] = len(size)
-
-
-@part
-def fill(by_width: ByWidth, queue: Queue, head: int, tail: int) -> None:
-    """Fill the tree with the waiting jobs of the queue's positions [head, tail), and no others."""
-    shortest_s = by_width.shortest_s
-    leaves = len(shortest_s) // 2
-    for node in range(len(shortest_s)):
-        shortest_s[index(node)] = NEVER
-    for position in range(head, tail):
-        if queue.size[index(position)] != NEVER:
-            leaf = leaves + by_width.rank[index(queue.job[index(position)])]
-            shortest_s[index(leaf)] = queue.estimate_s[index(position)]
-    for node in range(leaves - 1, 0, -1):
-        shortest_s[index(node)] = min(shortest_s[index(2 * node)], shortest_s[index(2 * node + 1)])
-
-
-@in_place
-def rank_waiting(by_width: ByWidth, queue: Queue, size: Int64, head: int, tail: int) -> None:
-    """Rank all jobs of the workload by these sizes, and fill the tree with those at positions [head, tail)."""
-    rank_all(by_width, size)
-    fill(by_width, queue, head, tail)
-
-
-@in_place
-def note_estimate(by_width: ByWidth, job: int, estimate_s: int) -> None:
-    """Store the estimate of a waiting job in the tree, or NEVER if it does not wait."""
-    shortest_s = by_width.shortest_s
-    node = len(shortest_s) // 2 + by_width.rank[index(job)]
-    shortest_s[index(node)] = estimate_s
-    while node > 1:
-        node >>= 1
-        least = min(shortest_s[index(2 * node)], shortest_s[index(2 * node + 1)])
-        if shortest_s[index(node)] == least:
-            return
-        shortest_s[index(node)] = least
-
-
-@in_place
-def widest_of_few(size: Int64, estimate_s: Int64, first: int, last: int, free: int, longest_s: int) -> int:
-    """Like `widest_in_time` for the positions [first, last), by a linear scan."""
-    best = -1
-    widest = 0
-    for at in range(first, last):
-        if widest < size[index(at)] <= free and estimate_s[index(at)] <= longest_s:
-            best = at
-            widest = size[index(at)]
-    return best
-
-
-@in_place
-def widest_in_time(by_width: ByWidth, queue: Queue, tail: int, free: int, longest_s: int) -> int:
-    """Return the position of the widest waiting job of up to `free` units that takes no longer than `longest_s`.
-
-    Of several of the same width it returns the first in the queue; -1 if there is none.
-    """
-    shortest_s = by_width.shortest_s
-    leaves = len(shortest_s) // 2
-    widths = by_width.behind[index(min(free, len(by_width.behind) - 1))]
-    if widths == 0:
-        return -1
-    node = leaves + widths - 1
-    while shortest_s[index(node)] > longest_s:
-        while node & 1 == 0:
-            node >>= 1
-        if node == 1:
-            return -1
-        node -= 1
-    while node < leaves:
-        node = 2 * node + 1
-        if shortest_s[index(node)] > longest_s:
-            node -= 1
-    width = queue.size[index(position_of(queue, tail, by_width.job[index(node - leaves)]))]
-    node = leaves + by_width.behind[index(width - 1)]
-    while shortest_s[index(node)] > longest_s:
-        while node & 1 == 1:
-            node >>= 1
-        node += 1
-    while node < leaves:
-        node = 2 * node
-        if shortest_s[index(node)] > longest_s:
-            node += 1
-    return int(position_of(queue, tail, by_width.job[index(node - leaves)]))
-
-
-@part
-def position_of(queue: Queue, tail: int, job: int) -> int:
-    """Return the queue position of a waiting job; jobs are in the order of their numbers, with holes."""
-    low = 0
-    high = tail
-    while high - low > 1:
-        middle = (low + high) >> 1
-        if queue.job[index(middle)] <= job:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-MOST_HOLES = 64
-SCANNED = 1024
-"""Up to so many positions, a scan with vector instructions is as fast as the search for a job that fits."""
-
-
-@part
-def copy_position(queue: Queue, target: int, source: int) -> None:
+def copy_position(tables: Tables, state: State, target: int, source: int) -> None:
     """Copy a position of the queue."""
-    queue.job[index(target)] = queue.job[index(source)]
-    queue.size[index(target)] = queue.size[index(source)]
-    queue.estimate_s[index(target)] = queue.estimate_s[index(source)]
-    queue.node_power_w[index(target)] = queue.node_power_w[index(source)]
-    queue.passed_over_s[index(target)] = queue.passed_over_s[index(source)]
-    queue.reserved_s[index(target)] = queue.reserved_s[index(source)]
+    waiting = state.waiting
+    waiting.job[index(target)] = waiting.job[index(source)]
+    waiting.request_class[index(target)] = waiting.request_class[index(source)]
+    waiting.hold_s[index(target)] = waiting.hold_s[index(source)]
+    waiting.passed_over_s[index(target)] = waiting.passed_over_s[index(source)]
+    if tables.need is None:
+        waiting.size[index(target)] = waiting.size[index(source)]
+    if state.promises is not None:
+        state.promises.start_s[index(target)] = state.promises.start_s[index(source)]
 
 
 @part
-def fill_position(workload: Workload, queue: Queue, position: int, job: int, estimate_s: int) -> None:
-    """Let a job wait at a position of the queue."""
-    at = index(position)
-    queue.job[at] = job
-    queue.size[at] = workload.size[index(job)]
-    queue.estimate_s[at] = estimate_s
-    queue.node_power_w[at] = workload.node_power_w[index(job)]
-    queue.passed_over_s[at] = NOT_YET
-    queue.reserved_s[at] = NOT_YET
+def forget_blocked(state: State, group: int) -> None:
+    """Let the next pass look for the first blocked job again."""
+    here = state.groups[group]
+    here.blocked = NOT_YET
+    here.seen = here.first
 
 
 @part
-def expected_run_s(workload: Any, recent_s: Int64, estimates: int, job: int) -> int:
-    """Return how long the scheduler expects a job of either engine's workload to run when it is submitted."""
+def submit_next(tables: Tables, workload: Workload, state: State, rules: EngineRules) -> None:
+    """Put the next submitted job into its group's queue."""
+    now = state.scalars[0]
+    enqueue(tables, workload, state, rules, int(now.next_job))
+    now.next_job += 1
+    now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
+
+
+@part
+def next_requeue_s(state: State, rules: EngineRules) -> int:
+    """Return when the next job that was stopped waits again, NEVER if there is none."""
+    now = state.scalars[0]
+    if now.requeued == now.stops:
+        return NEVER
+    return int(state.stops.rows[index(now.requeued), index(2)] + rules.requeue_s)
+
+
+@apart
+def requeue_next(tables: Tables, workload: Workload, state: State, rules: EngineRules) -> bool:
+    """Put the next job that was stopped back into its queue and return True, unless it was cancelled."""
+    now = state.scalars[0]
+    row = index(now.requeued)
+    now.requeued += 1
+    if state.stops.rows[row, index(3)] != REQUEUED:
+        return False
+    enqueue(tables, workload, state, rules, int(state.stops.rows[row, index(0)]))
+    return True
+
+
+@part
+def expected_run_s(workload: Workload, recent_s: Int64, estimates: int, job: int) -> int:
+    """Return how long the scheduler expects a job to run when it is submitted."""
     at = index(job)
     estimate_s = workload.estimate_s[at]
     if estimates == EXACT_RUNTIME:
@@ -306,83 +116,405 @@ def expected_run_s(workload: Any, recent_s: Int64, estimates: int, job: int) -> 
 
 
 @part
-def submit_next(workload: Workload, state: State, rules: SchedulingRules) -> None:
-    """Put the next submitted job at the end of the queue."""
+def enqueue(tables: Tables, workload: Workload, state: State, rules: EngineRules, job: int) -> int:
+    """Put a job into its group's queue, by rank, and return its position."""
     now = state.scalars[0]
-    queue = state.queue
-    job = index(now.next_job)
-    estimate_s = expected_run_s(workload, state.recent_s, rules.estimates, int(job))
-    fill_position(workload, queue, now.tail, int(job), estimate_s)
-    now.next_job += 1
-    now.next_submit_s = workload.submit_s[index(now.next_job)] if now.next_job < len(workload.submit_s) else NEVER
-    now.tail += 1
+    waiting = state.waiting
+    own_class = workload.request_class[index(job)]
+    group = tables.class_group[index(own_class)]
+    here = state.groups[group]
+    # Requeued jobs use positions too.
+    if here.tail == here.behind:
+        make_space(tables, state, group)
+    at = here.tail
+    while at > here.head and workload.rank[index(waiting.job[index(at - 1)])] > workload.rank[index(job)]:
+        copy_position(tables, state, at, at - 1)
+        at -= 1
+    waiting.job[index(at)] = job
+    waiting.request_class[index(at)] = own_class
+    run_s = expected_run_s(workload, state.recent_s, rules.estimates, job)
+    waiting.hold_s[index(at)] = run_s + rules.completing_s
+    waiting.passed_over_s[index(at)] = NOT_YET
+    if tables.need is None:
+        waiting.size[index(at)] = tables.units[index(own_class)]
+    if state.promises is not None:
+        state.promises.start_s[index(at)] = NOT_YET
+    if here.is_simple == 0 and workload.record[index(job)] == job:
+        state.place[index(job)] = workload.rank[index(job)]
+    if at < here.tail:
+        here.passed_over = min(here.passed_over, at)
+        forget_blocked(state, group)
+        if tables.need is None:
+            forget(waiting, here.tail)
+    here.tail += 1
+    here.waiting += 1
+    waiting.of_class[index(own_class)] += 1
+    here.hopeful += 1 - waiting.misfit[index(own_class)]
+    here.ranking_several += tables.ranking[index(own_class)] == RANKS_SEVERAL
+    here.is_due = 1
+    here.is_backfill_due = 1
     now.waiting += 1
-    now.smallest = min(now.smallest, workload.size[job])
-    if rules.discipline == BEST_FIT:
-        if now.ranked:
-            note_estimate(state.by_width, int(job), estimate_s)
-        elif now.waiting > now.rank_from:
-            rank_waiting(state.by_width, queue, workload.size, now.head, now.tail)
-            now.ranked = 1
+    return int(at)
+
+
+@apart
+def wait_again(tables: Tables, workload: Workload, state: State, rules: EngineRules, job: int, hold_s: int) -> None:
+    """Let a job wait again that was to hold its nodes for `hold_s`; later jobs may have passed its place already."""
+    waiting = state.waiting
+    at = enqueue(tables, workload, state, rules, job)
+    waiting.hold_s[index(at)] = hold_s
+    here = state.groups[tables.class_group[index(workload.request_class[index(job)])]]
+    behind = at + 1
+    while behind < here.tail and is_hole(tables, state, behind):
+        behind += 1
+    if behind < here.tail and waiting.passed_over_s[index(behind)] != NOT_YET:
+        waiting.passed_over_s[index(at)] = state.scalars[0].now_s
 
 
 @part
-def smallest_waiting(state: State) -> int:
-    """Return a lower bound for the sizes of waiting jobs, above the free units if no job fits into them.
-
-    In a short queue it is the size of the smallest job, NEVER if none waits.
-    """
-    now = state.scalars[0]
-    queue = state.queue
-    if now.tail - now.head > SCANNED:
-        limits = StartLimits(now.free, now.free, NOT_YET)
-        found = next_fitting_of_many(queue.size, queue.estimate_s, queue.bounds, now.head, now.tail, limits)
-        return int(now.smallest if found < now.tail else now.free + 1)
-    smallest = NEVER
-    for position in range(now.head, now.tail):
-        smallest = min(smallest, queue.size[index(position)])
-    return int(smallest)
+def limits_beside(state: State, rules: EngineRules) -> StartLimits:
+    """Return the limits of jobs beside the reservation, if there is one."""
+    here = state.groups[0]
+    free = state.free[SLOTS, 0]
+    if here.reserved == 0:
+        return StartLimits(free, free, NEVER)
+    longest_s = longest_before_s(rules, state.holds.start_s[0]) - state.scalars[0].now_s
+    return StartLimits(free, -1 if rules.ends_before else here.extra, longest_s)
 
 
 @part
-def note_passed_over(state: State) -> None:
-    """Record the time for each waiting job that a later submission has just overtaken for the first time.
-
-    A start at one position passes over all jobs before it, so the jobs ever passed over are a prefix of the queue.
-    """
-    now = state.scalars[0]
-    for position in range(max(now.passed_over, now.head), now.furthest):
-        state.queue.passed_over_s[position] = now.now_s
-    now.passed_over = max(now.passed_over, now.furthest)
+def longest_before_s(rules: EngineRules, start_s: int) -> int:
+    """Return the last second at which a job may end for which a reservation from `start_s` does not count."""
+    return start_s - start_s % rules.bf_resolution_s - 1 if rules.bf_resolution_s > 0 else start_s
 
 
 @part
-def compact(state: State) -> None:
-    """Move the waiting jobs to the front of the queue's arrays, without holes."""
+def may_start(state: State, position: int) -> bool:
+    """Tell whether the waiting job may start as far as is known of its class."""
+    waiting = state.waiting
+    return bool(waiting.hold_s[index(position)] <= waiting.longest_s[index(waiting.request_class[index(position)])])
+
+
+@part
+def next_startable_entry(tables: Tables, state: State, rules: EngineRules, group: int) -> int:
+    """Return the position of the next job of this pass that may start, or NOT_YET."""
+    if tables.need is not None:
+        return next_entry(tables, state, group, True)
     now = state.scalars[0]
-    queue = state.queue
-    write = 0
-    passed_over = 0
-    forget(queue, now.tail)
-    for read in range(now.head, now.tail):
-        if queue.size[read] == NEVER:
+    waiting = state.waiting
+    limits = limits_beside(state, rules)
+    while now.cursor < min(now.window, now.considered):
+        position = entry(state, now.cursor)
+        now.cursor += 1
+        if fits_beside(waiting.size, waiting.hold_s, position, limits):
+            return position
+    if now.considered <= now.window:
+        return NOT_YET
+    position = entry(state, now.cursor)
+    last = state.groups[group].tail
+    if last - position <= 2 * BLOCK:
+        position = next_fitting(waiting.size, waiting.hold_s, position, last, limits)
+    else:
+        position = next_fitting_of_many(waiting.size, waiting.hold_s, waiting.bounds, position, last, limits)
+    now.cursor = now.window + position + 1 - now.behind_window
+    return position if position < last else NOT_YET
+
+
+@part
+def next_entry(tables: Tables, state: State, group: int, only_startable: bool) -> int:
+    """Return the position of the next job of this pass, or NOT_YET: of all, or of those that may start."""
+    now = state.scalars[0]
+    waiting = state.waiting
+    while now.cursor < min(now.window, now.considered):
+        position = entry(state, now.cursor)
+        now.cursor += 1
+        longest_s = waiting.longest_s[index(waiting.request_class[index(position)])]
+        if not is_hole(tables, state, position) and (
+            not only_startable or waiting.hold_s[index(position)] <= longest_s
+        ):
+            return position
+    if now.considered <= now.window:
+        return NOT_YET
+    position = entry(state, now.cursor)
+    last = state.groups[group].tail
+    if only_startable:
+        position = next_startable(waiting.request_class, waiting.hold_s, waiting.longest_s, position, last)
+    else:
+        while position < last and is_hole(tables, state, position):
+            position += 1
+    now.cursor = now.window + position + 1 - now.behind_window
+    return position if position < last else NOT_YET
+
+
+@apart
+def widest_entry(tables: Tables, workload: Workload, state: State, rules: EngineRules, group: int) -> int:
+    """Return the position of the widest job left in this pass that may start, of several the first; else NOT_YET."""
+    now = state.scalars[0]
+    waiting = state.waiting
+    limits = limits_beside(state, rules)
+    found = NOT_YET
+    widest = 0
+    found_rank = NOT_YET
+    for rank in range(now.cursor, min(now.considered, now.window + state.groups[group].tail - now.behind_window)):
+        position = entry(state, rank)
+        if tables.need is None:
+            is_startable = fits_beside(waiting.size, waiting.hold_s, position, limits)
+        else:
+            is_startable = may_start(state, position)
+        if not is_startable or is_hole(tables, state, position):
             continue
-        copy_position(queue, write, read)
-        write += 1
-        passed_over += read < now.passed_over
-    now.head = 0
-    now.tail = write
-    now.passed_over = passed_over
+        size = workload.size[index(waiting.job[index(position)])]
+        was_tried = size > now.tried_size or (size == now.tried_size and rank <= now.tried_rank)
+        if size > widest and not was_tried:
+            found = position
+            widest = size
+            found_rank = rank
+    now.tried_size = widest
+    now.tried_rank = found_rank
+    return int(found)
 
 
 @part
-def close_pass(state: State) -> None:
-    """Clean up after a pass: skip the holes at the front, compact if there are more holes than jobs."""
+def open_window(tables: Tables, workload: Workload, state: State, rules: EngineRules, group: int, most: int) -> None:
+    """Gather the first `most` waiting jobs of the group in order; all its jobs are considered."""
     now = state.scalars[0]
-    while now.head < now.tail and state.queue.size[now.head] == NEVER:
-        now.head += 1
-    if now.tail > 2 * now.waiting + MOST_HOLES:
-        compact(state)
-    now.seen = now.tail
-    now.ended = 0
-    now.furthest = 0
+    here = state.groups[group]
+    window = state.window
+    position = int(here.head)
+    gathered = 0
+    while gathered < most and position < here.tail:
+        if not is_hole(tables, state, position):
+            at = index(gathered)
+            job = index(state.waiting.job[index(position)])
+            window.position[at] = position
+            window.size[at] = workload.size[job]
+            window.node_power_w[at] = workload.node_power_w[job]
+            window.order[at] = gathered
+            gathered += 1
+        position += 1
+    now.window = gathered
+    now.behind_window = position
+    now.considered = gathered + here.tail - position
+    now.cursor = 0
+    # Greedy weighs no units.
+    now.free = free_units(tables, state, group) if rules.policy > GREEDY_SLIDE else 0
+
+
+@apart
+def free_units(tables: Tables, state: State, group: int) -> int:
+    """Return the free units of the group, as policies weigh them."""
+    found = 0
+    for at in range(tables.group_cell_first[index(group)], tables.group_cell_first[index(group + 1)]):
+        cell = tables.group_cell[index(at)]
+        column = tables.window_column[index(cell)]
+        found += tables.window_weight[index(cell)] * state.free[index(column), index(cell)]
+    return found
+
+
+@part
+def count_startable(workload: Workload, state: State, job: int) -> int:
+    """Return how many tasks of the job's array could start now beside the limits; 1 for a job of no array."""
+    if workload.tasks[index(workload.record[index(job)])] == 1:
+        return 1
+    return most_more(workload.limits, state.limit_used, workload.limits.demand[index(job)])
+
+
+@part
+def restore_places(workload: Workload, state: State, group: int) -> None:
+    """Give each record that a policy has ordered the place of its first waiting job."""
+    here = state.groups[group]
+    position = here.head
+    while position < here.tail and workload.rank[index(state.waiting.job[index(position)])] <= here.ordered:
+        position += 1
+    for back in range(position - here.head):
+        job = state.waiting.job[index(position - 1 - back)]
+        state.place[index(workload.record[index(job)])] = workload.rank[index(job)]
+    here.ordered = NOT_YET
+
+
+@part
+def gather_records(tables: Tables, workload: Workload, state: State, group: int, number: int, most: int) -> None:
+    """Gather the first `most` records of a window of the group that could start, with their waiting tasks in `order`.
+
+    Throttled arrays are left out. The tasks of an array follow one another in the site's order.
+    """
+    now = state.scalars[0]
+    here = state.groups[group]
+    window = state.window
+    gathered = 0
+    for position in range(here.head, here.tail):
+        job = index(state.waiting.job[index(position)])
+        if is_hole(tables, state, position) or tables.class_window[index(workload.request_class[job])] != number:
+            continue
+        record = workload.record[job]
+        listed = state.entry[index(record)]
+        if (
+            listed < gathered
+            and workload.record[index(state.waiting.job[index(window.position[index(listed)])])] == record
+        ):
+            window.order[index(listed)] += 1
+        elif gathered == most:
+            break
+        elif count_startable(workload, state, int(job)) > 0:
+            at = index(gathered)
+            state.entry[index(record)] = gathered
+            window.position[at] = position
+            window.size[at] = workload.size[job]
+            window.node_power_w[at] = workload.node_power_w[job]
+            window.order[at] = 1
+            gathered += 1
+        else:
+            continue
+        here.ordered = max(here.ordered, workload.rank[job])
+    now.window = gathered
+
+
+@part
+def weigh_records(tables: Tables, workload: Workload, state: State, rules: EngineRules, group: int) -> None:
+    """Find the free units that the policy weighs, and multiply the size of each record by the tasks that fit these."""
+    now = state.scalars[0]
+    window = state.window
+    now.free = free_units(tables, state, group)
+    if rules.order_interval_s > 0:
+        here = state.groups[group]
+        freed = state.freed
+        least = NEVER
+        for at in range(now.window):
+            least = min(least, window.size[index(at)])
+        for at in range(here.listed):
+            slot = index(state.expected[index(here.first + at)])
+            freed.end_s[index(at)] = state.slots.expected_end_s[slot]
+            freed.units[index(at)] = workload.size[index(state.slots.job[slot])]
+        most = len(window.fillings.weight[0]) - 1
+        until_s = now.now_s + rules.order_interval_s
+        now.free = min(
+            most, free_until_part(now.free, least, until_s, freed.end_s[: here.listed], freed.units[: here.listed])
+        )
+    for at in range(now.window):
+        job = state.waiting.job[index(window.position[index(at)])]
+        startable = min(window.order[index(at)], count_startable(workload, state, job))
+        window.size[index(at)] *= max(1, min(startable, now.free // max(1, window.size[index(at)])))
+
+
+@part
+def open_records(tables: Tables, workload: Workload, state: State, rules: EngineRules, group: int, number: int) -> None:
+    """Open a window of the group for the policy, in the site's order."""
+    now = state.scalars[0]
+    gather_records(tables, workload, state, group, number, rules.window)
+    # Greedy weighs no units.
+    if rules.policy > GREEDY_SLIDE:
+        weigh_records(tables, workload, state, rules, group)
+    for at in range(now.window):
+        state.window.order[index(at)] = at
+
+
+@part
+def keep_rights(workload: Workload, state: State, rules: EngineRules) -> None:
+    """Put the window's order back into the bands of its jobs, see offpeak.plugin.priority_bands."""
+    if len(workload.level) == 0:
+        return
+    window = state.window
+    jobs = state.scalars[0].window
+    start = BandStart(ALONE, 0, 0)
+    band = 0
+    for rank in range(jobs):
+        job = index(state.waiting.job[index(window.position[index(rank)])])
+        found = BandStart(workload.level[job], workload.priority[job], workload.fair_share[job])
+        if begins_band_part(start, found, rules.widths):
+            band += 1
+            start = found
+        else:
+            start = BandStart(start.level, start.priority, max(start.fair_share, found.fair_share))
+        state.band[index(rank)] = band
+    keep_bands_part(window.order, state.band, jobs)
+
+
+@part
+def write_places(workload: Workload, state: State) -> None:
+    """Let the records of the window exchange places as the policy orders."""
+    window = state.window
+    waiting = state.waiting
+    for at in range(state.scalars[0].window):
+        job = waiting.job[index(window.position[index(window.order[index(at)])])]
+        place = workload.rank[index(waiting.job[index(window.position[index(at)])])]
+        state.place[index(workload.record[index(job)])] = place
+
+
+@part
+def open_places(tables: Tables, workload: Workload, state: State, group: int) -> None:
+    """Gather the waiting jobs up to the last one that a policy has ordered, sorted by their places."""
+    now = state.scalars[0]
+    here = state.groups[group]
+    window = state.window
+    position = here.head
+    gathered = 0
+    while position < here.tail and workload.rank[index(state.waiting.job[index(position)])] <= here.ordered:
+        if not is_hole(tables, state, position):
+            place = state.place[index(workload.record[index(state.waiting.job[index(position)])])]
+            window.position[index(gathered)] = position
+            window.size[index(gathered)] = place
+            at = gathered
+            while at > 0 and window.size[index(window.order[index(at - 1)])] > place:
+                window.order[index(at)] = window.order[index(at - 1)]
+                at -= 1
+            window.order[index(at)] = gathered
+            gathered += 1
+        position += 1
+    now.window = gathered
+    now.behind_window = position
+    now.considered = gathered + here.tail - position
+    now.cursor = 0
+
+
+@part
+def note_passed_over(tables: Tables, state: State, group: int) -> None:
+    """Note the time on each waiting job that a later one has just overtaken for the first time."""
+    here = state.groups[group]
+    waiting = state.waiting
+    for position in range(max(here.passed_over, here.head), here.furthest):
+        if waiting.passed_over_s[index(position)] == NOT_YET and not is_hole(tables, state, position):
+            waiting.passed_over_s[index(position)] = state.scalars[0].now_s
+    here.passed_over = max(here.passed_over, here.furthest)
+
+
+@part
+def compact(tables: Tables, state: State, group: int) -> None:
+    """Move the waiting jobs of the group to the front of its positions, without holes."""
+    here = state.groups[group]
+    waiting = state.waiting
+    write = int(here.first)
+    passed_over = write
+    blocked = NOT_YET
+    if tables.need is None:
+        forget(waiting, here.tail)
+    for read in range(here.head, here.tail):
+        if is_hole(tables, state, read):
+            continue
+        if read == here.blocked:
+            blocked = write
+        copy_position(tables, state, write, read)
+        write += 1
+        passed_over += read < here.passed_over
+    here.head = here.first
+    here.tail = write
+    here.passed_over = passed_over
+    here.blocked = blocked
+
+
+@apart
+def make_space(tables: Tables, state: State, group: int) -> None:
+    """Compact the group's positions outside of a pass."""
+    compact(tables, state, group)
+    forget_blocked(state, group)
+
+
+@part
+def close_pass(tables: Tables, state: State, group: int) -> None:
+    """Tidy up behind a pass: skip the holes at the front, compact when there are more holes than jobs."""
+    here = state.groups[group]
+    while here.head < here.tail and is_hole(tables, state, here.head):
+        here.head += 1
+    if here.tail - here.first > 2 * here.waiting + MOST_HOLES:
+        compact(tables, state, group)
+    here.seen = here.tail
+    here.furthest = here.first

@@ -1,17 +1,41 @@
 """The window: the first queued jobs that a policy may reorder in this pass, and their order."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from offpeak.compiled import index, part
-from offpeak.model.arrays import Int64
-from offpeak.plugin.window_order import choose_order, count_kept, count_kept_part, free_behind, order_view
+from offpeak.model.arrays import Float64, Int64
+from offpeak.plugin.window_order import (
+    Fillings,
+    choose_order,
+    count_kept,
+    count_kept_part,
+    free_behind,
+    order_view,
+    scratch,
+)
 from offpeak.plugin.window_policy import KNAPSACK_SLIDE, WindowPolicy, WindowView
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.state import NEVER, PeakTimes, QueueWindow, State
+from offpeak.sim_backend.engine.rules import EngineRules, PeakTimes
 
 OFF_PEAK, UNKNOWN = int(Peak.OFF_PEAK), int(Peak.UNKNOWN)
+
+
+class QueueWindow(NamedTuple):
+    """The window of this pass by rank of submission, the order that a policy gives to these ranks, and its scratch."""
+
+    position: Int64
+    size: Int64
+    node_power_w: Float64
+    order: Int64
+    fillings: Fillings
+
+
+def new_window(most_jobs: int, units: int) -> QueueWindow:
+    """Return a window of at most so many jobs on a machine of so many units."""
+    position, size, order = np.empty((3, most_jobs), dtype=np.int64)
+    return QueueWindow(position, size, np.empty(most_jobs), order, fillings=scratch(units))
 
 
 def find_peak(peaks: PeakTimes, following: int) -> int:
@@ -22,48 +46,9 @@ def find_peak(peaks: PeakTimes, following: int) -> int:
 find_peak_part = part(find_peak)
 
 
-class WindowRules(Protocol):
-    """The rules of the window, of either engine."""
-
-    @property
-    def policy(self) -> int:
-        """The code of the window policy."""
-
-    @property
-    def max_postponement_s(self) -> int:
-        """The starvation bound."""
-
-
-@part
-def open_window(state: State, most: int) -> None:
-    """Collect the first `most` waiting jobs, in submission order; all jobs are considered."""
-    now = state.scalars[0]
-    queue = state.queue
-    window = state.window
-    position = now.head
-    last = now.tail
-    gathered = 0
-    while gathered < most and position < last:
-        size = queue.size[index(position)]
-        if size != NEVER:
-            at = index(gathered)
-            window.position[at] = position
-            window.size[at] = size
-            window.node_power_w[at] = queue.node_power_w[index(position)]
-            window.order[at] = gathered
-            gathered += 1
-        position += 1
-    now.window = gathered
-    now.behind_window = position
-    now.considered = gathered + last - position
-
-
 @part
 def entry(state: Any, rank: int) -> int:
-    """Return the queue position at `rank` of this pass: the window in its order, then the positions behind it.
-
-    `state` is that of either engine.
-    """
+    """Return the queue position at `rank` of this pass: the window in its order, then the positions behind it."""
     now = state.scalars[0]
     if rank < now.window:
         return int(state.window.position[index(state.window.order[index(rank)])])
@@ -72,7 +57,7 @@ def entry(state: Any, rank: int) -> int:
 
 @part
 def order_window(
-    now: Any, window: QueueWindow, passed_over_s: Int64, peaks: PeakTimes, rules: WindowRules, free: int
+    now: Any, window: QueueWindow, passed_over_s: Int64, peaks: PeakTimes, rules: EngineRules, free: int
 ) -> None:
     """Order the window by a built-in policy, and set how many jobs are considered. An unknown price changes nothing.
 
@@ -112,7 +97,7 @@ def decide_order(
     *,
     passed_over_s: Int64,
     peaks: PeakTimes,
-    rules: WindowRules,
+    rules: EngineRules,
     free: int,
 ) -> None:
     """Write the order of a policy from outside; jobs that were passed over for too long keep their place, unseen."""

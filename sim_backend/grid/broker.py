@@ -24,7 +24,7 @@ from offpeak.plugin.federation.policies import GridPolicy
 from offpeak.predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions
 from offpeak.predictors.waits.registry import WaitPredictor
 from offpeak.predictors.waits.states import FEATURES, JobColumns, SubmittedJob, write_row
-from offpeak.sim_backend.engine.state import NEVER, NOT_YET
+from offpeak.sim_backend.engine.rules import NEVER, NOT_YET
 from offpeak.sim_backend.grid.grid import SimulatedGrid
 from offpeak.sim_backend.grid.sites import NO_SITE, GridSchedule, OpenSite, RunningGrid
 
@@ -330,9 +330,9 @@ class LongestWaits:
 
 def longest_wait_s(site: OpenSite, now_s: int, units: Int64) -> Float64:
     """Return the longest wait [s] of jobs of so many units at a site, each alone behind its queue."""
-    now, slots, queue = site.state.scalars[0], site.state.slots, site.state.queue
-    runs = site.state.expected[: now["listed"]]
-    waits = slice(int(now["head"]), int(now["tail"]))
-    free = site.site.site.units - int(slots.size[runs].sum())
-    jobs = SiteJobs(free, slots.size[runs], slots.expected_end_s[runs], queue.size[waits], queue.estimate_s[waits])
+    queue, slots, waiting = site.state.groups[0], site.state.slots, site.state.waiting
+    runs = site.state.expected[: queue["listed"]]
+    waits = slice(int(queue["head"]), int(queue["tail"]))
+    free = site.site.site.units - int(slots.pieces[runs].sum())
+    jobs = SiteJobs(free, slots.pieces[runs], slots.expected_end_s[runs], waiting.size[waits], waiting.hold_s[waits])
     return room_after_s(jobs, now_s, units)

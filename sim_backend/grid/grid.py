@@ -22,13 +22,13 @@ from offpeak.plugin.federation.sites import Grid, Link, Site
 from offpeak.plugin.window_policy import ARRIVAL
 from offpeak.predictors.prices.history import Past
 from offpeak.predictors.prices.models import Member
-from offpeak.sim_backend.engine.state import CAN_BE_OUTLIVED, EXACT_RUNTIME, NEVER
+from offpeak.sim_backend.engine.rules import CAN_BE_OUTLIVED, EXACT_RUNTIME, NEVER
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import Policy
 
 
 @dataclass(frozen=True)
-class SleepingNodes:
+class SiteNodes:
     """The nodes of a site that can sleep, and the policy by which they do."""
 
     machine: PoweredMachine
@@ -46,7 +46,7 @@ class SimulatedSite:
     policy: Policy
     price: StepIntegral
     carbon: StepIntegral
-    nodes: SleepingNodes | None = None
+    nodes: SiteNodes | None = None
 
     def __post_init__(self) -> None:
         rules = self.policy.rules

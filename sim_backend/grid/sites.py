@@ -5,7 +5,7 @@ that never come, and a submission fills in the next row. The outcome of a schedu
 its use and the users that the grid served.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,13 @@ from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.schedule_metrics import response_ratio
 from offpeak.model.step_integrals import StepIntegral, integrals, integrate_constant, integrate_steps, multiply
 from offpeak.plugin.federation.sites import Site
-from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.running_jobs import hold_until, next_event_s
-from offpeak.sim_backend.engine.state import LOG_FULL, NEVER, NOT_YET, State, Workload, new_state
-from offpeak.sim_backend.grid.grid import SimulatedGrid, SimulatedSite, SleepingNodes
+from offpeak.sim_backend.engine.case import case_of_units, unit_workload
+from offpeak.sim_backend.engine.resume import hold_until
+from offpeak.sim_backend.engine.rules import NEVER, NOT_YET, USER_ESTIMATE
+from offpeak.sim_backend.engine.state import SLOTS, State
+from offpeak.sim_backend.grid.grid import SimulatedGrid, SimulatedSite
 from offpeak.sim_backend.nodes.node_log import NodeLog
-from offpeak.sim_backend.replay.equal_nodes import nodes_of
-from offpeak.sim_backend.replay.policy import Policy
-from offpeak.sim_backend.replay.replay import LogBook
-from offpeak.sim_backend.replay.schedule import NO_PEAKS
+from offpeak.sim_backend.replay.replay import Replay, unit_rules_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,52 +38,56 @@ class GridSubmission:
 
 
 class OpenSite:
-    """A running site. `workload` and `state` are to be read only; rows beyond `count` are empty."""
+    """A running site. `workload` and `state` are to be read only; rows beyond `count` are empty.
 
-    def __init__(self, site: SimulatedSite, *, most_jobs: int, begin_s: int) -> None:
+    `size` are the units of all jobs that may come.
+    """
+
+    def __init__(self, site: SimulatedSite, size: Int64, *, begin_s: int) -> None:
         self.site = site
         self.count = 0
-        self.workload = _empty(most_jobs)
-        self.state = new_state(self.workload, site.policy.rules, machine_size=site.site.units)
-        self.state.scalars["now_s"] = begin_s
-        self._data_s = np.zeros(most_jobs, dtype=np.int64)
+        self._replay = _begun(site, np.minimum(size, site.site.units), begin_s)
+        self.workload = self._replay.workload
+        self._data_s = np.zeros(len(size), dtype=np.int64)
         self._late = np.empty(0, dtype=np.int64)
-        self._nodes = None if site.nodes is None else _RunningNodes(site.nodes, self.state)
+
+    @property
+    def state(self) -> State:
+        """The state of the engine."""
+        return self._replay.state
 
     def submit(self, jobs: GridSubmission) -> None:
         """Add jobs behind those that came before; none is submitted before the second that was advanced to."""
-        rows = slice(self.count, self.count + len(jobs.size))
-        runtime_s = np.minimum(jobs.runtime_s, jobs.estimate_s) if self.site.policy.kill_at_estimate else jobs.runtime_s
-        columns = (jobs.submit_s, runtime_s, jobs.estimate_s, jobs.estimate_s, jobs.size, jobs.unit_w)
-        for column, value in zip(self.workload, columns, strict=False):
-            column[rows] = value
+        rows, workload = slice(self.count, self.count + len(jobs.size)), self.workload
+        workload.submit_s[rows], workload.estimate_s[rows] = jobs.submit_s, jobs.estimate_s
+        workload.runtime_s[rows] = jobs.runtime_s
+        if self.site.policy.kill_at_estimate:
+            workload.runtime_s[rows] = np.minimum(jobs.runtime_s, jobs.estimate_s)
+        workload.size[rows], workload.node_power_w[rows] = jobs.size, jobs.unit_w
+        workload.request_class[rows] = np.searchsorted(self._replay.tables.units, jobs.size)
         self._data_s[rows] = jobs.data_s
         self._late = np.append(self._late, self.count + np.flatnonzero(jobs.data_s > jobs.submit_s))
         self.count = rows.stop
-        self.state.scalars["next_submit_s"] = self._next_submit_s()
-
-    def _next_submit_s(self) -> int:
-        at = int(self.state.scalars["next_job"][0])
-        return int(self.workload.submit_s[at]) if at < self.count else NEVER
+        following = int(self.state.scalars["next_job"][0])
+        self.state.scalars["next_submit_s"] = workload.submit_s[following] if following < self.count else NEVER
 
     def advance(self, until_s: int) -> None:
         """Handle all events up to and including that second."""
         if until_s < self.state.scalars["now_s"][0]:
             return
-        if self._nodes is None:
-            self._advance_awake(until_s)
-        else:
-            self._nodes.advance(self.workload, self.site.policy, self.state, until_s)
-
-    def _advance_awake(self, until_s: int) -> None:
-        rules = self.site.policy.rules
-        while len(self._late) and (next_s := next_event_s(self.state)) <= until_s:
-            advance(self.workload, NO_PEAKS, rules, self.state, None, next_s)
+        while len(self._late) and (next_s := self._next_event_s()) <= until_s:
+            self._replay.go_on(next_s)
             waits = self.held_s[self._late] == NOT_YET
             begun, self._late = self._late[~waits], self._late[waits]
             hold_until(self.state, begun, self._data_s[begun])
         if not len(self._late):
-            advance(self.workload, NO_PEAKS, rules, self.state, None, until_s)
+            self._replay.go_on(until_s)
+
+    def _next_event_s(self) -> int:
+        """Return the time of the next event; where data moves, no node sleeps."""
+        now = self.state.scalars[0]
+        wanted_pass_s = now["wanted_pass_s"] if now["waiting"] else NEVER
+        return int(min(now["next_submit_s"], now["next_end_s"], wanted_pass_s))
 
     @property
     def held_s(self) -> Int64:
@@ -106,7 +108,7 @@ class OpenSite:
     @property
     def idle_units(self) -> int:
         """Units without a job, asleep ones too where jobs wake nodes."""
-        return int(self.state.scalars["free"][0])
+        return int(self.state.free[SLOTS, 0])
 
     @property
     def is_idle(self) -> bool:
@@ -121,42 +123,27 @@ class OpenSite:
 
     def node_log(self) -> NodeLog | None:
         """Return the node log, None if no node can sleep. Call it once, at the end."""
-        return None if self._nodes is None else self._nodes.log()
+        return self._replay.schedule().node_logs[0] if self.site.nodes else None
 
 
-class _RunningNodes:
-    """The sleeping nodes of a site."""
-
-    def __init__(self, nodes: SleepingNodes, state: State) -> None:
-        self._machine, self._book = nodes.machine, LogBook()
-        # Without a job the nodes continue, because another job may come.
-        self._nodes = nodes_of(nodes.machine, nodes.capacity, state, rest_until_s=NEVER - 1)
-
-    def advance(self, workload: Workload, policy: Policy, state: State, until_s: int) -> None:
-        while advance(workload, NO_PEAKS, policy.rules, state, self._nodes, until_s) == LOG_FULL:
-            self._book.empty(self._nodes.power)
-
-    def log(self) -> NodeLog:
-        self._book.empty(self._nodes.power)
-        machine = self._machine
-        return self._book.node_logs(
-            [machine.nodes], units_per_node=machine.units_per_node, enclosures=machine.enclosures
-        )[0]
-
-
-def _empty(most_jobs: int) -> Workload:
-    def column() -> Int64:
-        return np.zeros(most_jobs, dtype=np.int64)
-
-    return Workload(
-        submit_s=np.full(most_jobs, NEVER),
-        runtime_s=column(),
-        estimate_s=column(),
-        foreseen_s=column(),
-        size=column(),
-        node_power_w=np.zeros(most_jobs),
-        user=column(),
+def _begun(site: SimulatedSite, size: Int64, begin_s: int) -> Replay:
+    """Return the replay of a site to which no job has been submitted yet."""
+    count = len(size)
+    submit_s = np.full(count, begin_s)
+    tables, workload = unit_workload(
+        (submit_s, np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)), size.copy(), site.site.units
     )
+    machine = site.nodes.machine if site.nodes else None
+    # The estimates are those of the rows that are submitted.
+    policy = replace(site.policy, rules=site.policy.rules._replace(estimates=USER_ESTIMATE), kill_at_estimate=False)
+    if site.nodes:
+        policy = replace(policy, capacity=(site.nodes.capacity,))
+    case = case_of_units(tables, workload, machine.nodes if machine else site.site.units)
+    replay = Replay(case, policy, unit_rules_of(site.policy), machine.sleeping() if machine else None)
+    replay.rest_until(NEVER - 1)
+    submit_s[:] = NEVER
+    replay.state.scalars["now_s"], replay.state.scalars["next_submit_s"] = begin_s, NEVER
+    return replay
 
 
 NO_SITE = -1
@@ -184,7 +171,10 @@ class RunningGrid:
         jobs = grid.log.jobs
         begin_s = int(jobs.submit_s[0]) if len(jobs) else 0
         self._grid = grid
-        self.sites = tuple(OpenSite(site, most_jobs=len(jobs), begin_s=begin_s) for site in grid.sites)
+        self.sites = tuple(
+            OpenSite(site, grid.units(np.arange(len(jobs)), number), begin_s=begin_s)
+            for number, site in enumerate(grid.sites)
+        )
         self._jobs: list[list[int]] = [[] for _ in grid.sites]
         self._local = np.flatnonzero(~grid.log.brokered)
 

@@ -12,7 +12,7 @@ from offpeak.plugin.capacity.port import CapacityPolicy
 from offpeak.plugin.window_policy import NO_POLICY, WindowPolicy, window_policies, window_policy
 from offpeak.predictors.trees.forest import can_grow
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.engine.state import (
+from offpeak.sim_backend.engine.rules import (
     BEST_FIT,
     CONSERVATIVE,
     EASY,

@@ -7,59 +7,30 @@ thousands of events, so a replay without one loses nothing.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from offpeak.compiled import in_place, index, part
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.jobs import Jobs, make_jobs
 from offpeak.model.snapshot import ASSUMED_RUN_S, QueuedJobs, RunningJobs
 from offpeak.plugin.capacity.port import CapacityPolicy
 from offpeak.predictors.choice import NAIVE, USED, ChoiceMemory, ChoiceRule, learn_errors, new_choice
 from offpeak.predictors.job_history import add_outcome, closest_kind
 from offpeak.predictors.port import LEVELS, MEDIAN
 from offpeak.predictors.recent_errors import LENGTH, ErrorWindow, error_factor, new_windows
-from offpeak.predictors.run_times import KINDS, UNLIMITED_S, RunTimeQuantity, learn_run_time, predict_run_time
+from offpeak.predictors.run_times import KINDS, RunTimeQuantity, learn_run_time, predict_run_time
 from offpeak.predictors.trees.boosted import categories
 from offpeak.predictors.trees.running_statistics import CategoryTable, RunningStatistics, remember_row
-from offpeak.sim_backend.engine.state import NOT_YET, USER_ESTIMATE
+from offpeak.sim_backend.engine.case import NO_LIMIT, SubmittedJobs
+from offpeak.sim_backend.engine.rules import NOT_YET, USER_ESTIMATE
 from offpeak.sim_backend.replay.policy import Policy
 
-NO_LIMIT = -1
 LAST_TWO, SIMILAR = 1, 2
 """The candidates after the naive one, the time limit."""
 CANDIDATES = 3
 
 _expected_run, _expected_end = part(QueuedJobs.expected_run), part(RunningJobs.expected_end)
-
-
-@dataclass(frozen=True, eq=False)
-class SubmittedJobs:
-    """What the agent sees of jobs when they are submitted; `limit_s` is NO_LIMIT for a job without a time limit."""
-
-    user: Int64
-    application: Int64
-    nodes: Int64
-    limit_s: Int64
-
-    @classmethod
-    def of(cls, jobs: Jobs, *, units_per_node: int) -> "SubmittedJobs":
-        """Return what is seen of the jobs of a log, each of which has a limit."""
-        return cls(jobs.user, jobs.application, -(-jobs.size // units_per_node), jobs.estimate_s)
-
-    def without_limit(self, is_unlimited: NDArray[np.bool_]) -> "SubmittedJobs":
-        """Return the same jobs, some of them without a time limit."""
-        return replace(self, limit_s=np.where(is_unlimited, NO_LIMIT, self.limit_s))
-
-    def as_questions(self) -> Jobs:
-        """Return the jobs as questions for a predictor."""
-        nothing = np.full(len(self.user), NOT_YET)
-        limit_s = np.where(self.limit_s == NO_LIMIT, UNLIMITED_S, self.limit_s)
-        jobs = make_jobs(nothing, np.maximum(self.nodes, 1), nothing, limit_s)
-        return replace(jobs, job_id=jobs.job_id - 1, user=self.user, application=self.application)
 
 
 SUBMITTED, AWAITED = range(2)

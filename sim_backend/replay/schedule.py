@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offpeak.model.arrays import Float64, Int64
-from offpeak.sim_backend.engine.state import PeakTimes
 from offpeak.sim_backend.nodes.node_log import NodeLog, join_node_logs
 
 JOBS_PER_STEP = 50_000
-NO_PEAKS = PeakTimes(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int8))
 
 
 Number = TypeVar("Number", bound=np.generic)

@@ -23,10 +23,10 @@ from offpeak.services.accounts.lever_site import LeverSite
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
-from offpeak.sim_backend.engine.state import PeakTimes
+from offpeak.sim_backend.engine.rules import NO_PEAKS, PeakTimes
 from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule
+from offpeak.sim_backend.replay.schedule import Schedule
 
 BEGIN_S = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp())
 """A Monday."""

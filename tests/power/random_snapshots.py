@@ -7,7 +7,7 @@ from random_logs import PLAIN
 
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, STATES, asleep, coming_up, going_down
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot
-from offpeak.sim_backend.engine.state import SchedulingRules
+from offpeak.sim_backend.engine.rules import SchedulingRules
 
 NOW_S = 1000
 

@@ -1,5 +1,7 @@
 """A machine resumed from a snapshot goes on as the replay does that the snapshot was taken of."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,16 +9,13 @@ from random_logs import PLAIN, Log, log_of, logs, policy_of
 from random_prices import QUICK, prices_of
 
 from offpeak.model.snapshot import Snapshot
-from offpeak.plugin.capacity.port import Fleet
+from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
 from offpeak.plugin.capacity.rules import CapacitySchedule
 from offpeak.power.capacity.price_profile import OfferProfile, PowerTerms, make_power_terms
 from offpeak.power.capacity.profile_simulation import ProfileSimulation
 from offpeak.settings.capacity import CapacitySettings
-from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.power import PoweredNodes, all_active
-from offpeak.sim_backend.engine.state import NEVER, State, new_state
-from offpeak.sim_backend.replay.equal_nodes import depth_table, snapshot_of, workload_of
-from offpeak.sim_backend.replay.schedule import NO_PEAKS
+from offpeak.sim_backend.engine.rules import NEVER, NOT_YET
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, unit_replay
 
 LONG_AGO_S = -(1 << 40)
 
@@ -61,26 +60,10 @@ def replayed(
 ) -> tuple[Snapshot, np.ndarray, np.ndarray]:
     """Return the snapshot at that second, which jobs wait then, and when the replay without later jobs starts each."""
     jobs = log.jobs.take(log.jobs.submit_s <= second)
-    workload = workload_of(jobs, log.node_power_w[: len(jobs)], policy_of(PLAIN))
-    state = new_state(workload, PLAIN, machine_size=log.machine_size)
-    begin_s = int(jobs.submit_s[0])
-    power = all_active(
-        terms.capacity, machine_size=log.machine_size, units_per_node=1, slots=len(state.slots.job), jobs=len(jobs),
-        begin_s=begin_s,
-    )  # fmt: skip
-    nodes = PoweredNodes(power, terms.capacity, schedule, depth_table(QUICK, 1))
-
-    def go_on(until_s: int) -> None:
-        advance(workload, NO_PEAKS, PLAIN, state, nodes, until_s)
-
-    go_on(second)
-    snapshot, waiting = snapshot_of(workload, state, power, nodes.depths), queue_of(state)
-    go_on(NEVER - 1)
-    return snapshot, waiting, state.start_s
-
-
-def queue_of(state: State) -> np.ndarray:
-    """Return the jobs that wait."""
-    position = np.arange(state.scalars["head"][0], state.scalars["tail"][0])
-    position = position[state.queue.size[position] != NEVER]
-    return state.queue.job[position]
+    policy = replace(policy_of(PLAIN), capacity=(CapacityPolicy("offered", terms.capacity, schedule),))
+    machine = PoweredMachine(log.machine_size, 1, QUICK)
+    running = unit_replay(jobs, log.node_power_w[: len(jobs)], machine, policy)
+    running.go_on(second)
+    snapshot, waiting = running.snapshot(), np.flatnonzero(running.start_s == NOT_YET)
+    running.go_on(NEVER - 1)
+    return snapshot, waiting, running.start_s

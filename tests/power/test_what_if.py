@@ -14,8 +14,7 @@ from offpeak.model.node_states import ACTIVE, FAILED, OFF, STANDBY, asleep, comi
 from offpeak.model.snapshot import QueuedJobs, RunningJobs, Snapshot, all_active
 from offpeak.power.whatif import simulate_units
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.state import NEVER
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.policy import parse_policy
 
 pytestmark = pytest.mark.quick
@@ -67,21 +66,20 @@ def test_with_everything_awake_it_goes_on_as_the_replay_does(log, discipline, se
     rules = PLAIN._replace(discipline=parse_policy(discipline, SchedulingSettings()).rules.discipline)
     second += int(log.jobs.submit_s[0])
     log = log.with_exact_estimates()
-    log = replace(log, jobs=log.jobs.take(log.jobs.submit_s <= second), node_power_w=log.node_power_w)
+    jobs = log.jobs.take(log.jobs.submit_s <= second)
+    log = replace(log, jobs=jobs, node_power_w=log.node_power_w[: len(jobs)])
     plan, running, queued = plan_from(log, rules, second)
     assert plan.start_s.tolist() == np.array(starts(log, rules))[np.concatenate([running, queued])].tolist()
 
 
 def plan_from(log, rules, second):
     """Return the what-if from that second of a replay, and which jobs run and wait then."""
-    workload, state = engine(log, rules)
-    advance(workload, log.peaks, rules, state, None, second)
-    now = state.scalars[0]
-    slot = state.expected[: now["listed"]]
+    replayed = engine(log, rules)
+    replayed.go_on(second)
+    state = replayed.state
+    slot = state.expected[: state.groups["listed"][0]]
     slot = slot[np.argsort(state.slots.started[slot])]
-    running = state.slots.job[slot]
-    position = np.arange(now["head"], now["tail"])
-    queued = state.queue.job[position[state.queue.size[position] != NEVER]]
+    running, queued = state.slots.job[slot], np.flatnonzero(state.start_s == NOT_YET)
     jobs = log.jobs
     snapshot = Snapshot(
         second, 1, *all_active(log.machine_size, now_s=second), (1, 1, 1),

@@ -16,7 +16,7 @@ from offpeak.plugin.capacity.rules import NEVER, CapacityRules, CapacitySchedule
 from offpeak.plugin.capacity.sleepers import WAKE_AHEAD_AT
 from offpeak.plugin.window_policy import ARRIVAL
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.state import BEST_FIT, EASY, FCFS, SchedulingRules
+from offpeak.sim_backend.engine.rules import BEST_FIT, EASY, FCFS, SchedulingRules
 
 MOST_SECONDS = 50_000
 MOST_ROUNDS = 500

@@ -7,7 +7,7 @@ from plain_window import knapsack, sorted_by_power
 
 from offpeak.plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.state import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, PREDICTED_RUNTIME, SchedulingRules
+from offpeak.sim_backend.engine.rules import BEST_FIT, EASY, EXACT_RUNTIME, FCFS, PREDICTED_RUNTIME, SchedulingRules
 
 NEVER_STARTED = -1
 

@@ -13,7 +13,8 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.request import Chunk, Request
 from offpeak.plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE, NO_POLICY
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.state import (
+from offpeak.sim_backend.engine.case import EngineCase, RequestedJobs, engine_case
+from offpeak.sim_backend.engine.rules import (
     BEST_FIT,
     CONSERVATIVE,
     EASY,
@@ -24,13 +25,10 @@ from offpeak.sim_backend.engine.state import (
     USER_ESTIMATE,
     PeakTimes,
     SchedulingRules,
-    State,
-    Workload,
-    new_state,
 )
-from offpeak.sim_backend.mixed.case import MixedCase, MixedJobs, mixed_case
-from offpeak.sim_backend.replay.equal_nodes import replay, workload_of
+from offpeak.sim_backend.replay.equal_nodes import replay, unit_replay
 from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.replay import Replay
 from offpeak.sim_backend.replay.schedule import Schedule
 
 DISCIPLINES = (FCFS, EASY, CONSERVATIVE, FIRST_FIT, BEST_FIT)
@@ -137,10 +135,9 @@ def starts(log: Log, rules: SchedulingRules) -> list[int]:
     return schedule(log, rules).start_s.tolist()
 
 
-def engine(log: Log, rules: SchedulingRules) -> tuple[Workload, State]:
-    """Return what `advance` takes, before the first event."""
-    workload = workload_of(log.jobs, log.node_power_w, policy_of(rules))
-    return workload, new_state(workload, rules, machine_size=log.machine_size)
+def engine(log: Log, rules: SchedulingRules) -> Replay:
+    """Return the engine before the first event."""
+    return unit_replay(log.jobs, log.node_power_w, log.machine_size, policy_of(rules), peaks=log.peaks)
 
 
 def plain(log: Log, rules: SchedulingRules) -> PlainScheduler:
@@ -162,11 +159,11 @@ def plain(log: Log, rules: SchedulingRules) -> PlainScheduler:
     return kind(jobs, log.machine_size, rules, peaks)
 
 
-def one_pool(log: Log) -> MixedCase:
+def one_pool(log: Log) -> EngineCase:
     """Return the case of a log: a pool of nodes of which nothing is known, and a request for each size."""
     sizes, request = np.unique(log.jobs.size, return_inverse=True)
     cluster = Cluster((Pool(NodeType(0), frozenset(), log.machine_size),))
     requests = [Request((), (Chunk(int(size)),)) for size in sizes]
     columns = (log.jobs.job_id, log.jobs.submit_s, log.jobs.runtime_s, log.jobs.estimate_s)
-    jobs = MixedJobs(*columns, request.astype(np.int64), log.node_power_w, user=log.jobs.user)
-    return mixed_case(cluster, requests, jobs)
+    jobs = RequestedJobs(*columns, request.astype(np.int64), log.node_power_w, user=log.jobs.user)
+    return engine_case(cluster, requests, jobs)

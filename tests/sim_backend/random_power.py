@@ -10,20 +10,27 @@ from plain_scheduler import PlainJob
 from random_logs import POLICIES, Log, log_of, policy_of, rules
 
 from offpeak.model.node_class import DepthPower, NodeClass, Transition
+from offpeak.model.node_states import DEPTHS
 from offpeak.model.snapshot import Snapshot
 from offpeak.plugin.capacity.peak_shaving import NO_SHAVING, PeakRules
 from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets
-from offpeak.plugin.capacity.rules import BY_IDLE_AGE, BY_NUMBER, BY_WEAR, NEVER, CapacityRules, CapacitySchedule
+from offpeak.plugin.capacity.rules import (
+    BY_IDLE_AGE,
+    BY_NUMBER,
+    BY_WEAR,
+    NEVER,
+    CapacityRules,
+    CapacitySchedule,
+    DepthTable,
+)
 from offpeak.plugin.window_policy import ARRIVAL, KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.power import Power, PoweredNodes, all_active
-from offpeak.sim_backend.engine.power import TransitionLog as EngineLog
-from offpeak.sim_backend.engine.state import CHUNK_NODES, LOG_FULL, NO_PIECE, Nodes, SchedulingRules, State, new_state
-from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, depth_table, replay_powered, workload_of
-from offpeak.sim_backend.replay.schedule import NO_PEAKS, Schedule
-
-Entry = tuple[int, int, int]
+from offpeak.sim_backend.engine.allocation import CHUNK_NODES, NO_PIECE, Nodes
+from offpeak.sim_backend.engine.rules import SchedulingRules
+from offpeak.sim_backend.engine.state import State
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered, unit_replay
+from offpeak.sim_backend.replay.replay import Replay
+from offpeak.sim_backend.replay.schedule import Schedule
 
 DAY_S = 86_400
 IDLE_NEVER = tuple(policy for policy in POLICIES if policy != KNAPSACK_SLIDE)
@@ -82,6 +89,18 @@ def plain_power(case: PoweredLog) -> PlainPower:
         (case.capacity, case.schedule, depths),
         lambda now_s, waiting: arbitrary(now_s, waiting, case.machine.nodes),
     )
+
+
+def depth_table(node_class: NodeClass, seed: int) -> DepthTable:
+    """Return the transitions of the class."""
+    enter_s, leave_s = np.zeros((2, len(DEPTHS)), dtype=np.int64)
+    enter_failure, leave_failure = np.zeros((2, len(DEPTHS)))
+    for depth in node_class.depths:
+        enter_s[depth.depth], leave_s[depth.depth] = depth.enter.duration_s, depth.leave.duration_s
+        enter_failure[depth.depth] = depth.enter.failure_probability
+        leave_failure[depth.depth] = depth.leave.failure_probability
+    repair_s = NEVER if node_class.repair_s is None else node_class.repair_s
+    return DepthTable(enter_s, leave_s, enter_failure, leave_failure, repair_s, seed)
 
 
 def schedule_of(*rows) -> CapacitySchedule:
@@ -197,43 +216,26 @@ def per_second_rules(*, policies=IDLE_NEVER, **kinds):
     return rules(policies=policies, **kinds).map(lambda some: some._replace(pass_per_event=False))
 
 
-def stepped(case: PoweredLog, seconds, *, log_entries=None) -> Iterator[tuple[State, Power, list[Entry]]]:
-    """Yield the engine's state at the end of each second, and the entries of the node log since the second before.
+def powered_replay(case: PoweredLog) -> Replay:
+    """Return the replay before the first event. The capacity policy has no decision from outside."""
+    log, capacity = case.log, CapacityPolicy("under test", case.capacity, case.schedule, None)
+    policy = replace(policy_of(case.rules), capacity=(capacity,))
+    return unit_replay(log.jobs, log.node_power_w, case.machine, policy, peaks=log.peaks)
 
-    The capacity policy has no decision from outside. `log_entries` is the room for entries in the engine.
-    """
-    log, size = case.log, case.machine.size
-    workload = workload_of(log.jobs, log.node_power_w, policy_of(case.rules))
-    state = new_state(workload, case.rules, machine_size=size)
-    power = all_active(
-        case.capacity,
-        machine_size=size,
-        units_per_node=case.machine.units_per_node,
-        slots=len(state.slots.job),
-        jobs=len(log.jobs),
-        begin_s=int(log.jobs.submit_s[0]),
-    )
-    if log_entries:
-        power = power._replace(log=EngineLog(*(column[:log_entries] for column in power.log)))
-    depths = depth_table(case.machine.node_class, case.machine.seed)
-    nodes = PoweredNodes(power, case.capacity, case.schedule, depths)
-    peaks = NO_PEAKS if case.rules.policy == ARRIVAL else log.peaks
+
+def stepped(case: PoweredLog, seconds) -> Iterator[State]:
+    """Yield the engine's state at the end of each second."""
+    running = powered_replay(case)
     for second in seconds:
-        entries = []
-        stop = LOG_FULL
-        while stop == LOG_FULL:
-            stop = advance(workload, peaks, case.rules, state, nodes, second)
-            length = int(power.scalars["log_length"][0])
-            entries += zip(*(column[:length].tolist() for column in power.log), strict=True)
-            power.scalars["log_length"] = 0
-        yield state, power, entries
+        running.go_on(second)
+        yield running.state
 
 
 def held_units(state: State) -> dict[int, list[int]]:
     """Return the units of each job that holds some."""
-    slots = state.slots
-    holding = state.expected[: state.scalars["listed"][0]].tolist()
-    return {int(slots.job[slot]): node_numbers(state.nodes, slots.pieces[slot]) for slot in holding}
+    slots, sleeping = state.slots, state.sleeping
+    holding = state.expected[: state.groups["listed"][0]].tolist()
+    return {int(slots.job[slot]): node_numbers(sleeping.nodes, sleeping.units[slot]) for slot in holding}
 
 
 def node_numbers(nodes: Nodes, head: int) -> list[int]:

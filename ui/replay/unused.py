@@ -14,7 +14,7 @@ from offpeak.plugin.window_policy import ARRIVAL
 from offpeak.power.capacity.registry import expand_front
 from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.table import BY_NAME, Settings
-from offpeak.sim_backend.engine.state import FCFS
+from offpeak.sim_backend.engine.rules import FCFS
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.ui.estimate.accounting_source import Accounting, zone_of
 

@@ -19,7 +19,7 @@ from offpeak.power.capacity.registry import CAPACITY_POLICIES
 from offpeak.sim_backend.comparison.likeness import likeness_of
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome, PolicyRun
 from offpeak.sim_backend.comparison.replications import SLEEP_FIGURES, ReplicationSpread
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.policy import policy_docs
 from offpeak.ui.replay.comparison import (
     NO_BASELINE,

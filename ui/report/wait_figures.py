@@ -11,7 +11,7 @@ from offpeak.display import clock_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.sim_backend.comparison.figures import cumulative_share
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.nodes.node_log import power_cycles
 from offpeak.ui.report.figure import Figure, Json, Key, axis, line, packed, scatter, time_axis
 from offpeak.ui.report.subject import ReportPolicy, ReportSubject

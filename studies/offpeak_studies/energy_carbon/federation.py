@@ -28,7 +28,7 @@ from offpeak.plugin.federation.policies import grid_policy
 from offpeak.plugin.federation.sites import Site, esc_g_per_kwh
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.grid.broker import Decider, LongestWaits, run_grid
-from offpeak.sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SleepingNodes, Steady
+from offpeak.sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SiteNodes, Steady
 from offpeak.sim_backend.grid.sites import GridSchedule
 from offpeak.sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
@@ -218,7 +218,7 @@ def grid_of(case: SelectionCase, node_class: NodeClass, rng: Generator) -> Simul
 
 def _site(cluster: PaperCluster, case: SelectionCase, node_class: NodeClass, unit_w: float) -> SimulatedSite:
     machine = PoweredMachine(cluster.nodes, 1, node_class)
-    asleep = SleepingNodes(machine, energy_aware(cluster.nodes, node_class, "off", keeps=False))
+    asleep = SiteNodes(machine, energy_aware(cluster.nodes, node_class, "off", keeps=False))
     esc = esc_g_per_kwh(cluster.mix)
     return SimulatedSite(
         Site(cluster.name, cluster.nodes, unit_w, pue=cluster.pue, esc_g_per_kwh=esc),

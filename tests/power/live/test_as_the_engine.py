@@ -1,6 +1,6 @@
 """On a live scheduler the same nodes sleep and wake as in a replay, and the same run times are predicted."""
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,13 +22,10 @@ from offpeak.services.accounts.ended_jobs import EndedJob
 from offpeak.services.accounts.job_forecasts import RunTimes
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.power import PoweredNodes, all_active
-from offpeak.sim_backend.engine.state import CAPACITY, new_state
-from offpeak.sim_backend.replay.equal_nodes import depth_table, snapshot_of, workload_of
+from offpeak.sim_backend.engine.power import Power
+from offpeak.sim_backend.replay.equal_nodes import NO_JOBS, PoweredMachine, unit_replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, SubmittedJobs
-from offpeak.sim_backend.replay.schedule import NO_PEAKS
+from offpeak.sim_backend.replay.replay import Replay
 
 NODES, JOBS, DAYS = 12, 60, 2
 USERS = 5
@@ -44,54 +41,35 @@ LIKE = {
 ONLY_OFF = {"depths": ("off",)}
 
 
-def replay(capacity, seed: int) -> SimpleNamespace:
+def replay(capacity, seed: int) -> Replay:
     """Return an engine before its first event, with random jobs on twelve nodes whose limits are their run times."""
     random = np.random.default_rng(seed)
     submit_s = np.sort(random.integers(0, DAYS * 86_400, JOBS))
     run_s, none = random.integers(600, 20_000, JOBS), np.full(JOBS, -1)
     size = random.integers(1, 6, JOBS)
     jobs = Jobs(np.arange(JOBS), submit_s, run_s, run_s, size, none, none, none, none, none, none * np.nan)
-    return engine_of(jobs, capacity)
+    return engine_of(jobs, replace(capacity, by_limits=True), NO_JOBS)
 
 
-def engine_of(jobs: Jobs, capacity) -> SimpleNamespace:
+def engine_of(jobs: Jobs, capacity, without_limit: np.ndarray) -> Replay:
     """Return an engine before its first event."""
-    policy = parse_policy("easy", SchedulingSettings())
-    workload = workload_of(jobs, np.ones(len(jobs)), policy)
-    state = new_state(workload, policy.rules, machine_size=NODES)
-    power = all_active(capacity.rules, machine_size=NODES, units_per_node=1, slots=len(state.slots.job), jobs=len(jobs),
-                       begin_s=int(state.scalars["now_s"][0]), rest_until_s=DAYS * 86_400)  # fmt: skip
-    return SimpleNamespace(
-        workload=workload,
-        policy=policy,
-        state=state,
-        power=power,
-        depths=depth_table(SERVER, 1),
-        capacity=capacity,
-        run_times=None,
-    )
+    policy = replace(parse_policy("easy", SchedulingSettings()), capacity=(capacity,))
+    machine = PoweredMachine(NODES, 1, SERVER)
+    engine = unit_replay(jobs, np.ones(len(jobs)), machine, policy, without_limit=without_limit)
+    engine.rest_until(DAYS * 86_400)
+    return engine
 
 
-def advanced(engine, until_s: int) -> None:
-    """Let the engine go on up to that second."""
-    while True:
-        rules, schedule = engine.capacity.rules, engine.capacity.schedule
-        nodes = PoweredNodes(engine.power, rules, schedule, engine.depths)
-        if advance(engine.workload, NO_PEAKS, engine.policy.rules, engine.state, nodes, until_s) != CAPACITY:
-            return
-        targets = engine.capacity.decide(seen(engine))
-        engine.power.scalars["target"], engine.power.scalars["reserve"] = targets.awake, targets.reserve
-
-
-def seen(engine):
-    return snapshot_of(engine.workload, engine.state, engine.power, engine.depths, run_times=engine.run_times)
+def power_of(engine: Replay) -> Power:
+    """Return the power of its nodes."""
+    return engine.state.sleeping.power
 
 
 def entered(engine, state: int, at_s: int) -> set[str]:
     """Return the nodes without a job that entered the state in that second."""
-    log, length = engine.power.log, int(engine.power.scalars["log_length"][0])
+    log, length = power_of(engine).log, int(power_of(engine).scalars["log_length"][0])
     rows = zip(log.at_s[:length], log.node[:length], log.state[:length], strict=True)
-    busy = engine.power.table.busy
+    busy = power_of(engine).table.busy
     return {name(node) for second, node, row in rows if second == at_s and row == state and busy[node] == 0}
 
 
@@ -101,7 +79,7 @@ def name(node: int) -> str:
 
 def live_plan(engine, at_s: int, site):
     """Return what the power loop plans when it sees what the engine knows."""
-    table, snapshot = engine.power.table, seen(engine)
+    table, snapshot = power_of(engine).table, engine.snapshot()
     nodes, records, known = [], {}, {}
     for number, state in enumerate(table.state.tolist()):
         power, observed = LIKE[state]
@@ -132,7 +110,7 @@ def live_plan(engine, at_s: int, site):
 def is_quiet(engine, at_s: int) -> bool:
     """Whether nothing but the capacity policy acts in that second."""
     end_s = engine.state.start_s + engine.workload.runtime_s
-    return at_s not in engine.workload.submit_s and at_s not in end_s and at_s not in engine.power.ready_s
+    return at_s not in engine.workload.submit_s and at_s not in end_s and at_s not in power_of(engine).ready_s
 
 
 def changed_nodes(plan, change: NodeChange) -> set[str]:
@@ -159,16 +137,16 @@ def test_the_same_nodes_are_chosen(policy, bounds) -> None:
     for seed in range(1, 9):
         engine = replay(capacity, seed)
         whole = replay(capacity, seed)
-        advanced(whole, DAYS * 86_400)
-        seconds = np.unique(whole.power.log.at_s[: int(whole.power.scalars["log_length"][0])])
+        whole.go_on(DAYS * 86_400)
+        seconds = np.unique(power_of(whole).log.at_s[: int(power_of(whole).scalars["log_length"][0])])
         period_s = capacity.rules.period_s
         begin_s = int(engine.state.scalars["now_s"][0])
         for at_s in (int(each) for each in seconds if not period_s or (each - begin_s) % period_s == 0):
-            advanced(engine, at_s - 1)
+            engine.go_on(at_s - 1)
             if at_s <= begin_s or not is_quiet(engine, at_s):
                 continue
             plan = live_plan(engine, at_s, site)
-            advanced(engine, at_s)
+            engine.go_on(at_s)
             down = entered(engine, going_down(OFF), at_s)
             assert changed_nodes(plan, NodeChange.CLOSE) == down, (at_s, plan.decisions)
             if period_s:
@@ -210,7 +188,7 @@ class LiveJobs:
         """Return the agent's snapshot of what the engine knows."""
         start_s, jobs = engine.state.start_s, self.jobs
         self.catch_up(start_s, now_s)
-        listed = engine.state.expected[: engine.state.scalars["listed"][0]]
+        listed = engine.state.expected[: engine.state.groups["listed"][0]]
         held = engine.state.slots.job[listed[np.argsort(engine.state.slots.started[listed], kind="stable")]].tolist()
         shown = [
             self.job(number, state=JobState.RUNNING, start_s=BEGAN_S + int(start_s[number]), hosts="n01")
@@ -243,13 +221,11 @@ def repeating_jobs(seed: int) -> Jobs:
 def test_snapshots_of_the_engine_and_of_the_agent_have_the_same_run_times(seed: int) -> None:
     jobs = repeating_jobs(seed)
     capacity = make_capacity_policy("ols:1h", Fleet(NODES, 1, SERVER), CapacitySettings(**ONLY_OFF))
-    engine, live = engine_of(jobs, capacity), LiveJobs(jobs)
-    limit_s = np.where(np.arange(len(jobs)) % 5 == 0, NO_LIMIT, jobs.estimate_s)
-    engine.run_times = ReplayedRunTimes(SubmittedJobs(jobs.user, jobs.application, jobs.size, limit_s), jobs.submit_s)
+    engine, live = engine_of(jobs, capacity, jobs.job_id[::5]), LiveJobs(jobs)
     others, begin_s = 0, int(jobs.submit_s[0])
     for now_s in range(begin_s, begin_s + 6 * 86_400, 3600):
-        advanced(engine, now_s)
-        expected, found = seen(engine), live.snapshot(engine, now_s)
+        engine.go_on(now_s)
+        expected, found = engine.snapshot(), live.snapshot(engine, now_s)
         assert (found.running.expected_end_s - BEGAN_S).tolist() == expected.running.expected_end_s.tolist()
         assert found.queued.estimate_s.tolist() == expected.queued.estimate_s.tolist()
         assert (found.queued.submit_s - BEGAN_S).tolist() == expected.queued.submit_s.tolist()

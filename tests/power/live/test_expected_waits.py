@@ -15,7 +15,7 @@ from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.power.live import expected_waits
 from offpeak.power.live.expected_waits import POOL_LIMITS_S, simulate_waits
-from offpeak.sim_backend.mixed import start_forecast
+from offpeak.sim_backend.engine import start_forecast
 
 HOUR_S = 3600
 SHARED = (Partition("batch", shared=True, is_default=True), Partition("gpu", shared=True))

@@ -17,7 +17,7 @@ from offpeak.sim_backend.case.site_jobs import site_jobs
 from offpeak.sim_backend.case.site_priorities import site_priorities
 from offpeak.sim_backend.comparison.compare import compare
 from offpeak.sim_backend.comparison.likeness import Likeness
-from offpeak.sim_backend.mixed.priorities import ROOT
+from offpeak.sim_backend.engine.priorities import ROOT
 from offpeak.sim_backend.replay.policy import parse_policy
 
 BY_TIER = "jobs start by the tier of their partition, then by "

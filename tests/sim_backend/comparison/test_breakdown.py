@@ -20,7 +20,7 @@ from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.breakdown import BreakdownRow, breakdown, day_edges_s
 from offpeak.sim_backend.comparison.compare import Comparison, compare
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.workloads.generate import lublin_jobs
 

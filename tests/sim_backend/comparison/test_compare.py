@@ -18,7 +18,7 @@ from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, prices_of
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, guessed_end_s
 from offpeak.sim_backend.comparison.compare import Comparison, compare
-from offpeak.sim_backend.engine.state import NOT_YET
+from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP
 from offpeak.sim_backend.workloads.generate import lublin_jobs

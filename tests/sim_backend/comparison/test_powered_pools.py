@@ -45,7 +45,7 @@ def case_of(cluster: Cluster, settings: Settings = SETTINGS) -> ReplayCase:
     return prepare(trace, settings, start=None, cluster=cluster).case
 
 
-def mixed_case(settings: Settings = SETTINGS, cluster: Cluster = SEVERAL) -> ReplayCase:
+def engine_case(settings: Settings = SETTINGS, cluster: Cluster = SEVERAL) -> ReplayCase:
     requests = (
         Request(("batch",), (Chunk(1, 8),)),
         Request(("batch",), (Chunk(12, 8),)),
@@ -71,7 +71,7 @@ def test_one_pool_uses_what_equal_nodes_use(policy: str) -> None:
 
 
 def test_each_pool_sleeps_by_its_class_and_the_parts_are_the_whole() -> None:
-    case = mixed_case()
+    case = engine_case()
     comparison = compare(case, (EASY, with_capacity(EASY, "timeout:5min", case, SETTINGS.capacity)))
     run, outcome = comparison.runs[1], comparison.outcomes[1]
     assert outcome.policy == "easy timeout:5min"
@@ -94,7 +94,7 @@ def preempting_case(settings: Settings, mode: PreemptMode) -> ReplayCase:
         "batch": Partition("batch", preempt_mode=mode),
         "shared": Partition("shared", shared=True, priority_tier=2, preempts=True),
     }
-    case = mixed_case(settings, replace(SEVERAL, partitions=partitions))
+    case = engine_case(settings, replace(SEVERAL, partitions=partitions))
     return replace(case, jobs=replace(case.jobs, submit_s=case.jobs.submit_s // 20))
 
 
@@ -135,7 +135,7 @@ def test_runs_that_are_stopped_are_charged_on_nodes_that_sleep_too() -> None:
 def test_a_pool_of_a_class_without_sleep_stays_on(tmp_path: Path) -> None:
     file = tmp_path / "awake.toml"
     file.write_text('idle = "100W"\nrunning = [[0.0, "100W"], [1.0, "200W"]]\n')
-    case = mixed_case()
+    case = engine_case()
     assert case.nodes is not None
     awake = node_class_named(str(file))
     case = replace(case, nodes=replace(case.nodes, classes=(awake, *case.nodes.classes[1:])))
@@ -146,13 +146,13 @@ def test_a_pool_of_a_class_without_sleep_stays_on(tmp_path: Path) -> None:
 
 
 def test_late_binding_is_refused() -> None:
-    case = mixed_case()
+    case = engine_case()
     with pytest.raises(BadInput, match="a job keeps the nodes that are woken for it"):
         compare(case, (with_capacity(EASY, "forecast-late:1h", case, CapacitySettings()),))
 
 
 def test_bounds_on_sleeps_and_wakes_hold_for_all_pools_together() -> None:
-    case = mixed_case()
+    case = engine_case()
     most = []
     for settings in (CapacitySettings(), CapacitySettings(sleeps_per_min=3, wakes_per_min=2)):
         logs = compare(case, (with_capacity(EASY, "timeout:5min", case, settings),)).runs[0].schedule.node_logs
@@ -163,7 +163,7 @@ def test_bounds_on_sleeps_and_wakes_hold_for_all_pools_together() -> None:
 
 
 def test_numbers_of_nodes_are_those_of_the_cluster() -> None:
-    case = mixed_case()
+    case = engine_case()
     policy = with_capacity(EASY, "green-pool:8", case, CapacitySettings(keep_hot=4))
     assert [int(each.schedule.reserve[0]) for each in policy.capacity] == [5, 2, 1]
     assert [each.rules.keep_hot for each in policy.capacity] == [3, 1, 0]

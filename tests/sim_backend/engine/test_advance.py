@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from random_logs import logs, plain, rules, starts
 
-from offpeak.sim_backend.engine.state import CONSERVATIVE
+from offpeak.sim_backend.engine.rules import CONSERVATIVE
 
 pytestmark = pytest.mark.quick
 

@@ -7,7 +7,7 @@ from random_logs import BACKFILLING, DISCIPLINES, PLAIN, POLICIES, log_of, logs,
 
 from offpeak.plugin.window_policy import KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.state import EASY, FIRST_FIT, PREDICTED_RUNTIME
+from offpeak.sim_backend.engine.rules import EASY, FIRST_FIT, PREDICTED_RUNTIME
 
 pytestmark = pytest.mark.quick
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_logs import BACKFILLING, PLAIN, log_of, plain, starts
 
-from offpeak.sim_backend.engine.queue import StartLimits, next_fitting, next_fitting_of_many
-from offpeak.sim_backend.engine.state import BLOCK, CLASSES, NEVER
+from offpeak.sim_backend.engine.fitting import BLOCK, CLASSES, StartLimits, next_fitting, next_fitting_of_many
+from offpeak.sim_backend.engine.rules import NEVER
 
 ONE_W = 1
 

@@ -22,8 +22,8 @@ from random_logs import (
 
 from offpeak.plugin.window_policy import ARRIVAL, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.state import CONSERVATIVE, EXACT_RUNTIME, FCFS, FINISHED, NEVER, USER_ESTIMATE, State
+from offpeak.sim_backend.engine.rules import CONSERVATIVE, EXACT_RUNTIME, FCFS, NEVER, USER_ESTIMATE
+from offpeak.sim_backend.engine.state import SLOTS, State
 
 pytestmark = pytest.mark.quick
 
@@ -41,13 +41,15 @@ def seconds_of(log, rules) -> list[int]:
 
 def held_units(state: State) -> dict[int, int]:
     """Return the units of each job that holds some."""
-    holding = state.expected[: state.scalars["listed"][0]]
-    return dict(zip(state.slots.job[holding].tolist(), state.slots.size[holding].tolist(), strict=True))
+    holding = state.expected[: state.groups["listed"][0]]
+    return dict(zip(state.slots.job[holding].tolist(), state.slots.pieces[holding].tolist(), strict=True))
 
 
 def arrays(parts) -> list[np.ndarray]:
     """Return all arrays of a nested tuple."""
-    return [parts] if isinstance(parts, np.ndarray) else [array for part in parts for array in arrays(part)]
+    if parts is None or isinstance(parts, np.ndarray):
+        return [] if parts is None else [parts]
+    return [array for part in parts for array in arrays(part)]
 
 
 @given(logs(), rules(disciplines=DISCIPLINES, policies=IDLE_NEVER))
@@ -63,38 +65,37 @@ def test_every_job_starts_once_not_before_its_submission_and_the_machine_is_neve
 
 @given(logs(), rules(disciplines=DISCIPLINES))
 def test_running_jobs_hold_the_units_that_they_request_and_the_others_are_free(log, rules):
-    workload, state = engine(log, rules)
-    result = schedule(log, rules)
+    running, result = engine(log, rules), schedule(log, rules)
     for second in seconds_of(log, rules):
-        advance(workload, log.peaks, rules, state, None, second)
-        held = held_units(state)
+        running.go_on(second)
+        held = held_units(running.state)
         assert held == {job: log.jobs.size[job] for job in held}
         started = (result.start_s >= 0) & (result.start_s <= second)
         assert set(held) == set(np.flatnonzero(started & (second < result.end_s)).tolist())
-        assert state.scalars["free"][0] == log.machine_size - sum(held.values()) >= 0
+        assert running.state.free[SLOTS, 0] == log.machine_size - sum(held.values()) >= 0
 
 
 @given(logs(), rules(disciplines=DISCIPLINES), st.lists(st.integers(-10, 400), max_size=12))
 def test_pausing_changes_nothing(log, rules, pauses):
-    workload, state = engine(log, rules)
+    paused = engine(log, rules)
     for second in sorted(pauses):
-        advance(workload, log.peaks, rules, state, None, second)
-        assert state.start_s.max() <= max(second, -1)
-    assert advance(workload, log.peaks, rules, state, None, NEVER - 1) == FINISHED
-    assert state.start_s.tolist() == starts(log, rules)
+        paused.go_on(second)
+        assert paused.start_s.max() <= max(second, -1)
+    paused.go_on(NEVER - 1)
+    assert paused.start_s.tolist() == starts(log, rules)
 
 
 @given(logs(), rules(disciplines=DISCIPLINES), st.integers(0, 100))
 def test_a_copy_goes_its_own_way(log, rules, second):
-    workload, state = engine(log, rules)
-    advance(workload, log.peaks, rules, state, None, second)
-    before = [array.tobytes() for array in arrays(state)]
-    copy = deepcopy(state)
-    assert [array.tobytes() for array in arrays(copy)] == before
-    advance(workload, log.peaks, rules, copy, None, NEVER - 1)
-    assert [array.tobytes() for array in arrays(state)] == before
-    advance(workload, log.peaks, rules, state, None, NEVER - 1)
-    assert state.start_s.tolist() == copy.start_s.tolist() == starts(log, rules)
+    one = engine(log, rules)
+    one.go_on(second)
+    before = [array.tobytes() for array in arrays(one.state)]
+    other = deepcopy(one)
+    assert [array.tobytes() for array in arrays(other.state)] == before
+    other.go_on(NEVER - 1)
+    assert [array.tobytes() for array in arrays(one.state)] == before
+    one.go_on(NEVER - 1)
+    assert one.state.start_s.tolist() == other.state.start_s.tolist() == starts(log, rules)
 
 
 @given(logs(), rules(disciplines=DISCIPLINES, policies=IDLE_NEVER, estimates=[USER_ESTIMATE]))

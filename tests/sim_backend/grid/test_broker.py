@@ -13,7 +13,7 @@ from offpeak.plugin.federation.sites import Link
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.sim_backend.grid.broker import Moment, StayHome, run_grid
-from offpeak.sim_backend.grid.grid import SimulatedGrid, SleepingNodes
+from offpeak.sim_backend.grid.grid import SimulatedGrid, SiteNodes
 from offpeak.sim_backend.grid.sites import NO_SITE
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay, replay_powered
 
@@ -59,7 +59,7 @@ def test_a_grid_of_one_site_is_the_ordinary_replay(log, discipline, seed, share)
 def test_so_it_is_where_nodes_sleep(log, discipline) -> None:
     jobs = jobs_of([(60 * row[0], 60 * row[1] + 1, row[2], row[3]) for row in log])
     machine, capacity = PoweredMachine(UNITS, 1, DUNE), energy_aware()
-    site = site_of(discipline, nodes=SleepingNodes(machine, capacity))
+    site = site_of(discipline, nodes=SiteNodes(machine, capacity))
     alone = replay_powered(jobs, np.ones(len(jobs)), machine, site.policy, capacity)
     schedule = run_grid(SimulatedGrid((site,), log_of(jobs)), StayHome())
     assert schedule.start_s.tolist() == alone.start_s.tolist()
@@ -148,7 +148,7 @@ def test_response_is_the_longer_of_transfer_and_wait_and_the_run(log, seed) -> N
 
 
 def test_data_and_nodes_that_sleep_do_not_go_together() -> None:
-    nodes = SleepingNodes(PoweredMachine(UNITS, 1, DUNE), energy_aware())
+    nodes = SiteNodes(PoweredMachine(UNITS, 1, DUNE), energy_aware())
     links = (Link(("home", "away"), 0.0, 1.0),)
     with pytest.raises(BadInput, match="site home: jobs that wait for data need nodes that stay awake"):
         SimulatedGrid((site_of(nodes=nodes),), log_of(jobs_of([(0, 1, 0, 1)])), links)

@@ -1,4 +1,4 @@
-"""The same window has the same order everywhere: in both engines, and on the live queue."""
+"""The same window has the same order everywhere: on equal units, on pools of nodes, and on the live queue."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,16 +18,11 @@ from offpeak.plugin.scheduler.port import Ranking
 from offpeak.plugin.window_order import order_view
 from offpeak.plugin.window_policy import BUILT_IN_BY_NAME, EXTERNAL, WindowPolicy, WindowView
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.engine.advance import advance
-from offpeak.sim_backend.engine.state import DECIDE, FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules, new_state
-from offpeak.sim_backend.mixed.advance import advance as advance_mixed
-from offpeak.sim_backend.mixed.case import MixedJobs, mixed_case
-from offpeak.sim_backend.mixed.cells import new_picks
-from offpeak.sim_backend.mixed.replay import decide_window as decide_mixed_window
-from offpeak.sim_backend.mixed.replay import rules_of
-from offpeak.sim_backend.mixed.state import new_state as new_mixed_state
-from offpeak.sim_backend.replay.equal_nodes import decide_window, workload_of
+from offpeak.sim_backend.engine.case import RequestedJobs, engine_case
+from offpeak.sim_backend.engine.rules import FCFS, USER_ESTIMATE, PeakTimes, SchedulingRules
+from offpeak.sim_backend.replay.equal_nodes import unit_replay
 from offpeak.sim_backend.replay.policy import Policy
+from offpeak.sim_backend.replay.replay import Replay, rules_of
 
 AT_S = 100
 MOST_JOBS = 12
@@ -105,22 +100,20 @@ def policy_of(name: str, discipline: int = FCFS) -> Policy:
     return Policy(name, rules, window, kill_at_estimate=False)
 
 
-def order_in_engine(window: Window, policy: Policy) -> list[int]:
-    workload = workload_of(window.jobs, window.view.node_power_w, policy)
-    state = new_state(workload, policy.rules, machine_size=window.units)
-    while advance(workload, window.peaks, policy.rules, state, None, AT_S) == DECIDE:
-        decide_window(workload, window.peaks, policy, state, window.jobs.job_id)
-    return state.window.order[: len(window.rows)].tolist()
+def order_on_units(window: Window, policy: Policy) -> list[int]:
+    made = unit_replay(window.jobs, window.view.node_power_w, window.units, policy, peaks=window.peaks)
+    made.go_on(AT_S)
+    return made.state.window.order[: len(window.rows)].tolist()
 
 
-def order_in_mixed_engine(
+def order_on_pools(
     window: Window, policy: Policy, priority: np.ndarray | None = None, qos: Sequence[str] = ()
 ) -> list[int]:
     pools = (Pool(NodeType(0), frozenset({"batch"}), window.units),)
     cluster = Cluster(pools, {"batch": Partition("batch")}, qos=QOS if qos else {})
     rows = list(zip(window.column(0).tolist(), qos or [""] * len(window.rows), strict=True))
     kinds = sorted(set(rows))
-    jobs = MixedJobs(
+    jobs = RequestedJobs(
         job_id=window.jobs.job_id,
         submit_s=window.submit_s,
         runtime_s=window.column(1),
@@ -129,13 +122,12 @@ def order_in_mixed_engine(
         part_power_w=window.view.node_power_w,
         priority=priority,
     )
-    case = mixed_case(cluster, [Request(("batch",), (Chunk(size),), qos=name) for size, name in kinds], jobs)
+    case = engine_case(cluster, [Request(("batch",), (Chunk(size),), qos=name) for size, name in kinds], jobs)
     widths = band_widths(policy.priority_band_percent, cluster, case.workload.priority)
     rules = rules_of(policy)._replace(widths=widths)
-    state = new_mixed_state(case.tables, case.workload, rules, new_picks(case.tables))
-    while advance_mixed(case.tables, case.workload, window.peaks, rules, state, AT_S) == DECIDE:
-        decide_mixed_window(case, policy, rules, state, window.peaks)
-    return state.window.order[: len(window.rows)].tolist()
+    made = Replay(case, policy, rules, peaks=window.peaks)
+    made.go_on(AT_S)
+    return made.state.window.order[: len(window.rows)].tolist()
 
 
 def order_on_live_queue(
@@ -164,8 +156,8 @@ def test_a_window_has_one_order(name: str, window: Window) -> None:
     policy = policy_of(name)
     order = order_view(policy.window_policy, window.view)
     assert sorted(order) == list(range(len(window.rows)))
-    assert order_in_engine(window, policy) == order
-    assert order_in_mixed_engine(window, policy) == order
+    assert order_on_units(window, policy) == order
+    assert order_on_pools(window, policy) == order
     assert order_on_live_queue(window, policy) == order
 
 
@@ -180,7 +172,7 @@ def test_a_window_keeps_the_same_rights(name: str, window: Window, data: st.Data
     qos = data.draw(st.lists(st.sampled_from(sorted(QOS)), min_size=jobs, max_size=jobs))
     policy = replace(policy_of(name), priority_band_percent=percent)
     site_order = np.argsort(-priority, kind="stable")
-    ranks = order_in_mixed_engine(window, policy, priority, qos)
+    ranks = order_on_pools(window, policy, priority, qos)
     assert [int(site_order[rank]) for rank in ranks] == order_on_live_queue(window, policy, priority, qos)
 
 
@@ -189,4 +181,4 @@ def test_without_a_price_built_in_policies_change_nothing(name: str) -> None:
     window = Window([(2, 5, 1), (1, 4, 3), (1, 3, 2)], 2, Peak.UNKNOWN)
     is_own = name == "own"
     assert (order_view(POLICIES[name], window.view) == [0, 1, 2]) != is_own
-    assert (order_in_engine(window, policy_of(name)) == [0, 1, 2]) != is_own
+    assert (order_on_units(window, policy_of(name)) == [0, 1, 2]) != is_own

@@ -8,7 +8,7 @@ from offpeak.errors import BadInput
 from offpeak.model.node_class_file import bundled_node_classes
 from offpeak.plugin.window_policy import ARRIVAL, BUILT_IN_BY_NAME, GREEDY, GREEDY_SLIDE, KNAPSACK, KNAPSACK_SLIDE
 from offpeak.settings.replay import PowerSettings, SchedulingSettings
-from offpeak.sim_backend.engine.state import (
+from offpeak.sim_backend.engine.rules import (
     BEST_FIT,
     CONSERVATIVE,
     EASY,

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from random_power import (
     plain_power,
     powered,
     powered_logs,
+    powered_replay,
     schedule_of,
     stepped,
 )
@@ -33,7 +35,8 @@ from offpeak.model.node_states import ACTIVE, FAILED, OFF, POWERSAVE, STANDBY, a
 from offpeak.plugin.capacity.rules import BY_WEAR, NEVER
 from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL, WindowPolicy
 from offpeak.sim_backend.engine.power_transitions import chance
-from offpeak.sim_backend.engine.state import CONSERVATIVE, FCFS
+from offpeak.sim_backend.engine.rules import CONSERVATIVE, FCFS
+from offpeak.sim_backend.engine.state import BREAKPOINTS, SLOTS
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
 from offpeak.sim_backend.replay.policy import Policy
 
@@ -101,8 +104,8 @@ def test_a_job_runs_on_active_nodes_and_shares_no_unit(case):
     result = powered(case)
     k, jobs = case.machine.units_per_node, case.log.jobs
     seconds = seconds_of(case, result)
-    for second, (state, power, _) in zip(seconds, stepped(case, seconds), strict=True):
-        held = held_units(state)
+    for second, state in zip(seconds, stepped(case, seconds), strict=True):
+        power, held = state.sleeping.power, held_units(state)
         units = [unit for numbers in held.values() for unit in numbers]
         assert len(set(units)) == len(units)
         assert {job: len(numbers) for job, numbers in held.items()} == {job: jobs.size[job] for job in held}
@@ -115,29 +118,31 @@ def test_a_job_runs_on_active_nodes_and_shares_no_unit(case):
 def test_running_counts_equal_a_recount(case):
     case = replace(case, capacity=case.capacity._replace(period_s=0))
     k, size = case.machine.units_per_node, case.machine.size
-    for state, power, _ in stepped(case, seconds_of(case, powered(case))):
+    for state in stepped(case, seconds_of(case, powered(case))):
+        power = state.sleeping.power
         node_state, busy, deeper = power.table.state, power.table.busy, power.deeper >= 0
         units = [unit for numbers in held_units(state).values() for unit in numbers]
         assert busy.tolist() == np.bincount(np.array(units, dtype=int) // k, minlength=size // k).tolist()
         free = {unit for unit in range(size) if node_state[unit // k] == ACTIVE} - set(units)
-        assert bits(state.nodes.free) == free
+        assert bits(state.sleeping.nodes.free) == free
         assert bits(power.spare) == set(range(size)) - set(units) - free
         rising = np.isin(node_state, UP)
         nodes = power.scalars[0]
-        assert power.nodes_in.tolist() == np.bincount(node_state, minlength=len(power.nodes_in)).tolist()
+        assert power.nodes_in[0].tolist() == np.bincount(node_state, minlength=power.nodes_in.shape[1]).tolist()
         assert nodes["idle_nodes"] == ((node_state == ACTIVE) & (busy == 0)).sum()
         assert nodes["idle_units"] == len(free)
         assert nodes["spare_units"] == (k - busy)[rising | np.isin(node_state, ASLEEP)].sum()
         assert nodes["rising_idle"] == (rising & ~deeper & (busy == 0)).sum()
         assert nodes["passing"] == (rising & deeper).sum() == deeper.sum()
-        assert state.scalars["free"][0] == nodes["idle_units"] + case.capacity.on_demand * nodes["spare_units"]
+        assert state.free[SLOTS, 0] == nodes["idle_units"] + case.capacity.on_demand * nodes["spare_units"]
 
 
 @given(powered_logs(scheduling=per_second_rules(disciplines=[CONSERVATIVE])))
 def test_conservatives_calendar_never_has_more_units_than_the_machine_and_is_empty_in_the_end(case):
     case = replace(case, capacity=case.capacity._replace(period_s=0))
-    for state, _, _ in stepped(case, seconds_of(case, powered(case))):
-        at_s, free = (column[: state.scalars["breakpoints"][0]] for column in state.profile)
+    for state in stepped(case, seconds_of(case, powered(case))):
+        length = state.promises.counts[BREAKPOINTS]
+        at_s, free = state.promises.at_s[:length], state.promises.free[:length]
         assert (free <= case.machine.size).all()
     ahead = np.append(at_s[1:] > state.scalars["now_s"][0], True)
     assert (free[ahead] == case.machine.size).all()
@@ -216,11 +221,14 @@ def test_pausing_changes_nothing_nor_does_a_log_that_is_often_full(case, pauses)
     case = replace(case, capacity=case.capacity._replace(period_s=0))
     result = powered(case)
     seconds = [int(case.log.jobs.submit_s[0]) + pause for pause in sorted(pauses)]
-    steps = list(stepped(case, [*seconds, NEVER - 1], log_entries=8 * case.machine.nodes))
-    entries = [entry for _, _, piece in steps for entry in piece]
-    assert steps[-1][0].start_s.tolist() == result.start_s.tolist()
-    log = result.node_log
-    assert entries == list(zip(log.at_s.tolist(), log.node.tolist(), log.state.tolist(), strict=True))
+    with mock.patch("offpeak.sim_backend.engine.pools.LEAST_ENTRIES", 0):
+        paused = powered_replay(case)
+        for second in [*seconds, NEVER - 1]:
+            paused.go_on(second)
+    again, log = paused.schedule(), result.node_log
+    assert again.start_s.tolist() == result.start_s.tolist()
+    for column in ("at_s", "node", "state"):
+        assert getattr(again.node_log, column).tolist() == getattr(log, column).tolist()
 
 
 @given(powered_logs(scheduling=per_second_rules(policies=[ARRIVAL])))

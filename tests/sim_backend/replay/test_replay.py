@@ -16,7 +16,7 @@ from offpeak.settings.replay import PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.electricity import peak_times
 from offpeak.sim_backend.case.replay_case import prepare
-from offpeak.sim_backend.engine.state import FCFS, PREDICTED_RUNTIME
+from offpeak.sim_backend.engine.rules import FCFS, PREDICTED_RUNTIME
 from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP

@@ -15,9 +15,10 @@ from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.predictors.run_times import chosen_run_time
 from offpeak.settings.capacity import CapacitySettings
-from offpeak.sim_backend.engine.state import EXACT_RUNTIME, NOT_YET
-from offpeak.sim_backend.replay.equal_nodes import EqualNodesReplay, PoweredMachine, replay_powered
-from offpeak.sim_backend.replay.run_times import NO_LIMIT, ReplayedRunTimes, RunningSince, SubmittedJobs
+from offpeak.sim_backend.engine.case import NO_LIMIT, SubmittedJobs
+from offpeak.sim_backend.engine.rules import EXACT_RUNTIME, NOT_YET
+from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered, unit_replay
+from offpeak.sim_backend.replay.run_times import ReplayedRunTimes, RunningSince
 
 JOBS = 400
 NODE_CLASS = class_of((OFF, 2, 3))
@@ -153,7 +154,7 @@ def test_the_run_time_of_a_job_without_a_limit_is_not_known() -> None:
     capacity = policy_deciding(machine, watch, by_limits=False)
     unlimited = log.jobs.job_id[::2]
     policy = replace(policy_of(PLAIN), capacity=(capacity,))
-    EqualNodesReplay(log.jobs, log.node_power_w, machine, policy, without_limit=unlimited).run()
+    unit_replay(log.jobs, log.node_power_w, machine, policy, without_limit=unlimited).run()
     seen_s = {
         job: run_s
         for snapshot in watch.seen
