@@ -20,7 +20,7 @@ def test_each_scenario_has_the_plan_that_the_solver_alone_finds() -> None:
     for solver in ["multi", "strict WT"]:
         for scenario in SCENARIOS:
             problem = day_of(scenario)
-            alone = SOLVERS[solver](problem, budget_of(60.0))
+            alone = SOLVERS[solver](problem, budget_of(3600.0))
             found = solve_day(problem, solver, 0.0)
             assert compute_profit(problem, found.plan).total == compute_profit(problem, alone).total
             assert (found.is_own, found.search_s) == (True, 0.0)
