@@ -451,7 +451,8 @@ def advance(
                     return FINISHED
             if at_s == NEVER:
                 return FINISHED
-            if at_s > until_s:
+            # The first row of a pool's schedule lies before the clock's begin.
+            if max(at_s, now.now_s) > until_s:
                 return PAUSED
             if state.sleeping is not None:
                 meter_draw(state.sleeping, at_s)

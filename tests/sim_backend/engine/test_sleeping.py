@@ -131,6 +131,15 @@ def test_a_job_on_woken_nodes_starts_when_the_scheduler_checks_them():
     assert found.start_s.tolist() == [0, 120, 130]
 
 
+def test_the_first_jobs_are_ranked_before_they_start():
+    case, user, none = small_case([1, 1], [1.0, 1.0]), np.array([0, 1]), np.zeros(2)
+    priorities = Priorities(PriorityWeights(calc_period_s=7), TWO_USERS, user, none, none, nice=np.array([100, 0]))
+    capacity = CapacityPolicy("under test", ON_DEMAND, schedule_of((BEFORE_ALL_S, 1, 0, (NEVER, NEVER, NEVER))))
+    policy = replace(policy_of(PLAIN), capacity=(capacity,))
+    found = powered_replay(case, policy, rules_of(policy), [class_of((OFF, 2, 3))], priorities=priorities)
+    assert found.start_s.tolist() == [11, 1]
+
+
 class Watch:
     """A decision that offers all nodes and keeps what it has seen."""
 
