@@ -74,11 +74,11 @@ def savings_of_weeks(name: str, trace: Trace, prices: Path) -> Iterator[WeekSavi
 
 
 def _savings(name: str, case: ReplayCase, policies: tuple[Policy, ...], policy: str) -> Iterator[WeekSaving]:
-    laid = case.prices.laid
-    assert laid.weeks is not None, "the log lies on its own dates"
-    numbers = range(len(laid.weeks.offsets_s))
+    aligned = case.prices.aligned
+    assert aligned.weeks is not None, "the log lies on its own dates"
+    numbers = range(len(aligned.weeks.offsets_s))
     for number, (_, outcome) in zip(numbers, replay_each(case, policies, numbers, seed=SEED), strict=True):
-        first_s = int(case.jobs.submit_s[0]) + laid.weeks.draw(number, SEED)
+        first_s = int(case.jobs.submit_s[0]) + aligned.weeks.draw(number, SEED)
         start = datetime.fromtimestamp(first_s, UTC).date().isoformat()
         yield WeekSaving(name, start, policy, round(outcome.saving_pct, 4))
 

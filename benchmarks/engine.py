@@ -52,7 +52,7 @@ def jobs_per_s(case: ReplayCase, name: str, scheduling: SchedulingSettings) -> f
     """Return the best rate of several replays, each charged for energy and money."""
     policy = parse_policy(name, scheduling)
     begin_s, until_s = int(case.jobs.submit_s[0]), guessed_end_s(case)
-    case = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(until_s)))
+    case = replace(case, prices=replace(case.prices, aligned=case.prices.aligned.until(until_s)))
     peaks = peak_times(case.prices)
     meters = meters_of(case, until_s)
 

@@ -47,7 +47,7 @@ from offpeak.prices.layout import parse_layout
 from offpeak.prices.peak import parse_peak_rule
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, peak_times
+from offpeak.sim_backend.case.electricity import AlignedSeries, ReplayPrices, peak_times
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.compare import replay_policy
 from offpeak.sim_backend.engine.rules import NOT_YET
@@ -113,8 +113,8 @@ class Sample:
     def case(self) -> ReplayCase:
         """The sample as the engine takes it."""
         settings = PriceSettings()
-        laid = LaidSeries(self.prices, self.offset_s, UTC, ())
-        prices = ReplayPrices(laid, parse_peak_rule(settings.peak_rule, zone=UTC))
+        aligned = AlignedSeries(self.prices, self.offset_s, UTC, ())
+        prices = ReplayPrices(aligned, parse_peak_rule(settings.peak_rule, zone=UTC))
         return ReplayCase(self.jobs, self.power_w, ReplayMachine(self.nodes, 0.0), prices, None)
 
     def cost(self, start_s: Int64) -> float:

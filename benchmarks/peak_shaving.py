@@ -69,7 +69,7 @@ def bound(case: ReplayCase) -> float:
     # Of a job of two quarter-hours or more one is full; of a shorter one half lies in one.
     share = np.minimum(jobs.runtime_s / (2 * QUARTER_S), 1.0)
     alone_w = jobs.size * case.node_power_w * share + others_w
-    submit_s = jobs.submit_s + case.prices.laid.offset_s
+    submit_s = jobs.submit_s + case.prices.aligned.offset_s
     quarter_s = submit_s // QUARTER_S * QUARTER_S
     start_s = np.arange(quarter_s[0], quarter_s[-1] + QUARTER_S, QUARTER_S)
     power_w = np.zeros(len(start_s))

@@ -42,7 +42,7 @@ RECORD = Path(__file__).with_name("savings.csv")
 
 
 @dataclass(frozen=True)
-class Laid:
+class Aligned:
     """What one policy saves with the log on one week of the prices, against EASY on nodes that are always on."""
 
     log: str
@@ -76,14 +76,16 @@ def mondays(series: Series, length_s: int, count: int = WEEKS) -> list[date]:
     return [monday + timedelta(weeks=int(week)) for week in np.unique(np.linspace(0, max(0, weeks), count).astype(int))]
 
 
-def laid_on(name: str, trace: Trace, prices: Path, start: date) -> Iterator[Laid]:
+def aligned_on(name: str, trace: Trace, prices: Path, start: date) -> Iterator[Aligned]:
     """Yield what each policy saves with the log's first day on that date."""
     prepared = prepare(trace, Settings(prices=PriceSettings(file=prices)), start=start.isoformat())
     easy, *others = (parse_policy(policy, SchedulingSettings()) for policy in ("easy", *ORDERS))
     baseline, *outcomes = compare(prepared.case, (easy, *others)).outcomes
-    yield from (_laid(name, start, policy, baseline, outcome) for policy, outcome in zip(ORDERS, outcomes, strict=True))
+    yield from (
+        _aligned(name, start, policy, baseline, outcome) for policy, outcome in zip(ORDERS, outcomes, strict=True)
+    )
     case, _ = add_sleeping_nodes(prepared.case, prepared.units_per_node)
-    yield _laid(name, start, SLEEP, *_asleep(case))
+    yield _aligned(name, start, SLEEP, *_asleep(case))
 
 
 def _asleep(case: ReplayCase) -> tuple[PolicyOutcome, PolicyOutcome]:
@@ -93,8 +95,8 @@ def _asleep(case: ReplayCase) -> tuple[PolicyOutcome, PolicyOutcome]:
     return always_on, slept
 
 
-def _laid(name: str, start: date, policy: str, baseline: PolicyOutcome, outcome: PolicyOutcome) -> Laid:
-    return Laid(
+def _aligned(name: str, start: date, policy: str, baseline: PolicyOutcome, outcome: PolicyOutcome) -> Aligned:
+    return Aligned(
         name,
         start.isoformat(),
         policy,
@@ -111,14 +113,14 @@ def over(values: Sequence[float]) -> Over:
     return Over(found.median, found.low, found.high)
 
 
-def recorded(path: Path = RECORD) -> dict[tuple[str, str], list[Laid]]:
+def recorded(path: Path = RECORD) -> dict[tuple[str, str], list[Aligned]]:
     """Return the recorded results by log and policy."""
-    found: dict[tuple[str, str], list[Laid]] = {}
+    found: dict[tuple[str, str], list[Aligned]] = {}
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
             names = row["log"], row["start"], row["policy"]
             saving_pct, easy_s, wait_s = (float(row[name]) for name in ("saving_pct", "easy_wait_s", "mean_wait_s"))
-            each = Laid(*names, saving_pct, easy_s, wait_s, int(row["worst_postponement_s"]))
+            each = Aligned(*names, saving_pct, easy_s, wait_s, int(row["worst_postponement_s"]))
             found.setdefault((each.log, each.policy), []).append(each)
     return found
 
@@ -129,14 +131,14 @@ def hours(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}"
 
 
-def waits_text(rows: Sequence[Laid]) -> str:
+def waits_text(rows: Sequence[Aligned]) -> str:
     """Return "1:46 h (1:41 to 1:50)", without a range where the prices do not move the jobs."""
     wait = over([row.mean_wait_s for row in rows])
     varies = f" ({hours(wait.low)} to {hours(wait.high)})" if wait.low < wait.high else ""
     return f"{hours(wait.median)} h{varies}"
 
 
-def table(found: dict[tuple[str, str], list[Laid]]) -> Iterator[str]:
+def table(found: dict[tuple[str, str], list[Aligned]]) -> Iterator[str]:
     """Yield the lines of docs/benchmarks.md: a row a log."""
     for name in dict.fromkeys(log for log, _ in found):
         cells = [f"{hours(found[name, SLEEP][0].easy_wait_s)} h"]
@@ -152,12 +154,12 @@ def measure(names: Sequence[str], path: Path) -> None:
     series = read_series(price_file(), parse_layout(""))
     with path.open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow([field.name for field in fields(Laid)])
+        rows.writerow([field.name for field in fields(Aligned)])
         for name in names:
             trace = read_swf(trace_file(name))
             length_s = int((trace.jobs.submit_s + trace.jobs.runtime_s).max() - trace.jobs.submit_s[0])
             for start in mondays(series, length_s):
-                for each in laid_on(name, trace, price_file(), start):
+                for each in aligned_on(name, trace, price_file(), start):
                     rows.writerow(astuple(each))
                 print(f"{name} from {start}", file=sys.stderr, flush=True)
 

@@ -77,7 +77,7 @@ class Threads:
             pool.shutdown(cancel_futures=True)
 
 
-HERE = Threads()
+THREADS = Threads()
 
 _THREAD = threading.local()
 

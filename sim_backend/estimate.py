@@ -10,7 +10,7 @@ import numpy as np
 
 from offpeak.display import percent_text
 from offpeak.errors import BadTrace
-from offpeak.executor import HERE, Executor
+from offpeak.executor import THREADS, Executor
 from offpeak.model.arrays import Float64
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import J_PER_KWH, J_PER_MWH, YEAR_S
@@ -105,10 +105,10 @@ def logged_use(case: ReplayCase, draws_w: tuple[Float64, Float64, Float64], begi
 
 def _mean_price(case: ReplayCase, begin_s: int, until_s: int) -> float:
     """Return the mean of the known prices over the period [per MWh]."""
-    laid = case.prices.laid.until(until_s)
-    edges_s = np.append(laid.series.start_s, laid.series.end_s) - laid.offset_s
-    length_s = np.diff(np.clip(edges_s, begin_s, until_s)) * laid.series.known
-    return float(np.dot(length_s, np.nan_to_num(laid.series.value)) / max(length_s.sum(), 1))
+    aligned = case.prices.aligned.until(until_s)
+    edges_s = np.append(aligned.series.start_s, aligned.series.end_s) - aligned.offset_s
+    length_s = np.diff(np.clip(edges_s, begin_s, until_s)) * aligned.series.known
+    return float(np.dot(length_s, np.nan_to_num(aligned.series.value)) / max(length_s.sum(), 1))
 
 
 def waiting_share(jobs: Jobs, begin_s: int, until_s: int) -> float:
@@ -202,7 +202,7 @@ def estimate_savings(
     replays: int | None = None,
     progress: Callable[[int], None] = lambda _: None,
     cluster: Cluster | None = None,
-    executor: Executor = HERE,
+    executor: Executor = THREADS,
 ) -> SavingsEstimate:
     """Return the estimate of a log's last days, or of all that it knows whole, for the baseline and other policies.
 
@@ -240,7 +240,7 @@ def replay_more(
     seed: int,
     replays: int,
     progress: Callable[[int], None] = lambda _: None,
-    executor: Executor = HERE,
+    executor: Executor = THREADS,
 ) -> SavingsEstimate:
     """Return the estimate of so many replays, of which those that it has are not repeated."""
     prepared = estimate.prepared
@@ -250,7 +250,7 @@ def replay_more(
         *estimate.outcomes,
         *replay_each(prepared.case, policies, more, seed=seed, draw_power=draw_w, progress=progress, executor=executor),
     )
-    spreads = spreads_of(outcomes, prepared.case.prices.laid.weeks)
+    spreads = spreads_of(outcomes, prepared.case.prices.aligned.weeks)
     is_assumed = prepared.power.assumed
     savings = tuple(saving_of(each, estimate.used, "order", is_assumed=is_assumed) for each in spreads[1:])
     return replace(estimate, outcomes=outcomes, spreads=spreads, savings=savings)
@@ -391,10 +391,10 @@ def reasons(estimate: SavingsEstimate) -> list[str]:
 def price_ratio(estimate: SavingsEstimate) -> float | None:
     """Return the mean on-peak price over the mean off-peak price; None without either, or if one is not positive."""
     case = estimate.comparison.case
-    laid = case.prices.laid
+    aligned = case.prices.aligned
     decisions, peak = classify(decision_series(case.prices, case.carbon), case.prices.rule)
-    series = split(laid.series, decisions.start_s)
-    edges_s = np.append(series.start_s, series.end_s) - laid.offset_s
+    series = split(aligned.series, decisions.start_s)
+    edges_s = np.append(series.start_s, series.end_s) - aligned.offset_s
     length_s = np.diff(np.clip(edges_s, estimate.used.begin_s, estimate.used.until_s))
     means = []
     for state in (Peak.ON_PEAK, Peak.OFF_PEAK):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offpeak.errors import BadInput, BadInventory
-from offpeak.executor import HERE, Executor
+from offpeak.executor import THREADS, Executor
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, YEAR_S
@@ -197,7 +197,7 @@ class LeverMeasurement:
     estimate: SavingsEstimate
     settings: Settings
     policies: Sequence[Policy]
-    executor: Executor = HERE
+    executor: Executor = THREADS
     _outcomes: dict[str, list[tuple[PolicyOutcome, ...]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -326,7 +326,7 @@ class LeverMeasurement:
             executor=self.executor,
         )
         outcomes = without_demand(done) if first and self._is_yearly else done
-        return spreads_of(outcomes, case.prices.laid.weeks)[1:]
+        return spreads_of(outcomes, case.prices.aligned.weeks)[1:]
 
     def _jobs_before(self, case: ReplayCase) -> int:
         return len(self.estimate.prepared.case.jobs) - len(case.jobs)
@@ -425,7 +425,7 @@ def cap_lever(estimate: SavingsEstimate, settings: Settings) -> Lever:
     (curve, count), case, units = curves.most_common(1)[0], comparison.case, prepared.units_per_node
     usage = comparison.runs[0].usage
     above_idle = power_curve(replace(usage, node_power_w=usage.node_power_w - usage.idle_w, idle_w=0.0))
-    series, offset_s = case.prices.laid.series, case.prices.laid.offset_s
+    series, offset_s = case.prices.aligned.series, case.prices.aligned.offset_s
     edges_s = np.clip(np.append(series.start_s, series.end_s) - offset_s, usage.begin_s, usage.until_s)
     device_kwh = integral_between(above_idle.edges_s, above_idle.total_w, edges_s) / J_PER_KWH
     known = series.known & (device_kwh > 0)
@@ -479,7 +479,7 @@ def hold_of_tier(case: ReplayCase, settings: Settings, tier: Tier) -> Callable[[
     requests, names, most_s = case.requests, case.names, settings.agent.longest_delay_s
     kinds = [JobKind(each.qos, each.partitions) for each in requests]
     kinds = kinds or [JobKind("", (name,)) for name in names.partitions(case.jobs)[1]]
-    found = [settings.flexibility.rules(case.prices.laid.zone).of(kind) for kind in kinds]
+    found = [settings.flexibility.rules(case.prices.aligned.zone).of(kind) for kind in kinds]
     delays_s = [min(each.delay_s or 0, most_s) if each.allows_delay else 0 for each in found]
     of_kind_s = np.array([*(each if (each >= DAY_S) == (tier is Tier.T2) else 0 for each in delays_s), 0])
 

@@ -29,7 +29,7 @@ from offpeak.prices.peak import Peak, PeakRule, classify, parse_peak_rule
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.replay import PriceSettings
 from offpeak.settings.table import Settings
-from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, decision_series
+from offpeak.sim_backend.case.electricity import AlignedSeries, ReplayPrices, decision_series
 from offpeak.sim_backend.case.replay_case import ReplayCase
 from offpeak.sim_backend.comparison.compare import charge_period, meters_of, replay_policy
 from offpeak.sim_backend.comparison.outcome import Meters
@@ -203,7 +203,7 @@ def bill_days(case: ReplayCase, policies: tuple[PolicyReplay, ...], day_edges_s:
     logged = Schedule(case.jobs.logged_start_s, case.jobs.logged_start_s + case.jobs.runtime_s, 0.0)
     ends_s = [int(schedule.end_s.max()) for schedule in (logged, *(schedule for run in schedules for schedule in run))]
     edges_s = np.append(day_edges_s, max(*ends_s, rest_s + 1))
-    reaching = replace(case, prices=replace(case.prices, laid=case.prices.laid.until(int(edges_s[-1]))))
+    reaching = replace(case, prices=replace(case.prices, aligned=case.prices.aligned.until(int(edges_s[-1]))))
     meters = meters_of(reaching, int(edges_s[-1]))
     return BilledDays(
         _bills(replace(case, nodes=None), logged, edges_s, meters),
@@ -237,22 +237,22 @@ def with_ledger_prices(case: ReplayCase, trace: Trace, inputs: ReplayInputs) -> 
     )
 
 
-def _fill_gaps(series: Series, trace: Trace, inputs: ReplayInputs) -> LaidSeries:
+def _fill_gaps(series: Series, trace: Trace, inputs: ReplayInputs) -> AlignedSeries:
     """Return the series on the log's clock without gaps, because an hour without a price would cost nothing."""
     filled = fill_gaps(series)
     mean = float(np.average(series.value[series.known], weights=series.length_s[series.known]))
     whole = replace(filled, value=np.where(filled.known, filled.value, mean))
-    return LaidSeries(whole, trace.unix_start_s or 0, inputs.zone, ())
+    return AlignedSeries(whole, trace.unix_start_s or 0, inputs.zone, ())
 
 
 def find_ordered_peaks(inputs: ReplayInputs, case: ReplayCase, ordered: NDArray[np.bool_]) -> PeakTimes:
     """Return the on-peak times; they are unknown on days that are not `ordered`, so that the queue is not changed."""
-    laid, decisions = case.prices.laid, decision_series(case.prices, case.carbon)
+    aligned, decisions = case.prices.aligned, decision_series(case.prices, case.carbon)
     series, peak = classify(split(decisions, inputs.edges_unix_s), inputs.peak_rule)
     day = np.searchsorted(inputs.edges_unix_s, series.start_s, side="right") - 1
     is_ordered = ordered[np.clip(day, 0, len(ordered) - 1)]
     known_peak = np.append(np.where(is_ordered, peak, Peak.UNKNOWN), Peak.UNKNOWN).astype(np.int8)
-    return PeakTimes(np.append(series.start_s, series.end_s) - laid.offset_s, known_peak)
+    return PeakTimes(np.append(series.start_s, series.end_s) - aligned.offset_s, known_peak)
 
 
 def read_replay_inputs(

@@ -190,7 +190,7 @@ def _replay_levers(
     edges = edges_s - (trace.unix_start_s or 0)
     billed = bill_days(case, tuple(replays), edges, seed=settings.power.seed)
     left_out = found.left_out + sum(len(each.job_ids) for each in prepared.rejected)
-    return LeverReplays(billed, edges, (0, real, would, asleep), case.prices.laid.series.currency, left_out)
+    return LeverReplays(billed, edges, (0, real, would, asleep), case.prices.aligned.series.currency, left_out)
 
 
 def _marker(begin_unix_s: float) -> JobUse:

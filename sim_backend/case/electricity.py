@@ -41,7 +41,7 @@ CARBON_UNIT = "g/kWh"
 
 
 @dataclass(frozen=True)
-class LaidSeries:
+class AlignedSeries:
     """A series on a log's clock: Unix time = trace second + `offset_s`; `notes` are sentences on how it was aligned.
 
     `tariff` is the tariff from which the series was made, None for a file. `assumed` names the date or time zone of a
@@ -58,7 +58,7 @@ class LaidSeries:
     are_gaps_filled: bool = False
     weeks: AlignmentWeeks | None = None
 
-    def until(self, trace_s: int) -> "LaidSeries":
+    def until(self, trace_s: int) -> "AlignedSeries":
         """Return the series, continued if it ends before that second of the trace."""
         until_s = trace_s + self.offset_s
         return replace(self, series=extend(self._written_until(until_s), until_s))
@@ -77,7 +77,7 @@ class LaidSeries:
         return tariff_series(self.tariff, from_s, min(unix_s, from_s + LONGEST_TARIFF_S))
 
 
-Carbon = LaidSeries | float | None
+Carbon = AlignedSeries | float | None
 """The carbon intensity [g/kWh] of a replay: on the log's clock, the same in all hours, or not known."""
 
 
@@ -89,7 +89,7 @@ class ReplayPrices:
     price of the market that a tariff charges, None if there is no file of it.
     """
 
-    laid: LaidSeries
+    aligned: AlignedSeries
     rule: PeakRule
     weighing: Weighing = BY_PRICE
     tariff: Tariff | None = None
@@ -105,13 +105,13 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
         check_market(tariff, has_prices=False)
         # The hours of a tariff do not say when CO2 is high.
         peaks = rule if weighing.needs_carbon else tariff.on_peak(rule)
-        return ReplayPrices(_laid_tariff(log, tariff, when), peaks, weighing, tariff)
+        return ReplayPrices(_align_tariff(log, tariff, when), peaks, weighing, tariff)
     series = read_series(prices.file, parse_layout(prices.layout or ""))
     if series.unit == CARBON_UNIT:
         raise BadPrices(f"{prices.file}: holds a carbon intensity, no prices", hint="give it with --carbon")
     filled = fill_gaps(series) if prices.fill_gaps else series
-    laid = align_log(log, filled, start=when)
-    notes = [laid.note, *([laid.weeks.note] if laid.weeks else [])]
+    aligned = align_log(log, filled, start=when)
+    notes = [aligned.note, *([aligned.weeks.note] if aligned.weeks else [])]
     notes += gaps_notes(series, filled, "in no cost") if prices.fill_gaps else ()
     market = filled
     contract = site_tariff(prices.tariff, log.zone) if prices.tariff and is_file(prices.tariff) else None
@@ -119,10 +119,10 @@ def prices_of(log: LogSpan, prices: PriceSettings, start: str | None) -> ReplayP
         check_market(contract, has_prices=True)
         notes.append(contract.description)
         filled = charge_market(contract, filled)
-    laid_series = LaidSeries(
-        filled, laid.offset_s, log.zone, tuple(notes), are_gaps_filled=prices.fill_gaps, weeks=laid.weeks
+    align_series = AlignedSeries(
+        filled, aligned.offset_s, log.zone, tuple(notes), are_gaps_filled=prices.fill_gaps, weeks=aligned.weeks
     )
-    return ReplayPrices(laid_series, rule, weighing, contract, market)
+    return ReplayPrices(align_series, rule, weighing, contract, market)
 
 
 def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]:
@@ -137,7 +137,7 @@ def gaps_notes(given: Series, filled: Series, uncounted: str) -> tuple[str, ...]
     return tuple(notes)
 
 
-def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> Carbon:
+def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: AlignedSeries) -> Carbon:
     """Return the carbon intensity [g/kWh] for the time at which the prices lie: a series, a constant, or None."""
     if carbon.source is None:
         return None
@@ -147,10 +147,10 @@ def carbon_of(log: LogSpan, carbon: CarbonSettings, prices: LaidSeries) -> Carbo
     series = read_series(path, layout)
     if series.unit != CARBON_UNIT:
         raise BadPrices(f"{carbon.source}: holds {series.unit}, no carbon intensity", hint="give prices with --prices")
-    laid = align_log(replace(log, unix_start_s=prices.offset_s), series)
+    aligned = align_log(replace(log, unix_start_s=prices.offset_s), series)
     filled = fill_gaps(series)
-    notes = tuple(f"carbon intensity: {note}" for note in (laid.note, *gaps_notes(series, filled, "in no emission")))
-    return LaidSeries(filled, laid.offset_s, log.zone, notes, are_gaps_filled=True)
+    notes = tuple(f"carbon intensity: {note}" for note in (aligned.note, *gaps_notes(series, filled, "in no emission")))
+    return AlignedSeries(filled, aligned.offset_s, log.zone, notes, are_gaps_filled=True)
 
 
 def _parse_constant(text: str) -> float:
@@ -163,22 +163,22 @@ def _parse_constant(text: str) -> float:
 
 def decision_series(prices: ReplayPrices, carbon: Carbon) -> Series:
     """Return what decisions go by, over the time of the prices and on their clock."""
-    if not isinstance(carbon, LaidSeries):
-        return weigh(prices.laid.series, carbon, prices.weighing)
-    laid = carbon.until(prices.laid.series.end_s - prices.laid.offset_s)
-    shift_s, series = prices.laid.offset_s - laid.offset_s, laid.series
+    if not isinstance(carbon, AlignedSeries):
+        return weigh(prices.aligned.series, carbon, prices.weighing)
+    aligned = carbon.until(prices.aligned.series.end_s - prices.aligned.offset_s)
+    shift_s, series = prices.aligned.offset_s - aligned.offset_s, aligned.series
     on_clock = replace(series, start_s=series.start_s + shift_s, end_s=series.end_s + shift_s)
-    return weigh(prices.laid.series, on_clock, prices.weighing)
+    return weigh(prices.aligned.series, on_clock, prices.weighing)
 
 
 def peak_times(prices: ReplayPrices, carbon: Carbon = None) -> PeakTimes:
     """Return when the state of what decisions go by changes, on the log's clock."""
     series, peak = classify(decision_series(prices, carbon), prices.rule)
     changes = np.flatnonzero(np.diff(peak, prepend=np.int8(-1)))
-    return PeakTimes(series.start_s[changes] - prices.laid.offset_s, peak[changes])
+    return PeakTimes(series.start_s[changes] - prices.aligned.offset_s, peak[changes])
 
 
-def _laid_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> LaidSeries:
+def _align_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> AlignedSeries:
     offset_s, note = _lay_on_tariff(log, tariff, when)
     from_s = log.begin_s + offset_s - DAY_S
     length_s = min(log.last_s - log.begin_s + 2 * DAY_S, LONGEST_TARIFF_S)
@@ -187,7 +187,7 @@ def _laid_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> 
     assumed = "" if when is not None or log.unix_start_s is not None else note
     if not assumed and log.is_zone_assumed and not tariff.names_zone:
         assumed = NO_ZONE
-    return LaidSeries(series, offset_s, log.zone, (note,), tariff, assumed)
+    return AlignedSeries(series, offset_s, log.zone, (note,), tariff, assumed)
 
 
 def _lay_on_tariff(log: LogSpan, tariff: Tariff, when: date | datetime | None) -> tuple[int, str]:

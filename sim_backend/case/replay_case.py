@@ -25,8 +25,8 @@ from offpeak.settings.capacity import DEFAULT_SLA, CapacitySettings
 from offpeak.settings.replay import PowerSettings
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.electricity import (
+    AlignedSeries,
     CoolingConditions,
-    LaidSeries,
     ReplayPrices,
     carbon_of,
     prices_of,
@@ -76,7 +76,7 @@ class PoweredPools:
 class ReplayCase:
     """What is compared on: jobs that can all run, their draw per unit [W], the machine and its electricity.
 
-    `carbon` is a laid series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
+    `carbon` is an aligned series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
     none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
     `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are those that
     `jobs.request` numbers; with `cluster` each job has one, and `classes` are what the engine makes of them.
@@ -90,7 +90,7 @@ class ReplayCase:
     node_power_w: Float64
     machine: ReplayMachine
     prices: ReplayPrices
-    carbon: LaidSeries | float | None
+    carbon: AlignedSeries | float | None
     nodes: PoweredMachine | PoweredPools | None = None
     sla: float = DEFAULT_SLA
     room: CoolingConditions | None = None
@@ -112,12 +112,12 @@ class ReplayCase:
 
     def aligned(self, offset_s: int) -> "ReplayCase":
         """Return the case with its prices at that offset, and with the carbon intensity of the dates that they get."""
-        laid, carbon = self.prices.laid, self.carbon
-        if isinstance(carbon, LaidSeries):
+        aligned, carbon = self.prices.aligned, self.carbon
+        if isinstance(carbon, AlignedSeries):
             last_s = int((self.jobs.submit_s + self.jobs.runtime_s).max())
-            log = LogSpan(int(self.jobs.submit_s[0]), last_s, offset_s, laid.zone)
+            log = LogSpan(int(self.jobs.submit_s[0]), last_s, offset_s, aligned.zone)
             carbon = replace(carbon, offset_s=align_log(log, carbon.series).offset_s)
-        prices = replace(self.prices, laid=replace(laid, offset_s=offset_s))
+        prices = replace(self.prices, aligned=replace(aligned, offset_s=offset_s))
         return replace(self, prices=prices, carbon=carbon)
 
     @property
@@ -137,8 +137,8 @@ class ReplayCase:
 
     def notes_until(self, trace_s: int) -> tuple[str, ...]:
         """Return how prices and carbon intensity lie on the log up to that second of the trace, in sentences."""
-        laid = (self.prices.laid, self.carbon)
-        return tuple(note for each in laid if isinstance(each, LaidSeries) for note in each.notes_until(trace_s))
+        aligned = (self.prices.aligned, self.carbon)
+        return tuple(note for each in aligned if isinstance(each, AlignedSeries) for note in each.notes_until(trace_s))
 
 
 @dataclass(frozen=True)
@@ -164,21 +164,21 @@ class Basis:
 
 def basis_of(
     units: AllocationUnits,
-    laid: LaidSeries,
+    aligned: AlignedSeries,
     power: JobPower,
     draw_w: Float64,
     settings: PowerSettings,
     node: NodeClass | None,
 ) -> Basis:
     """Return the basis of the figures of these jobs; `draw_w` is the power of each per unit [W]."""
-    tariff = laid.tariff
-    notes = () if tariff else laid.notes
-    prices = tariff.description if tariff else "; ".join((f"{laid.series.source} in {laid.series.unit}", *notes))
-    assumed = "; ".join(filter(None, (tariff.assumed if tariff else "", laid.assumed)))
+    tariff = aligned.tariff
+    notes = () if tariff else aligned.notes
+    prices = tariff.description if tariff else "; ".join((f"{aligned.series.source} in {aligned.series.unit}", *notes))
+    assumed = "; ".join(filter(None, (tariff.assumed if tariff else "", aligned.assumed)))
     is_idle_assumed = settings.node_class is None and settings.idle_w is None
     return Basis(
         prices=prices,
-        prices_notes=(laid.assumed,) if laid.assumed else notes,
+        prices_notes=(aligned.assumed,) if aligned.assumed else notes,
         prices_assumed=assumed,
         nodes=units.nodes,
         processors_per_node=units.node_processors,
@@ -239,7 +239,7 @@ def prepare(
     idle_w = node_class.idle_w if node_class else settings.power.idle_node_w
     units_per_node = units.per_node if units.machine_nodes is None else units.size / units.nodes
     machine = ReplayMachine(units.size, idle_w / units_per_node)
-    carbon = carbon_of(log, settings.carbon, prices.laid)
+    carbon = carbon_of(log, settings.carbon, prices.aligned)
     check_carbon(prices.weighing, is_known=carbon is not None)
     draw_w = power.draw_w(settings.power.seed)
     room = room_of(settings.plan, full_power_w=machine.size * max(machine.idle_w, float(draw_w.max())))
@@ -276,7 +276,7 @@ def prepare(
         *([room.note] if room else []),
         *([f"the order goes by {prices.weighing} (--decide-by)"] if prices.weighing.needs_carbon else []),
     )
-    basis = basis_of(units, prices.laid, power, draw_w, settings.power, node_class)
+    basis = basis_of(units, prices.aligned, power, draw_w, settings.power, node_class)
     return PreparedCase(case, rejected, notes, power, units.per_node, basis)
 
 
@@ -342,12 +342,12 @@ def _fleet(case: ReplayCase) -> Callable[..., Fleet]:
     jobs = case.jobs
     span_s = int((jobs.submit_s + jobs.runtime_s).max() - jobs.submit_s[0])
     demand = float((jobs.size * jobs.runtime_s).sum())
-    laid = case.prices.laid.until(guessed_end_s(case))
+    aligned = case.prices.aligned.until(guessed_end_s(case))
     return partial(
         Fleet,
         load=Fleet.mean_load(demand, case.machine.size, max(1, span_s)),
-        price_at_s=laid.series.start_s - laid.offset_s,
-        price_per_mwh=laid.series.value,
+        price_at_s=aligned.series.start_s - aligned.offset_s,
+        price_per_mwh=aligned.series.value,
     )
 
 

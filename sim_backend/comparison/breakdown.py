@@ -18,7 +18,7 @@ from offpeak.model.step_integrals import (
     integrate_series,
 )
 from offpeak.model.zones import date_text
-from offpeak.sim_backend.case.electricity import LaidSeries
+from offpeak.sim_backend.case.electricity import AlignedSeries
 from offpeak.sim_backend.case.replay_case import ReplayCase
 from offpeak.sim_backend.comparison.compare import Comparison, draw_of_pool, usage_of
 from offpeak.sim_backend.comparison.outcome import PolicyRun
@@ -82,25 +82,25 @@ def _by_group(case: ReplayCase, run: PolicyRun, names: tuple[str, ...], group: I
 
 def _meters(case: ReplayCase) -> tuple[StepIntegral, StepIntegral]:
     """Return the meters of energy and money."""
-    laid = case.prices.laid
-    return integrate_constant(1.0), integrate_series(laid.series, laid.offset_s)
+    aligned = case.prices.aligned
+    return integrate_constant(1.0), integrate_series(aligned.series, aligned.offset_s)
 
 
 def _by_day(case: ReplayCase, run: PolicyRun) -> tuple[BreakdownRow, ...]:
-    laid = case.prices.laid
-    edges_s = day_edges_s(laid, run.usage.begin_s, run.usage.until_s)
-    names = tuple(date_text(int(edge_s) + laid.offset_s, laid.zone) for edge_s in edges_s[:-1])
+    aligned = case.prices.aligned
+    edges_s = day_edges_s(aligned, run.usage.begin_s, run.usage.until_s)
+    names = tuple(date_text(int(edge_s) + aligned.offset_s, aligned.zone) for edge_s in edges_s[:-1])
     ending = np.clip(np.searchsorted(edges_s, run.schedule.end_s, side="left") - 1, 0, len(names) - 1)
     energy_j, cost = (used_by_day(run, edges_s, meter) for meter in _meters(case))
     return _rows(case, run, names, ending, energy_j, cost)
 
 
-def day_edges_s(laid: LaidSeries, begin_s: int, until_s: int) -> Int64:
+def day_edges_s(aligned: AlignedSeries, begin_s: int, until_s: int) -> Int64:
     """Return the begin, the local midnights between it and the end, and the end [trace seconds]."""
-    begin, until = begin_s + laid.offset_s, until_s + laid.offset_s
-    midnights, _ = to_unix_s(local_days(begin, until, laid.zone) * DAY_S, laid.zone)
+    begin, until = begin_s + aligned.offset_s, until_s + aligned.offset_s
+    midnights, _ = to_unix_s(local_days(begin, until, aligned.zone) * DAY_S, aligned.zone)
     inner = midnights[(midnights > begin) & (midnights < until)]
-    return np.concatenate([[begin], inner, [until]]) - laid.offset_s
+    return np.concatenate([[begin], inner, [until]]) - aligned.offset_s
 
 
 def used_by_day(run: PolicyRun, edges_s: Int64, meter: StepIntegral) -> Float64:
@@ -173,9 +173,9 @@ class Periods:
 
 def cost_periods(comparison: Comparison) -> Periods:
     """Return the shortest periods of which the comparison has at most 120, or its months."""
-    laid = comparison.case.prices.laid
-    days_s = day_edges_s(laid, comparison.begin_s, comparison.until_s)
-    day = to_local_s(days_s + laid.offset_s, laid.zone) // DAY_S
+    aligned = comparison.case.prices.aligned
+    days_s = day_edges_s(aligned, comparison.begin_s, comparison.until_s)
+    day = to_local_s(days_s + aligned.offset_s, aligned.zone) // DAY_S
     begins = {
         "day": np.ones(len(day), np.bool_),
         "week": weekday(day) == 0,
@@ -192,6 +192,6 @@ def cost_by_period(case: ReplayCase, run: PolicyRun, periods: Periods) -> Float6
 
     The periods are those until the end of the run's own.
     """
-    laid = case.prices.laid
-    price = integrate_series(laid.series, laid.offset_s)
+    aligned = case.prices.aligned
+    price = integrate_series(aligned.series, aligned.offset_s)
     return used_by_day(run, periods.edges_s, price) / J_PER_MWH

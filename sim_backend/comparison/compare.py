@@ -120,7 +120,7 @@ def compare(
         run = run_until(0, until_s)
         return outcome_of(run, run, case.jobs, case.machine, currency, names=case.names)
 
-    currency = case.prices.laid.series.currency
+    currency = case.prices.aligned.series.currency
     pair_ends_s = [max(end_s, ends_s[0]) for end_s in ends_s]
     runs = tuple(run_until(number, until_s) for number, until_s in enumerate(pair_ends_s))
     baselines = tuple(run_until(0, until_s) for until_s in pair_ends_s)
@@ -169,11 +169,11 @@ class SiteLoad:
 
 def site_load(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> SiteLoad:
     """Return the power of machine and cooling over the period of a run's usage, on the dates of the prices."""
-    curve, laid = curve_of_run(usage, sleep), case.prices.laid
+    curve, aligned = curve_of_run(usage, sleep), case.prices.aligned
     watts = curve.total_w
     if case.room is not None:
         watts = watts + cooling_w(case.room.facility, watts, np.full(len(watts), case.room.outside_c))
-    return SiteLoad(curve.edges_s + laid.offset_s, watts / 1000, laid.zone)
+    return SiteLoad(curve.edges_s + aligned.offset_s, watts / 1000, aligned.zone)
 
 
 def demand_of(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> Demand | None:
@@ -185,7 +185,7 @@ def demand_of(case: ReplayCase, usage: Usage, sleep: SleepOutcome | None) -> Dem
     if tariff is None or not tariff.demand:
         return None
     curve = curve_of_run(usage, sleep)
-    at_s = curve.edges_s + case.prices.laid.offset_s
+    at_s = curve.edges_s + case.prices.aligned.offset_s
     first_s, last_s = int(at_s[0]), int(at_s[-1])
     edges_s = np.arange(-(-first_s // QUARTER_S) * QUARTER_S, last_s + 1, QUARTER_S)
     power_w = integral_between(at_s, curve.total_w, edges_s) / QUARTER_S
@@ -228,8 +228,8 @@ def _replay_all(
     """
     replays = [_replay_to_its_end(case, policy, progress) for policy in policies]
     until_s = max(int(played.end_s.max()) for played, _ in replays)
-    laid = case.prices.laid.until(max(needed_s for _, needed_s in replays))
-    reaching = replace(case, prices=replace(case.prices, laid=laid))
+    aligned = case.prices.aligned.until(max(needed_s for _, needed_s in replays))
+    reaching = replace(case, prices=replace(case.prices, aligned=aligned))
     return reaching, [_rested(played, until_s) for played, _ in replays]
 
 
@@ -242,7 +242,7 @@ def _replay_to_its_end(
     left_before = None
     while True:
         # Always start from the given prices: extended prices must not be extended again.
-        prices = replace(case.prices, laid=case.prices.laid.until(needed_s))
+        prices = replace(case.prices, aligned=case.prices.aligned.until(needed_s))
         played = _replay(case, policy, peak_times(prices, case.carbon), progress)
         left = np.flatnonzero(played.start_s == NOT_YET)
         if isinstance(played, Replay) and played.failed_nodes:
@@ -323,8 +323,8 @@ def release_times_s(case: ReplayCase, longest_s: Int64) -> Int64:
     """
     submit_s, run_s, most_s = case.jobs.submit_s, case.jobs.estimate_s, int(longest_s.max(initial=0))
     until_s = int((submit_s + run_s).max()) + most_s + HOUR_S
-    prices = replace(case.prices, laid=case.prices.laid.until(until_s))
-    integral, offset_s = PriceIntegral(decision_series(prices, case.carbon)), prices.laid.offset_s
+    prices = replace(case.prices, aligned=case.prices.aligned.until(until_s))
+    integral, offset_s = PriceIntegral(decision_series(prices, case.carbon)), prices.aligned.offset_s
     hour_s = (submit_s + offset_s) // HOUR_S * HOUR_S - offset_s
     now = integral.per_watt(submit_s + offset_s, run_s)
     best_s, least = submit_s.copy(), now - LEAST_SAVING * np.abs(now)
@@ -352,7 +352,7 @@ def _cluster_replay(case: ReplayCase, policy: Policy, peaks: PeakTimes) -> Repla
 
 def _peak_rules(case: ReplayCase, policy: Policy) -> PeakRules:
     """Return the rules of the policy's peak shaving on the clock of the log."""
-    tariff, offset_s = case.prices.tariff, case.prices.laid.offset_s
+    tariff, offset_s = case.prices.tariff, case.prices.aligned.offset_s
     if policy.peak is None or tariff is None or not tariff.demand or not isinstance(case.nodes, PoweredMachine):
         return NO_SHAVING
     begin_s = (int(case.jobs.submit_s[0]) + offset_s) // QUARTER_S * QUARTER_S
@@ -404,13 +404,13 @@ def _within(schedule: Schedule, begin_s: int, until_s: int) -> Schedule:
 
 def meters_of(case: ReplayCase, until_s: int) -> Meters:
     """Return what schedules that end by `until_s` are charged by; the prices reach that far."""
-    laid = case.prices.laid
+    aligned = case.prices.aligned
     begin_s = int(case.jobs.submit_s[0])
-    price, known = price_meters(laid.series, laid.offset_s, begin_s, until_s)
+    price, known = price_meters(aligned.series, aligned.offset_s, begin_s, until_s)
     carbon = None
     if isinstance(case.carbon, float):
         carbon = integrate_constant(case.carbon)
     elif case.carbon is not None:
         continued = case.carbon.until(until_s)
         carbon = integrate_series(continued.series, continued.offset_s)
-    return Meters(price, known, carbon, laid.series.currency)
+    return Meters(price, known, carbon, aligned.series.currency)

@@ -28,8 +28,10 @@ from offpeak.sim_backend.comparison.outcome import DeviceBill, PolicyRun
 def with_device_bills(comparison: Comparison, devices: SiteDevices) -> Comparison:
     """Return the comparison with the bills of each run beside these devices. Raises BadInput as `bill_with_devices`."""
     prices = comparison.case.prices
-    market = prices.market and extend(prices.market, prices.laid.series.end_s)
-    bill = partial(bill_with_devices, prices=prices.laid.series, devices=devices, tariff=prices.tariff, market=market)
+    market = prices.market and extend(prices.market, prices.aligned.series.end_s)
+    bill = partial(
+        bill_with_devices, prices=prices.aligned.series, devices=devices, tariff=prices.tariff, market=market
+    )
     return replace(comparison, device_bills=tuple(bill(load_of_run(comparison, run)) for run in comparison.runs))
 
 

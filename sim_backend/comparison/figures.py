@@ -21,7 +21,7 @@ from offpeak.model.local_time import local_days, local_edges_s, to_local_s
 from offpeak.model.node_states import ACTIVE, DEPTHS, FAILED, asleep, coming_up, going_down
 from offpeak.model.step_integrals import integrals, integrate_known_time, integrate_series
 from offpeak.model.step_series import integral_between
-from offpeak.sim_backend.case.electricity import LaidSeries
+from offpeak.sim_backend.case.electricity import AlignedSeries
 from offpeak.sim_backend.nodes.node_log import Int32, StateCounts
 from offpeak.sim_backend.nodes.power_curve import PowerCurve
 from offpeak.sim_backend.replay.schedule import Schedule
@@ -87,16 +87,16 @@ class HoursOfDay:
     hour: Int64
 
 
-def clock_hours(laid: LaidSeries, begin_s: int, until_s: int) -> HoursOfDay:
+def clock_hours(aligned: AlignedSeries, begin_s: int, until_s: int) -> HoursOfDay:
     """Return the hours of the local clock from `begin_s` to `until_s`; a change of the clock cuts, too."""
-    begin, until = begin_s + laid.offset_s, until_s + laid.offset_s
-    days = local_days(begin, until, laid.zone)
+    begin, until = begin_s + aligned.offset_s, until_s + aligned.offset_s
+    days = local_days(begin, until, aligned.zone)
     full_hours = np.arange(int(days[0]) * DAY_S, (int(days[-1]) + 1) * DAY_S, HOUR_S, dtype=np.int64)
-    edges = local_edges_s(full_hours, laid.zone)
+    edges = local_edges_s(full_hours, aligned.zone)
     inner = edges[(edges > begin) & (edges < until)]
     start = np.append(np.int64(begin), inner)
-    hour = to_local_s(start, laid.zone) % DAY_S // HOUR_S
-    return HoursOfDay(np.append(start, np.int64(until)) - laid.offset_s, hour)
+    hour = to_local_s(start, aligned.zone) % DAY_S // HOUR_S
+    return HoursOfDay(np.append(start, np.int64(until)) - aligned.offset_s, hour)
 
 
 def mean_by_hour(hours: HoursOfDay, curve: PowerCurve, value: Float64) -> Float64:
@@ -104,11 +104,11 @@ def mean_by_hour(hours: HoursOfDay, curve: PowerCurve, value: Float64) -> Float6
     return _means(hours, integral_between(curve.edges_s, value, hours.edges_s), np.diff(hours.edges_s))
 
 
-def mean_price_by_hour(hours: HoursOfDay, laid: LaidSeries) -> Float64:
+def mean_price_by_hour(hours: HoursOfDay, aligned: AlignedSeries) -> Float64:
     """Return the time-weighted mean price: float64[24], NaN for an hour whose price is never known."""
     from_s, until_s = hours.edges_s[:-1], hours.edges_s[1:]
-    paid = integrals(integrate_series(laid.series, laid.offset_s), from_s, until_s)
-    return _means(hours, paid, integrals(integrate_known_time(laid.series, laid.offset_s), from_s, until_s))
+    paid = integrals(integrate_series(aligned.series, aligned.offset_s), from_s, until_s)
+    return _means(hours, paid, integrals(integrate_known_time(aligned.series, aligned.offset_s), from_s, until_s))
 
 
 def _means(hours: HoursOfDay, total: Float64, length_s: Float64 | Int64) -> Float64:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.random import Generator
 
-from offpeak.executor import HERE, Executor, check_interrupt
+from offpeak.executor import THREADS, Executor, check_interrupt
 from offpeak.model.arrays import Float64
 from offpeak.prices.alignment import AlignmentWeeks
 from offpeak.sim_backend.case.replay_case import ReplayCase
@@ -227,13 +227,13 @@ def replay_often(
     seed: int,
     policies_at: PoliciesAt | None = None,
     progress: Callable[[int], None] = lambda _: None,
-    executor: Executor = HERE,
+    executor: Executor = THREADS,
 ) -> tuple[ReplicationSpread, ...]:
     """Return each policy's figures over that many replays, with every submit time 0 to 60 s later than in the log."""
     outcomes = replay_each(
         case, policies, range(replays), seed=seed, policies_at=policies_at, progress=progress, executor=executor
     )
-    return spreads_of(outcomes, case.prices.laid.weeks)
+    return spreads_of(outcomes, case.prices.aligned.weeks)
 
 
 def replay_each(
@@ -245,7 +245,7 @@ def replay_each(
     draw_power: DrawPower | None = None,
     policies_at: PoliciesAt | None = None,
     progress: Callable[[int], None] = lambda _: None,
-    executor: Executor = HERE,
+    executor: Executor = THREADS,
 ) -> list[tuple[PolicyOutcome, ...]]:
     """Return the outcomes of all policies in the replays of these numbers, in their order.
 
@@ -254,7 +254,7 @@ def replay_each(
     Where the week of the prices is a choice, each replay lays the log on another one, the same for all policies.
     `progress` gets the number of finished replays, including those before the first of the numbers.
     """
-    weeks = case.prices.laid.weeks
+    weeks = case.prices.aligned.weeks
     outcomes: dict[int, tuple[PolicyOutcome, ...]] = {}
 
     def run(number: int) -> tuple[PolicyOutcome, ...]:

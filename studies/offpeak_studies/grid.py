@@ -27,7 +27,7 @@ from offpeak.power.capacity.levers import all_policies
 from offpeak.report_tables import Report, StudyTable, TableCell
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
-from offpeak.sim_backend.case.electricity import Carbon, LaidSeries, ReplayPrices, carbon_of, prices_of
+from offpeak.sim_backend.case.electricity import AlignedSeries, Carbon, ReplayPrices, carbon_of, prices_of
 from offpeak.sim_backend.case.replay_case import ReplayCase, log_span, prepare
 from offpeak.sim_backend.comparison.compare import compare
 from offpeak.sim_backend.comparison.replications import FIGURES, shifted
@@ -138,7 +138,7 @@ def sweep(grid: SweepGrid, order: StudyOrder, progress: Progress) -> Report:
         for week in axes.weeks:
             start = date.fromisocalendar(year, week, 1).isoformat()
             prices = prices_of(log_span(trace, trace.jobs), own.prices, start)
-            electricity[year, week] = prices, carbon_of(log_span(trace, trace.jobs), own.carbon, prices.laid)
+            electricity[year, week] = prices, carbon_of(log_span(trace, trace.jobs), own.carbon, prices.aligned)
     # What is laid on the cells takes the place of these prices.
     of_class = {name: replace(own.power, node_class=name or own.power.node_class) for name in axes.node_classes}
     base = {
@@ -154,11 +154,11 @@ def sweep(grid: SweepGrid, order: StudyOrder, progress: Progress) -> Report:
         for replay in range(order.replays)
     ]
     replayed = {name: _case_digest(each.case) for name, each in base.items()}
-    laid = {at: _electricity_digest(*each) for at, each in electricity.items()}
+    aligned = {at: _electricity_digest(*each) for at, each in electricity.items()}
     described = (repr(settings), cluster_text(grid.cluster, "") if grid.cluster else "")
     keys = {
         cell: result_key(
-            "offpeak_studies.grid", cell, replayed[cell.node_class], laid[cell.year, cell.week], *described
+            "offpeak_studies.grid", cell, replayed[cell.node_class], aligned[cell.year, cell.week], *described
         )
         for cell in cells
     }
@@ -184,12 +184,12 @@ def _case_digest(case: ReplayCase) -> str:
 def _electricity_digest(prices: ReplayPrices, carbon: Carbon) -> str:
     """Return a digest of both series with their places on the log."""
     digest = hashlib.sha256(repr((prices.weighing, prices.tariff)).encode())
-    for laid in (prices.laid, carbon):
-        if isinstance(laid, LaidSeries):
-            digest.update(repr((laid.offset_s, laid.series.unit)).encode())
-            digest.update(laid.series.start_s.tobytes() + laid.series.value.tobytes())
+    for aligned in (prices.aligned, carbon):
+        if isinstance(aligned, AlignedSeries):
+            digest.update(repr((aligned.offset_s, aligned.series.unit)).encode())
+            digest.update(aligned.series.start_s.tobytes() + aligned.series.value.tobytes())
         else:
-            digest.update(repr(laid).encode())
+            digest.update(repr(aligned).encode())
     return digest.hexdigest()
 
 

@@ -68,9 +68,9 @@ def cluster_w(usage: Usage) -> np.ndarray:
 
 
 @given(usages(), series_over_the_period())
-def test_jobs_and_idle_units_are_the_cluster_second_by_second(usage: Usage, laid: tuple[Series, int]) -> None:
-    used, by_job = charge(integrate_series(*laid), usage), charge_by_job(integrate_series(*laid), usage)
-    value = value_of_seconds(*laid)
+def test_jobs_and_idle_units_are_the_cluster_second_by_second(usage: Usage, aligned: tuple[Series, int]) -> None:
+    used, by_job = charge(integrate_series(*aligned), usage), charge_by_job(integrate_series(*aligned), usage)
+    value = value_of_seconds(*aligned)
     for job in range(len(usage.size)):
         run = value[usage.start_s[job] - BEGIN_S : usage.end_s[job] - BEGIN_S]
         assert by_job[job] == pytest.approx(usage.size[job] * usage.node_power_w[job] * run.sum(), abs=1e-3)
@@ -87,69 +87,69 @@ def test_energy_is_power_times_time(usage: Usage) -> None:
 
 
 @given(usages(), series_over_the_period(), st.data())
-def test_a_run_cut_in_two_costs_the_same(usage: Usage, laid: tuple[Series, int], data: st.DataObject) -> None:
+def test_a_run_cut_in_two_costs_the_same(usage: Usage, aligned: tuple[Series, int], data: st.DataObject) -> None:
     cut_s = np.array([data.draw(st.integers(a, b)) for a, b in zip(usage.start_s, usage.end_s, strict=True)], np.int64)
     whole, head, tail = (
-        integrals(integrate_series(*laid), *bounds)
+        integrals(integrate_series(*aligned), *bounds)
         for bounds in ((usage.start_s, usage.end_s), (usage.start_s, cut_s), (cut_s, usage.end_s))
     )
     assert head + tail == pytest.approx(whole, abs=1e-6)
 
 
 @given(usages(), series_over_the_period(), st.lists(st.integers(BEGIN_S, UNTIL_S)))
-def test_a_series_cut_finer_charges_the_same(usage: Usage, laid: tuple[Series, int], at_s: list[int]) -> None:
-    series, offset_s = laid
+def test_a_series_cut_finer_charges_the_same(usage: Usage, aligned: tuple[Series, int], at_s: list[int]) -> None:
+    series, offset_s = aligned
     finer = split(series, np.array(at_s, np.int64) + offset_s)
     assert charge(integrate_series(finer, offset_s), usage).total == pytest.approx(
-        charge(integrate_series(*laid), usage).total, abs=1e-3
+        charge(integrate_series(*aligned), usage).total, abs=1e-3
     )
 
 
 @given(usages(), series_over_the_period())
-def test_a_gap_costs_nothing_and_is_reported_as_unknown_time(usage: Usage, laid: tuple[Series, int]) -> None:
-    series, offset_s = laid
-    known_j = charge(integrate_known_time(*laid), usage).total
+def test_a_gap_costs_nothing_and_is_reported_as_unknown_time(usage: Usage, aligned: tuple[Series, int]) -> None:
+    series, offset_s = aligned
+    known_j = charge(integrate_known_time(*aligned), usage).total
     known = ~np.isnan(value_at(series, seconds(BEGIN_S, UNTIL_S) + offset_s))
     assert known_j == pytest.approx(float(cluster_w(usage)[known].sum()), abs=1e-3)
     free = replace(series, value=np.nan_to_num(series.value))
-    assert charge(integrate_series(free, offset_s), usage).total == charge(integrate_series(*laid), usage).total
+    assert charge(integrate_series(free, offset_s), usage).total == charge(integrate_series(*aligned), usage).total
 
 
 @given(usages(), series_over_the_period(st.floats(-500, 4000)))
-def test_without_gaps_no_energy_is_unpriced(usage: Usage, laid: tuple[Series, int]) -> None:
-    assert charge(integrate_known_time(*laid), usage).total == charge(integrate_constant(1.0), usage).total
+def test_without_gaps_no_energy_is_unpriced(usage: Usage, aligned: tuple[Series, int]) -> None:
+    assert charge(integrate_known_time(*aligned), usage).total == charge(integrate_constant(1.0), usage).total
 
 
 @given(usages(), series_over_the_period(), st.integers(-8, 8))
 def test_twice_the_price_or_the_power_is_twice_the_cost(
-    usage: Usage, laid: tuple[Series, int], power_of_2: int
+    usage: Usage, aligned: tuple[Series, int], power_of_2: int
 ) -> None:
     factor = 2.0**power_of_2
-    series, offset_s = laid
-    once = charge(integrate_series(*laid), usage)
+    series, offset_s = aligned
+    once = charge(integrate_series(*aligned), usage)
     dearer = charge(integrate_series(replace(series, value=series.value * factor), offset_s), usage)
     hungrier = replace(usage, node_power_w=usage.node_power_w * factor, idle_w=usage.idle_w * factor)
     assert dearer.total == pytest.approx(once.total * factor)
-    assert charge(integrate_series(*laid), hungrier).total == pytest.approx(once.total * factor)
+    assert charge(integrate_series(*aligned), hungrier).total == pytest.approx(once.total * factor)
 
 
 @given(usages(), series_over_the_period(st.floats(-500, -0.01)))
-def test_negative_prices_pay_for_use(usage: Usage, laid: tuple[Series, int]) -> None:
-    used = charge(integrate_series(*laid), usage)
+def test_negative_prices_pay_for_use(usage: Usage, aligned: tuple[Series, int]) -> None:
+    used = charge(integrate_series(*aligned), usage)
     assert used.jobs <= 0
     assert used.idle <= 1e-6
 
 
 @given(series_over_the_period(), st.integers(BEGIN_S, UNTIL_S))
-def test_no_time_costs_nothing(laid: tuple[Series, int], at_s: int) -> None:
-    assert integral(integrate_series(*laid), at_s, at_s) == 0.0
+def test_no_time_costs_nothing(aligned: tuple[Series, int], at_s: int) -> None:
+    assert integral(integrate_series(*aligned), at_s, at_s) == 0.0
 
 
 @given(series_over_the_period(st.floats(-500, 4000)), st.lists(st.tuples(*[st.integers(0, 400)] * 2), max_size=20))
-def test_the_order_of_the_intervals_does_not_matter(laid: tuple[Series, int], runs: list[tuple[int, int]]) -> None:
+def test_the_order_of_the_intervals_does_not_matter(aligned: tuple[Series, int], runs: list[tuple[int, int]]) -> None:
     pairs = np.sort(np.array(runs, np.int64).reshape(-1, 2), axis=1)
-    together = integrals(integrate_series(*laid), pairs[:, 0], pairs[:, 1])
-    alone = [integral(integrate_series(*laid), int(start_s), int(end_s)) for start_s, end_s in pairs]
+    together = integrals(integrate_series(*aligned), pairs[:, 0], pairs[:, 1])
+    alone = [integral(integrate_series(*aligned), int(start_s), int(end_s)) for start_s, end_s in pairs]
     assert together.tolist() == alone
 
 

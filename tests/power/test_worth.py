@@ -153,7 +153,7 @@ def test_a_job_whose_owner_consents_starts_when_it_is_cheap(estimate: SavingsEst
     assert (some >= submit_s).all()
     assert (some <= submit_s + DAY_S).all()
     hours = np.array(
-        [datetime.fromtimestamp(at, case.prices.laid.zone).hour for at in some + case.prices.laid.offset_s]
+        [datetime.fromtimestamp(at, case.prices.aligned.zone).hour for at in some + case.prices.aligned.offset_s]
     )
     short = (some > submit_s) & (case.jobs.estimate_s <= HOUR_S)
     assert short.any()

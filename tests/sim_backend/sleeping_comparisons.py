@@ -12,7 +12,7 @@ from offpeak.plugin.capacity.policies import energy_aware, timeout, two_level
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices
+from offpeak.sim_backend.case.electricity import AlignedSeries, ReplayPrices
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, fleet_of
 from offpeak.sim_backend.comparison.compare import Comparison, compare
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
@@ -28,7 +28,7 @@ def sleeping_comparison(jobs: int, *, seed: int, units_per_node: int, zone: tzin
     start_s = A_MONDAY_S - 2 * DAY_S + np.arange(24 * 60) * 3600
     value = np.random.default_rng(seed).normal(50, 60, len(start_s))
     series = Series(start_s, int(start_s[-1]) + 3600, value, "EUR/MWh", "test")
-    prices = ReplayPrices(LaidSeries(series, A_MONDAY_S, zone, ()), AboveDayMean(zone))
+    prices = ReplayPrices(AlignedSeries(series, A_MONDAY_S, zone, ()), AboveDayMean(zone))
     node_class = bundled_node_class("server")
     log = lublin_jobs(jobs, machine_size=UNITS, seed=seed, load=0.5 if jobs > 1 else None)
     machine = ReplayMachine(UNITS, node_class.idle_w / units_per_node)

@@ -34,7 +34,7 @@ from offpeak_studies.online_simulation import plan as online_plan
 from offpeak_studies.online_simulation import tables as online
 from offpeak_studies.online_simulation.run import run as run_online
 from offpeak_studies.price_capacity import study as capacity
-from offpeak_studies.price_capacity.run import START, laid_on, run_at_prices
+from offpeak_studies.price_capacity.run import START, aligned_on, run_at_prices
 from offpeak_studies.sleeping import study as sleeping
 from offpeak_studies.sleeping.run import run as run_sleeping
 
@@ -174,8 +174,8 @@ def test_fewer_nodes_in_expensive_hours(shared: Path, tmp_path: Path) -> None:
     prices = tmp_path / "2023_eur_per_mwh.csv"
     with gzip.open(shared / "data/prices/price_DE-LU_2020-2024_eur_per_mwh.csv.gz", "rt") as file:
         prices.write_text("".join(line for line in file if line.startswith(("utc", "2023"))))
-    laid = {log.source.name: laid_on(log, prices)}
-    results = capacity.CapacityResults(on(partial(run_at_prices, prices=laid), log), TEN)
+    aligned = {log.source.name: aligned_on(log, prices)}
+    results = capacity.CapacityResults(on(partial(run_at_prices, prices=aligned), log), TEN)
     rows = [capacity._policy_row(results, log.source.name, policy) for policy in START.policies]
     assert_stored("price-capacity/policies", [("KTH-SP2", *row[1:]) for row in rows])
     cells = capacity._factor_cells(results, log.source.name, START)

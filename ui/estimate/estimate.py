@@ -21,7 +21,7 @@ from rich.text import Text
 
 from offpeak.display import clock_text
 from offpeak.errors import BadInput
-from offpeak.executor import HERE, Executor, executor_on
+from offpeak.executor import THREADS, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.cluster_file import cluster_text
 from offpeak.model.site_devices import SiteDevices, read_devices
@@ -86,15 +86,15 @@ class EstimateRequest:
 def estimate_json(answer: LeversAnswer) -> str:
     """Return the answer as a JSON object, units in the keys."""
     estimate, best = answer.estimate, answer.recommended
-    laid = estimate.comparison.case.prices.laid
+    aligned = estimate.comparison.case.prices.aligned
     document = {
         "log": estimate.trace.name,
         "jobs": len(estimate.prepared.case.jobs),
         "machine_size": estimate.comparison.case.machine.size,
         "units_per_node": estimate.prepared.units_per_node,
-        "prices": laid.series.source,
+        "prices": aligned.series.source,
         **basis_json(estimate.prepared.basis),
-        "unix_offset_s": laid.offset_s,
+        "unix_offset_s": aligned.offset_s,
         "used": asdict(estimate.used),
         "partitions": [asdict(use) for use in estimate.likeness.partitions] if estimate.likeness else [],
         "likeness": likeness_json(estimate.likeness),
@@ -135,7 +135,7 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     refuse_unused(request.given, settings, accounting, is_repeated=True, is_estimate=True)
     console = plain_console()
     is_watched = console.is_terminal and not request.as_json and request.replays is None
-    with executor_on(request.on, HERE) as executor:
+    with executor_on(request.on, THREADS) as executor:
         refined = RefinedEstimate(accounting, settings, policies, executor, devices or None)
         stages = _stages(request, accounting, is_watched=is_watched)
         if is_watched:

@@ -87,7 +87,7 @@ def _section(title: str, lines: Sequence[str], bullet: str = "- ") -> list[Text]
 
 def assumed_prices_lines(estimate: SavingsEstimate) -> list[str]:
     """Return what tariff is assumed, as a first line that nobody overlooks; nothing if prices are given."""
-    tariff = estimate.comparison.case.prices.laid.tariff
+    tariff = estimate.comparison.case.prices.aligned.tariff
     if tariff is None or tariff.basis != ASSUMED_TARIFF_BASIS:
         return []
     return [f"No prices are given: the money below is that of an assumed tariff, {tariff.text}."]
@@ -95,8 +95,8 @@ def assumed_prices_lines(estimate: SavingsEstimate) -> list[str]:
 
 def headline(estimate: SavingsEstimate) -> str:
     """Return the subject of the estimate as a line."""
-    used, laid = estimate.used, estimate.comparison.case.prices.laid
-    first, last = (date_text(second + laid.offset_s, laid.zone) for second in (used.begin_s, used.until_s))
+    used, aligned = estimate.used, estimate.comparison.case.prices.aligned
+    first, last = (date_text(second + aligned.offset_s, aligned.zone) for second in (used.begin_s, used.until_s))
     nodes = estimate.prepared.basis.nodes
     jobs = counted(len(estimate.prepared.case.jobs), "job")
     length = length_text(used.until_s - used.begin_s)
@@ -357,7 +357,7 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
 
 def assumptions(estimate: SavingsEstimate) -> list[str]:
     """Return what is assumed, how the log was read, and which jobs were left out."""
-    zone = zone_text(estimate.comparison.case.prices.laid.zone) or "this machine"
+    zone = zone_text(estimate.comparison.case.prices.aligned.zone) or "this machine"
     period_s, jobs = estimate.used.until_s - estimate.used.begin_s, counted(len(estimate.prepared.case.jobs), "job")
     seasons = f"a year is {length_text(period_s)} and {jobs} scaled up: other seasons, other jobs are not in it"
     return [
@@ -372,7 +372,7 @@ def next_steps(answer: LeversAnswer) -> list[str]:
     """Return the options and commands that make the estimate surer, measure more, or use it."""
     estimate = answer.estimate
     case = estimate.comparison.case
-    tariff = case.prices.laid.tariff
+    tariff = case.prices.aligned.tariff
     has_partitions = estimate.likeness is not None and len(estimate.likeness.partitions) > 1
     steps = []
     if tariff is not None and tariff.basis == ASSUMED_TARIFF_BASIS:

@@ -256,7 +256,7 @@ def gap_remark(comparison: Comparison) -> tuple[str, ...]:
     share = percent_text(100 * unpriced_kwh / comparison.outcomes[0].energy_kwh, 2)
     remedy = (
         "--fill-gaps found no earlier week with a price for them"
-        if comparison.case.prices.laid.are_gaps_filled
+        if comparison.case.prices.aligned.are_gaps_filled
         else "--fill-gaps fills them from earlier weeks"
     )
     return (f"{share} of the energy fell into gaps of the prices and is not in the cost; {remedy}",)
@@ -338,11 +338,11 @@ def comparison_json(
         "log": trace.name,
         "machine_size": case.machine.size,
         "units_per_node": prepared.units_per_node,
-        "prices": case.prices.laid.series.source,
+        "prices": case.prices.aligned.series.source,
         **basis_json(prepared.basis),
         "begin_s": comparison.begin_s,
         "until_s": comparison.until_s,
-        "unix_offset_s": case.prices.laid.offset_s,
+        "unix_offset_s": case.prices.aligned.offset_s,
         "partitions": [asdict(use) for use in partition_uses(comparison, trace.names, prepared.units_per_node)],
         "likeness": likeness_json(likeness),
         "notes": [

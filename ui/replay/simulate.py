@@ -18,7 +18,7 @@ import typer
 from pyarrow import csv
 
 from offpeak.errors import BadInput
-from offpeak.executor import HERE, Executor, executor_on
+from offpeak.executor import THREADS, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.jobs import Trace
 from offpeak.model.site_devices import read_devices
@@ -153,7 +153,7 @@ def replay_log(
         comparison = compare(prepared.case, policies_at(prepared.case), progress)
     if settings.plan.devices:
         comparison = with_device_bills(comparison, read_devices(settings.plan.devices))
-    with executor_on(on, HERE) as executor:
+    with executor_on(on, THREADS) as executor:
         spreads = _spreads(prepared, policies_at, replays, settings.power.seed, executor)
     return LogReplay(accounting.trace, prepared, comparison, spreads)
 

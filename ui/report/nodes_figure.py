@@ -141,7 +141,7 @@ def jobs_figure(subject: ReportSubject, window: BusiestWindow) -> Figure:
             "xaxis": time_axis(range=subject.calendar.axis_range(window.from_s, window.until_s), anchor="y2"),
             "yaxis5": axis(f"{subject.unit}s", domain=[0.44, 1], range=[0, subject.comparison.case.machine.size]),
             "yaxis": over_shading(3, f"power [{subject.power_unit}]", rangemode="tozero"),
-            "yaxis2": over_shading(4, subject.comparison.case.prices.laid.series.unit),
+            "yaxis2": over_shading(4, subject.comparison.case.prices.aligned.series.unit),
             "yaxis3": SHADED_AXIS | {"domain": [0.21, 0.4]},
             "yaxis4": SHADED_AXIS | {"domain": [0, 0.17]},
         },

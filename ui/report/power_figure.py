@@ -11,7 +11,7 @@ import numpy as np
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.prices.peak import Peak
-from offpeak.sim_backend.case.electricity import LaidSeries, peak_times
+from offpeak.sim_backend.case.electricity import AlignedSeries, peak_times
 from offpeak.sim_backend.case.replay_case import ReplayCase
 from offpeak.sim_backend.comparison.figures import BusiestWindow, extreme_pieces
 from offpeak.sim_backend.nodes.power_curve import PowerCurve
@@ -116,11 +116,11 @@ def step_trace(calendar: Calendar, steps: DrawnSteps, value: Float64) -> Json:
     return {"type": "scatter", "mode": "lines", "x": x, "y": y}
 
 
-def price_edges(laid: LaidSeries, window: BusiestWindow) -> tuple[Int64, Float64]:
+def price_edges(aligned: AlignedSeries, window: BusiestWindow) -> tuple[Int64, Float64]:
     """Return the prices of a window as a step function on the trace's clock; NaN where unknown."""
     from_s, until_s = window.from_s, window.until_s
-    series = laid.series
-    at_s = series.start_s - laid.offset_s
+    series = aligned.series
+    at_s = series.start_s - aligned.offset_s
     first = max(int(np.searchsorted(at_s, from_s, side="right")) - 1, 0)
     beyond = max(int(np.searchsorted(at_s, until_s, side="left")), first + 1)
     edges_s = np.append(np.maximum(at_s[first:beyond], from_s), max(until_s, from_s + 1))
@@ -178,7 +178,7 @@ def power_figure(subject: ReportSubject, busiest: BusiestWindow) -> Figure:
             "xaxis": time_axis(range=views["four busy weeks"]["xaxis.range"], anchor="y2"),
             "yaxis": over_shading(3, f"power [{subject.power_unit}]", rangemode="tozero"),
             "yaxis2": over_shading(
-                4, subject.comparison.case.prices.laid.series.unit, range=views["four busy weeks"]["yaxis2.range"]
+                4, subject.comparison.case.prices.aligned.series.unit, range=views["four busy weeks"]["yaxis2.range"]
             ),
             "yaxis3": SHADED_AXIS | {"domain": [0.4, 1]},
             "yaxis4": SHADED_AXIS | {"domain": [0, 0.34]},
@@ -193,14 +193,14 @@ def price_trace(
     subject: ReportSubject, window: BusiestWindow, detail: BusiestWindow | None = None
 ) -> tuple[Json, DrawnSteps]:
     """Return the price as a line on the second vertical axis, and its drawn part."""
-    laid = subject.comparison.case.prices.laid
-    edges_s, value = price_edges(laid, window)
+    aligned = subject.comparison.case.prices.aligned
+    edges_s, value = price_edges(aligned, window)
     steps = steps_of(edges_s, value, detail)
     look: Json = {
         "name": "price",
         "yaxis": "y2",
         "line": line(PRICE_KEY) | {"shape": "hv", "width": 1.2},
-        "hovertemplate": f"%{{y:.2f}} {name_text(laid.series.unit)}",
+        "hovertemplate": f"%{{y:.2f}} {name_text(aligned.series.unit)}",
     }
     return step_trace(subject.calendar, steps, value) | look, steps
 
@@ -222,7 +222,7 @@ def first_shown(busiest: BusiestWindow, whole: BusiestWindow) -> BusiestWindow:
 
 def _view(subject: ReportSubject, window: BusiestWindow) -> Json:
     """Return the axis ranges of a window: time, and prices, which differ more between years than between hours."""
-    _, price = price_edges(subject.comparison.case.prices.laid, window)
+    _, price = price_edges(subject.comparison.case.prices.aligned, window)
     known = price[~np.isnan(price)]
     low, high = min(known.min(initial=0.0), 0.0), max(known.max(initial=0.0), 1.0)
     margin = 0.05 * (high - low)

@@ -177,7 +177,7 @@ def subject_of(
     trace: Trace, prepared: PreparedCase, comparison: Comparison, spreads: tuple[ReplicationSpread, ...]
 ) -> ReportSubject:
     """Return the data of the report of this comparison."""
-    policies, laid = tuple(_policies(comparison)), comparison.case.prices.laid
+    policies, aligned = tuple(_policies(comparison)), comparison.case.prices.aligned
     highest_w = max(float(policy.curve.total_w.max(initial=0.0)) for policy in policies)
     unit, unit_w = next((u, w) for u, w in (("MW", 1e6), ("kW", 1e3), ("W", 1.0)) if highest_w >= 2 * w or w == 1)
     return ReportSubject(
@@ -186,7 +186,9 @@ def subject_of(
         comparison=comparison,
         spreads=spreads,
         # Axes have the clock at the begin of the log.
-        calendar=Calendar(laid.offset_s, laid.zone, offset_at(comparison.begin_s + laid.offset_s, laid.zone)),
+        calendar=Calendar(
+            aligned.offset_s, aligned.zone, offset_at(comparison.begin_s + aligned.offset_s, aligned.zone)
+        ),
         policies=policies,
         power_unit=unit,
         power_unit_w=unit_w,

@@ -83,8 +83,8 @@ EVERY_FOURTH = [hour for hour in range(HOURS + 1) if hour % 4 == 0]
 def hours_figure(subject: ReportSubject) -> Figure:
     """Return the figure, all policies in it."""
     comparison = subject.comparison
-    laid = comparison.case.prices.laid
-    clocks = [clock_hours(laid, each.run.usage.begin_s, each.run.usage.until_s) for each in subject.policies]
+    aligned = comparison.case.prices.aligned
+    clocks = [clock_hours(aligned, each.run.usage.begin_s, each.run.usage.until_s) for each in subject.policies]
     traces = []
     for policy, hours in zip(subject.policies, clocks, strict=True):
         power = mean_by_hour(hours, policy.curve, policy.curve.total_w) / subject.power_unit_w
@@ -100,7 +100,7 @@ def hours_figure(subject: ReportSubject) -> Figure:
         caption="Time-weighted means over the whole period on the log's local clock, exact. A point at 09:30 is the "
         "mean of the hour from 09:00 to 10:00. The vertical axes do not begin at 0.",
         keys=(*(policy.key for policy in subject.policies), PRICE_KEY),
-        data=[*traces, _price_trace(mean_price_by_hour(clocks[0], laid), laid.series.unit)],
+        data=[*traces, _price_trace(mean_price_by_hour(clocks[0], aligned), aligned.series.unit)],
         layout={
             "height": 410,
             "xaxis": axis(
@@ -114,7 +114,7 @@ def hours_figure(subject: ReportSubject) -> Figure:
             ),
             "yaxis": axis(f"power [{subject.power_unit}]", domain=[0.56, 1]),
             "yaxis2": axis("in use [%]", domain=[0.28, 0.5]),
-            "yaxis3": axis(laid.series.unit, domain=[0, 0.22]),
+            "yaxis3": axis(aligned.series.unit, domain=[0, 0.22]),
         },
     )
 

@@ -210,16 +210,16 @@ def blind(fleet: Fleet, settings: CapacitySettings) -> CapacityPolicy:
     return CapacityPolicy(BLIND, terms.capacity, schedule)
 
 
-def laid_on(log: StudyLog, file: Path) -> ReplayPrices:
+def aligned_on(log: StudyLog, file: Path) -> ReplayPrices:
     """Return the prices laid on the whole log. Raises BadPrices if they cannot be read or are of less than a day."""
     prices = _as_read(log, file)
-    return replace(prices, laid=replace(prices.laid, series=fill_gaps(prices.laid.series)))
+    return replace(prices, aligned=replace(prices.aligned, series=fill_gaps(prices.aligned.series)))
 
 
 def price_notes(log: StudyLog, file: Path) -> tuple[str, ...]:
     """Return notes on the spread of prices, the filled gaps, and the position of the log on the prices."""
-    laid = _as_read(log, file).laid
-    series = laid.series
+    aligned = _as_read(log, file).aligned
+    series = aligned.series
     known, length_s = series.value[series.known], series.length_s[series.known]
     mean = np.average(known, weights=length_s)
     deviation = np.sqrt(np.average((known - mean) ** 2, weights=length_s))
@@ -229,7 +229,7 @@ def price_notes(log: StudyLog, file: Path) -> tuple[str, ...]:
         used = "the price of the same hour a week earlier is used"
         notes.append(f"{unknown_h:,.6g} of {all_h:,.6g} hours have no price: {used}")
     last_s = log_span(log.trace, log.trace.jobs).last_s
-    return (*notes, f"{log.source.name}: {'; '.join(laid.notes_until(last_s))}")
+    return (*notes, f"{log.source.name}: {'; '.join(aligned.notes_until(last_s))}")
 
 
 def _as_read(log: StudyLog, file: Path) -> ReplayPrices:
@@ -256,9 +256,9 @@ def case_of(experiment: CapacityExperiment, log: StudyLog, prices: ReplayPrices)
     """Return the case of the replay: each unit of the log is a node of the class `server`."""
     setup = experiment.setup
     jobs = arranged(log, setup, experiment.replay)
-    laid = replace(prices.laid, series=spread_out(prices.laid.series, setup.spread))
+    aligned = replace(prices.aligned, series=spread_out(prices.aligned.series, setup.spread))
     machine, nodes = ReplayMachine(log.size, NODES.idle_w), PoweredMachine(log.size, 1, NODES)
-    case = ReplayCase(jobs, jobs.node_power_w, machine, replace(prices, laid=laid), None, nodes)
+    case = ReplayCase(jobs, jobs.node_power_w, machine, replace(prices, aligned=aligned), None, nodes)
     rng = np.random.default_rng([experiment.seed, experiment.replay])
     return shifted(case, rng, partial(assumed_power(NODES).draw_w, jobs))
 

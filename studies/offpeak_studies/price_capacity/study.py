@@ -29,7 +29,7 @@ from offpeak_studies.price_capacity.run import (
     CapacityExperiment,
     CapacityResult,
     CapacitySetup,
-    laid_on,
+    aligned_on,
     price_notes,
     profile,
     run_at_prices,
@@ -216,8 +216,8 @@ def price_capacity(order: StudyOrder, progress: Progress) -> Report:
         experiment: result_key(RUN, experiment, digests[experiment.log], prices_digest, NODES)
         for experiment in planned(names, replays)
     }
-    laid = {log.source.name: laid_on(log, prices) for log in logs}
-    runner = Runner(RunOnLog.of(partial(run_at_prices, prices=laid), logs), TypeAdapter(CapacityResult))
+    aligned = {log.source.name: aligned_on(log, prices) for log in logs}
+    runner = Runner(RunOnLog.of(partial(run_at_prices, prices=aligned), logs), TypeAdapter(CapacityResult))
     results = CapacityResults(results_of(runner, keys, order, progress), replays)
     notes = (START_NOTE, *price_lines, _replays_note(replays, len(keys)), *left_out)
     tables = (policies_table(results, names), factors_table(results, names))

@@ -34,7 +34,7 @@ def log_of(begin: str, *, days: float, zone=UTC) -> LogSpan:
     return LogSpan(first_s=600, last_s=600 + round(days * DAY_S), unix_start_s=unix(begin) - 600, zone=zone)
 
 
-def laid_at(log: LogSpan, series: Series, **start) -> datetime:
+def aligned_at(log: LogSpan, series: Series, **start) -> datetime:
     return datetime.fromtimestamp(log.begin_s + align_log(log, series, **start).offset_s, log.zone)
 
 
@@ -46,24 +46,26 @@ def test_own_dates_are_kept():
 
 def test_same_weekday_and_season_of_the_first_year():
     log = log_of("1996-09-23T16:40+02:00", days=340, zone=STOCKHOLM)
-    laid = align_log(log, FIVE_YEARS)
-    assert laid_at(log, FIVE_YEARS) == datetime(2020, 9, 21, 16, 40, tzinfo=STOCKHOLM)
-    assert laid.note == "log of 1996-09-23 mapped to 2020-09-21 (same weekday and season)"
+    aligned = align_log(log, FIVE_YEARS)
+    assert aligned_at(log, FIVE_YEARS) == datetime(2020, 9, 21, 16, 40, tzinfo=STOCKHOLM)
+    assert aligned.note == "log of 1996-09-23 mapped to 2020-09-21 (same weekday and season)"
 
 
 def test_the_first_year_with_room_is_preferred():
     two_years = prices("2023-06-01T00:00Z", "2025-03-01T00:00Z")
-    assert laid_at(log_of("1998-01-07T00:00Z", days=30), two_years).date() == date(2024, 1, 10)
-    assert laid_at(log_of("1998-01-07T00:00Z", days=3000), two_years).date() == date(2024, 1, 10)
+    assert aligned_at(log_of("1998-01-07T00:00Z", days=30), two_years).date() == date(2024, 1, 10)
+    assert aligned_at(log_of("1998-01-07T00:00Z", days=3000), two_years).date() == date(2024, 1, 10)
     half = prices("2023-01-01T00:00Z", "2024-02-01T00:00Z")
-    assert laid_at(log_of("1998-01-07T00:00Z", days=100), half).date() == date(2023, 1, 4)
-    assert laid_at(log_of("1998-12-30T00:00Z", days=20), prices("2022-12-29T00:00Z", "2024-02-01T00:00Z")).year == 2023
+    assert aligned_at(log_of("1998-01-07T00:00Z", days=100), half).date() == date(2023, 1, 4)
+    assert (
+        aligned_at(log_of("1998-12-30T00:00Z", days=20), prices("2022-12-29T00:00Z", "2024-02-01T00:00Z")).year == 2023
+    )
 
 
 def test_prices_of_another_season_share_the_weekday():
     june = prices("2014-06-01T00:00Z", "2014-07-01T00:00Z")
     log = log_of("1996-09-23T16:40Z", days=5)
-    assert laid_at(log, june) == datetime(2014, 6, 2, 16, 40, tzinfo=UTC)
+    assert aligned_at(log, june) == datetime(2014, 6, 2, 16, 40, tzinfo=UTC)
     assert align_log(log, june).note == "log of 1996-09-23 mapped to 2014-06-02 (same weekday)"
     weekend = prices("2014-06-07T00:00Z", "2014-06-09T00:00Z")
     assert "2014-06-07 (the first day of the prices)" in align_log(log, weekend).note
@@ -72,18 +74,18 @@ def test_prices_of_another_season_share_the_weekday():
 @pytest.mark.parametrize("first_s", [0, 7200, 10 * WEEK_S + 7200])
 def test_a_log_without_a_date_begins_on_the_first_monday(first_s):
     log = LogSpan(first_s=first_s, last_s=first_s + 10**6, zone=STOCKHOLM)
-    laid = align_log(log, FIVE_YEARS)
-    assert datetime.fromtimestamp(first_s % WEEK_S * -1 + first_s + laid.offset_s, STOCKHOLM) == datetime(
+    aligned = align_log(log, FIVE_YEARS)
+    assert datetime.fromtimestamp(first_s % WEEK_S * -1 + first_s + aligned.offset_s, STOCKHOLM) == datetime(
         2020, 1, 6, tzinfo=STOCKHOLM
     )
-    assert laid.note == "log without a date mapped to 2020-01-06 (the first Monday of the prices)"
+    assert aligned.note == "log without a date mapped to 2020-01-06 (the first Monday of the prices)"
 
 
 def test_a_start_that_the_user_chose():
     log = log_of("1996-09-23T16:40+02:00", days=340, zone=STOCKHOLM)
-    assert laid_at(log, FIVE_YEARS, start=date(2022, 3, 4)) == datetime(2022, 3, 4, 16, 40, tzinfo=STOCKHOLM)
+    assert aligned_at(log, FIVE_YEARS, start=date(2022, 3, 4)) == datetime(2022, 3, 4, 16, 40, tzinfo=STOCKHOLM)
     chosen = datetime(2022, 3, 4, 5, tzinfo=UTC)
-    assert laid_at(log, FIVE_YEARS, start=chosen) == chosen
+    assert aligned_at(log, FIVE_YEARS, start=chosen) == chosen
     assert align_log(log, FIVE_YEARS, start=chosen).note == "log mapped to 2022-03-04 as asked"
     with pytest.raises(BadPrices, match="outside the prices of test") as problem:
         align_log(log, FIVE_YEARS, start=date(2031, 1, 1))
@@ -105,14 +107,14 @@ def test_weekday_clock_and_season_are_kept(begin, days):
     own = begin.replace(microsecond=0, tzinfo=STOCKHOLM)
     own = datetime.fromtimestamp(int(own.timestamp()), STOCKHOLM)
     log = log_of(own.isoformat(), days=days, zone=STOCKHOLM)
-    laid = laid_at(log, FIVE_YEARS)
-    assert laid.weekday() == own.weekday()
+    aligned = aligned_at(log, FIVE_YEARS)
+    assert aligned.weekday() == own.weekday()
     # In the hour that spring leaves out, it is the instant of the change.
-    clock = (own.hour, own.minute, own.second) if laid.hour == own.hour else (3, 0, 0)
-    assert (laid.hour, laid.minute, laid.second) == clock
-    assert laid.hour == own.hour or laid.month == 3
-    assert abs((laid.timetuple().tm_yday - own.timetuple().tm_yday + 183) % 365 - 183) <= 5
-    assert laid.timestamp() + days * DAY_S <= FIVE_YEARS.end_s
+    clock = (own.hour, own.minute, own.second) if aligned.hour == own.hour else (3, 0, 0)
+    assert (aligned.hour, aligned.minute, aligned.second) == clock
+    assert aligned.hour == own.hour or aligned.month == 3
+    assert abs((aligned.timetuple().tm_yday - own.timetuple().tm_yday + 183) % 365 - 183) <= 5
+    assert aligned.timestamp() + days * DAY_S <= FIVE_YEARS.end_s
 
 
 def test_less_than_a_day_is_no_price_series():
@@ -164,16 +166,16 @@ def test_extending_keeps_the_prefix(lengths_s, more_s, random):
 @pytest.mark.parametrize("zone", [UTC, STOCKHOLM])
 def test_another_week_has_the_season_the_weekday_and_the_clock_of_the_chosen_one(zone):
     log = log_of("1996-09-23T16:40+02:00", days=340, zone=zone)
-    laid = align_log(log, FIVE_YEARS)
-    starts = [datetime.fromtimestamp(log.begin_s + offset_s, zone) for offset_s in laid.weeks.offsets_s]
-    chosen = datetime.fromtimestamp(log.begin_s + laid.offset_s, zone)
+    aligned = align_log(log, FIVE_YEARS)
+    starts = [datetime.fromtimestamp(log.begin_s + offset_s, zone) for offset_s in aligned.weeks.offsets_s]
+    chosen = datetime.fromtimestamp(log.begin_s + aligned.offset_s, zone)
     assert chosen in starts
     assert len(set(starts)) == len(starts) > 40
     assert {start.year for start in starts} == {2020, 2021, 2022, 2023, 2024} - {2024}
     assert {(start.weekday(), start.hour, start.minute) for start in starts} == {(0, chosen.hour, chosen.minute)}
     assert all(abs(start.timetuple().tm_yday - chosen.timetuple().tm_yday) <= 6 * 7 + 1 for start in starts)
-    assert all(log.last_s + offset_s <= FIVE_YEARS.end_s for offset_s in laid.weeks.offsets_s)
-    assert f"{len(starts)} weeks, within 6 weeks of that day of any year" in laid.weeks.note
+    assert all(log.last_s + offset_s <= FIVE_YEARS.end_s for offset_s in aligned.weeks.offsets_s)
+    assert f"{len(starts)} weeks, within 6 weeks of that day of any year" in aligned.weeks.note
 
 
 def test_the_turn_of_the_year_does_not_part_a_season():

@@ -16,7 +16,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices
+from offpeak.sim_backend.case.electricity import AlignedSeries, ReplayPrices
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.breakdown import BreakdownRow, breakdown, day_edges_s
 from offpeak.sim_backend.comparison.compare import Comparison, compare
@@ -38,7 +38,7 @@ def compared(jobs: Jobs, begin: str, zone: tzinfo, *, price: float | None = None
     start_s = offset_s - 2 * DAY_S + np.arange(24 * 60) * 3600
     value = np.random.default_rng(1).normal(50, 60, len(start_s)) if price is None else np.full(len(start_s), price)
     series = Series(start_s, int(start_s[-1]) + 3600, value, "EUR/MWh", "test")
-    prices = ReplayPrices(LaidSeries(series, offset_s, zone, ()), AboveDayMean(zone))
+    prices = ReplayPrices(AlignedSeries(series, offset_s, zone, ()), AboveDayMean(zone))
     case = ReplayCase(jobs, jobs.node_power_w, ReplayMachine(NODES, IDLE_W), prices, None)
     return compare(case, (parse_policy("easy", SchedulingSettings()),))
 
@@ -86,19 +86,21 @@ def test_rows_sum_to_the_totals(comparison: Comparison) -> None:
 @given(comparisons())
 def test_a_day_is_what_the_cluster_used_on_it(comparison: Comparison) -> None:
     """Against a sum over the pieces between all starts, ends, midnights and price changes."""
-    case, schedule, laid = comparison.case, comparison.runs[0].schedule, comparison.case.prices.laid
-    days_s = day_edges_s(laid, comparison.begin_s, comparison.until_s)
-    edges = np.unique(np.concatenate([schedule.start_s, schedule.end_s, days_s, laid.series.start_s - laid.offset_s]))
+    case, schedule, aligned = comparison.case, comparison.runs[0].schedule, comparison.case.prices.aligned
+    days_s = day_edges_s(aligned, comparison.begin_s, comparison.until_s)
+    edges = np.unique(
+        np.concatenate([schedule.start_s, schedule.end_s, days_s, aligned.series.start_s - aligned.offset_s])
+    )
     edges = edges[(edges >= comparison.begin_s) & (edges <= comparison.until_s)]
     energy_kwh, cost = np.zeros(len(days_s) - 1), np.zeros(len(days_s) - 1)
     for from_s, until_s in pairwise(edges.tolist()):
         running = (schedule.start_s <= from_s) & (schedule.end_s >= until_s)
         busy = case.jobs.size[running]
         power_w = float((busy * case.node_power_w[running]).sum()) + IDLE_W * (NODES - int(busy.sum()))
-        at = np.searchsorted(laid.series.start_s, from_s + laid.offset_s, side="right") - 1
+        at = np.searchsorted(aligned.series.start_s, from_s + aligned.offset_s, side="right") - 1
         day = np.searchsorted(days_s, from_s, side="right") - 1
         energy_kwh[day] += power_w * (until_s - from_s) / J_PER_KWH
-        cost[day] += power_w * (until_s - from_s) * float(laid.series.value[at]) / J_PER_MWH
+        cost[day] += power_w * (until_s - from_s) * float(aligned.series.value[at]) / J_PER_MWH
     rows = rows_of(comparison, "day")
     assert len({row.group for row in rows}) == len(rows)
     assert [row.energy_kwh for row in rows] == pytest.approx(energy_kwh.tolist())

@@ -15,7 +15,7 @@ from offpeak.model.step_series import Series
 from offpeak.prices.alignment import LogSpan, extend
 from offpeak.prices.peak import AboveDayMean
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, prices_of
+from offpeak.sim_backend.case.electricity import AlignedSeries, ReplayPrices, prices_of
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, guessed_end_s
 from offpeak.sim_backend.comparison.compare import Comparison, compare
 from offpeak.sim_backend.engine.rules import NOT_YET
@@ -37,7 +37,7 @@ def jobs_of(count: int, seed: int) -> Jobs:
     return lublin_jobs(count, machine_size=NODES, seed=seed, load=0.8)
 
 
-def case_of(jobs: Jobs, prices: ReplayPrices, carbon: LaidSeries | float | None = None) -> ReplayCase:
+def case_of(jobs: Jobs, prices: ReplayPrices, carbon: AlignedSeries | float | None = None) -> ReplayCase:
     return ReplayCase(jobs, jobs.node_power_w, ReplayMachine(NODES, 75.0), prices, carbon)
 
 
@@ -49,7 +49,7 @@ def by_tariff(jobs: Jobs, tariff: str = PriceSettings().tariff) -> ReplayCase:
 def hourly(value: list[float], days: int) -> ReplayPrices:
     """Prices of the hours of a day, from the trace's second 0 on; NaN is a gap."""
     series = Series(np.arange(24 * days) * 3600, days * DAY_S, np.tile(value, days), "EUR/MWh", "test")
-    return ReplayPrices(LaidSeries(series, 0, UTC, ()), AboveDayMean(UTC))
+    return ReplayPrices(AlignedSeries(series, 0, UTC, ()), AboveDayMean(UTC))
 
 
 def assert_lawful(comparison: Comparison) -> None:
@@ -69,7 +69,7 @@ def assert_lawful(comparison: Comparison) -> None:
         assert outcome.jobs == len(jobs)
     assert comparison.until_s == max(last_s)
     assert comparison.begin_s == jobs.submit_s[0]
-    assert comparison.case.prices.laid.series.end_s - comparison.case.prices.laid.offset_s >= comparison.until_s
+    assert comparison.case.prices.aligned.series.end_s - comparison.case.prices.aligned.offset_s >= comparison.until_s
 
 
 @given(st.integers(1, 60), st.integers(0, 10**6))
@@ -102,7 +102,7 @@ def test_a_policy_under_which_jobs_never_start_is_refused() -> None:
 def test_prices_that_end_early_are_as_good_as_the_same_prices_written_out() -> None:
     jobs = jobs_of(60, 3)
     short = hourly([10.0] * 12 + [90.0] * 12, days=14)
-    long_enough = replace(short, laid=replace(short.laid, series=extend(short.laid.series, 400 * DAY_S)))
+    long_enough = replace(short, aligned=replace(short.aligned, series=extend(short.aligned.series, 400 * DAY_S)))
     names = policies("easy", "greedy", "knapsack")
     one, other = (compare(case_of(jobs, prices), names) for prices in (short, long_enough))
     assert one.outcomes == other.outcomes
@@ -119,7 +119,7 @@ def test_notes_tell_of_a_continuation_only_if_a_schedule_needs_it() -> None:
 
 def test_notes_of_the_carbon_intensity_follow_those_of_the_prices() -> None:
     series = Series(np.arange(24) * 3600, DAY_S, np.full(24, 400.0), "g/kWh", "test")
-    case = case_of(jobs_of(3, 1), hourly([10.0] * 24, days=3), LaidSeries(series, 0, UTC, ("how it lies",)))
+    case = case_of(jobs_of(3, 1), hourly([10.0] * 24, days=3), AlignedSeries(series, 0, UTC, ("how it lies",)))
     note = "the carbon intensity ends 1970-01-02, from there the last day is repeated"
     assert case.notes_until(3 * DAY_S) == ("how it lies", note)
 
@@ -137,7 +137,7 @@ def test_a_carbon_series_counts_by_the_hour_and_is_continued() -> None:
     jobs = jobs_of(20, 5)
     green = Series(np.arange(24) * 3600, DAY_S, np.array([0.0] * 12 + [800.0] * 12), "g/kWh", "test")
     prices = hourly([0.0] * 12 + [800.0] * 12, days=400)
-    comparison = compare(case_of(jobs, prices, LaidSeries(green, 0, UTC, ())), policies("easy"))
+    comparison = compare(case_of(jobs, prices, AlignedSeries(green, 0, UTC, ())), policies("easy"))
     (outcome,) = comparison.outcomes
     # Same figures per MWh as per kWh: money and grams differ by the factor between the two.
     assert outcome.co2_kg == pytest.approx(outcome.cost)
@@ -157,9 +157,9 @@ def test_energy_in_gaps_is_left_out_of_the_cost_and_reported() -> None:
 def test_gaps_elsewhere_leave_no_energy_unpriced() -> None:
     jobs = jobs_of(20, 5)
     prices = hourly([10.0, 20.0] * 12, days=400)
-    value = prices.laid.series.value.copy()
+    value = prices.aligned.series.value.copy()
     value[-5:] = np.nan
-    prices = replace(prices, laid=replace(prices.laid, series=replace(prices.laid.series, value=value)))
+    prices = replace(prices, aligned=replace(prices.aligned, series=replace(prices.aligned.series, value=value)))
     assert compare(case_of(jobs, prices), policies("easy")).outcomes[0].unpriced_kwh == 0
 
 

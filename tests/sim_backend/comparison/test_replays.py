@@ -18,7 +18,7 @@ from offpeak.plugin.window_policy import EXTERNAL, WindowPolicy, WindowView
 from offpeak.prices.alignment import LogSpan, align_log
 from offpeak.prices.peak import parse_peak_rule
 from offpeak.settings.replay import PriceSettings, SchedulingSettings
-from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices, prices_of
+from offpeak.sim_backend.case.electricity import AlignedSeries, ReplayPrices, prices_of
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.compare import compare
 from offpeak.sim_backend.comparison.replications import LARGEST_SHIFT_S, replay_each, replay_often, shifted, spreads_of
@@ -92,12 +92,12 @@ def undated_case(carbon_from: str) -> ReplayCase:
     moved_s = int(datetime.fromisoformat(carbon_from).timestamp()) - int(hour_s[0])
     carbon = replace(series, start_s=hour_s + moved_s, end_s=series.end_s + moved_s, unit="g/kWh")
     last_s = int((CASE.jobs.submit_s + CASE.jobs.runtime_s).max())
-    laid = align_log(LogSpan(int(CASE.jobs.submit_s[0]), last_s), series)
-    prices = LaidSeries(series, laid.offset_s, UTC, (laid.note,), weeks=laid.weeks)
+    aligned = align_log(LogSpan(int(CASE.jobs.submit_s[0]), last_s), series)
+    prices = AlignedSeries(series, aligned.offset_s, UTC, (aligned.note,), weeks=aligned.weeks)
     return replace(
         CASE,
         prices=ReplayPrices(prices, parse_peak_rule("day-mean", zone=UTC)),
-        carbon=LaidSeries(carbon, laid.offset_s, UTC, ()),
+        carbon=AlignedSeries(carbon, aligned.offset_s, UTC, ()),
     )
 
 
@@ -106,11 +106,11 @@ def test_replays_of_a_log_without_dates_lie_on_other_weeks_the_same_for_all_poli
     seen: list[tuple[float, ...]] = []
 
     def policies_at(at: ReplayCase) -> tuple[Policy, ...]:
-        seen.append((at.prices.laid.offset_s,))
+        seen.append((at.prices.aligned.offset_s,))
         return POLICIES
 
     easy, greedy = replay_often(case, POLICIES, replays=12, seed=3, policies_at=policies_at)
-    weeks = case.prices.laid.weeks
+    weeks = case.prices.aligned.weeks
     assert weeks is not None
     assert sorted(seen) == sorted((weeks.draw(number, 3),) for number in range(12))
     assert easy.alignments == greedy.alignments == len(set(seen)) == 12
@@ -126,13 +126,13 @@ def test_replays_of_a_log_without_dates_lie_on_other_weeks_the_same_for_all_poli
 
 def test_the_carbon_intensity_goes_to_the_dates_of_the_prices() -> None:
     case = undated_case("2020-01-01T00:00+00:00")
-    weeks = case.prices.laid.weeks
+    weeks = case.prices.aligned.weeks
     assert weeks is not None
     moved = case.aligned(weeks.offsets_s[-1])
-    assert isinstance(moved.carbon, LaidSeries)
-    assert moved.carbon.offset_s == moved.prices.laid.offset_s == weeks.offsets_s[-1] != case.prices.laid.offset_s
+    assert isinstance(moved.carbon, AlignedSeries)
+    assert moved.carbon.offset_s == moved.prices.aligned.offset_s == weeks.offsets_s[-1] != case.prices.aligned.offset_s
     other_years = undated_case("2014-01-01T00:00+00:00").aligned(weeks.offsets_s[-1])
-    assert isinstance(other_years.carbon, LaidSeries)
+    assert isinstance(other_years.carbon, AlignedSeries)
     behind_d = (weeks.offsets_s[-1] - other_years.carbon.offset_s) / DAY_S
     assert abs((behind_d + 182) % 365.2425 - 182) < 5, "the same season of a year that it knows"
 

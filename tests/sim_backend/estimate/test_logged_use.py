@@ -10,7 +10,7 @@ from logged_jobs import ROWS, Row, logged
 
 from offpeak.model.step_series import Series
 from offpeak.prices.peak import AboveDayMean
-from offpeak.sim_backend.case.electricity import LaidSeries, ReplayPrices
+from offpeak.sim_backend.case.electricity import AlignedSeries, ReplayPrices
 from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.estimate import LoggedUse, logged_use, waiting_share
 
@@ -23,7 +23,7 @@ def case_of(rows: list[Row], price: list[float]) -> ReplayCase:
     jobs = logged(rows)
     series = Series(np.arange(len(price)) * PRICE_S, len(price) * PRICE_S, np.array(price), "EUR/MWh", "test")
     size = int(jobs.size.sum())
-    prices = ReplayPrices(LaidSeries(series, 0, UTC, ()), AboveDayMean(UTC))
+    prices = ReplayPrices(AlignedSeries(series, 0, UTC, ()), AboveDayMean(UTC))
     return ReplayCase(jobs, np.linspace(100.0, 200.0, len(jobs)), ReplayMachine(size, IDLE_W), prices, carbon=400.0)
 
 

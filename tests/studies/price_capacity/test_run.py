@@ -26,10 +26,10 @@ from offpeak_studies.price_capacity.run import (
     TIMEOUT,
     CapacityExperiment,
     CapacitySetup,
+    aligned_on,
     arranged,
     blind,
     case_of,
-    laid_on,
     lengthened,
     price_notes,
     profile,
@@ -143,7 +143,7 @@ def price_file(folder: Path, missing: range) -> Path:
 
 def test_gaps_spread_and_end_of_the_prices_are_noted(log: StudyLog, tmp_path: Path) -> None:
     file = price_file(tmp_path, range(200, 210))
-    assert laid_on(log, file).laid.series.value.tolist() == [hour % 168 for hour in range(HOURS)]
+    assert aligned_on(log, file).aligned.series.value.tolist() == [hour % 168 for hour in range(HOURS)]
     assert (
         price_notes(log, file)[1] == "10 of 504 hours have no price: the price of the same hour a week earlier is used"
     )

@@ -44,8 +44,8 @@ def test_many_steps_keep_every_extreme_in_its_stretch(detail: BusiestWindow | No
 
 
 def test_prices_of_a_window_begin_and_end_with_it(subject: ReportSubject) -> None:
-    laid = subject.comparison.case.prices.laid
-    edges_s, value = price_edges(laid, BusiestWindow(10_000, 100_000))
+    aligned = subject.comparison.case.prices.aligned
+    edges_s, value = price_edges(aligned, BusiestWindow(10_000, 100_000))
     assert (edges_s[0], edges_s[-1], len(value)) == (10_000, 100_000, len(edges_s) - 1)
     assert set(value.tolist()) == {30.0, 90.0}
     for at_s, price in zip(edges_s, value, strict=False):

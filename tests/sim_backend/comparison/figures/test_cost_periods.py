@@ -50,7 +50,7 @@ def test_the_shortest_that_are_few_enough_sum_to_the_whole(days: int, unit: str)
 @pytest.mark.parametrize(("days", "begins"), [(130, lambda day: day.weekday() == 0), (900, lambda day: day.day == 1)])
 def test_weeks_begin_on_mondays_and_months_on_their_first(days: int, begins: Callable[[date], bool]) -> None:
     comparison = over(days)
-    offset_s = comparison.case.prices.laid.offset_s
+    offset_s = comparison.case.prices.aligned.offset_s
     inner = cost_periods(comparison).edges_s[1:-1].tolist()
     assert len(inner) > 5
     assert all(begins(date.fromisoformat(date_text(second + offset_s, BERLIN))) for second in inner)
