@@ -76,14 +76,13 @@ class PoweredPools:
 class ReplayCase:
     """What is compared on: jobs that can all run, their draw per unit [W], the machine and its electricity.
 
-    `carbon` is an aligned series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None where
-    none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not counted.
-    `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are those that
-    `jobs.request` numbers; with `cluster` each job has one, and `classes` are what the engine makes of them.
-    `priorities` order the jobs by Slurm's formula;
-    without them recorded priorities order them where they have some, else their submission. `names` are those of the
-    log. Jobs with `left_out_share` of its node-hours are left out. `without_limit` are the ids of jobs without a time
-    limit, whose estimates are their run times.
+    `carbon` is an aligned series or a constant [g/kWh], or None. `nodes` is the machine as nodes that can sleep, None
+    where none does; `sla` the slowdown above which a job counts as delayed too long. Without a `room` cooling is not
+    counted. `cluster` has the pools of nodes where the machine is described by them, else None. `requests` are those
+    that `jobs.request` numbers; with `cluster` each job has one, and `classes` are what the engine makes of them.
+    `priorities` order the jobs by Slurm's formula; without them recorded priorities order them where they have some,
+    else their submission. `names` are those of the log. Jobs with `left_out_share` of its node-hours are left out.
+    `without_limit` are the ids of jobs without a time limit, whose estimates are their run times.
     """
 
     jobs: Jobs
