@@ -75,7 +75,8 @@ def counted(cluster: PoweredCluster, clock: SteppedClock, zone: str, **environme
         span = TimeRange(now_s - DAY_S, now_s)
         rests = find_sleep_periods([NodeStateRecord(**record) for record in states_in(ledger, span)], span)
         orders = ledger.execute(text("SELECT count(*), count(DISTINCT number) FROM intents")).one()
-    assert 0.5 * used_j < energy_j <= used_j
+    # A reading counts until the next one, although a node may draw less by then: later on a busy machine.
+    assert 0.5 * used_j < energy_j <= 1.05 * used_j
     assert least_j >= 0.0
     assert sum(rest.seconds.get(NodeState.OFF, 0.0) for rest in rests) <= asleep_s + POLL_S * len(rests)
     assert orders[0] == orders[1] > 0
