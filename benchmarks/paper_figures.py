@@ -30,9 +30,6 @@ from offpeak.plugin.federation.policies import grid_policy
 from offpeak.predictors.waits.similar_jobs import SimilarJobs
 from offpeak.prices.peak import ClockHours
 from offpeak.report_tables import cell_text
-from offpeak.sim_backend.grid import broker
-from offpeak.sim_backend.grid.grid import DayAhead, Markets
-from offpeak.sim_backend.grid.sites import outcome_of, utilizations
 from offpeak_studies.day_ahead.inputs import DAYS, make_forecasts, places
 from offpeak_studies.day_ahead.run import HISTORY, WEEK_DAYS, WEEKS_MORE, grid_of
 from offpeak_studies.energy_carbon.federation import TESTBEDS, log_of, on_testbeds
@@ -43,6 +40,9 @@ from offpeak_studies.online_simulation.plan import OnlineSubject, experiments, s
 from offpeak_studies.online_simulation.run import ALWAYS_ON, run
 from offpeak_studies.online_simulation.tables import OnlineResults
 from offpeak_studies.report import confidence_of
+from offpeak_studies.simulated_grid import broker
+from offpeak_studies.simulated_grid.grid import DayAhead, Markets
+from offpeak_studies.simulated_grid.sites import outcome_of, utilizations
 
 FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 SWEEP_REPLAYS, WEEK_REPLAYS = 10, Replays(20, 1)

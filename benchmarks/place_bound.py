@@ -52,12 +52,12 @@ from offpeak.plugin.federation.sites import Site
 from offpeak.prices.file import read_series
 from offpeak.prices.layout import parse_layout
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.grid.broker import Decider, LongestWaits, run_grid
-from offpeak.sim_backend.grid.grid import AHEAD_DAYS, DayAhead, GridLog, SimulatedGrid, SimulatedSite
-from offpeak.sim_backend.grid.sites import GridSchedule, outcome_of
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.filters import runnable
 from offpeak.sim_backend.traces.swf.read import read_swf
+from offpeak_studies.simulated_grid.broker import Decider, LongestWaits, run_grid
+from offpeak_studies.simulated_grid.grid import AHEAD_DAYS, DayAhead, GridLog, SimulatedGrid, SimulatedSite
+from offpeak_studies.simulated_grid.sites import GridSchedule, outcome_of
 
 HOURS, WEEK_DAYS = 24, 7
 

@@ -22,7 +22,6 @@ from offpeak.executor import Executor
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
 from offpeak.predictors.prices.models import SARIMA, need_statsmodels
-from offpeak.sim_backend.grid.grid import forecast_days
 from offpeak.sim_backend.workloads.lublin_model import (
     TYPELESS,
     Gamma,
@@ -33,6 +32,7 @@ from offpeak.sim_backend.workloads.lublin_model import (
 )
 from offpeak.sim_backend.workloads.tsafrir import tsafrir_estimates_s
 from offpeak.text import counted
+from offpeak_studies.simulated_grid.grid import forecast_days
 
 HOURS = 24
 SITES = "xsede_sites.csv"

@@ -26,11 +26,18 @@ from offpeak.plugin.federation.policies import grid_policy
 from offpeak.plugin.federation.sites import Site
 from offpeak.predictors.waits.similar_jobs import SimilarJobs
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.grid.broker import Decider, LearnedWaits, StayHome, WaitEstimator, ZeroGridWaits, run_grid
-from offpeak.sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
-from offpeak.sim_backend.grid.sites import GridSchedule, outcome_of
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak_studies.day_ahead.inputs import PricePlace, SiteDemand, daily_prices, draw, forecasts, place_of
+from offpeak_studies.simulated_grid.broker import (
+    Decider,
+    LearnedWaits,
+    StayHome,
+    WaitEstimator,
+    ZeroGridWaits,
+    run_grid,
+)
+from offpeak_studies.simulated_grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
+from offpeak_studies.simulated_grid.sites import GridSchedule, outcome_of
 
 TIME_PCT = 92.5
 """The weight of time that the paper chose for NorduGrid [%]: section 5.7.1."""

@@ -26,9 +26,11 @@ from offpeak.plugin.federation.policies import grid_policy
 from offpeak.plugin.federation.sites import Link, Site
 from offpeak.predictors.waits.similar_jobs import SimilarJobs
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.grid import broker
-from offpeak.sim_backend.grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
-from offpeak.sim_backend.grid.sites import (
+from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak_studies.day_ahead import inputs
+from offpeak_studies.simulated_grid import broker
+from offpeak_studies.simulated_grid.grid import DayAhead, GridLog, Markets, SimulatedGrid, SimulatedSite
+from offpeak_studies.simulated_grid.sites import (
     GridOutcome,
     GridSchedule,
     fairness,
@@ -37,8 +39,6 @@ from offpeak.sim_backend.grid.sites import (
     outcome_of,
     utilizations,
 )
-from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak_studies.day_ahead import inputs
 
 BANDWIDTH_MB_PER_S = 250.0
 """Ours: a file transfer at 2 Gbit/s between any two places, of the order of GridFTP over links of 10 Gbit/s."""

@@ -27,14 +27,14 @@ from offpeak.plugin.federation.jobs import Goal
 from offpeak.plugin.federation.policies import grid_policy
 from offpeak.plugin.federation.sites import Site, esc_g_per_kwh
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.grid.broker import Decider, LongestWaits, run_grid
-from offpeak.sim_backend.grid.grid import GridLog, SimulatedGrid, SimulatedSite, SiteNodes, Steady
-from offpeak.sim_backend.grid.sites import GridSchedule
 from offpeak.sim_backend.nodes.node_log import PoweredUsage, node_energy_and_charge
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak_studies.energy_carbon.paper import WALLTIME_S, WIDE_SHARE
 from offpeak_studies.energy_carbon.run import NODES, Simulation, discipline, draw_jobs, energy_aware
+from offpeak_studies.simulated_grid.broker import Decider, LongestWaits, run_grid
+from offpeak_studies.simulated_grid.grid import GridLog, SimulatedGrid, SimulatedSite, SiteNodes, Steady
+from offpeak_studies.simulated_grid.sites import GridSchedule
 
 
 @dataclass(frozen=True)

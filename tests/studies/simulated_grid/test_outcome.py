@@ -8,9 +8,9 @@ from small_grids import jobs_of, log_of, site_of
 
 from offpeak.model.facility import facility_named
 from offpeak.plugin.federation.sites import SiteRoom
-from offpeak.sim_backend.grid.broker import StayHome, run_grid
-from offpeak.sim_backend.grid.grid import SimulatedGrid
-from offpeak.sim_backend.grid.sites import fairness, load_at, mean_power_w, outcome_of, utilizations
+from offpeak_studies.simulated_grid.broker import StayHome, run_grid
+from offpeak_studies.simulated_grid.grid import SimulatedGrid
+from offpeak_studies.simulated_grid.sites import fairness, load_at, mean_power_w, outcome_of, utilizations
 
 HOUR_S = 3600
 KWH_J = 3.6e6

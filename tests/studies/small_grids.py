@@ -6,8 +6,8 @@ from offpeak.model.jobs import Jobs
 from offpeak.model.step_integrals import integrate_constant
 from offpeak.plugin.federation.sites import Site
 from offpeak.settings.replay import SchedulingSettings
-from offpeak.sim_backend.grid.grid import GridLog, SimulatedSite
 from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak_studies.simulated_grid.grid import GridLog, SimulatedSite
 
 UNITS = 6
 

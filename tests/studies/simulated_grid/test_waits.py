@@ -8,8 +8,15 @@ from small_grids import UNITS, jobs_of, log_of, site_of
 
 from offpeak.predictors.waits.similar_jobs import SimilarJobs
 from offpeak.predictors.waits.states import log_rows
-from offpeak.sim_backend.grid.broker import LearnedWaits, LongestWaits, Moment, NoisyWaits, ZeroGridWaits, run_grid
-from offpeak.sim_backend.grid.grid import SimulatedGrid
+from offpeak_studies.simulated_grid.broker import (
+    LearnedWaits,
+    LongestWaits,
+    Moment,
+    NoisyWaits,
+    ZeroGridWaits,
+    run_grid,
+)
+from offpeak_studies.simulated_grid.grid import SimulatedGrid
 
 rows = st.tuples(st.integers(0, 60), st.integers(1, 50), st.integers(0, 30), st.integers(1, UNITS))
 

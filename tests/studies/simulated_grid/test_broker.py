@@ -12,10 +12,10 @@ from offpeak.plugin.capacity.port import CapacityPolicy, Fleet
 from offpeak.plugin.federation.sites import Link
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.settings.capacity import CapacitySettings
-from offpeak.sim_backend.grid.broker import Moment, StayHome, run_grid
-from offpeak.sim_backend.grid.grid import SimulatedGrid, SiteNodes
-from offpeak.sim_backend.grid.sites import NO_SITE
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay, replay_powered
+from offpeak_studies.simulated_grid.broker import Moment, StayHome, run_grid
+from offpeak_studies.simulated_grid.grid import SimulatedGrid, SiteNodes
+from offpeak_studies.simulated_grid.sites import NO_SITE
 
 DUNE = bundled_node_class("dune")
 DISCIPLINES = ("fcfs", "easy", "first-fit", "best-fit", "conservative")

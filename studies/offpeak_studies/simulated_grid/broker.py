@@ -25,8 +25,8 @@ from offpeak.predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestio
 from offpeak.predictors.waits.registry import WaitPredictor
 from offpeak.predictors.waits.states import FEATURES, JobColumns, SubmittedJob, write_row
 from offpeak.sim_backend.engine.rules import NEVER, NOT_YET
-from offpeak.sim_backend.grid.grid import SimulatedGrid
-from offpeak.sim_backend.grid.sites import NO_SITE, GridSchedule, OpenSite, RunningGrid
+from offpeak_studies.simulated_grid.grid import SimulatedGrid
+from offpeak_studies.simulated_grid.sites import NO_SITE, GridSchedule, OpenSite, RunningGrid
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ import numpy as np
 from small_grids import jobs_of, log_of, site_of
 
 from offpeak.plugin.federation.sites import Link
-from offpeak.sim_backend.grid.grid import SimulatedGrid
+from offpeak_studies.simulated_grid.grid import SimulatedGrid
 
 
 def grid_of() -> SimulatedGrid:

@@ -20,9 +20,9 @@ from offpeak.sim_backend.engine.case import case_of_units, unit_workload
 from offpeak.sim_backend.engine.resume import hold_until
 from offpeak.sim_backend.engine.rules import NEVER, NOT_YET, USER_ESTIMATE
 from offpeak.sim_backend.engine.state import SLOTS, State
-from offpeak.sim_backend.grid.grid import SimulatedGrid, SimulatedSite
 from offpeak.sim_backend.nodes.node_log import NodeLog
 from offpeak.sim_backend.replay.replay import Replay, unit_rules_of
+from offpeak_studies.simulated_grid.grid import SimulatedGrid, SimulatedSite
 
 
 @dataclass(frozen=True, eq=False)

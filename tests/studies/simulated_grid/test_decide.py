@@ -7,8 +7,8 @@ from small_grids import jobs_of, log_of, site_of
 from offpeak.plugin.federation.cycle import GridRules
 from offpeak.plugin.federation.policies import grid_policy
 from offpeak.predictors.prices.models import YESTERDAY
-from offpeak.sim_backend.grid.broker import Decider, LongestWaits, StayHome, run_grid
-from offpeak.sim_backend.grid.grid import DayAhead, Markets, SimulatedGrid, Steady, forecast_days
+from offpeak_studies.simulated_grid.broker import Decider, LongestWaits, StayHome, run_grid
+from offpeak_studies.simulated_grid.grid import DayAhead, Markets, SimulatedGrid, Steady, forecast_days
 
 PRICES, CARBON = (50.0, 50.0, 50.0), (700.0, 1500.0, 200.0)
 
