@@ -8,7 +8,6 @@ from datetime import UTC
 from pathlib import Path
 
 import pytest
-from offpeak.ui.nodes.node_orders import cap, print_caps
 from served_room import ServedRoom, planned, served_room
 
 from benchmarks.local_slurm.processes import wait_until
@@ -38,6 +37,7 @@ from offpeak.sim_backend.scheduler.cluster import SimJob, SimNode, SimulatedClus
 from offpeak.sim_backend.scheduler.simulated import SimulatedScheduler
 from offpeak.sim_backend.virtual.node import BmcFaults
 from offpeak.ui.agent.shed import shed_load
+from offpeak.ui.nodes.orders import cap, print_caps
 
 INVENTORY = """
 [credentials.bmc]
