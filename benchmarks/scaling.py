@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
+from distributed import Client
 from pydantic import TypeAdapter
 
 from benchmarks.bars import Measured, machine
@@ -72,8 +74,16 @@ def dask_servers(workers: int, quiet: Mapping[str, str] = QUIET_DASK) -> Iterato
 
         scheduler = start("scheduler", "--host", "127.0.0.1", "--port", str(port))
         nannies = tuple(start("worker", f"tcp://{address}", "--nthreads", "1") for _ in range(workers))
-        wait_until(lambda: all(map(has_worker, nannies)), what="the workers of Dask", log=log)
+        with Client(f"tcp://{address}", set_as_default=False) as client:  # type: ignore[no-untyped-call]
+            # A nanny whose first worker is killed before it has started itself ends, and nobody starts the next worker.
+            started = ["running"] * workers
+            wait_until(lambda: list(client.run(status_of, nanny=True).values()) == started, what="workers", log=log)
         yield DaskServers(f"dask://{address}", scheduler, nannies)
+
+
+def status_of(dask_worker: Any) -> str:
+    """Return the status of a nanny; Dask passes the nanny by this name."""
+    return str(dask_worker.status.name)
 
 
 def has_worker(nanny: psutil.Process) -> bool:

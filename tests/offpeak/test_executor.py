@@ -95,7 +95,7 @@ def test_processes_that_are_killed_each_time_are_an_error() -> None:
 
 
 def test_a_task_that_kills_each_worker_is_an_error() -> None:
-    # By default a task is given up after four workers; now and then a nanny ends with one, and nobody starts the next.
+    # By default a task is given up after four workers.
     at_once = QUIET_DASK | {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
     with (
         dask_servers(workers=1, quiet=at_once) as servers,
