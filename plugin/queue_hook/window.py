@@ -369,16 +369,20 @@ class WaitingJobs:
         moves = []
         for site, rank in zip(window.jobs, desired, strict=True):
             new = bisect_right(self._places, (-priorities[rank], window.jobs[rank].number))
-            moves.append((range(new, bisect_left(self._places, site_place(site))), window.band[rank]))
-            passed[new : moves[-1][0].stop] = True
+            old = bisect_left(self._places, site_place(site))
+            moves.append((range(new, old), range(old, new), window.band[rank]))
+            passed[min(old, new) : max(old, new)] = True
         inside = {position.job.job_id for position in window.jobs}
         for at in self._may_use(self.facts.competition.pools_of(position.job for position in window.jobs), passed):
             other = self._positions[at]
             if other.job.job_id in inside:
                 continue
             band = window.rights.band.get(other.job.job_id)
-            is_crossed = band is not None and any(at in places and by != band for places, by in moves)
-            if is_crossed or _could_start(other.job, self._delayed, self.facts):
+            is_crossed = band is not None and any(at in risen and by != band for risen, _, by in moves)
+            # A larger number puts a job behind others of the same priority, over which it may have a right.
+            is_let_by = any(at in fallen and by != band for _, fallen, by in moves)
+            is_passed = any(at in risen for risen, _, _ in moves)
+            if is_crossed or is_let_by or (is_passed and _could_start(other.job, self._delayed, self.facts)):
                 return sum(site_place(position) < site_place(other) for position in window.jobs)
         return None
 

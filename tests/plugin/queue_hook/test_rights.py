@@ -52,6 +52,18 @@ def test_jobs_change_places_within_the_band_only():
     )
 
 
+def test_a_job_of_a_higher_number_falls_behind_no_equal_one_of_a_lower_qos():
+    # Job 3 does not compete yet; with the priority of job 2 job 4 would stand behind it.
+    site = site_of(
+        a_job(2, qos="normal", priority=20),
+        a_job(3, qos="low", priority=20, begin_s=NOW_S + HOUR_S),
+        a_job(4, qos="normal", priority=21),
+        a_job(5, qos="low", priority=19),
+    )
+    site = replace(site, facts={**site.facts, "node_power_w": {"2": 100.0, "3": 100.0, "4": 400.0, "5": 100.0}})
+    assert site.order() == order(site) == ["4", "2", "3", "5"]
+
+
 def test_an_account_is_passed_only_while_its_fair_share_is_within_the_band():
     def accounts(other):
         return site_of(
