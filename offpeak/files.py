@@ -69,8 +69,10 @@ def beginning_of_text(text: bytes, name: str, error: type[BadInput]) -> bytes:
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is such a file or folder. Raises OSError if the caller may not know, where `Path.exists` says no
-    since Python 3.14."""
+    """Whether there is such a file or folder. Raises OSError if the caller may not know.
+
+    `Path.exists` returns False then, since Python 3.14.
+    """
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
