@@ -37,7 +37,8 @@ class DemandPeak:
     """The highest quarter-hour of a period of a charge, and what it costs before tax; `share` of the period counts.
 
     `at_s` [Unix s] is its begin. `period` is "2026" or "2026-11". `unknown_s` of the period so far have no reading: a
-    higher quarter-hour may be in them.
+    higher quarter-hour may be in them. A ratchet charges at least `ratchet_kw`, by the months before that have
+    readings; `unknown_months` of those that count have none, or not of all their quarter-hours.
     """
 
     charge: DemandCharge
@@ -47,6 +48,8 @@ class DemandPeak:
     share: float
     vat_percent: float = 0.0
     unknown_s: int = 0
+    ratchet_kw: float = 0.0
+    unknown_months: int = 0
 
     @property
     def name(self) -> str:
@@ -54,9 +57,14 @@ class DemandPeak:
         return f"{self.charge.name} {self.period}"
 
     @property
+    def charged_kw(self) -> float:
+        """The power that is charged."""
+        return max(self.power_kw, self.ratchet_kw)
+
+    @property
     def cost(self) -> float:
-        """The price of the peak in the part of the period that counts."""
-        return self.charge.per_kw * self.power_kw * self.share
+        """The price of the charged power in the part of the period that counts."""
+        return self.charge.cost(self.charged_kw) * self.share
 
     @property
     def cost_with_tax(self) -> float:
@@ -107,7 +115,7 @@ def make_bill(
         lines += _energy_lines(tariff.export, start_s, exported, market, sign=-1)
     if peaks is None:
         peaks = demand_peaks(tariff, start_s, np.maximum(energy_kwh, 0.0) * (1000 / QUARTER_H))
-    lines += [BillLine(peak.name, peak.power_kw, "kW", round(peak.cost, 2)) for peak in peaks]
+    lines += [BillLine(peak.name, peak.charged_kw, "kW", round(peak.cost, 2)) for peak in peaks]
     if tariff.vat_percent:
         net = sum(line.cost for line in lines)
         lines.append(BillLine(f"tax {tariff.vat_percent:g} %", 0.0, "", round(net * tariff.vat_percent / 100, 2)))
@@ -162,7 +170,8 @@ def demand_peaks(
     """Return the peak of each demand charge in each of its periods, of the quarter-hours that begin then [Unix s].
 
     NaN is a quarter-hour that is not known: it has no part in a peak. The bill is that of `span`, by default of these
-    quarter-hours; those before it count for the peak: with those since January a month has its part of the year.
+    quarter-hours; those before it count for the peak: with those since January a month has its part of the year, and
+    with those of the months before it a ratchet.
     """
     if len(start_s) == 0:
         return ()
@@ -175,9 +184,29 @@ def demand_peaks(
         if len(within):
             at = within[np.argmax(power_w[within])]
             power_kw, unknown_s = float(power_w[at]) / 1000, (int(mask.sum()) - len(within)) * QUARTER_S
-            peak = DemandPeak(charge, name, int(start_s[at]), power_kw, share, tariff.vat_percent, unknown_s=unknown_s)
-            found.append(peak)
+            ratchet = _ratchet(charge, tariff.calendar, int(start_s[at]), start_s, power_w)
+            found.append(
+                DemandPeak(charge, name, int(start_s[at]), power_kw, share, tariff.vat_percent, unknown_s, *ratchet)
+            )
     return tuple(found)
+
+
+def _ratchet(
+    charge: DemandCharge, calendar: TariffCalendar, at_s: int, start_s: Int64, power_w: Float64
+) -> tuple[float, int]:
+    """Return the least power that is charged in the month of an instant [kW], and how many months of it are unknown."""
+    if charge.ratchet is None:
+        return 0.0, 0
+    months, month = calendar.months(start_s), int(calendar.months(np.array([at_s], np.int64))[0])
+    highest_w, unknown_months = 0.0, 0
+    for before in range(month - charge.ratchet.months_back, month):
+        if before % 12 in charge.ratchet.months:
+            of_month = power_w[months == before]
+            first_s, after_s = _edges_s(calendar, np.array([before, before + 1]).astype("datetime64[M]"))
+            known_w = of_month[~np.isnan(of_month)]
+            unknown_months += len(known_w) * QUARTER_S < after_s - first_s
+            highest_w = max(highest_w, float(known_w.max(initial=0.0)))
+    return charge.ratchet.share * highest_w / 1000, unknown_months
 
 
 def demand_periods(

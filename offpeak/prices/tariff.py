@@ -32,13 +32,43 @@ NO_PRICES = "assumed, as no prices are given: --prices FILE or --tariff RULE"
 
 
 @dataclass(frozen=True)
+class DemandRatchet:
+    """A month is charged for at least this share of the highest quarter-hour of the months before it.
+
+    It looks back `months_back` months, at all their hours. Of these only `months` count, 0 is January.
+    """
+
+    share: float
+    months_back: int
+    months: tuple[int, ...] = tuple(range(12))
+
+
+@dataclass(frozen=True)
 class DemandCharge:
-    """A price of the highest quarter-hour mean of a month, or of a year if `is_yearly`, in the windows."""
+    """A price of the highest quarter-hour mean of a month, or of a year if `is_yearly`, in the windows.
+
+    `tiers` are the power up to which a lower tier goes and its price; power beyond them has the price `per_kw`.
+    """
 
     name: str
     per_kw: float
     is_yearly: bool
     windows: tuple[rates.ClockWindow, ...]
+    tiers: tuple[tuple[float, float], ...] = ()
+    ratchet: DemandRatchet | None = None
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether each kW more costs `per_kw`."""
+        return not self.tiers and self.ratchet is None
+
+    def cost(self, power_kw: float) -> float:
+        """Return what a highest quarter-hour of that power costs before tax, in a whole period."""
+        cost, lower_kw = self.per_kw * power_kw, 0.0
+        for most_kw, per_kw in self.tiers:
+            cost += (min(power_kw, most_kw) - min(power_kw, lower_kw)) * (per_kw - self.per_kw)
+            lower_kw = most_kw
+        return cost
 
     def counts(self, cells: Int64) -> NDArray[np.bool_]:
         """Return whether a quarter-hour counts in each of these cells of the tariff's calendar."""

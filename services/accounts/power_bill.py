@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta, tzinfo
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -28,10 +29,12 @@ LONGEST_PERIOD_S = 366 * DAY_S
 
 
 def _load_since(connection: Connection, span: TimeRange, tariff: Tariff) -> QuarterLoad:
-    """Return the load in that time, and before it since the periods of the demand charges in it began."""
+    """Return the load in that time, and before it since the first month on which the demand charges in it depend."""
     begin = datetime.fromtimestamp(span.from_unix_s, tariff.calendar.zone)
-    month = 1 if any(charge.is_yearly for charge in tariff.demand) else begin.month
-    since_s = datetime(begin.year, month, 1, tzinfo=tariff.calendar.zone).timestamp()
+    months_back = [charge.ratchet.months_back for charge in tariff.demand if charge.ratchet]
+    months_back += [begin.month - 1 for charge in tariff.demand if charge.is_yearly]
+    year, month = divmod(12 * begin.year + begin.month - 1 - max(months_back, default=0), 12)
+    since_s = datetime(year, month + 1, 1, tzinfo=tariff.calendar.zone).timestamp()
     return quarter_load(connection, TimeRange(min(since_s, span.from_unix_s), span.until_unix_s))
 
 
@@ -51,8 +54,14 @@ def demand_baseline(baseline: str, name: str) -> str:
 def charge_terms(tariff: Tariff, charge: DemandCharge) -> str:
     """Return a digest of what a demand charge says: rows that were booked under other terms have another."""
     clock = zone_text(tariff.calendar.zone) or "UTC"
-    terms = (charge, tariff.vat_percent, tariff.currency, clock, tariff.calendar.holidays)
-    return f"terms {sha256(repr(terms).encode()).hexdigest()[:12]}"
+    terms = repr((charge, tariff.vat_percent, tariff.currency, clock, tariff.calendar.holidays))
+    # Rows of charges without tiers and ratchets were booked before there were any.
+    return f"terms {sha256(terms.replace(', tiers=(), ratchet=None', '').encode()).hexdigest()[:12]}"
+
+
+def day_cost(tariff: Tariff, charge: DemandCharge, quarter_j: float) -> float:
+    """Return what a quarter-hour of that energy costs, tax included, if none of the charge's period is higher."""
+    return charge.cost(quarter_j / QUARTER_S / 1000) * (1 + tariff.vat_percent / 100)
 
 
 def read_demand(
@@ -114,8 +123,8 @@ def _saved(
     if not is_booked.all():
         return {"why": f"nothing is booked for {minute_text(int(counting_s[~is_booked][0]), zone)}"}
     without_kw, peak_kw = (max(each) / QUARTER_S / 1000 for each in zip(*booked, strict=True))
-    per_kw = peak.charge.per_kw * peak.share * (1 + peak.vat_percent / 100)
-    return {"without_kw": without_kw, "saved": (without_kw - peak_kw) * per_kw}
+    without, actual = (peak.charge.cost(max(power_kw, peak.ratchet_kw)) for power_kw in (without_kw, peak_kw))
+    return {"without_kw": without_kw, "saved": (without - actual) * peak.share * (1 + peak.vat_percent / 100)}
 
 
 def check_demand(connection: Connection, span: TimeRange, tariff: Tariff) -> list[str]:
@@ -128,15 +137,15 @@ def check_demand(connection: Connection, span: TimeRange, tariff: Tariff) -> lis
             is_its = row["baseline"] == demand_baseline(BASELINE, peak.name)
             if not is_its or charge_terms(tariff, peak.charge) not in row["basis"]:
                 continue
-            per_j = peak.charge.per_kw * (1 + peak.vat_percent / 100) / QUARTER_S / 1000
             read_j, booked_j = 1000 * QUARTER_S * peak.power_kw, row["energy_j"]
-            pairs = [(row["cost"], per_j * booked_j), (row["baseline_cost"], per_j * row["baseline_energy_j"])]
+            cost_of = partial(day_cost, tariff, peak.charge)
+            pairs = [(row["cost"], cost_of(booked_j)), (row["baseline_cost"], cost_of(row["baseline_energy_j"]))]
             # Lower than the readings is a day whose end the agent did not book.
             pairs.append((max(booked_j, read_j) / QUARTER_S / 1000, peak.power_kw))
             if any(abs(one - other) > SAME_PRICE for one, other in pairs):
                 texts = [
                     f"{j / QUARTER_S / 1000:,.2f} kW, {cost:,.2f} {tariff.currency}"
-                    for j, cost in ((booked_j, row["cost"]), (read_j, per_j * read_j))
+                    for j, cost in ((booked_j, row["cost"]), (read_j, cost_of(read_j)))
                 ]
                 day = minute_text(peak.at_s, tariff.calendar.zone)[:10]
                 found.append(f"{peak.name} of {day}: booked with {texts[0]}, by readings and tariff {texts[1]}")
@@ -201,4 +210,9 @@ def make_metered_bill(
         if peak.unknown_s:
             missing = counted(peak.unknown_s // QUARTER_S, "quarter-hour")
             gaps.append(f"{peak.name}: a higher quarter-hour may be among the {missing} without a reading")
+        if peak.ratchet_kw > peak.power_kw:
+            gaps.append(f"{peak.name}: the ratchet charges more than the {peak.power_kw:,.2f} kW of this month")
+        if peak.unknown_months:
+            missing = counted(peak.unknown_months, "month")
+            gaps.append(f"{peak.name}: the ratchet may charge more, because readings of {missing} before are missing")
     return bill, gaps

@@ -34,7 +34,7 @@ from offpeak.prices.bill import demand_periods
 from offpeak.prices.tariff import Tariff
 from offpeak.services.accounts.account_of_savings import BASELINE, DEMAND, SLEEP
 from offpeak.services.accounts.ended_jobs import find_node_runs
-from offpeak.services.accounts.power_bill import charge_terms, demand_baseline
+from offpeak.services.accounts.power_bill import charge_terms, day_cost, demand_baseline
 from offpeak.text import counted
 
 RESTING_STATES = ASLEEP | {NodeState.GOING_DOWN, NodeState.BOOTING}
@@ -321,11 +321,12 @@ def _book_demand(
         saving = replace(saving, lever=DEMAND, basis=f"not known, because readings are missing; {terms}")
         counted_w = np.where(mask, load.power_w, np.nan)
         if not (mask & is_gap).any() and not np.isnan(counted_w).all():
-            per_j = charge.per_kw * (1 + tariff.vat_percent / 100) / (1000 * QUARTER_S)
             peak_j, without_j = (QUARTER_S * float(np.nanmax(each)) for each in (counted_w, counted_w + saved_w))
             basis, currency = f"highest quarter-hour of the day; {terms}", tariff.currency
-            saving = replace(saving, energy_j=peak_j, cost=per_j * peak_j, currency=currency, basis=basis)
-            saving = replace(saving, baseline_energy_j=without_j, baseline_cost=per_j * without_j)
+            saving = replace(
+                saving, energy_j=peak_j, cost=day_cost(tariff, charge, peak_j), currency=currency, basis=basis
+            )
+            saving = replace(saving, baseline_energy_j=without_j, baseline_cost=day_cost(tariff, charge, without_j))
         if mask.any():
             yield saving
 

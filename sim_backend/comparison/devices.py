@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.local_time import local_days, to_unix_s
@@ -48,8 +49,13 @@ def bill_with_devices(
     Exports earn the tariff's price for them, at the prices of the `market` if it follows these, else nothing. Slots are
     cut at each price, each PV value, each midnight, and each full hour, for demand charges each quarter, and then not
     at PV values: the peak is that of whole quarter-hours. Power is its mean over a slot. Raises BadInput if the PV
-    power is not known.
+    power is not known, or if a demand charge has tiers or a ratchet.
     """
+    if tariff and (uneven := [charge.name for charge in tariff.demand if not charge.is_linear]):
+        raise BadInput(
+            f"{tariff.text}: {uneven[0]}: has tiers or a ratchet, under which no battery is planned",
+            hint="leave out the battery and the PV plant, or write the price of the highest tier into a tariff file",
+        )
     begin_s, until_s = int(load.edges_s[0]), int(load.edges_s[-1])
     midnights_s = to_unix_s(local_days(begin_s, until_s, load.zone) * DAY_S, load.zone)[0]
     grid_s = QUARTER_S if tariff and tariff.demand else HOUR_S

@@ -93,11 +93,13 @@ def test_what_is_fed_in_is_paid_where_the_rate_says_so() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"flatdemandstructure": [[{"rate": 4.0, "max": 50}, {"rate": 5}], [{"rate": 6}]]}, "period 1 has 2 tiers"),
+        ({"flatdemandstructure": [[{"rate": 4.0}, {"rate": 5}], [{"rate": 6}]]}, "do not rise"),
         ({"energyratestructure": [[{"rate": 1, "max": 9}, {"rate": 2, "max": 9}, {"rate": 3}], [{"rate": 1}]]}, "rise"),
         ({"energyratestructure": [[{"rate": 1, "max": 9}, {"rate": 2}], [{"rate": 1}]]}, "tiers of different amounts"),
-        ({"demandratchetpercentage": [0.8] * 12}, "demand ratchets are not read"),
-        ({"lookbackPercent": 0.5}, "demand ratchets are not read"),
+        ({"demandratchetpercentage": [0.8] * 11 + [0.5]}, "demand ratchets of different months"),
+        ({"lookbackPercent": 80}, "above 1, are not read"),
+        ({"lookbackPercent": 0.8, "lookbackRange": 6, "lookbackMonths": [True] * 12}, "contradict each other"),
+        ({"lookbackPercent": 0.8, "flatdemandstructure": [[{"rate": 0}], [{"rate": 0}]]}, "a time of use is not read"),
         ({"coincidentratestructure": [[{"rate": 3}]]}, "the peak of the grid are not read"),
         ({"energyratestructure": [[{"rate": 0.1, "unit": "kWh/kW"}], [{"rate": 1}]]}, "is per kWh/kW"),
         ({"flatdemandunit": "kVA"}, "is per kVA, not per kW"),
@@ -140,17 +142,85 @@ def test_tiers_are_those_of_a_month_and_of_a_part_of_one() -> None:
     assert tariff.assumed == "each MWh at the price above the tiers, which only a bill has"
 
 
-@pytest.mark.parametrize("energy", [RATE["energyratestructure"], TIERS])
-def test_the_system_advisor_model_reads_the_same_tariff(energy: list[Any]) -> None:
+DEMAND_TIERS = {
+    "flatdemandstructure": [[{"rate": 4.0, "max": 150}, {"rate": 7.0}], [{"rate": 6.0, "max": 150}, {"rate": 9.0}]],
+    "demandratestructure": [
+        [{"rate": 0, "max": 100}, {"rate": 0, "max": 300}, {"rate": 0}],
+        [{"rate": 2, "max": 100}, {"rate": 3, "max": 300}, {"rate": 1}],
+    ],
+}
+
+
+def year_of_peaks(monthly_kw: list[float]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the quarter-hours of 2018, in UTC, and their power: 10 kW but for one peak at noon in each month."""
+    start_s = quarters("2018-01-01", "2019-01-01", UTC)
+    kw = np.full(len(start_s), 10.0)
+    months = [int(datetime(2018, month, 1, 12, tzinfo=UTC).timestamp()) for month in range(1, 13)]
+    kw[np.searchsorted(start_s, months)] = monthly_kw
+    return start_s, kw
+
+
+def test_a_tier_of_demand_is_charged_by_the_highest_quarter_hour() -> None:
+    tariff = parse(RATE | DEMAND_TIERS, UTC)
+    start_s, kw = year_of_peaks([120, 200, *[10.0] * 10])
+    peaks = {peak.name: peak.cost for peak in make_bill(tariff, start_s, kw / 4).peaks}
+    assert peaks["demand 1 2018-01"] == 120 * 4
+    assert peaks["demand 1 2018-02"] == 150 * 4 + 50 * 7
+    assert [charge.cost(400) for charge in tariff.demand if charge.name == "time-of-use demand 2"] == [900]
+
+
+@pytest.mark.parametrize(
+    ("ratchet", "charged_kw"),
+    [
+        ({"lookbackPercent": 0.5, "lookbackRange": 2}, [100, 400, 200, 200, 60, 60, *[10] * 5, 30]),
+        ({"demandratchetpercentage": [0.5] * 12}, [100, 400, *[200] * 10]),
+        (
+            {"lookbackPercent": 0.5, "lookbackMonths": [month == 3 for month in range(12)]},
+            [100, 400, 10, 120, *[60] * 8],
+        ),
+    ],
+)
+def test_a_ratchet_charges_a_part_of_the_peaks_of_the_months_before(
+    ratchet: dict[str, Any], charged_kw: list[float]
+) -> None:
+    start_s, kw = year_of_peaks([100, 400, 10, 120, *[10] * 7, 30])
+    bill = make_bill(parse(RATE | ratchet, UTC), start_s, kw / 4)
+    peaks = [peak for peak in bill.peaks if peak.name.startswith("demand")]
+    assert [peak.charged_kw for peak in sorted(peaks, key=lambda peak: peak.at_s)] == charged_kw
+    # What lies before the first quarter-hour is not known.
+    first, last = (peak.unknown_months for peak in sorted(peaks, key=lambda peak: peak.at_s)[:: len(peaks) - 1])
+    assert first > last == 0
+
+
+RATCHET = {
+    "lookbackPercent": 0.8,
+    "lookbackRange": 5,
+    # The other model has a ratchet at times of use, too.
+    "demandratestructure": [[{"rate": 0}], [{"rate": 0}]],
+}
+
+
+@pytest.mark.parametrize("change", [{}, {"energyratestructure": TIERS}, DEMAND_TIERS, RATCHET, DEMAND_TIERS | RATCHET])
+def test_the_system_advisor_model_reads_the_same_tariff(change: dict[str, Any]) -> None:
     """By its own reader of the database, for a year that begins on a Monday and has no clock changes."""
     tools = pytest.importorskip("PySAM.UtilityRateTools", reason="pip install nrel-pysam")
     rates = pytest.importorskip("PySAM.Utilityrate5", reason="pip install nrel-pysam")
-    rate = {key: value for key, value in RATE.items() if not key.startswith("fixed")} | {"energyratestructure": energy}
+    rate = {key: value for key, value in RATE.items() if not key.startswith("fixed")} | change
     start_s = quarters("2018-01-01", "2019-01-01", UTC)
-    kw = np.random.default_rng(5).uniform(100, 400, len(start_s))
+    kw = np.random.default_rng(5).uniform(100, 400, len(start_s)) * np.linspace(1, 0.3, len(start_s))
     bill = make_bill(parse(rate, UTC), start_s, kw / 4)
     model = rates.new()
     model.ElectricityRates.assign(tools.URDBv8_to_ElectricityRates(deepcopy(rate)))
+    if "lookbackPercent" in rate:
+        # Its reader knows other spellings only.
+        model.ElectricityRates.assign(
+            {
+                "ur_enable_billing_demand": 1, "ur_billing_demand_minimum": 0, "ur_yearzero_usage_peaks": [0] * 12,
+                "ur_billing_demand_lookback_period": rate["lookbackRange"],
+                "ur_billing_demand_lookback_percentages": [[100 * rate["lookbackPercent"], 1]] * 12,
+                "ur_dc_billing_demand_periods": [[1, 1], [2, 1]],
+            }
+        )  # fmt: skip
     model.ElectricityRates.assign(
         {
             "ur_monthly_fixed_charge": 0, "ur_monthly_min_charge": 0, "ur_annual_min_charge": 0, "rate_escalation": [0],

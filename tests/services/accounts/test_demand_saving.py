@@ -25,7 +25,7 @@ from offpeak.services.accounts.account_of_savings import DemandSaving, account_o
 from offpeak.services.accounts.evidence import make_bundle, pack
 from offpeak.services.accounts.examination import Examination, examine_bundle
 from offpeak.services.accounts.month_account import make_month_account
-from offpeak.services.accounts.power_bill import make_metered_bill, months_of, read_demand
+from offpeak.services.accounts.power_bill import check_demand, make_metered_bill, months_of, read_demand
 from offpeak.services.accounts.savings import book_savings
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.ui.month.subject import lines_of
@@ -153,6 +153,42 @@ def test_the_saving_of_a_month_is_the_difference_of_two_peaks(booked: Callable[.
     with open_ledger(url) as connection:
         levers = account_of(connection, OCTOBER).levers
     assert [lever.lever for lever in levers] == ["sleep"], "it is not added to the savings of days"
+
+
+TIERED: TariffSource = (
+    "rate.json",
+    json.dumps(
+        {
+            "energyratestructure": [[{"rate": 0.1}]],
+            "energyweekdayschedule": [[0] * 24] * 12,
+            "energyweekendschedule": [[0] * 24] * 12,
+            "flatdemandstructure": [[{"rate": 4, "max": 1.55}, {"rate": 20}]],
+            "flatdemandmonths": [0] * 12,
+            "lookbackPercent": 0.5,
+            "lookbackRange": 1,
+        }
+    ),
+)
+
+
+def test_tiers_and_a_ratchet_charge_and_save_what_the_bill_has(booked: Callable[..., str]) -> None:
+    """In September 3.14 kW were drawn, so that 1.57 kW are charged; with all nodes on it would be 1.6 kW."""
+    url = booked(tariffs=dict.fromkeys(range(1, 32), TIERED))
+    alone = demand_of(url, source=TIERED)
+    assert (alone.cost, alone.saved) == (pytest.approx(1.51 * 4), pytest.approx(0.04 * 4 + 0.05 * 20))
+    ledger = Ledger(LedgerSettings(url=url))
+    september_s = unix_s("2026-09-14T10:00")
+    ledger.write_readings([reading(node, september_s, watts) for node, watts in (("n1", 3000.0), ("n2", 140.0))])
+    assert ledger.settle()
+    assert ledger.close() == 0
+    found = demand_of(url, source=TIERED)
+    assert (found.cost, found.saved) == (pytest.approx(1.55 * 4 + 0.02 * 20), pytest.approx(0.03 * 20))
+    with open_ledger(url) as connection:
+        bill, gaps = make_metered_bill(connection, OCTOBER, parse_source(TIERED, BERLIN))
+        assert list(check_demand(connection, OCTOBER, parse_source(TIERED, BERLIN))) == []
+    assert (bill.lines[-1].quantity, bill.lines[-1].cost) == (pytest.approx(1.57), round(found.cost, 2))
+    assert gaps[-2].endswith("the ratchet charges more than the 1.51 kW of this month")
+    assert gaps[-1].endswith("the ratchet may charge more, because readings of 1 month before are missing")
 
 
 def test_readings_that_are_kept_change_no_peak(booked: Callable[..., str], tmp_path: Path) -> None:

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offpeak.errors import BadInput
 from offpeak.model.site_devices import NO_BATTERY, Battery, SiteDevices
 from offpeak.model.step_series import Series
 from offpeak.prices.bill import make_bill
 from offpeak.prices.rates import ClockWindow, RateSchedule, RateWindow, TariffCalendar
-from offpeak.prices.tariff import DemandCharge, Tariff
+from offpeak.prices.tariff import DemandCharge, DemandRatchet, Tariff
 from offpeak.sim_backend.comparison.devices import SiteLoad, bill_with_devices
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -121,6 +122,14 @@ def test_peaks_are_paid_as_the_bill_of_the_tariff_has_them() -> None:
     of_tariff = make_bill(taxed, quarter_s, energy_kwh, replace(prices, value=np.zeros(len(prices))))
     assert bill.without == pytest.approx(of_tariff.total, abs=0.02)
     assert bill.without > 0
+
+
+def test_no_battery_is_planned_under_tiers_or_a_ratchet_of_demand() -> None:
+    load, prices, devices = site(5)
+    for change in ({"tiers": ((100.0, 3.0),)}, {"ratchet": DemandRatchet(0.8, 11)}):
+        uneven = replace(CONTRACT, demand=(replace(CONTRACT.demand[0], **change),))
+        with pytest.raises(BadInput, match=r"has tiers or a ratchet"):
+            bill_with_devices(load, prices, devices, tariff=uneven, market=prices)
 
 
 def test_a_gap_in_the_prices_has_no_cost() -> None:
