@@ -17,6 +17,7 @@ from offpeak.power.meters.slurm import SlurmMeter, gathers_energy
 from offpeak.settings.table import Settings
 
 SLURM_TIMEOUT_S = 10.0
+SHARE_OF_TIMEOUT = 0.9
 
 
 def _redfish(machine: InventoryNode, wire: Transport) -> Meter:
@@ -64,7 +65,10 @@ def pdu_meter(pdu: Pdu, wire: Transport) -> Meter:
     from offpeak.power.meters.snmp.client import DEFAULT_PATIENCE, SnmpPatience
     from offpeak.power.meters.snmp.pdu import SnmpPdu
 
-    patience = SnmpPatience(wire.timeout_s / (DEFAULT_PATIENCE.retries + 1), DEFAULT_PATIENCE.retries)
+    # Less than the time-out, so that it is told why there is no answer.
+    patience = SnmpPatience(
+        SHARE_OF_TIMEOUT * wire.timeout_s / (DEFAULT_PATIENCE.retries + 1), DEFAULT_PATIENCE.retries
+    )
     return SnmpPdu(pdu, engines=wire.engines, logins=wire.logins, patience=patience, clock=wire.clock)
 
 

@@ -25,7 +25,7 @@ from pysnmp.proto.rfc1902 import Counter32, Counter64, Gauge32, Integer32, Octet
 from offpeak.errors import AccessRefused, BadAnswer, DeviceError, NoAnswer
 from offpeak.machines.inventory import Pdu
 from offpeak.power.meters.snmp.engines import NumericOid, SnmpEngines, SnmpLogin, auth_data_of
-from offpeak.power.meters.snmp.fast_session import FastSession, NotFast, is_fast
+from offpeak.power.meters.snmp.fast_session import FastSession, NotFast, Silent, is_fast
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,10 @@ DEFAULT_PATIENCE = SnmpPatience()
 
 
 class SnmpClient:
-    """The SNMP client of one device. `user` is the object for which the engine is kept open."""
+    """The SNMP client of one device. `user` is the object for which the engine is kept open.
+
+    A device that is silent gets one packet at a time from then on, until it answers.
+    """
 
     def __init__(self, pdu: Pdu, *, engines: SnmpEngines, user: object, patience: SnmpPatience) -> None:
         self._device, self._host, self._port = pdu.name, pdu.host, pdu.port
@@ -146,6 +149,8 @@ class SnmpClient:
         self._target: UdpTransportTarget | Udp6TransportTarget | None = None
         self._fast: tuple[SnmpLogin, FastSession] | None = None
         self._is_known_to_answer = False
+        self._retries_saved = 0
+        """The number of packets that a request is sent less often than the patience says."""
 
     async def get(self, login: SnmpLogin, oids: tuple[str, ...]) -> SnmpValues:
         """Return the value at each OID. Raises NoAnswer, AccessRefused or BadAnswer if there is no answer at all."""
@@ -153,8 +158,9 @@ class SnmpClient:
         if self._is_known_to_answer and is_fast(login):
             try:
                 return await self._get_fast(login, oids)
-            except NotFast:
+            except NotFast as problem:
                 self._fast = None
+                self._retries_saved = int(isinstance(problem, Silent))
         self._is_known_to_answer = False
         for first in range(0, len(oids), OIDS_PER_PACKET):
             answers |= await self._get(login, oids[first : first + OIDS_PER_PACKET])
@@ -165,11 +171,12 @@ class SnmpClient:
         """Return the value at each OID by gufo-snmp. Raises NotFast if pysnmp must read them."""
         if self._fast is None or self._fast[0] != login:
             _, address = await self._address()
-            self._fast = login, FastSession(login, address, self._port, self._patience.timeout_s)
+            self._fast = login, FastSession(login, address, self._port)
         found = dict[str, int | bytes | str]()
         async with self._engines.asking():
             for first in range(0, len(oids), OIDS_PER_PACKET):
-                found |= await self._fast[1].get(oids[first : first + OIDS_PER_PACKET])
+                some = oids[first : first + OIDS_PER_PACKET]
+                found |= await self._fast[1].get(some, self._patience.timeout_s)
         return {oid: _decode_plain(found[oid]) for oid in oids}
 
     async def walk(self, login: SnmpLogin, column: str) -> tuple[SnmpValues, str]:
@@ -232,6 +239,7 @@ class SnmpClient:
         except PySnmpError as problem:
             raise BadAnswer(f"{self._device}: SNMP failed: {type(problem).__name__}", hint=_CHECK_V3_HINT) from None
         error, status, index, found = answer
+        self._retries_saved = self._patience.retries if isinstance(error, errind.RequestTimedOut) else 0
         if error:
             # The host name may have a new address.
             self._target = None
@@ -242,18 +250,17 @@ class SnmpClient:
         if self._target is None:
             family, address = await self._address()
             kind = Udp6TransportTarget if family == socket.AF_INET6 else UdpTransportTarget
-            patience = self._patience
-            self._target = await kind.create(
-                (address, self._port), timeout=patience.timeout_s, retries=patience.retries
-            )
+            self._target = await kind.create((address, self._port))
+        self._target.timeout = self._patience.timeout_s
+        self._target.retries = max(0, self._patience.retries - self._retries_saved)
         return self._target
 
     async def _address(self) -> tuple[int, str]:
         """Resolve the host name in a thread, within the time-out of packets."""
-        lookup = asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
-        limit_s = self._patience.timeout_s * (self._patience.retries + 1)
         try:
-            found = await asyncio.wait_for(lookup, limit_s)
+            # wait_for of Python 3.11 loses a cancellation that comes with the address, and the read would go on.
+            async with asyncio.timeout(self._patience.timeout_s * (self._patience.retries + 1)):
+                found = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
         except (OSError, TimeoutError):
             hint = f"`getent hosts {self._host}` must print its address"
             raise NoAnswer(f"{self._device}: no address for {self._host}", hint=hint) from None

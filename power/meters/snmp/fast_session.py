@@ -1,7 +1,8 @@
 """Reads known OIDs of a PDU by gufo-snmp where that is installed: it takes a small part of pysnmp's processor time.
 
 It has versions 2c and 3, and reads values that are there. For all else, such as other versions and ciphers, errors of
-a PDU, and rows that are to be found, pysnmp is used.
+a PDU, and rows that are to be found, pysnmp is used: gufo-snmp takes an error in a walk for the end of the column. Each
+request has a number of its own, and an answer with another number, such as one that comes late, is dropped.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from offpeak.power.meters.snmp.engines import SnmpLogin
 
 LEAST_KEY = 8
 """Bytes; SNMPv3 has no shorter keys."""
+LONGEST_S = 600.0
+"""The time-out of gufo-snmp itself, above any of ours: it begins again with each packet of another request."""
 REFRESH_AFTER_S = 100.0
 """A PDU rejects SNMPv3 messages whose time is more than 150 s off (RFC 3414, section 2.2.3)."""
 _AUTHENTICATION = {
@@ -31,30 +34,39 @@ class NotFast(Exception):
     """gufo-snmp has no answer that can be taken; pysnmp tells why, or has one."""
 
 
+class Silent(NotFast):
+    """No answer came in time."""
+
+
 class FastSession:
     """A session of gufo-snmp with one PDU. Raises NotFast for every failure, after which it is given up."""
 
-    def __init__(self, login: SnmpLogin, address: str, port: int, timeout_s: float) -> None:
+    def __init__(self, login: SnmpLogin, address: str, port: int) -> None:
         from gufo.snmp.aio import SnmpSession
 
         if login.community:
             community = login.community.value.decode()
-            self._session = SnmpSession(address, port, community=community, timeout=timeout_s)
+            self._session = SnmpSession(address, port, community=community, timeout=LONGEST_S)
         else:
-            self._session = SnmpSession(address, port, user=_user(login), timeout=timeout_s)
+            self._session = SnmpSession(address, port, user=_user(login), timeout=LONGEST_S)
         self._used_s: float | None = None
 
-    async def get(self, oids: tuple[str, ...]) -> Mapping[str, int | bytes | str]:
-        """Return the value of each OID. Raises NotFast unless the PDU has all of them."""
+    async def get(self, oids: tuple[str, ...], timeout_s: float) -> Mapping[str, int | bytes | str]:
+        """Return the value of each OID. Raises NotFast unless the PDU has all of them and answers within that time."""
+        cancellations = _count_cancellations()
         try:
-            if self._used_s is None or time.monotonic() - self._used_s > REFRESH_AFTER_S:
-                await self._session.refresh()
-            found = await self._session.get_many(oids)
-        except asyncio.CancelledError:
-            raise
+            async with asyncio.timeout(timeout_s):
+                if self._used_s is None or time.monotonic() - self._used_s > REFRESH_AFTER_S:
+                    await self._session.refresh()
+                found = await self._session.get_many(oids)
+        except TimeoutError:
+            raise Silent from None
         except Exception as problem:
-            # A time-out, a refusal, an error status: its classes do not tell which.
+            # A refusal, an error status: its classes do not tell which.
             raise NotFast(type(problem).__name__) from None
+        if _count_cancellations() > cancellations:
+            # wait_for of Python 3.11, in gufo-snmp, loses a cancellation that comes with an answer.
+            raise asyncio.CancelledError
         self._used_s = time.monotonic()
         if not found.keys() >= set(oids):
             # Missing, or not told because of an error of the PDU.
@@ -66,6 +78,11 @@ class FastSession:
                 raise NotFast("a value of another type")
             plain[oid] = value
         return plain
+
+
+def _count_cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 def is_fast(login: SnmpLogin) -> bool:

@@ -1,7 +1,9 @@
 """gufo-snmp reads what pysnmp reads: of every recording, and with every cipher; pysnmp reads all else."""
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,141 @@ def test_every_cipher_is_read_alike(agent: tuple[str, int], login: SnmpLogin, no
     by_pysnmp, by_gufo = read_twice(agent, login, OF_SNMPD, no_pysnmp)
     assert by_gufo == by_pysnmp
     assert by_gufo["1.3.6.1.2.1.1.7.0"] == by_pysnmp["1.3.6.1.2.1.1.7.0"]
+
+
+class Relay(asyncio.DatagramProtocol):
+    """Passes packets on to a device and back; holds answers while `holds`, until they are released."""
+
+    def __init__(self, device: tuple[str, int]) -> None:
+        self.device, self.holds, self.held = device, False, list[bytes]()
+        self.requests = 0
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:
+        if address != self.device:
+            self._client, self.requests = address, self.requests + 1
+            self._transport.sendto(data, self.device)
+        elif self.holds:
+            self.held.append(data)
+        else:
+            self._transport.sendto(data, self._client)
+
+    def release(self) -> None:
+        for data in self.held:
+            self._transport.sendto(data, self._client)
+        self.held.clear()
+
+
+@pytest.mark.parametrize("login", [SnmpLogin("2c", community=Secret(b"public")), LOGINS[3]], ids=["2c", "3"])
+def test_a_late_answer_is_not_that_of_a_later_request(
+    agent: tuple[str, int], login: SnmpLogin, no_pysnmp: Callable[[], object]
+) -> None:
+    """A read is cancelled, and its answer comes before that of the next one."""
+    first, other = OF_SNMPD[:1], OF_SNMPD[4:5]
+
+    async def main() -> None:
+        transport, relay = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: Relay(agent), local_addr=("127.0.0.1", 0)
+        )
+        client = client_of(*transport.get_extra_info("sockname"), SnmpEngines())
+        engines = client._engines
+        expected = await client.get(login, other)
+        no_pysnmp()
+        await client.get(login, other)
+        for _ in range(20):
+            relay.holds, before = True, relay.requests
+            cancelled = asyncio.ensure_future(client.get(login, first))
+            while not relay.held:
+                await asyncio.sleep(0.001)
+            cancelled.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cancelled
+            later = asyncio.ensure_future(client.get(login, other))
+            while len(relay.held) < 2:
+                await asyncio.sleep(0.001)
+            relay.holds = False
+            relay.release()
+            assert await later == expected
+            assert relay.requests == before + 2, "it was sent once, to the same session"
+        engines.release(client._user)
+        transport.close()
+
+    asyncio.run(main())
+
+
+def test_a_read_that_is_cancelled_as_its_answer_comes_ends(
+    agent: tuple[str, int], no_pysnmp: Callable[[], object]
+) -> None:
+    """wait_for of Python 3.11, which gufo-snmp uses, returns the answer instead."""
+    login = SnmpLogin("2c", community=Secret(b"public"))
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        class Cancelling(Relay):
+            def datagram_received(self, data: bytes, address: tuple[str, int]) -> None:
+                super().datagram_received(data, address)
+                if address == self.device:
+                    loop.call_soon(reading.cancel)
+
+        transport, relay = await loop.create_datagram_endpoint(lambda: Relay(agent), local_addr=("127.0.0.1", 0))
+        client = client_of(*transport.get_extra_info("sockname"), SnmpEngines())
+        await client.get(login, OF_SNMPD)
+        no_pysnmp()
+        relay.__class__ = Cancelling
+        for _ in range(20):
+            reading = asyncio.ensure_future(client.get(login, OF_SNMPD))
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+        client._engines.release(client._user)
+        transport.close()
+
+    asyncio.run(main())
+
+
+def test_a_read_that_is_cancelled_as_the_address_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait for a dead PDU as long as the patience says."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        async def lookup(*_: object, **__: object) -> list[Any]:
+            loop.call_soon(reading.cancel)
+            monkeypatch.undo()
+            return [(socket.AF_INET, None, None, None, ("127.31.9.9", 9))]
+
+        monkeypatch.setattr(loop, "getaddrinfo", lookup)
+        client = client_of("pdu", 9, SnmpEngines(), SnmpPatience(timeout_s=0.5, retries=0))
+        reading = asyncio.ensure_future(client.get(LOGINS[0], OF_SNMPD))
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        client._engines.release(client._user)
+
+    asyncio.run(main())
+
+
+def test_a_silent_pdu_gets_one_packet_at_a_time_until_it_answers(agent: tuple[str, int]) -> None:
+    login = SnmpLogin("2c", community=Secret(b"public"))
+
+    async def main() -> None:
+        transport, relay = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: Relay(agent), local_addr=("127.0.0.1", 0)
+        )
+        engines = SnmpEngines()
+        client = client_of(*transport.get_extra_info("sockname"), engines, SnmpPatience(timeout_s=0.5, retries=2))
+        packets = []
+        for relay.holds in (False, False, True, True, True, False, True, True):
+            before = relay.requests
+            with suppress(NoAnswer):
+                await client.get(login, OF_SNMPD)
+            packets.append(relay.requests - before)
+        assert packets == [1, 1, 3, 1, 1, 1, 3, 1], "one of three is by gufo-snmp"
+        engines.release(client._user)
+        transport.close()
+
+    asyncio.run(main())
 
 
 def test_a_pdu_that_falls_silent_or_refuses_is_told_as_by_pysnmp(agent: tuple[str, int]) -> None:
