@@ -67,6 +67,13 @@ def enroll(
     from_netbox: Annotated[
         Path | None, typer.Option(help="First add nodes from NetBox: its devices as CSV or JSON.", show_default=False)
     ] = None,
+    accept_pairs: Annotated[
+        bool,
+        typer.Option(
+            "--accept-pairs",
+            help="Enrol BMCs that nothing proves to be those of their nodes, without a question on the terminal.",
+        ),
+    ] = False,
     dmi: Annotated[
         Path | None,
         typer.Option(
@@ -78,7 +85,9 @@ def enroll(
     """Record the identity of each BMC in the inventory. Also its capabilities; no node is switched off."""
     from offpeak.ui.hardware.enroll import EnrollRequest, enroll_nodes
 
-    enroll_nodes(chosen.read(), EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox, dmi))
+    enroll_nodes(
+        chosen.read(), EnrollRequest(nodes, replace, standby_test, from_racksdb, from_netbox, dmi, accept_pairs)
+    )
 
 
 @of_devices

@@ -119,6 +119,7 @@ class EnrollRequest:
     from_racksdb: Path | None
     from_netbox: Path | None
     firmware: Path | None
+    accept_pairs: bool = False
 
 
 def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
@@ -139,8 +140,11 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
         read_firmware(request.firmware) if request.firmware else {},
     )
     probed = asyncio.run(probe_bmcs(machines, Transport(timeout_s=timeout_s), rules))
-    if not _accepts_pairs(probed, {machine.node: machine.bmc or "" for machine in machines}):
-        raise typer.Exit(1)
+    if unproven := [result.node for result in probed if result.enrolled and not result.same and not result.proof]:
+        bmc_of = {machine.node: machine.bmc or "" for machine in machines if machine.node in unproven}
+        replaced = {machine.node for machine in machines if request.replace and machine.enrolled}
+        if not _accepts_pairs(bmc_of, accepted=request.accept_pairs or set(unproven) <= replaced):
+            probed = tuple(_refused(result) if result.node in {*unproven} - replaced else result for result in probed)
     write_enrolments(path, {result.node: result.enrolled for result in probed if result.enrolled and not result.same})
     print_enrolled(probed)
     tested = not request.standby_test or run_standby_tests(settings, request.nodes or "")
@@ -148,16 +152,21 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
         raise typer.Exit(1)
 
 
-def _accepts_pairs(probed: Sequence[EnrolmentResult], bmc_of: Mapping[str, str]) -> bool:
-    """Show the new pairs that nothing proves; return whether the admin accepts them, as without a terminal."""
-    new = [result.node for result in probed if result.enrolled and not result.same and not result.proof]
-    if not new:
-        return True
-    typer.echo(f"not proven to be the BMCs of these nodes: {counted(len(new), 'pair')}; nothing shows a wrong address")
-    for line in pair_lines({node: bmc_of[node] for node in new}):
+def _accepts_pairs(bmc_of: Mapping[str, str], *, accepted: bool) -> bool:
+    """Show pairs that nothing proves; return whether the admin accepts them, or has accepted them by an option."""
+    typer.echo(
+        f"not proven to be the BMCs of these nodes: {counted(len(bmc_of), 'pair')}; nothing shows a wrong address"
+    )
+    for line in pair_lines(bmc_of):
         typer.echo(f"  {line}")
     typer.echo(f"  hint: {FIRMWARE_HINT}")
-    return not sys.stdin.isatty() or typer.confirm("Are these pairs right?")
+    return accepted or (sys.stdin.isatty() and typer.confirm("Are these pairs right?"))
+
+
+def _refused(result: EnrolmentResult) -> EnrolmentResult:
+    hint = "compare the pairs above with the cables; if they are right: offpeak enroll --accept-pairs"
+    error = BadInventory(f"{result.node}: nothing proves that its BMC is that of the node", hint=hint)
+    return replace(result, enrolled=None, error=error)
 
 
 def _import_nodes(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[ImportedNode, ...]]) -> None:

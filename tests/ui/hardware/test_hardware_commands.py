@@ -225,6 +225,10 @@ def test_the_bmc_of_another_node_is_not_enrolled(
     assert re.search(r"not enrolled: n4: 127\.\S+ is the BMC of n5 by its host name n5\.a-long", done.stdout)
     assert "proven by what the BMC says of itself: n[1-3,5]\n" in done.stdout
     assert re.search(r"nodes: 1 pair; .*\n  n6: 127\.\S+\n  hint: a file of node, UUID", done.stdout)
+    assert "not enrolled: n6: nothing proves that its BMC is that of the node\n  hint: compare the pairs" in done.stdout
+    assert [machine.node for machine in read_inventory(site).machines if machine.enrolled] == ["n1", "n2", "n3", "n5"]
+    assert offpeak("enroll", "n6", "--accept-pairs", "--inventory", site).returncode == 0
+    assert read_inventory(site).chosen(("n6",))[0].enrolled
     uuids = {name: room.do(lambda room, name=name: str(room.bmcs[name].guid)) for name in ("n4", "n6")}
     dmi = tmp_path / "dmi.txt"
     dmi.write_text("".join(f"{name} {text}\n" for name, text in uuids.items()))
