@@ -9,8 +9,8 @@ no wait.
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -105,10 +105,14 @@ class PoolWaits:
 
 @dataclass(frozen=True)
 class ExpectedWaits:
-    """The expected waits on the whole cluster by cores, and those of each pool; no pools if there are too many."""
+    """The expected waits on the whole cluster by cores, and those of each pool; no pools if there are too many.
+
+    `starts_s` are the expected starts of the jobs that wait for nodes [Unix s]; of an array, that of its first task.
+    """
 
     total: WaitTable = WaitTable()
     pools: tuple[PoolWaits, ...] = ()
+    starts_s: Mapping[str, int] = field(default_factory=dict)
 
 
 NO_WAITS = ExpectedWaits()

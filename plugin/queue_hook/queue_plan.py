@@ -281,7 +281,9 @@ def _explain_return(position: QueuePosition, facts: QueueFacts) -> DecisionRecor
     """Return the decision for a job that gets the site's own priority again."""
     job = position.job
     inputs = (("priority", float(job.priority)), ("site_priority", float(position.site_priority)))
-    return DecisionRecord(facts.now_s, f"job {job.job_id}", "given back", "it has the site's own place", inputs)
+    return DecisionRecord(
+        facts.now_s, f"job {job.job_id}", "returned", "it has the place that the site gives it", inputs
+    )
 
 
 def keep_site_order(views: Sequence[WindowView]) -> list[list[int]]:

@@ -123,13 +123,15 @@ def latest_start_s(job: Job, hints: Flexibility, rules: QueueRules) -> int | Non
     return None if job.limit_s is None else max(job.submit_s, min(start_s, hints.deadline_s - job.limit_s))
 
 
+NO_LIMIT = "its deadline has no effect: a job without a time limit is never delayed"
+
 SAME_S = 60
 """A begin time that would move by less stays."""
 LEAST_SAVING = 0.03
 """The share that a delay, or another begin time, must save. Forecasts move by as much."""
 SUBMISSION_HOLD_S = 121
 """deploy/slurm/job_submit.lua lets a job that may wait begin two minutes after its submission: time for a decision."""
-KEPT_BACK, LET_GO = "kept back", "let go"
+KEPT_BACK, LET_GO = "kept back", "released"
 NO_CAP = "the cap on power that kept it back no longer does"
 NOW = 0
 """The begin time by which Scheduler.defer releases a job."""
@@ -315,7 +317,8 @@ class BeginTimePlanner:
                     f"not before {self._instant(begin_s)}, when electricity is {self._gain};"
                     f" kept back until {self._instant(latest.start_s)} at the latest"
                 )
-        return "; ".join(hints.errors)
+        has_no_limit = hints.deadline_s is not None and job.limit_s is None and not hints.now
+        return "; ".join((*hints.errors, *((NO_LIMIT,) if has_no_limit else ())))
 
     @property
     def _gain(self) -> str:

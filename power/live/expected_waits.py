@@ -81,7 +81,9 @@ def simulate_waits(
         Partition(name, shared=shared) for name in sorted({name for node in nodes for name in node.partitions})
     )
     cluster = _without_preemption(_cluster(replace(view, nodes=nodes), known, limits))
-    case, places = _case(cluster, view.at_s, _running_parts(view, cluster, run_s), _waiting_tasks(view, run_s))
+    running = _with_room(cluster, _running_parts(view, cluster, run_s))
+    waiting = _waiting_tasks(view, run_s)
+    case, places = _case(cluster, view.at_s, running, waiting)
     parts = [(number, part) for number, pool in enumerate(cluster.pools) for part in _parts(pool)]
     counts = [_sizes(cluster.pools[number].nodes) for number, _ in parts]
     cell_cores = _cell_cores(case)
@@ -97,13 +99,29 @@ def simulate_waits(
         cell_cores=cell_cores,
     )
     starts = forecast_starts(case, rules_of(EASY_POLICY), places, sizes, now_s=view.at_s)
+    starts_s = _starts_of(case, starts.of_jobs, len(running), waiting)
     total = WaitTable(tuple(cores.tolist()), TIME_LIMITS_S, _rows(starts.of_cores, view.at_s))
     start_s = starts.of_nodes[:, [TIME_LIMITS_S.index(limit_s) for limit_s in POOL_LIMITS_S]]
     if start_s.size > MOST_FIGURES:
         LOG.warning("expected waits: %s pools of nodes are too many to report each", f"{len(cluster.pools):,}")
-        return ExpectedWaits(total)
+        return ExpectedWaits(total, starts_s=starts_s)
     rows = _rows(start_s, view.at_s)
-    return ExpectedWaits(total, _pool_waits(cluster, parts, sizes, rows))
+    return ExpectedWaits(total, _pool_waits(cluster, parts, sizes, rows), starts_s)
+
+
+def _starts_of(
+    case: EngineCase, start_s: Int64, running: int, waiting: Sequence[tuple[Job, Request, int]]
+) -> dict[str, int]:
+    """Return the start of each waiting job that the simulation reached, of an array that of its first task.
+
+    In the case so many `running` jobs come before those that wait.
+    """
+    found: dict[str, int] = {}
+    for number, at_s in zip(case.kept.tolist(), start_s.tolist(), strict=True):
+        if number >= running and at_s != NOT_YET:
+            job_id = waiting[number - running][0].job_id
+            found[job_id] = min(found.get(job_id, at_s), at_s)
+    return found
 
 
 def _without_preemption(cluster: Cluster) -> Cluster:
@@ -219,8 +237,7 @@ def _request_of(job: Job) -> Request:
 def _case(
     cluster: Cluster, now_s: int, running: Sequence[HeldPart], waiting: Sequence[tuple[Job, Request, int]]
 ) -> tuple[EngineCase, RunningPlaces]:
-    """Return the case of the jobs, first the running ones, and the places of these; what has no room is left out."""
-    running = _with_room(cluster, running)
+    """Return the case of the jobs, first the running ones, and the places of these."""
     jobs = [*((part.job, part.request, part.left_s) for part in running), *waiting]
     count = len(jobs)
     numbers: dict[Request, int] = {}

@@ -42,6 +42,7 @@ from offpeak.services.agent.wait_forecast import WaitHistory
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
+from offpeak.text import counted
 
 
 @dataclass(frozen=True)
@@ -297,17 +298,19 @@ class QueueController:
         if mode is Mode.ACTIVE:
             await self.remember([mark for mark in plan.remember if mark.job in group.rank or mark.job in group.begin_s])
         if group.rank:
-            why = f"{len(group.rank)} jobs in another order"
+            why = f"{counted(len(group.rank), 'job')} in another order"
             self._report_failures(await orders.rank(group.name, group.rank, why=why, by=self._by), mode)
         if group.begin_s:
-            why = f"{len(group.begin_s)} jobs begin at another time"
+            why = f"another begin time for {counted(len(group.begin_s), 'job')}"
             result = await orders.defer(group.name, group.begin_s, why=why, by=self._by)
             self._report_failures(result, mode)
             later = {job for job, begin_s in group.begin_s.items() if begin_s != NOW and job not in result.failed}
             self.deferred |= later if result.done else set()
         texts = make_advice(group, self.changed.latest, self.comments) if mode is Mode.ADVISE else group.tell
         if texts:
-            result = await orders.notify(group.name, texts, why=f"{len(texts)} owners are notified", by=self._by)
+            result = await orders.notify(
+                group.name, texts, why=f"a notice for {counted(len(texts), 'owner')}", by=self._by
+            )
             self._report_failures(result, mode)
             self.comments |= {job: text for job, text in group.tell.items() if result.done and job not in result.failed}
 
@@ -320,7 +323,11 @@ class QueueController:
     def _report_failures(self, result: SchedulerOrderResult, mode: Mode) -> None:
         """Report jobs that the scheduler did not change."""
         reasons = dict.fromkeys(result.failed.values())
-        problem = f"{len(result.failed)} jobs were not changed: {'; '.join(reasons)}" if reasons else None
+        problem = (
+            f"the scheduler did not change {counted(len(result.failed), 'job')}: {'; '.join(reasons)}"
+            if reasons
+            else None
+        )
         self._problem_log.report(f"queue in mode {mode}", problem)
 
 

@@ -6,21 +6,23 @@ brokers is made in a thread, once for each reading of the scheduler.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
 from offpeak.display import duration_text
 from offpeak.door.effect import Mode
 from offpeak.ledger.rows import DecisionRecord
+from offpeak.model.flexibility import Flexibility
 from offpeak.model.node_class import DepthPower, NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.step_series import Series, merge
 from offpeak.plugin.federation.site_report import Curve, SiteReport, make_curve
 from offpeak.plugin.queue_hook.checkpoints import CHECKPOINT_STEPS
-from offpeak.plugin.queue_hook.facts import OFF, QueueFacts, QueueRules
+from offpeak.plugin.queue_hook.facts import OFF, CompetitionGroup, QueueFacts, QueueRules
 from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING, QueuePosition, marks_by_job, queue_positions
+from offpeak.plugin.queue_hook.start_times import NO_LIMIT
 from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse, SchedulerState
 from offpeak.power.lifecycle.node_record import Instant, NodeRecord, make_state_row
@@ -30,9 +32,11 @@ from offpeak.power.live.pool_state import find_undecided_jobs, is_waiting, witho
 from offpeak.predictors.feeds.port import Window, clip_series
 from offpeak.services.agent.agent import SiteAgent
 from offpeak.services.agent.queue_loop import queue_rules
+from offpeak.services.agent.requests import array_of
 from offpeak.services.agent.site_context import PartitionModes
 from offpeak.services.agent.status import NO_SCHEDULER, JobStatus, NodeCounts, NodeStatus, StatusReply, StatusSnapshot
-from offpeak.services.agent.wait_forecast import partition_terms
+from offpeak.services.agent.wait_forecast import ASKED_EVERY_S, partition_terms
+from offpeak.services.agent.wait_reasons import NO_WAIT_FACTS, WITHOUT_NODES, WaitExplainer, WaitFacts, WaitReason
 from offpeak.text import printable
 
 LONGEST_WHY, LONGEST_PART = 2000, 400
@@ -56,18 +60,37 @@ class QueuePlace:
 
 
 def job_statuses(
-    facts: QueueFacts, rules: QueueRules, decided: Mapping[str, DecisionRecord], offers: Sequence[PoolOffer] = ()
+    facts: QueueFacts,
+    rules: QueueRules,
+    decided: Mapping[str, DecisionRecord],
+    known: WaitFacts = NO_WAIT_FACTS,
+    *,
+    detailed: Container[str] = (),
 ) -> tuple[JobStatus, ...]:
-    """Return all jobs that wait or run: first those that wait, each group of jobs that compete in its order."""
+    """Return all jobs that wait or run: first those that wait, each group of jobs that compete in its order.
+
+    What a delay would save is computed for the `detailed` jobs only.
+    """
     places = find_places(queue_positions(facts.pending, marks_by_job(facts.marks, facts.jobs), facts).all, facts)
     shown = [job for job in facts.jobs if job.state in SHOWN]
     last = len(shown) + 1
     shown.sort(key=lambda job: (facts.competition.group(job), places[job.job_id].now if job.job_id in places else last))
     shown.sort(key=lambda job: job.state is not JobState.PENDING)
-    return tuple(
-        _add_place(_job_status(job, facts, rules, decided.get(f"job {job.job_id}"), offers), places.get(job.job_id))
-        for job in shown
-    )
+    explainer = WaitExplainer(facts, rules, known)
+    found = []
+    ahead = Counter[CompetitionGroup]()
+    for job in shown:
+        decision, place = decided.get(f"job {job.job_id}"), places.get(job.job_id)
+        waits = job.state in WITHOUT_NODES
+        group = facts.competition.group(job)
+        reason = explainer.explain_wait(job, decision, ahead[group]) if waits else None
+        ahead[group] += is_waiting(job, facts.now_s)
+        status = _job_status(job, facts, rules, decision, reason)
+        if reason and job.job_id in detailed:
+            saves = explainer.possible_saving(job, decision, rules.hints(job), reason.start_s)
+            status = replace(status, saves=saves)
+        found.append(_add_place(status, place))
+    return tuple(found)
 
 
 def find_places(positions: Sequence[QueuePosition], facts: QueueFacts) -> dict[str, QueuePlace]:
@@ -95,16 +118,13 @@ def _add_place(status: JobStatus, place: QueuePlace | None) -> JobStatus:
 
 
 def _job_status(
-    job: Job, facts: QueueFacts, rules: QueueRules, decision: DecisionRecord | None, offers: Sequence[PoolOffer]
+    job: Job, facts: QueueFacts, rules: QueueRules, decision: DecisionRecord | None, reason: WaitReason | None
 ) -> JobStatus:
-    waits, flexibility = job.state is JobState.PENDING, rules.hints(job)
-    stops = job.state is JobState.RUNNING and decision is not None and decision.decided in CHECKPOINT_STEPS
-    inputs = dict(decision.inputs) if decision and waits else {}
-    planned_s = job.start_s if waits and job.start_s and job.start_s > facts.now_s else None
-    if planned_s is None and waits and facts.planned is not None:
-        planned_s = facts.planned.start_s.get(job.job_id)
-    start_s, run_s = planned_s if waits else job.start_s, facts.expected_run_s.get(job.job_id, job.limit_s)
-    return JobStatus(
+    hints = rules.hints(job)
+    start_s = reason.start_s if reason else job.start_s
+    run_s = facts.expected_run_s.get(job.job_id, job.limit_s)
+    inputs = dict(decision.inputs) if decision and reason else {}
+    status = JobStatus(
         job_id=job.job_id,
         user=job.user,
         partition=",".join(job.partitions),
@@ -113,21 +133,40 @@ def _job_status(
         place=None,
         of=0,
         watts_per_node=facts.full_node_w.get(job.job_id),
-        why=_explain_wait(
-            job,
-            decision if waits or stops else None,
-            offers if waits else (),
-            flexibility.errors,
-            _early_start(job, rules),
-        ),
-        would_start_unix_s=planned_s,
+        why=_why_text(job, hints, rules, decision, reason),
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
         expected_saving=_number(inputs.get(EXPECTED_SAVING)),
         currency=facts.prices.currency if facts.prices else "",
-        opted_out=flexibility.now,
-        tier="" if flexibility.is_rigid else flexibility.text(job.submit_s),
+        opted_out=hints.now,
+        tier="" if hints.is_rigid else hints.text(job.submit_s),
         ends_unix_s=start_s + run_s if start_s and run_s else None,
     )
+    if reason is None:
+        return status
+    return replace(
+        status,
+        cause=str(reason.cause),
+        would_start_unix_s=reason.start_s,
+        starts_from_unix_s=reason.from_s,
+        starts_by_unix_s=reason.by_s,
+        start_condition=printable(reason.start_condition, enough=LONGEST_PART),
+        remedy=printable(reason.remedy, enough=LONGEST_PART),
+    )
+
+
+def _why_text(
+    job: Job, hints: Flexibility, rules: QueueRules, decision: DecisionRecord | None, reason: WaitReason | None
+) -> str:
+    """Return the cause of a wait in a sentence, or what offpeak does with a job that runs; then what is to be noted."""
+    parts = [reason.sentence] if reason else []
+    if job.state is JobState.RUNNING and decision is not None and decision.decided in CHECKPOINT_STEPS:
+        parts.append(f"{decision.decided}: {decision.reason}")
+    parts += [_early_start(job, rules), *hints.errors]
+    if reason and hints.deadline_s is not None and job.limit_s is None and not hints.now:
+        parts.append(NO_LIMIT)
+    if job.reason and job.reason != "None" and not (reason and job.reason in reason.sentence):
+        parts.append(f"the scheduler says: {job.reason}")
+    return printable("; ".join(printable(part, enough=LONGEST_PART) for part in parts if part), enough=LONGEST_WHY)
 
 
 STARTED_EARLY = "it may wait, and the scheduler started it at its submission, before offpeak could delay it"
@@ -142,33 +181,37 @@ def _early_start(job: Job, rules: QueueRules) -> str:
     return STARTED_EARLY if may_be_delayed and is_early else ""
 
 
-def _explain_wait(
-    job: Job, decision: DecisionRecord | None, offers: Sequence[PoolOffer], errors: Sequence[str], early: str
-) -> str:
-    scheduler = f"the scheduler says {job.reason}" if job.reason and job.reason != "None" else ""
-    ours = f"{decision.decided}, {decision.reason}" if decision else ""
-    limits = [
-        offer.limit
-        for offer in offers
-        if offer.offered < offer.usable and not offer.partitions.isdisjoint(job.partitions)
-    ]
-    parts = (printable(part, enough=LONGEST_PART) for part in (ours, early, *errors, *limits, scheduler) if part)
-    return printable("; ".join(parts), enough=LONGEST_WHY)
-
-
 def _number(value: float | str | None) -> float | None:
     return value if isinstance(value, float | int) else None
 
 
-def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | None:
-    """Return the status of the last round of the queue; before the first the problems, None if there are none."""
+async def explain_job(agent: SiteAgent, job_id: str) -> StatusReply | None:
+    """Return the status with all that is known of one job; it waits a moment for a simulation of the queue."""
+    view, traits, facts = agent.observer.latest, agent.observer.traits, agent.queue_loop.facts
+    if view is not None and traits is not None and agent.waits.is_due(view.at_s, ASKED_EVERY_S):
+        is_first = agent.waits.at_s < 0
+        agent.waits.begin(view, traits, facts.expected_run_s if facts else {})
+        await agent.waits.finish(patience_s=FIRST_PATIENCE_S if is_first else PATIENCE_S)
+    return make_status(agent, detailed=job_id)
+
+
+def make_status(agent: SiteAgent, *, with_jobs: bool = True, detailed: str = "") -> StatusReply | None:
+    """Return the status of the last round of the queue; before the first the problems, None if there are none.
+
+    The `detailed` job is one by its id, with or without the name of its server, or by a task of its array.
+    """
     facts, traits, problems = agent.queue_loop.facts, agent.observer.traits, agent.problem_log.problems
     if facts is None and not problems:
         return None
     now_s = agent.now_unix_s
     at_s = now_s if facts is None else facts.now_s
     rules = queue_rules(agent.settings_in_force, agent.site.zone)
-    offers = offers_in_force(agent.power.offers, agent.modes)
+    jobs: tuple[JobStatus, ...] = ()
+    if facts and with_jobs:
+        decided = agent.queue.changed.latest | agent.checkpoints.changed.latest
+        named = {detailed, array_of(detailed)} - {""}
+        those = {job.job_id for job in facts.jobs if named & {job.job_id, job.job_id.partition(".")[0]}}
+        jobs = job_statuses(facts, rules, decided, _wait_facts(agent, int(at_s)), detailed=those)
     return StatusReply(
         at_unix_s=at_s,
         mode=str(agent.modes.usual),
@@ -179,9 +222,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         nodes=_node_counts(agent),
         saved_today=agent.savings.today,
         shadow_today=agent.savings.shadow_today,
-        jobs=job_statuses(facts, rules, agent.queue.changed.latest | agent.checkpoints.changed.latest, offers)
-        if facts and with_jobs
-        else (),
+        jobs=jobs,
         problems=problems,
         now_unix_s=now_s,
         clock_factor=agent.site.clock.factor,
@@ -202,6 +243,20 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True) -> StatusReply | No
         demand=agent.savings.demand,
         lease=agent.ledger.lease.state(),
         remote_write=agent.remote.counts,
+    )
+
+
+def _wait_facts(agent: SiteAgent, at_s: int) -> WaitFacts:
+    view, traits, history = agent.observer.latest, agent.observer.traits, agent.wait_history
+    starts_s = agent.waits.known_starts(at_s)
+    return WaitFacts(
+        nodes=view.nodes if view else (),
+        starts_s=starts_s,
+        is_simulated=agent.waits.is_known(at_s),
+        spread=lambda wait_s: (history.quantile_s(wait_s, 10), history.quantile_s(wait_s, 90)),
+        offers=offers_in_force(agent.power.offers, agent.modes),
+        acts=lambda job: agent.modes.of(job.partitions) is Mode.ACTIVE and agent.modes.may_rank,
+        scheduler=traits.name if traits else "",
     )
 
 

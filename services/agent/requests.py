@@ -88,7 +88,8 @@ def _find_gid(setting: str, group: str | None) -> int | None:
         raise BadSetting(f"agent.{setting}: there is no group {group}", hint=f"groupadd --system {group}") from None
 
 
-STATUS_REQUESTS = ("why", "queue", "status")
+WHY = "why"
+STATUS_REQUESTS = (WHY, "queue", "status")
 NODE_REQUESTS = ("resume", "suspend", "resume_fail", "order", "release", "look")
 HOLD, END_HOLD = "hold", "end_hold"
 CYCLE = "cycle"
@@ -291,7 +292,7 @@ def make_reply(
         raise BadInput(f"{question!r} is not a known query", hint=f"ask: {', '.join(known)}")
     if published is None:
         raise not_ready()
-    if question == "why":
+    if question == WHY:
         job_id = str(request.request.get("job", ""))
         return {"published": status_json(_explain_job(job_id, published, request.user, ended))}
     seen = published.seen_by(request.user)
@@ -353,7 +354,7 @@ def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
 
 
 def _explain_job(job_id: str, published: StatusReply, user: str | None, ended: EndedJobs) -> StatusReply:
-    found = _find_jobs(job_id, published) or _find_jobs(_array_of(job_id), published)
+    found = _find_jobs(job_id, published) or _find_jobs(array_of(job_id), published)
     if not found:
         just = [job for job in ended() if job_id in (job.job_id, job.job_id.partition(".")[0])]
         if just and user in (None, just[0].user):
@@ -375,7 +376,7 @@ def _find_jobs(job_id: str, published: StatusReply) -> list[JobStatus]:
 _TASK = re.compile(r"(?P<slurm>\d+)_.+|(?P<pbs>\d+\[).*\].*")
 
 
-def _array_of(task_id: str) -> str:
+def array_of(task_id: str) -> str:
     """Return the array of a task that waits, `7` of `7_3` or `7[]` of `7[3]`; "" for the id of another job."""
     match = _TASK.fullmatch(task_id)
     return (match["slurm"] or f"{match['pbs']}]") if match else ""

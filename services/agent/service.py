@@ -32,7 +32,7 @@ from offpeak.process import exclusive_lock
 from offpeak.services.accounts.job_bills import read_job_bills
 from offpeak.services.agent.agent import SiteAgent
 from offpeak.services.agent.loop import LOG, ProblemLog
-from offpeak.services.agent.reports import make_site_report, make_snapshot, make_status
+from offpeak.services.agent.reports import explain_job, make_site_report, make_snapshot, make_status
 from offpeak.services.agent.requests import NodeRequest, WakeReply
 from offpeak.services.agent.restore import give_back
 from offpeak.services.agent.site_context import PartitionModes, SiteContext, make_site_context, parse_modes
@@ -117,6 +117,7 @@ class Service:
             agent.site.callers,
             report=lambda: make_site_report(agent),
             snapshot=lambda seen: make_snapshot(agent, seen),
+            explain=lambda job: explain_job(agent, job),
             wakes=agent.wakes,
             ended=agent.ended_jobs,
             change_hold=agent.change_hold,

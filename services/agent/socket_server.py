@@ -38,6 +38,10 @@ MakeSnapshot = Callable[[float | None], StatusSnapshot | None]
 """Returns the snapshot for a caller that already has the jobs of that time; None before the first snapshot."""
 
 
+ExplainJob = Callable[[str], Awaitable[StatusReply | None]]
+"""Returns the status with all that is known of the job; None before the first cycle."""
+
+
 HOLD_REQUESTS = (agent_requests.HOLD, agent_requests.END_HOLD, agent_requests.CAP, agent_requests.SHED)
 """Requests of operators that wait until devices have followed."""
 HOLD_PATIENCE_S, CAP_PATIENCE_S, SWEEP_PATIENCE_S = 30.0, 60.0, 15.0
@@ -72,6 +76,7 @@ class SocketServer:
         bills: Callable[[BillQuery], Sequence[JobBill]],
         wakes: agent_requests.WakeableNodes = tuple,
         ended: agent_requests.EndedJobs = tuple,
+        explain: ExplainJob | None = None,
         change_hold: ChangeHold = refuse,
         order_caps: OrderCaps = refuse,
         order_event: OrderEvent = refuse,
@@ -84,7 +89,7 @@ class SocketServer:
         self._report, self._snapshot, self._plan, self._wakes = report, snapshot, plan, wakes
         self._patience_s, self._change_hold, self._bills = patience_s, change_hold, bills
         self._order_caps, self._order_event, self._receive_sweep = order_caps, order_event, receive_sweep
-        self._ended, self._begin_cycle, self._watch = ended, begin_cycle, watch
+        self._ended, self._begin_cycle, self._watch, self._explain = ended, begin_cycle, watch, explain
         self._clients: Counter[int] = Counter()
         self._others: Counter[int] = Counter()
         # Names may come from a server that hangs: then only requests that need a name wait.
@@ -156,7 +161,10 @@ class SocketServer:
                 return await self._reply_with_bills(peer, request)
             if fields.get("ask") == SNAPSHOT:
                 return self._reply_with_snapshot(request)
-            return agent_requests.make_reply(request, self._published(), self._receive, self._wakes, self._ended)
+            asks_why = self._explain is not None and fields.get("ask") == agent_requests.WHY
+            job_id = str(fields.get("job", ""))
+            published = await self._explain(job_id) if asks_why and self._explain else self._published()
+            return agent_requests.make_reply(request, published, self._receive, self._wakes, self._ended)
         except OffpeakError as problem:
             return {"error": str(problem), "hint": problem.hint}
 

@@ -67,6 +67,10 @@ class JobStatus:
     `state` is the scheduler's name of it. `latest_start_unix_s` bounds the begin time that the agent sets, not the
     start. `moved` is "up 3", "down 2", or "" if the agent did not move it. `expected_saving` is of the whole job.
     `ends_unix_s` is expected by its predicted run time or its limit, if it runs or its start is known.
+
+    A job that waits has a `cause`, such as "nodes" or "price", and a `remedy`: what its owner can do. 8 of 10 such jobs
+    start between `starts_from_unix_s` and `starts_by_unix_s`; these are None where `start_condition` says what has to
+    happen first. `saves` is what the wait or a delay saves, only of a job that was asked for.
     """
 
     job_id: str
@@ -86,6 +90,12 @@ class JobStatus:
     opted_out: bool = False
     tier: str = ""
     ends_unix_s: float | None = None
+    cause: str = ""
+    starts_from_unix_s: float | None = None
+    starts_by_unix_s: float | None = None
+    start_condition: str = ""
+    remedy: str = ""
+    saves: str = ""
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ from offpeak.predictors.waits.questions import wait_errors
 from offpeak.services.accounts.ended_jobs import RUNS, has_run
 from offpeak.services.agent.loop import LOG
 
+ASKED_EVERY_S = MINUTE_S
+"""The least time between two simulations for users who ask about their jobs."""
 EVERY_S = 10 * MINUTE_S
 """The least time between two simulations for the queue, which takes waits up to three times as old."""
 
@@ -41,6 +43,14 @@ class WaitForecast:
         self.latest, self.at_s = NO_WAITS, -1
         self._terms: tuple[PartitionTerms, ...] = ()
         self._simulation: asyncio.Task[None] | None = None
+
+    def known_starts(self, now_s: int) -> Mapping[str, int]:
+        """Return the expected starts of waiting jobs by the latest simulation [Unix s], none by an old one."""
+        return self.latest.starts_s if self.is_known(now_s) else {}
+
+    def is_known(self, now_s: int) -> bool:
+        """Whether there is a result that still counts."""
+        return now_s - self.at_s <= 3 * EVERY_S and bool(self.latest.total.wait_s)
 
     def begin(self, view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> None:
         """Begin a simulation of a new view, unless one is running."""
@@ -62,9 +72,9 @@ class WaitForecast:
         finally:
             self.at_s, self._simulation = view.at_s, None
 
-    def is_due(self, now_s: int) -> bool:
+    def is_due(self, now_s: int, every_s: int = EVERY_S) -> bool:
         """Whether the queue needs a new simulation."""
-        return now_s - self.at_s >= EVERY_S
+        return now_s - self.at_s >= every_s
 
     def of_jobs(self, jobs: Iterable[Job], now_s: int) -> dict[str, int]:
         """Return the expected wait of each job, by its own request; none without recent waits or if it fits no node."""

@@ -67,12 +67,14 @@ class JobSizes(NamedTuple):
 class JobStarts(NamedTuple):
     """When jobs would start [s], NOT_YET if not known: by row of `JobSizes.nodes` and hold, by size in cores and hold.
 
-    `is_late` has room to note by pool whether a job would outlast the start of a reservation there.
+    `is_late` has room to note by pool whether a job would outlast the start of a reservation there. `of_jobs` are the
+    starts of the jobs of the case.
     """
 
     of_nodes: Int64
     of_cores: Int64
     is_late: Int64
+    of_jobs: Int64
 
 
 @in_place
@@ -197,6 +199,7 @@ def forecast_starts(
         np.full((len(sizes.nodes), shape), NOT_YET, dtype=np.int64),
         np.full((len(sizes.cores), shape), NOT_YET, dtype=np.int64),
         np.zeros(len(tables.cell_first) - 1, dtype=np.int64),
+        state.start_s,
     )
     until_s = now_s
     while True:

@@ -167,12 +167,13 @@ class SimulatedScheduler:
 
     def _job(self, job: SimJob) -> Job:
         held = job.state is JobState.PENDING and bool(job.holds)
+        depends = job.state is JobState.PENDING and self.cluster.hangs(job)
         whole_nodes = self.cluster.takes_whole_nodes(job)
         return Job(
             job_id=job.job_id,
             state=JobState.HELD if held else job.state,
             native_state=str(job.state),
-            reason=f"held by {','.join(sorted(job.holds))}" if held else "",
+            reason=f"held by {','.join(sorted(job.holds))}" if held else "Dependency" if depends else "",
             user=job.user,
             account=job.attributes.get("account", ""),
             name=job.name,

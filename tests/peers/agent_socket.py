@@ -48,13 +48,32 @@ PUBLISHED = StatusReply(
     jobs=(
         JobStatus(
             *("1841", "ann", "batch", "PENDING", 4, 3, 5, 412.0),
-            "on-peak until 21:00: 412 W a node; jobs of 180 W go first",
+            "offpeak has put it back: on-peak until 21:00, 412 W/node against 180 W/node",
             *(AT_S + 3600, AT_S + 86_400, 1.84, "EUR", "down 2"),
+            cause="price",
+            starts_from_unix_s=AT_S + 2700,
+            starts_by_unix_s=AT_S + 9000,
+            remedy="let it start as soon as it can: `scontrol update jobid=1841 comment=offpeak:now`",
+            saves="1.84 EUR expected, compared with a start now",
         ),
         JobStatus(
-            "1846", "bob", "batch", "PENDING", 1, 1, 5, 180.0, "180 W a node", AT_S + 60, AT_S + 7200, moved="up 2"
+            *("1846", "bob", "batch", "PENDING", 1, 1, 5, 180.0),
+            "it needs 1 node, and 0 of the 16 that fit it are free",
+            *(AT_S + 60, AT_S + 7200),
+            moved="up 2",
+            cause="nodes",
+            starts_from_unix_s=AT_S + 60,
+            starts_by_unix_s=AT_S + 240,
+            remedy="request fewer nodes or a shorter time limit: it can then start in a gap",
         ),
-        JobStatus("1850", "nobody", "long", "PENDING", 1, None, 0, None, "its power is not known", opted_out=True),
+        JobStatus(
+            *("1850", "nobody", "long", "PENDING", 1, None, 0, None, "it depends on a job that has not ended"),
+            opted_out=True,
+            cause="dependency",
+            start_condition="after the jobs that it depends on",
+            remedy="wait, or remove the dependency: `scontrol update jobid=1850 dependency=`",
+            saves="nothing: it opted out",
+        ),
     ),
     problems=("prices are of yesterday",),
     forecasts=(

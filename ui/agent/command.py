@@ -172,9 +172,12 @@ def history(
     subject: Annotated[
         str | None, typer.Option("--subject", help='Node set such as n[001-064], "job 1841" or queue. [default: all]')
     ] = None,
+    steps: Annotated[
+        bool, typer.Option("--steps", help="Show each step of a sleep and of a wake in a row of its own.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """Show decisions and actions from the ledger, newest first."""
     from offpeak.ui.agent.history import print_history
 
-    print_history(chosen.read().ledger, (since, end), subject, as_json=as_json)
+    print_history(chosen.read().ledger, (since, end), subject, with_steps=steps, as_json=as_json)

@@ -5,8 +5,8 @@ The history holds decisions and actions in one list, newest first.
 
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +18,7 @@ from offpeak.ledger.database import open_ledger
 from offpeak.ledger.marks import read_trial
 from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s
 from offpeak.machines.node_sets import expand
+from offpeak.model.orders import NodeChange, NodeOrder
 from offpeak.model.time_range import parse_range
 from offpeak.model.zones import machine_zone
 from offpeak.settings.ledger import LedgerSettings
@@ -33,9 +34,17 @@ HistoryRow = Mapping[str, Any]
 
 
 def print_history(
-    settings: LedgerSettings, range_texts: tuple[str | None, str | None], subject: str | None, *, as_json: bool
+    settings: LedgerSettings,
+    range_texts: tuple[str | None, str | None],
+    subject: str | None,
+    *,
+    with_steps: bool = False,
+    as_json: bool,
 ) -> None:
-    """Print the events of a time range as `sacct` takes it; raise BadInput for an invalid time or node set."""
+    """Print the events of a time range as `sacct` takes it; raise BadInput for an invalid time or node set.
+
+    A sleep or a wake of a node is one row, unless it is printed `with_steps`; JSON has all of them.
+    """
     zone = machine_zone()
     span = parse_range(*range_texts, now_unix_s=time.time(), zone=zone)
     subjects = parse_subjects(subject)
@@ -47,10 +56,65 @@ def print_history(
     if as_json:
         typer.echo(rows_json([with_times(event, zone) for event in events]), nl=False)
     elif events:
-        rows = ((second_text(event["at_unix_s"], zone), *(event[key] for key in HISTORY_KEYS)) for event in events)
+        shown = events if with_steps else group_steps(events)
+        rows = ((second_text(event["at_unix_s"], zone), *(event[key] for key in HISTORY_KEYS)) for event in shown)
         print_table(text_table(HISTORY_COLUMNS, rows, texts=range(len(HISTORY_COLUMNS))))
     else:
         print_nothing(span, zone, latest_unix_s)
+
+
+LONGEST_SLEEP_S = 3600.0
+"""A step of a sleep or a wake follows the step before it within this time."""
+DECIDED, DONE = "decided", "done"
+SLEEP, WAKE = "sleep", "wake"
+BEGINNINGS = {"sleeps": SLEEP, "is put to sleep": SLEEP, "is woken": WAKE, "wakes": WAKE}
+"""The decisions, as the ledger has them, that begin a sleep or a wake."""
+STEPS = {
+    SLEEP: frozenset(
+        {
+            *("sleeps", "is put to sleep", "is counted as powered down", "is open to jobs"),
+            *map(str, (NodeChange.CLOSE, NodeChange.POWER_DOWN, NodeChange.OPEN)),
+            *map(str, (NodeOrder.STANDBY, NodeOrder.SOFT_OFF, NodeOrder.HARD_OFF)),
+        }
+    ),
+    WAKE: frozenset({"is woken", "wakes", str(NodeChange.POWER_UP), str(NodeOrder.ON)}),
+}
+
+
+@dataclass
+class _Steps:
+    kind: str
+    events: list[HistoryRow]
+
+
+def group_steps(newest_first: Sequence[HistoryRow]) -> list[HistoryRow]:
+    """Return the events with one row for the steps of each sleep and each wake of a node, newest first.
+
+    The row has the time and the reason of the decision, and the result of the first step that was not done.
+    """
+    open_groups: dict[str, _Steps] = {}
+    groups: list[_Steps] = []
+    for event in reversed(newest_first):
+        node, what = str(event["subject"]), str(event["what"])
+        group, begins = open_groups.get(node), BEGINNINGS.get(what, "")
+        is_late = group is not None and event["at_unix_s"] - group.events[-1]["at_unix_s"] > LONGEST_SLEEP_S
+        if group is None or is_late or what not in STEPS.get(group.kind, ()):
+            group = _Steps(begins, [])
+            groups.append(group)
+            open_groups[node] = group
+        group.events.append(event)
+    return sorted(map(_group_row, groups), key=lambda row: float(row["at_unix_s"]), reverse=True)
+
+
+def _group_row(group: _Steps) -> HistoryRow:
+    first, *others = group.events
+    if not others:
+        return first
+    not_done = next((event for event in group.events if event["result"] not in (DECIDED, DONE)), None)
+    shown = not_done or group.events[-1]
+    result = DONE if not_done is None and any(event["result"] == DONE for event in others) else shown["result"]
+    why = f"{first['why']}; {shown['what']}: {shown['why']}" if not_done else first["why"]
+    return {**first, "result": f"{result}, {counted(len(group.events), 'step')}", "why": why}
 
 
 def parse_subjects(text: str | None) -> tuple[str, ...]:
@@ -66,7 +130,7 @@ def _decision_row(record: HistoryRow) -> dict[str, Any]:
         "subject": record["subject"],
         "what": record["decided"],
         "by": "offpeak",
-        "result": "decided",
+        "result": DECIDED,
         "why": record["reason"],
         "inputs": record["inputs"],
     }

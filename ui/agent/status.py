@@ -1,12 +1,14 @@
 """Print `offpeak status`, `queue` and `why`: the agent's reply or, without an agent, the last records of the ledger."""
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import partial
+from textwrap import wrap
 from typing import Any
 
 import typer
@@ -37,8 +39,12 @@ SCHEDULER_PATIENCE_S = 180.0
 """An agent hangs if its last cycle is older than this many cycles and this many real seconds."""
 LONGEST_PROBLEM = 1000
 """Letters: a problem ends with what to do, which must not be cut off."""
-PROMISE = "from then on no job is put before it; its nodes may be busy"
+PROMISE = "the latest begin time that offpeak sets; then it waits for nodes like any other"
 """offpeak limits only the begin time that it sets. After it the queue decides, which offpeak also reorders."""
+
+OPT_OUT = "offpeak:now"
+LABEL_WIDTH, TEXT_WIDTH = 11, 80
+NO_BREAK = "\0"
 
 QUEUE_COLUMNS = ("job", "user", "partition", "nodes", "state", "place", "moved", "W/node", "starts", "latest", "why")
 RIGHT_ALIGNED = ("nodes", "place", "W/node", "starts", "latest")
@@ -92,20 +98,50 @@ def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
     whose = f"job {job.job_id} of {job.user}, {job.partition}, {counted(job.nodes, 'node')}: {job.state}"
     lines = [
         printable(whose),
-        f"place      {_place_text(job)}",
-        f"why        {printable(job.why)}",
+        f"why        {why_text(job)}",
+        *([f"starts     {starts_text(job, clock)}"] if job.cause else ()),
+        *([f"you can    {printable(job.remedy, enough=LONGEST_PROBLEM)}"] if job.remedy else ()),
+        *([f"saves      {saves_text(job)}"] if job.cause else ()),
+        *([f"latest     {clock.text(job.latest_start_unix_s)}, {PROMISE}"] if job.latest_start_unix_s else ()),
+        *([f"place      {_place_text(job)}"] if job.place is not None else ()),
         f"price      {price_text(reply.price, clock)}",
-        f"starts     {clock.text(job.would_start_unix_s)}, as it looks now",
-        f"latest     {clock.text(job.latest_start_unix_s)}" + (f" {PROMISE}" if job.latest_start_unix_s else ""),
-        f"saving     {_saving_text(job)}",
         *([f"tier       {printable(job.tier)}"] if job.tier else ()),
-        f"opt out    {_opt_out_text(job, reply.scheduler)}",
+        *([f"opt out    {_opt_out_text(job, reply.scheduler)}"] if OPT_OUT not in job.remedy else ()),
     ]
     if reply.mode != "active":
-        lines.append(f"mode       {reply.mode}: nothing is carried out")
+        lines.append(f"mode       {reply.mode}: offpeak records what it would do, and changes nothing")
     elif reply.own_policy_is_shadowed:
         lines.append(f"order      {_own_policy_text(reply)}")
-    return lines
+    return [part for line in lines for part in _wrapped(line)]
+
+
+def _wrapped(line: str) -> list[str]:
+    """Return the line in lines of 80 columns; a command in backquotes stays on one line."""
+    whole = re.sub("`[^`]*`", lambda command: command[0].replace(" ", NO_BREAK), line)
+    texts = wrap(whole, TEXT_WIDTH, subsequent_indent=LABEL_WIDTH * " ", break_long_words=False, break_on_hyphens=False)
+    return [text.replace(NO_BREAK, " ") for text in texts]
+
+
+def why_text(job: JobStatus) -> str:
+    """Return the cause of the wait in a word, and in a sentence."""
+    text = printable(job.why, enough=LONGEST_PROBLEM)
+    return f"{job.cause}: {text}" if job.cause else text or "it has its nodes"
+
+
+def starts_text(job: JobStatus, clock: LocalClock) -> str:
+    """Return the expected start with its range, or what has to happen first."""
+    if job.would_start_unix_s is None:
+        return printable(job.start_condition, enough=LONGEST_PROBLEM) or NOT_KNOWN
+    at = clock.text(job.would_start_unix_s)
+    low, high = clock.text(job.starts_from_unix_s), clock.text(job.starts_by_unix_s)
+    return f"about {at}" if low == high else f"about {at}; 8 of 10 such jobs start from {low} to {high}"
+
+
+def saves_text(job: JobStatus) -> str:
+    """Return what the wait saves, or what a delay would save."""
+    if job.saves:
+        return printable(job.saves, enough=LONGEST_PROBLEM)
+    return NOT_KNOWN if job.expected_saving is None else f"{money_text(job.expected_saving, job.currency)} expected"
 
 
 def _forecast_text(forecast: ForecastStatus) -> str:
@@ -186,21 +222,15 @@ def _cause_of_delay(reply: StatusReply, clock: LocalClock) -> str:
 
 
 def _place_text(job: JobStatus) -> str:
-    if job.place is None:
-        return "as the scheduler has it"
     return f"{job.place} of {job.of}" + (f", {job.moved} from where the scheduler had it" if job.moved else "")
-
-
-def _saving_text(job: JobStatus) -> str:
-    return NOT_KNOWN if job.expected_saving is None else f"{money_text(job.expected_saving, job.currency)} expected"
 
 
 def _opt_out_text(job: JobStatus, scheduler: str) -> str:
     if job.opted_out:
         return "done: offpeak does not change it"
     if scheduler.startswith("slurm"):
-        return f"scontrol update jobid={job.job_id} comment=offpeak:now"
-    return "submit it with -v OFFPEAK=now"
+        return f"`scontrol update jobid={job.job_id} comment={OPT_OUT}`"
+    return "submit it again: `qsub -v OFFPEAK=now job.sh`"
 
 
 STATUS_KEYS = ("price", "mode", "cluster", "scheduler", "at_unix_s")

@@ -59,7 +59,7 @@ def test_a_job_that_passes_more_jobs_than_pass_it_is_moved_forward():
 def test_a_job_that_returns_within_its_window_has_no_reason_of_a_former_move():
     ranked = THREE.apply(THREE.plan())
     returned = ranked.plan(node_power_w={"1": 100.0, "2": 200.0, "3": 300.0})
-    assert reasons(returned) == dict.fromkeys(["job 1", "job 3"], "given back: it has the site's own place")
+    assert reasons(returned) == dict.fromkeys(["job 1", "job 3"], "returned: it has the place that the site gives it")
     assert ranked.apply(returned).order() == ["1", "2", "3"]
 
 
@@ -78,7 +78,7 @@ def test_policy_off_gives_everything_back():
     ranked = THREE.apply(THREE.plan())
     plan = ranked.plan(replace(RULES, policy="off"))
     assert plan.rank == {"1": TOP - 1, "3": TOP - 3}
-    assert {decision.decided for decision in plan.decisions} == {"given back"}
+    assert {decision.decided for decision in plan.decisions} == {"returned"}
     assert ranked.apply(plan).plan(replace(RULES, policy="off")).changes_nothing
 
 

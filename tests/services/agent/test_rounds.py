@@ -179,14 +179,16 @@ def test_a_time_that_moves_a_little_and_prices_that_move_are_no_news() -> None:
         [DecisionRecord(3000.0, "job 1", "delayed", "not before 02:15", (("begin_s", 8100.0),))], {"job 1"}
     )
     assert changed.latest["job 1"] == later
-    (gone,) = changed.of([DecisionRecord(3030.0, "job 1", "let go", "it may be kept back until 03:00 only")], {"job 1"})
+    (gone,) = changed.of(
+        [DecisionRecord(3030.0, "job 1", "released", "it may be kept back until 03:00 only")], {"job 1"}
+    )
     assert changed.latest["job 1"] == gone
 
 
 def test_several_decisions_of_one_job_in_each_cycle_are_news_once() -> None:
     changed = DecisionFilter()
     both = [
-        DecisionRecord(1.0, "job 1", "let go", "cheap"),
+        DecisionRecord(1.0, "job 1", "released", "cheap"),
         DecisionRecord(1.0, "job 1", "moved back", "behind 2", (("beside", "2"),)),
     ]
     assert changed.of(both, {"job 1"}) == tuple(both)

@@ -21,7 +21,7 @@ from open_folder import open_folder
 from offpeak.door.effect import Effect, Outcome, Refusal
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord, JobUse, NodeStateRecord
-from offpeak.model.orders import NodeOrder, QueueChange
+from offpeak.model.orders import NodeChange, NodeOrder, QueueChange
 from offpeak.services.accounts.job_bills import JobBill
 from offpeak.services.accounts.trials import RESULTS, STORED_RESULTS, TrialEffect, TrialResult, draw_blocks
 from offpeak.services.agent.restore import RestoreResult
@@ -97,7 +97,7 @@ def lines(done: Done) -> list[str]:
 def test_an_agent_that_answers(offpeak: Offpeak) -> None:
     assert lines(offpeak("status"))[0].startswith("test (slurm 22.05.8): mode active, looked ")
     assert json.loads(offpeak("status", "--json").stdout)["mode"] == "active"
-    assert lines(offpeak("why", "1841"))[1] == "place      3 of 5, down 2 from where the scheduler had it"
+    assert lines(offpeak("why", "1841"))[1].startswith("why        price: offpeak has put it back")
     printed = json.loads(offpeak("why", "1841", "--json").stdout)
     assert (printed["job_id"], printed["latest_start"], printed["price"]["on_peak"]) == (
         "1841",
@@ -441,3 +441,27 @@ def test_trial_shows_the_drawn_days_what_is_on_now_and_the_result(offpeak: Offpe
     assert [block["is_on"] for block in answer["blocks"]] == [block.is_on for block in blocks]
     assert answer["results"][0]["effect"]["saving_percent"] == 5.84
     assert answer["results"][0]["text"] in lines[3]
+
+
+def test_the_steps_of_a_sleep_are_one_row(offpeak: Offpeak, tmp_path: Path) -> None:
+    ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path}/ledger.sqlite"))
+    idle, sleeps = "idle for 20 min", "it is off: the scheduler must know"
+    steps = (("sleeps", "close", idle), ("is put to sleep", "soft_off", idle))
+    for at, (decided, order, why) in enumerate((*steps, ("is counted as powered down", "power_down", sleeps))):
+        ledger.write_decisions([DecisionRecord(START_S + 60.0 * at, "n1", decided, why)])
+        number = ledger.write_intent(
+            Effect("n1", NodeOrder(order) if order == "soft_off" else NodeChange(order), "offpeak", why),
+            START_S + 60.0 * at + 5,
+        )
+        ledger.write_outcome(number, Outcome("done", "accepted"), START_S + 60.0 * at + 6)
+    ledger.write_decisions([DecisionRecord(START_S + 7200.0, "n1", "is woken", "2 jobs wait")])
+    number = ledger.write_intent(Effect("n1", NodeOrder.ON, "offpeak", "2 jobs wait"), START_S + 7201.0)
+    ledger.write_outcome(number, Outcome("failed", "no answer"), START_S + 7202.0)
+    assert ledger.close() == 0
+    head, wake, sleep = lines(offpeak("history", *DAY))
+    assert head.startswith("time ")
+    assert " ".join(sleep.split()[2:]) == "n1 sleeps offpeak done, 6 steps idle for 20 min"
+    assert "failed, 2 steps" in wake
+    assert wake.endswith("2 jobs wait; on: 2 jobs wait; no answer")
+    assert len(lines(offpeak("history", *DAY, "--steps"))) == 1 + 8
+    assert len(json.loads(offpeak("history", *DAY, "--json").stdout)) == 8
