@@ -25,7 +25,7 @@ class Export:
     unit: str = ""
     zone: tzinfo | None = None
     month_first: bool | None = None
-    ends: bool = False
+    ends: bool | str = False
     only: dict[str, str] = field(default_factory=dict)
     area: str = ""
 

@@ -47,6 +47,7 @@ UNITS = r"(price[ _]?)?units?|currency|currencies|einheit|währung"
 MOST_UNITS = 50
 SENTINELS = (-999.0, -9999.0, -99999.0, -32768.0, 32767.0, 65535.0, 99999.0)
 """What programs write where they know no value."""
+BELOW_AN_HOUR = "below an hour"
 END = re.compile(r"(?<![a-z])(end|ends|ending|until|bis|valid_to)(?![a-z])", re.IGNORECASE)
 """How columns are named whose times are the ends of intervals."""
 HOUR = re.compile(r"time|clock|hour|hour.?ending|he|uhrzeit|stunde|hora|heure|start|begin|anfang|von", re.IGNORECASE)
@@ -73,7 +74,9 @@ def read_series(path: Path, layout: PriceFileLayout, *, unit: str = "") -> Serie
     if layout.start_s is None:
         start_s = _start_times(table, layout, export, times)
         length_s = usual_lengths(start_s)
-        if times.show_ends:
+        if times.show_ends or (times.show_short_ends and np.median(length_s) < HOUR_S):
+            # An interval that is told by its end begins at the end of the one before.
+            length_s = usual_lengths(-start_s[::-1])[::-1]
             start_s = start_s - length_s
     else:
         start_s = layout.start_s + layout.step_s * np.arange(len(value))
@@ -93,6 +96,7 @@ class TimeColumns:
     names: tuple[str, ...]
     first_hour: int | None = None
     show_ends: bool = False
+    show_short_ends: bool = False
 
 
 def _time_columns(table: Table, layout: PriceFileLayout, export: Export | None) -> TimeColumns:
@@ -104,7 +108,7 @@ def _time_columns(table: Table, layout: PriceFileLayout, export: Export | None) 
     if export is not None:
         patterns = tuple(filter(None, (export.date, export.hour, export.quarter))) if export.date else export.time
         names = tuple(matching(table.columns, pattern)[0] for pattern in patterns)
-        return TimeColumns(names, 1 if export.date else None, export.ends)
+        return TimeColumns(names, 1 if export.date else None, export.ends is True, export.ends == BELOW_AN_HOUR)
     # Files of data frames begin with the number of the row, and records with any value.
     no_times = r"^[+-]?\d{1,7}(?:\.\d+)?$"
     others = [name for name in table.columns if name not in matching(table.columns, UNITS)] or list(table.columns)

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offpeak.errors import BadPrices
+from offpeak.model.constants import DAY_S
 from offpeak.model.step_series import Series
 from offpeak.prices.exports import known_exports
 from offpeak.prices.file import read_series
@@ -304,6 +305,20 @@ def test_energy_charts_as_csv_and_as_json(tmp_path: Path) -> None:
         assert series.start_s.tolist() == answer["unix_seconds"]
         assert series.value.tolist() == answer["price"]
         assert series.unit == "EUR/MWh"
+
+
+def test_times_of_nyiso_are_ends_in_real_time_only(tmp_path: Path) -> None:
+    head = '"Time Stamp","Name","PTID","LBMP ($/MWHr)"'
+    day = [f"07/26/2026 {5 * number // 60:02}:{5 * number % 60:02}:00" for number in range(1, 288)]
+    rows = [f'"{stamp}","N.Y.C.",61761,{number}' for number, stamp in enumerate([*day, "07/27/2026 00:00:00"])]
+    series = read(tmp_path, "\n".join([head, *rows, ""]))
+    midnight_s = int(datetime(2026, 7, 26, 4, tzinfo=UTC).timestamp())
+    assert series.start_s.tolist() == [midnight_s + 300 * number for number in range(288)]
+    assert series.end_s == midnight_s + DAY_S
+    rows.insert(2, '"07/26/2026 00:13:21","N.Y.C.",61761,99')
+    series = read(tmp_path, "\n".join([head, *rows, ""]))
+    assert (series.start_s[:4] - midnight_s).tolist() == [0, 300, 600, 801], "a dispatch between the usual ones"
+    assert series.value[:4].tolist() == [0, 1, 99, 2]
 
 
 TIMES = ("2024-10-26T00:00Z", "2024-10-26T01:00Z")
