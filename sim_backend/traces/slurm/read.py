@@ -31,8 +31,14 @@ from offpeak.sim_backend.traces.records import (
 )
 from offpeak.sim_backend.traces.slurm import fields as job_fields
 from offpeak.sim_backend.traces.slurm import jobs as slurm_jobs
-from offpeak.sim_backend.traces.slurm.runs import REQUEST_COLUMNS, SlurmRow, request_of, runs_of
-from offpeak.text import printable
+from offpeak.sim_backend.traces.slurm.runs import (
+    REQUEST_COLUMNS,
+    SlurmRow,
+    count_of_other_clusters,
+    request_of,
+    runs_of,
+)
+from offpeak.text import counted, printable
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,10 +139,11 @@ def trace_of_fields(
         if log.skipped_lines:
             hint = "without --lenient the first of the lines that cannot be read is named"
         raise BadTrace(f"{source.name}: holds no jobs", hint=hint)
+    of_several = f"{source.name}: holds the jobs of more than one cluster"
+    hint = "dump one at a time, as with sacct --clusters=NAME, or keep the lines of one"
     if len(log.clusters) > 1:
         names = " and ".join(sorted(name.decode(errors="replace") for name in log.clusters))
-        hint = "dump one at a time, as with sacct --clusters=NAME, or keep the lines of one"
-        raise BadTrace(f"{source.name}: holds the jobs of more than one cluster: {printable(names)}", hint=hint)
+        raise BadTrace(f"{of_several}: {printable(names)}", hint=hint)
     # Arrow keeps freed memory for further parsing.
     pa.default_memory_pool().release_unused()
     steps = pa.concat_tables(log.steps)
@@ -144,6 +151,9 @@ def trace_of_fields(
     step_names = _OtherNames()
     step_names.add(steps["id"], 0)
     number, step_number = slurm_jobs.numbered(ids, step_names.with_numbers(steps["number"].to_numpy().copy()))
+    if count := count_of_other_clusters(number, log.jobs):
+        why = "have the number of a job of another user, or of one that still ran"
+        raise BadTrace(f"{of_several}: {counted(count, 'line')} {why}", hint=hint)
     runs = runs_of(log.jobs, number, log.codes["State"].names)
     energy_j, energy_notes = _energy(log.jobs, steps, runs.kept, number, step_number)
     log.jobs.release("row", "energy_j", "is_absurd", "State", "end_s")

@@ -63,6 +63,9 @@ REASONS = (
 )
 NEVER = 0
 RAN = -1
+CLOCK_S = 1
+FEW = 3
+"""So many lines may contradict each other in any accounting."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,22 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
     return SlurmRuns(kept, suspended, tuple(each for jobs in rejected for each in jobs), notes)
 
 
-CLOCK_S = 1
+def count_of_other_clusters(number: Int64, jobs: ColumnStore) -> int:
+    """Return how many lines of a repeated number cannot be runs of one job; 0 if the numbers may only have begun anew.
+
+    They are of another user, or most of them begin before the run before them has ended. Slurm numbers the jobs of a
+    cluster one after another: after a new installation all lines of repeated numbers come later than those before it.
+    """
+    start_s = jobs.get("start_s")
+    order = np.lexsort((start_s, number))
+    columns = (number, start_s, jobs.get("runtime_s"), jobs.get("User"), jobs.get("queued_s"))
+    number, start_s, runtime_s, user, queued_s = (column[order] for column in columns)
+    again = np.flatnonzero((number[1:] == number[:-1]) & (start_s[1:] > start_s[:-1]) & (start_s[:-1] >= 0)) + 1
+    others = again[user[again] != user[again - 1]]
+    if len(others) and queued_s[others - 1].max() > queued_s[others].min():
+        return len(others)
+    at_once = np.count_nonzero(start_s[again] + CLOCK_S < (start_s + runtime_s)[again - 1])
+    return int(at_once) if at_once > max(FEW, len(again) / 2) else 0
 
 
 def _was_suspended(jobs: ColumnStore, names: tuple[str, ...]) -> NDArray[np.bool_]:
