@@ -19,6 +19,7 @@ from typing import BinaryIO
 from offpeak.errors import BadInput, CannotWrite
 
 GZIP_MAGIC = b"\x1f\x8b"
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 LOOKED_AT_FOR_NUL = 64 * 1024
 
@@ -58,11 +59,16 @@ def reading(path: Path | str, error: type[BadInput]) -> Iterator[None]:
 def _text_of(raw: bytes, name: str, error: type[BadInput]) -> bytes:
     with reading(name, error):
         text = gzip.decompress(raw) if raw.startswith(GZIP_MAGIC) else raw
+    if text.startswith(UTF_16_MARKS):
+        # As Excel and PowerShell write text.
+        text = text.decode("utf-16", errors="replace").encode()
     return beginning_of_text(text, name, error)
 
 
 def beginning_of_text(text: bytes, name: str, error: type[BadInput]) -> bytes:
     """Return a text or its beginning without a byte order mark; `error` if it is binary."""
+    if text.startswith(UTF_16_MARKS):
+        raise error(f"{name}: is UTF-16 text", hint="`iconv -f UTF-16 -t UTF-8 FILE > NEW` converts it")
     if text.find(b"\0", 0, LOOKED_AT_FOR_NUL) >= 0:
         raise error(f"{name}: is a binary file", hint="plain text is expected, as it is or compressed with gzip")
     return text.removeprefix(BYTE_ORDER_MARK)

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from offpeak.errors import BadPrices
 
 ISO_NE_LINE = re.compile(r'"?(?P<mark>[CHDT])"?,(?P<rest>.*)')
+IESO_BEGINS = "\\\\"
 ISO_NE_BEGINS = '"C",'
 MISO_HEADER = re.compile(r"Node,Type,Value,HE ?1,.*HE ?24,*")
 MISO_DATE = re.compile(r"(\d{1,2}/\d{1,2}/\d{4}),*")
@@ -27,11 +28,14 @@ OMIE_PERIODS = {23: 60, 24: 60, 25: 60, 92: 15, 96: 15, 100: 15}
 def report_as_table(text: str, name: str) -> str | None:
     """Return the table of a report, None for a file that is none. Raises BadPrices for a report with other contents.
 
-    A row of ISO New England stands on the line where it is in the report.
+    A row of ISO New England or IESO stands on the line where it is in the report.
     """
     if text.startswith(ISO_NE_BEGINS):
         return _iso_ne_table(text)
     lines = text.splitlines()
+    if text.startswith(IESO_BEGINS):
+        at = next((number for number, line in enumerate(lines) if line.startswith("Date,")), 0)
+        return "\n".join([lines[at], *[""] * at, *lines[at + 1 :]])
     if lines and lines[0].startswith(OMIE_BEGINS):
         return _omie_table(lines, name)
     if any(MISO_HEADER.fullmatch(line) for line in lines[:10]):

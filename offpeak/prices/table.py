@@ -38,6 +38,7 @@ _THREE_DIGITS = r"^[+-]?[1-9]\d{0,2}(?:%s\d{3})+$"
 _NUMBER = r"^[+-]?(?:\d+|\d{1,3}(?:[.,]\d{3})+)(?:[.,]\d+)?$"
 UNITS_OF_ALL = ("unit", "currency")
 BOM = b"\xef\xbb\xbf"
+MINUS = "\u2212".encode()
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def read_table(path: Path, *, with_empty_lines: bool) -> Table:
     Raises BadPrices, with file and line, unless it is JSON, or CSV with one line of column names and rows of as many
     columns.
     """
-    text = read_bytes(path, BadPrices).removeprefix(BOM).rstrip(b"\r\n")
+    text = read_bytes(path, BadPrices).removeprefix(BOM).rstrip(b"\r\n").replace(MINUS, b"-")
     if text.lstrip()[:1] in (b"{", b"["):
         return _json_table(text, path)
     report = report_as_table(text.decode(errors="replace"), str(path))

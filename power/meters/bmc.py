@@ -22,6 +22,7 @@ POWER_READING = IpmiRequest("DCMI Get Power Reading", 0x2C, 0x02, bytes([GROUP, 
 LENGTH = 18
 STATE, ACTIVE = 17, 0x40
 NOT_ACTIVE = "the BMC reports that its power measurement is not active"
+NO_READING = 0xFFFF
 NO_WATTS = "the BMC reports 0 W: it has no sensor, or measures only while the node is on"
 
 
@@ -212,6 +213,8 @@ def _watts(value: Any, where: str) -> tuple[float | None, str]:
     number = _number(value)
     if number is None:
         return None, f"{where} is {'missing' if value is None else f'{value!r:.40}'}"
+    if number == NO_READING:
+        return None, f"{where} is {NO_READING}, which stands for no reading"
     return (number, "") if number else (None, NO_WATTS)
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -22,6 +22,7 @@ BERLIN, NEW_YORK, CHICAGO, BRISBANE = map(
     ZoneInfo, ("Europe/Berlin", "America/New_York", "America/Chicago", "Australia/Brisbane")
 )
 HOUR = timedelta(hours=1)
+WARSAW = ZoneInfo("Europe/Warsaw")
 EUROPE, AMERICA = (datetime(2024, month, day, 16, tzinfo=UTC) for month, day in ((10, 26), (11, 2)))
 """Some hours before clocks go back in the night."""
 Row = Callable[[datetime, datetime, str], str]
@@ -250,6 +251,45 @@ CASES = (
         from_utc=AMERICA,
     ),
     Case(
+        "SPP",
+        "Interval,GMTIntervalEnd,Settlement Location,Pnode,LMP,MLC,MCC,MEC",
+        lambda _, end, price: f"{end:%m/%d/%Y %H:%M:%S},{end.astimezone(UTC):%m/%d/%Y %H:%M:%S},HUB,HUB,{price},1,2,3",
+        CHICAGO,
+        "USD/MWh",
+        from_utc=AMERICA,
+    ),
+    Case(
+        "IESO, hourly Ontario energy price",
+        "\\\\Hourly Ontario Energy Price\n\\\\2024 Yearly Report\n,,,\nDate,Hour,HOEP,Hour 1 Predispatch,OR 10 Min",
+        lambda begin, _, price: f"{begin:%Y-%m-%d},{begin.hour + 1},{price},99,0.2",
+        timezone(timedelta(hours=-5)),
+        "CAD/MWh",
+        from_utc=AMERICA,
+    ),
+    Case(
+        "PSE, market price of energy",
+        "dtime,period,rce_pln,dtime_utc,business_date,publication_ts",
+        lambda begin, end, price: (
+            f"{end:%Y-%m-%d %H:%M:%S},x,{price},{end.astimezone(UTC):%Y-%m-%d %H:%M:%S},{begin:%Y-%m-%d},2024-10-25"
+        ),
+        WARSAW,
+        "PLN/MWh",
+    ),
+    Case(
+        "PSE, market price of energy, on the clock of Poland",
+        "dtime;period;rce_pln;business_date",
+        lambda begin, end, price: f"{end:%Y-%m-%d %H:%M:%S};x;{price};{begin:%Y-%m-%d}",
+        WARSAW,
+        "PLN/MWh",
+    ),
+    Case(
+        "Elering",
+        '"Ajatempel (UTC)";"Kuupäev (Eesti aeg)";"NPS Eesti"',
+        lambda begin, _, price: f'"{begin.timestamp():.0f}";"{begin:%d.%m.%Y %H:%M}";"{price.replace(".", ",")}"',
+        WARSAW,
+        "EUR/MWh",
+    ),
+    Case(
         "AEMO, price and demand",
         "REGION,SETTLEMENTDATE,TOTALDEMAND,RRP,PERIODTYPE",
         lambda _, end, price: f"QLD1,{end:%Y/%m/%d %H:%M:%S},6500.5,{price},TRADE",
@@ -319,6 +359,13 @@ def test_times_of_nyiso_are_ends_in_real_time_only(tmp_path: Path) -> None:
     series = read(tmp_path, "\n".join([head, *rows, ""]))
     assert (series.start_s[:4] - midnight_s).tolist() == [0, 300, 600, 801], "a dispatch between the usual ones"
     assert series.value[:4].tolist() == [0, 1, 99, 2]
+
+
+def test_text_of_excel_is_read(tmp_path: Path) -> None:
+    rows = ["Zeit\tPreis (EUR/MWh)", "26.10.2024 00:00\t\u22121,25", "26.10.2024 01:00\t2,5"]
+    path = tmp_path / "p.txt"
+    path.write_text("\r\n".join([*rows, ""]), encoding="utf-16")
+    assert read_series(path, parse_layout("zone=Europe/Berlin")).value.tolist() == [-1.25, 2.5]
 
 
 TIMES = ("2024-10-26T00:00Z", "2024-10-26T01:00Z")

@@ -61,7 +61,7 @@ def test_the_older_way_is_queried_where_the_newer_tells_nothing(
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize("none", [None, "344 W", True, -1, float("nan"), float("inf"), 10**400, {}])
+@pytest.mark.parametrize("none", [None, "344 W", True, -1, float("nan"), float("inf"), 10**400, {}, 65535])
 def test_no_value_is_never_zero(peer: RedfishPeer, meter: RedfishMeter, none: object) -> None:
     peer.resources[METRICS] = {"PowerWatts": {"Reading": none}}
     peer.resources[POWER] = {"PowerControl": [{"PowerConsumedWatts": none}]}
