@@ -10,7 +10,7 @@ const BANDS = [
 const past = document.querySelector("#saved .plot"), ahead = document.querySelector("#ahead .plot");
 const CONFIG = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: false, showTips: false };
 const MARGIN = { l: 44, r: 12, t: 8, b: 24 };
-const of = { prices: null, jobs: [], nodes: 0, asleep: 0, power: null, days: [], sinceS: 0, range: "month", by: "money", nowS: 0 };
+const of = { prices: null, jobs: [], nodes: 0, asleep: 0, power: null, days: [], sinceS: 0, range: "day", by: "money", nowS: 0 };
 const OF_PAST = ["power", "days", "sinceS", "range"], OF_AHEAD = ["prices", "jobs", "nodes", "asleep", "unit"];
 const changed = new Set();
 let isWaiting = false;

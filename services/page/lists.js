@@ -18,7 +18,7 @@ function fill() {
   document.querySelector("#queue tbody").replaceChildren(...found.slice(0, SHOWN).flatMap(row));
   if (focused) document.querySelector(`#queue button[data-job="${CSS.escape(focused)}"]`)?.focus();
   const waiting = jobs.filter((job) => job.place !== null).length;
-  say(document.getElementById("queue-count"), !jobs.length ? "" : `${number(waiting)} in line, in the order in which they are to start; ${counted(jobs.length - waiting, "other")}`);
+  say(document.getElementById("queue-count"), !jobs.length ? "" : `${number(waiting)} waiting, in the expected order of their starts; ${number(jobs.length - waiting)} running or held`);
   const rest = found.length - SHOWN;
   say(document.getElementById("more"), rest > 0 ? `${counted(rest, "more job")}: find narrows it down` : found.length ? "" : words ? "no such job" : "No job waits or runs. Jobs appear here within a cycle of the agent, in the order in which they are to start.");
   for (const part of [".scroll", ".search"]) document.querySelector(`#queue ${part}`).hidden = !jobs.length;
@@ -37,14 +37,21 @@ function row(job) {
   return open === job.job_id ? [line, element("tr", { className: "details" }, element("td", { colSpan: 8 }, details(job)))] : [line];
 }
 
+/** The expected start of a job that waits with its range, or what has to happen first; "" of one that runs. */
+function starts(job) {
+  if (job.would_start_unix_s === null) return job.start_condition ?? "";
+  const [at, from, by] = [job.would_start_unix_s, job.starts_from_unix_s, job.starts_by_unix_s].map((each) => clock(each, nowS));
+  return from === by ? `about ${at}` : `about ${at}; 8 of 10 such jobs from ${from} to ${by}`;
+}
+
 /** All that is known of a job, as `offpeak why` says it. */
 function details(job) {
   const facts = [
     ["state", job.state.toLowerCase()], ["partition", job.partition],
     ["place", job.place === null ? "" : `${job.place} of ${job.of}${job.moved ? `, moved ${job.moved}` : ""}`],
-    ["why", job.why || "no reason is recorded"],
+    ["why", job.cause ? `${job.cause}: ${job.why}` : job.why], ["you can", job.remedy?.replaceAll("`", "") ?? ""],
     ["power", job.watts_per_node === null ? "not known" : `${kilowatts(job.watts_per_node)} a node, ${kilowatts(job.nodes * job.watts_per_node)} in all`],
-    ["starts", job.place === null ? "" : clock(job.would_start_unix_s, nowS) || "not known"], ["latest start", clock(job.latest_start_unix_s, nowS)],
+    ["starts", starts(job)], ["latest start", clock(job.latest_start_unix_s, nowS)],
     ["ends", clock(job.ends_unix_s, nowS) && `${clock(job.ends_unix_s, nowS)}, expected`],
     ["saving", job.expected_saving === null ? "" : `${number(job.expected_saving, 2)} ${job.currency}, expected`],
     ["flexibility", job.tier], ["opted out", job.opted_out ? "its owner allows no delay" : ""],

@@ -65,7 +65,7 @@ export function showPower(nodes) {
 const money = (value) => number(value, Math.abs(value) < 10000 ? 2 : 0);
 const TIMES = { day: "today", week: "in seven days", month: "this month" };
 const NOTHING = "Nothing is booked yet. The saving appears here within 15 min after the first node goes to sleep, or would in shadow mode.";
-const chosen = { range: "month", by: "money" };
+const chosen = { range: "day", by: "money" };
 let saved = null;
 
 /** Chooses the range of what was saved, or money or CO2. */
@@ -91,7 +91,11 @@ export function showSaved(accounts) {
   const isRange = (account.low ?? null) !== null && account.high !== null && money(account.low) !== money(account.high);
   const range = isRange ? `${money(account.low)} to ${money(account.high)} ${account.currency} in 19 of 20 cases` : "";
   const isKnown = account.energy_j !== null && account.cost !== null && !byCarbon;
-  say(at("saved-share"), isKnown && account.share !== null ? `${number(100 * account.share, 1)} % of the bill` : "");
+  const other = byCarbon
+    ? account.cost === null || account.energy_j === null ? "" : `${money(account.cost)} ${account.currency}`
+    : (account.carbon_g ?? null) === null ? "" : `${figure(account.carbon_g / 1000)} kg CO2`;
+  const share = isKnown && account.share !== null ? `${number(100 * account.share, 1)} % of the bill` : "";
+  say(at("saved-share"), [share, other].filter(Boolean).join(" · "));
   say(at("saved-year"), isKnown && account.cost_per_year !== null ? `${number(account.cost_per_year)} ${account.currency} a year at this rate` : "");
   const missing = (account.unknown ?? []).map((name) => `without ${name}, which is not known`);
   if (account.delays_text) missing.push(account.delays_text);

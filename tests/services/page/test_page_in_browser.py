@@ -162,9 +162,9 @@ def test_page_shows_present_values_at_the_top(read_only: Page) -> None:
     tiles = read_only.locator("#tiles dl")
     expect(tiles).to_contain_text("52.0 EUR/MWh")
     expect(tiles).to_contain_text("off-peak until 16:00")
-    expect(read_only.locator("#saved-title")).to_have_text("Saved this month")
-    expect(read_only.locator("#saved-value")).to_have_text("10.21 EUR measured")
-    expect(read_only.locator("#saved-year")).to_contain_text("EUR a year at this rate")
+    expect(read_only.locator("#saved-title")).to_have_text("Saved today")
+    expect(read_only.locator("#range [aria-pressed=true]")).to_have_text("day")
+    expect(read_only.locator("#saved-value")).to_have_text("2.71 EUR measured")
     expect(read_only.locator("header")).to_contain_text("elbe · slurm 22.05.8")
     expect(read_only.locator("#errors tbody")).to_contain_text(
         "run timeby similar jobs; time limit: 440 min31.0 min500"
@@ -179,8 +179,8 @@ def test_the_figures_say_what_they_show_to_who_cannot_see(read_only: Page) -> No
     jobs_kw, planned_kw = map(float, re.findall(r"(?:jobs|nodes,) ([\d.]+) kW now", label))
     assert planned_kw == pytest.approx(jobs_kw + 1.45)
     assert "0 of 23 nodes that are asleep are planned to sleep on" in label
-    days = read_only.locator("#saved .plot").get_attribute("aria-label") or ""
-    assert "12 Nov 1.92 kW, 27.8 kWh, 2.71 EUR, measured, saved" in days
+    day = read_only.locator("#saved .plot").get_attribute("aria-label") or ""
+    assert re.search(r"power by node state: [\d.]+ kW at last, [\d.]+ kW without offpeak", day)
     assert read_only.locator("#ahead .shapelayer path").count() >= 3
 
 
@@ -209,11 +209,17 @@ def test_a_node_says_all_of_itself_by_mouse_and_by_keys(opened: Opened) -> None:
 
 def test_the_saving_of_a_day_a_week_and_a_month(opened: Opened) -> None:
     page, label = opened.page, opened.page.locator("#saved .plot")
-    for name, title in (("week", "Saved in seven days"), ("day", "Saved today")):
+    for name, title in (("month", "Saved this month"), ("week", "Saved in seven days"), ("day", "Saved today")):
         page.locator(f"#range button[value={name}]").focus()
         page.keyboard.press("Enter")
         expect(page.locator("#saved-title")).to_have_text(title)
         expect(page.locator("#range [aria-pressed=true]")).to_have_text(name)
+        if name != "day":
+            expect(label).to_have_attribute(
+                "aria-label", re.compile(r"12 Nov 1\.92 kW, 27\.8 kWh, 2\.71 EUR, measured")
+            )
+            expect(page.locator("#saved-year")).to_contain_text("EUR a year at this rate")
+            expect(page.locator("#saved-share")).to_contain_text("kg CO2")
     expect(page.locator("#saved-value")).to_have_text("2.71 EUR measured")
     expect(page.locator("#saved-note")).to_contain_text("2.65 to 2.77 EUR in 19 of 20 cases · 30.4 kWh")
     expect(page.locator("#saved-note")).to_contain_text("a rate for a year needs a whole day")
@@ -231,8 +237,10 @@ def test_the_saving_of_a_day_a_week_and_a_month(opened: Opened) -> None:
 
 def test_co2_is_shown_instead_of_money(opened: Opened) -> None:
     page = opened.page
+    page.locator("#range button[value=month]").click()
     page.locator("#by button[value=carbon]").click()
     expect(page.locator("#saved-value")).to_have_text("38.3 kg CO2 measured")
+    expect(page.locator("#saved-share")).to_have_text("10.21 EUR")
     expect(page.locator("#ahead .plot")).to_have_attribute(
         "aria-label", re.compile("^CO2: .* g CO2/kWh until .*cleanest")
     )
