@@ -16,6 +16,15 @@ def clock_text(duration_s: float) -> str:
     return f"{hours // 24}d {hours % 24:02}:{minutes:02}"
 
 
+def hours_text(duration_s: float) -> str:
+    """Return the time as "2:05 h" (hours and minutes), below an hour as "5 min", from two days on as "3 d 7 h"."""
+    minutes = round(duration_s / MINUTE_S)
+    hours, minutes = divmod(minutes, 60)
+    if not hours:
+        return f"{minutes} min"
+    return f"{hours}:{minutes:02} h" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+
+
 def power_text(power_w: float | None) -> str:
     """Return watts, kilowatts and megawatts from ten of them on; "no value" for None."""
     if power_w is None:

@@ -130,7 +130,7 @@ def checked_ranks(name: str, ranks: object, window: int) -> list[int]:
 NO_POLICY = WindowPolicy("", ARRIVAL, "jobs in submission order")
 
 BUILT_IN = (
-    WindowPolicy("greedy", GREEDY, "hungriest jobs first off-peak, most frugal first on-peak"),
+    WindowPolicy("greedy", GREEDY, "high-power jobs first off-peak, low-power jobs first on-peak"),
     WindowPolicy(
         "knapsack", KNAPSACK, "fill the free nodes, with the most power off-peak, the least on-peak", MOST_JOBS
     ),

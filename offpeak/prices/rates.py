@@ -102,12 +102,14 @@ def parse_hours(text: str) -> tuple[int, int]:
     """Return "09:00-23:00" as seconds after midnight. Raises BadInput if it is invalid or the two are equal."""
     match = _HOURS.fullmatch(text)
     if match is None:
-        raise BadInput(f"{text!r} are no hours of the day", hint="write them like 09:00-23:00 or 22:00-06:00")
+        raise BadInput(
+            f"{text!r}: not a range of hours within a day", hint="write them like 09:00-23:00 or 22:00-06:00"
+        )
     from_s, until_s = (
         int(hour) * HOUR_S + int(minute) * MINUTE_S for hour, minute in (match.group(1, 2), match.group(3, 4))
     )
     if from_s >= DAY_S or until_s > DAY_S or int(match[2]) > 59 or int(match[4]) > 59:
-        raise BadInput(f"{text!r} are no hours of the day", hint="they lie between 00:00 and 24:00")
+        raise BadInput(f"{text!r}: not a range of hours within a day", hint="they lie between 00:00 and 24:00")
     if from_s == until_s:
         raise BadInput(f"the hours {text!r} begin where they end", hint="the whole day is 00:00-24:00")
     return from_s, until_s

@@ -239,7 +239,7 @@ def _header(text: bytes, path: Path) -> tuple[list[str], str]:
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
     # A table whose first column has no name, such as an index, has semicolons within its rows.
     if line.startswith(";") and (second.startswith(";") or ";" not in second.partition("\n")[0]):
-        raise BadPrices(f"{path}:1: is a job log in SWF, and holds no column names", hint="a price file is wanted")
+        raise BadPrices(f"{path}:1: is a job log in SWF, and holds no column names", hint="give a file of prices here")
     if not names or _is_number(names[0]) or (names[0] and any(map(_is_number, names))):
         raise BadPrices(f"{path}:1: holds no column names", hint="put a line such as `utc,price` on top")
     if len(set(names)) < len(names):

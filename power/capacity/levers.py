@@ -187,6 +187,15 @@ class Recommendation:
     longest_delay: str = ""
 
 
+@dataclass(frozen=True)
+class WeeklyBill:
+    """What each whole week from `begin_s` on [s of the trace] costs with levers and without, mean of the replays."""
+
+    begin_s: int
+    cost: tuple[float, ...]
+    without: tuple[float, ...]
+
+
 @dataclass
 class LeverMeasurement:
     """The replays of the levers on the last days of an estimate's log; those that were made are not repeated.
@@ -199,6 +208,7 @@ class LeverMeasurement:
     policies: Sequence[Policy]
     executor: Executor = THREADS
     _outcomes: dict[str, list[tuple[PolicyOutcome, ...]]] = field(default_factory=dict)
+    _replayed: dict[str, tuple[ReplayCase, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         prepared, agent = self.estimate.prepared, self.settings.agent
@@ -272,6 +282,18 @@ class LeverMeasurement:
             return slept
         return replace(slept, saving=together, queue=order.policy)
 
+    def weekly_bill(self, saving: CapabilitySaving) -> WeeklyBill | None:
+        """Return the bill by week of the replays of a saving; None if it was not replayed, or has no whole week."""
+        case, key = self._replayed.get(saving.policy, (self.estimate.prepared.case, ""))
+        replays = self._outcomes.get(key, self.estimate.outcomes)
+        weeks = [
+            each.weeks for replay in replays for each in replay if each.weeks and each.policy in (key, saving.policy)
+        ]
+        if not weeks or not len(weeks[0].cost):
+            return None
+        cost, without = (np.mean([getattr(each, name) for each in weeks], axis=0) for name in ("cost", "baseline"))
+        return WeeklyBill(int(case.jobs.submit_s[0]), tuple(cost.tolist()), tuple(without.tolist()))
+
     def is_harmless(self, saving: CapabilitySaving) -> bool:
         """Whether jobs wait at most HARDLY_LONGER_S longer, and nodes sleep no more often than the agent lets them."""
         cycles = saving.cycles_per_node_day or 0.0
@@ -309,6 +331,7 @@ class LeverMeasurement:
 
         spread = self._spreads(case, policies_at, replays)[0]
         text = capacity if ordering is None else spread.policy
+        self._replayed[text] = case, policies_at(case)[-1].name
         return replace(self._saving_of(spread, name, case), policy=text)
 
     def _spreads(self, case: ReplayCase, policies_at: PoliciesAt, replays: int) -> tuple[ReplicationSpread, ...]:

@@ -26,6 +26,7 @@ from offpeak.predictors.prices.models import (
     one_thread,
     shares,
 )
+from offpeak.text import counted
 
 AHEAD_DAYS = 7
 # The number of days of forecasts on which the weights of the models and the intervals are based.
@@ -127,7 +128,7 @@ def _member_forecasts(past: Past, day: int, members: tuple[Member, ...], before:
 def _basis(past: Past, members: tuple[Member, ...], share: Float64) -> str:
     most = sorted(range(len(members)), key=lambda i: -share[i])[:3]
     parts = ", ".join(f"{members[i].name} {share[i]:.0%}" for i in most if share[i] >= 0.005)
-    return f"forecast from {int(past.known.sum())} days: {parts}"
+    return f"forecast from {counted(int(past.known.sum()), 'day')}: {parts}"
 
 
 FALLBACK_RULE = ChoiceRule(window=14 * 24, least=ENOUGH_DAYS * 24)

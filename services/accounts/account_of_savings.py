@@ -31,7 +31,7 @@ MEASURED, PARTLY, MODELLED = "measured", "partly measured", "modelled"
 MEASURED_SHARE, MODELLED_SHARE = 0.995, 0.005
 ENOUGH = 0.9
 """The least share of the time that meters cover, and of the energy that has a price, of a bill that is known."""
-LEVER_NAMES = {SLEEP: "nodes at rest", ORDER: "order of the queue"}
+LEVER_NAMES = {SLEEP: "sleeping nodes", ORDER: "order of the queue"}
 
 
 @dataclass(frozen=True)
@@ -417,13 +417,12 @@ def delays_text(account: SavingsAccount) -> str:
     jobs = counted(delays.jobs, "delayed job")
     if delays.saved is None:
         return f"not added: what {jobs} saved, which is not known"
-    return (
-        f"not added: {money_text(delays.saved, delays.currency)} by the bills of {jobs}, partly that of nodes at rest"
-    )
+    saved = money_text(delays.saved, delays.currency)
+    return f"not added: {saved} by the bills of {jobs}, partly counted under sleeping nodes"
 
 
 def shadow_text(account: SavingsAccount) -> str:
-    """Return what shadow mode would have saved, and the harm, in one sentence."""
+    """Return what shadow mode would have saved, and its side effects, in one sentence."""
     if account.energy_j is None:
         return NOTHING
     hours = _sum([lever.node_hours for lever in account.levers if lever.node_hours is not None])

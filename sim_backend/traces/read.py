@@ -52,7 +52,7 @@ FORMATS = (
 )
 """Tried in this order; an unknown file is read as SWF if a line of its head looks like SWF."""
 
-READ = "read are `sacct -P` output, Slurm's jobcomp/filetxt, PBS accounting, SWF (18 numbers in a line) and GWF"
+READ = "offpeak reads `sacct -P` output, Slurm's jobcomp/filetxt, PBS accounting, SWF (18 numbers in a line) and GWF"
 SWF_BEGINS = 4
 """A line of SWF begins with so many numbers: the job, its submission, its wait and its run time."""
 

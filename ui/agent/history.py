@@ -26,6 +26,8 @@ from offpeak.text import counted, printable
 from offpeak.ui.records import print_nothing, rows_json, with_times
 from offpeak.ui.terminal import print_table, text_table
 
+QUEUE_CHANGES = {"rank": "set priorities", "defer": "set begin times", "notify": "set comments", "tell": "set comments"}
+"""The orders to the scheduler about jobs, as they are printed."""
 OTHER_SUBJECTS = ("job ", "queue")
 HISTORY_KEYS = ("subject", "what", "by", "result", "why")
 HISTORY_COLUMNS = ("time", "about", "what", "by", "result", "why")
@@ -141,7 +143,7 @@ def _action_row(record: HistoryRow) -> dict[str, Any]:
     return {
         "at_unix_s": record["at_unix_s"],
         "subject": record["subject"],
-        "what": record["order"],
+        "what": QUEUE_CHANGES.get(record["order"], record["order"]),
         "by": record["by"],
         "result": record["result"] + rule,
         "why": "; ".join(filter(None, (record["reason"], record["said"]))),

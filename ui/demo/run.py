@@ -156,7 +156,7 @@ class Story:
         self._peak, until = peak, self._clock(curve.peak_until_s(now_s))
         since_s = max(BEGIN_S, int(curve.series.start_s[curve.at(now_s)]))
         price = money_text(float(curve.series.value[curve.at(now_s)]), curve.series.unit)
-        what, which = ("high", "frugal") if peak == Peak.ON_PEAK else ("low", "hungry")
+        what, which = ("high", "low-power") if peak == Peak.ON_PEAK else ("low", "high-power")
         self._line(since_s, f"prices are {what} until {until} ({price}): {which} jobs go first")
 
     def _tell_step(self, decided: str, records: Sequence[Record]) -> None:

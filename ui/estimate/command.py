@@ -1,4 +1,4 @@
-"""`offpeak estimate`: what pays on a cluster, by its own log: all levers, their harm, and what is recommended."""
+"""`offpeak estimate`: what pays on a cluster, by its own log, with which side effects, and what is recommended."""
 
 from pathlib import Path
 from typing import Annotated
@@ -63,7 +63,7 @@ def estimate(
     as_json: JSON = False,
     on: ON = None,
 ) -> None:
-    """Estimate what would have saved most, and at what harm. The levers are sleep, order, delay and caps."""
+    """Estimate what would have saved most, and with which side effects. The levers are sleep, order, delay and caps."""
     from offpeak.model.units import parse_duration_s
     from offpeak.ui.estimate.estimate import EstimateRequest, answer
 

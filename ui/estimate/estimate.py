@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,27 +34,16 @@ from offpeak.sim_backend.estimate import FIRST_REPLAYS, MOST_REPLAYS, estimate_s
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.sim_backend.traces.filters import last_days
 from offpeak.ui.estimate.accounting_source import Accounting, accounting_of, site_cluster, with_nodes, with_site_cluster
+from offpeak.ui.estimate.page import write_estimate_page
 from offpeak.ui.estimate.text import (
     LeversAnswer,
     answer_view,
-    assumed_prices_lines,
-    assumptions,
     fragment,
-    headline,
-    lever_cells,
-    lever_headers,
-    lever_lines,
-    no_range_lines,
-    sureness,
-    unmeasured_lines,
-    use_lines,
-    verdict,
 )
 from offpeak.ui.options import ESTIMATE_DAYS
-from offpeak.ui.replay.comparison import basis_json, machine_text, one_user_remark, prices_text, remarks, unlike_remark
+from offpeak.ui.replay.comparison import basis_json, one_user_remark, remarks, unlike_remark
 from offpeak.ui.replay.likeness import difference_lines, likeness_json
 from offpeak.ui.replay.unused import refuse_unused
-from offpeak.ui.report.page import bullets, definitions, paragraph, section, still_page, table
 from offpeak.ui.terminal import plain_console, say_written, task_progress
 
 FIRST_JOBS = 12_000
@@ -255,7 +243,9 @@ class RefinedEstimate:
             lambda done: progress(ORDERS_SHARE + (1 - ORDERS_SHARE) * done / len(LEVERS)),
             is_quick=stage.is_quick,
         )
-        return LeversAnswer(measured.estimate, levers, measured.recommend(levers, number), self.settings)
+        best = measured.recommend(levers, number)
+        weekly = None if best is None else measured.weekly_bill(best.saving)
+        return LeversAnswer(measured.estimate, levers, best, self.settings, weekly)
 
 
 def _watched(
@@ -314,52 +304,3 @@ def _write_cluster(path: Path, settings: Settings) -> None:
     with replacing(path) as file:
         file.write(cluster_text(cluster, "The cluster that the scheduler reported, for --cluster.").encode())
     typer.echo(f"{path}: {cluster_note(cluster)}", err=True)
-
-
-def write_estimate_page(path: Path, answer: LeversAnswer) -> None:
-    """Write the page; raise CannotWrite on failure, without a partial file."""
-    with replacing(path) as file:
-        file.write(estimate_page(answer).encode())
-
-
-def estimate_page(answer: LeversAnswer) -> str:
-    """Return the page as HTML."""
-    estimate = answer.estimate
-    basis = estimate.prepared.basis
-    rows = [(f"{saving.capability}: {saving.policy}", *lever_cells(saving, estimate.used)) for saving in answer.savings]
-    facts = (("log", headline(estimate)), ("prices", prices_text(basis)), ("machine", machine_text(basis)))
-    head = "\n".join(
-        [
-            f"<header>\n<h1>{escape(estimate.trace.name)}: what pays</h1>",
-            *(paragraph(line) for line in assumed_prices_lines(estimate)),
-            _hero(answer),
-            paragraph(verdict(answer), css_class="answer"),
-            f"{definitions(facts)}\n</header>",
-        ]
-    )
-    settings = fragment(answer)
-    caption, headers = "saved against the operation of today", ("lever", *lever_headers(estimate.used))
-    assumed = (*use_lines(estimate.used), *lever_lines(answer), *assumptions(estimate))
-    recommended = section("Recommended settings", f'<pre class="command">{escape(settings)}</pre>')
-    sections = [
-        section(
-            "All levers, in order of money",
-            table(caption, headers, rows),
-            *map(paragraph, (*no_range_lines(answer), *unmeasured_lines(answer.levers))),
-        ),
-        *([recommended] if settings else []),
-        section("How sure is this?", bullets(sureness(estimate))),
-        section("What was used, and what is assumed", bullets(assumed)),
-    ]
-    return still_page(f"{estimate.trace.name}: what pays", f'<div class="sheet">{head}', [*sections, "</div>"])
-
-
-def _hero(answer: LeversAnswer) -> str:
-    """Return the yearly saving in large type; "" if none is claimed."""
-    best = answer.recommended
-    if best is None or not fragment(answer):
-        return ""
-    money = best.saving.a_year
-    text = f"{money.middle:,.0f} {answer.estimate.used.currency} a year"
-    held = f" <small>19 of 20 years like these weeks: {money.low:,.0f} to {money.high:,.0f}</small>"
-    return f'<p class="hero">{escape(text)}{held if best.saving.has_range else ""}</p>'

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, percent_text, unit_of
+from offpeak.display import CO2_UNITS, ENERGY_UNITS, figure, hours_text, length_text, percent_text, unit_of
 from offpeak.model.constants import DAY_S, YEAR_S
 from offpeak.model.zones import date_text, zone_text
-from offpeak.power.capacity.levers import HARDLY_LONGER_S, Lever, Recommendation
+from offpeak.power.capacity.levers import HARDLY_LONGER_S, Lever, Recommendation, WeeklyBill
 from offpeak.prices.tariff import ASSUMED_TARIFF_BASIS
 from offpeak.settings.file import toml
 from offpeak.settings.table import Settings
@@ -32,10 +32,12 @@ from offpeak.ui.replay.likeness import (
     partition_table,
     replayed_waits,
 )
-from offpeak.ui.replay.tables import NOISE, quoted_text
+from offpeak.ui.replay.tables import quoted_text
 from offpeak.ui.terminal import text_table
 
 NO_SLEEP = "always-on"
+NOT_SIGNIFICANT, AS_TODAY = "not significant", "as today"
+"""A saving, and a change of the mean wait, that chance alone can make."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class LeversAnswer:
     levers: tuple[Lever, ...]
     recommended: Recommendation | None
     settings: Settings
+    weekly: WeeklyBill | None = None
 
     @property
     def savings(self) -> list[CapabilitySaving]:
@@ -113,7 +116,7 @@ def use_lines(used: LoggedUse) -> list[str]:
     mean = f"the mean price of the period is {figure(used.plain_mean_price)}"
     price = f"{figure(used.mean_price)} {used.currency}/MWh; {mean}"
     emitted = () if used.co2_kg is None else (f"emitted  {_co2_text(used.co2_kg)} of CO2",)
-    waiting = f"{percent_text(100 * used.waiting_share)} of the time; mean wait {clock_text(used.mean_wait_s)}"
+    waiting = f"{percent_text(100 * used.waiting_share)} of the time; mean wait {hours_text(used.mean_wait_s)}"
     return [
         f"used     {bounds_text(energy)} {unit.name}, {unit.figure(used.idle_energy_kwh)} of it by idle nodes",
         f"paid     {bounds_text(used.cost)} {used.currency}{_demand_text(used)}, at {price}{_unpriced_text(used)}",
@@ -149,11 +152,13 @@ def bounds_text(bounds: Bounds) -> str:
 
 
 def savings_table(answer: LeversAnswer) -> list[RenderableType]:
-    """Return a row for each policy whose saving is more than chance: what it would have saved, and its harm."""
+    """Return a row for each policy whose saving is more than chance, the recommended one first."""
+    chosen = answer.recommended.saving.policy if answer.recommended else ""
     savings = [saving for saving in answer.savings if not saving.is_noise]
+    savings.sort(key=lambda saving: saving.policy != chosen)
     if not savings:
         return []
-    used, first = answer.estimate.used, "in the replay" if _is_far(answer.estimate) else "would have saved"
+    used, first = answer.estimate.used, "in the replay" if is_far(answer.estimate) else "would have saved"
     rows = ((f"{saving.capability}: {saving.policy}", *lever_cells(saving, used)) for saving in savings)
     return [text_table((first, *lever_headers(used)), rows)]
 
@@ -164,11 +169,11 @@ def lever_headers(used: LoggedUse) -> tuple[str, ...]:
 
 
 def lever_cells(saving: CapabilitySaving, used: LoggedUse) -> tuple[str, ...]:
-    """Return money, share of the bill, energy, with a demand charge the highest quarter-hour, and harm."""
+    """Return money, share of the bill, energy, with a demand charge the highest quarter-hour, and side effects."""
     cycles = saving.cycles_per_node_day
-    peak = UNKNOWN if saving.peak_kw is None else NOISE if saving.peak_is_noise else f"{saving.peak_kw:z,.2f}"
+    peak = UNKNOWN if saving.peak_kw is None else NOT_SIGNIFICANT if saving.peak_is_noise else f"{saving.peak_kw:z,.2f}"
     return (
-        NOISE if saving.is_noise else bounds_text(saving.a_year),
+        NOT_SIGNIFICANT if saving.is_noise else bounds_text(saving.a_year),
         f"{saving.share_pct.middle:z.2f} %",
         f"{saving.energy_kwh:z,.0f}",
         *([peak] if used.demand else []),
@@ -187,7 +192,7 @@ def folded_lines(answer: LeversAnswer) -> list[str]:
             noise.setdefault(saving.capability, []).append(f"{saving.policy} {share_text(saving)}")
     policies = [f"{name} ({', '.join(each)})" for name, each in noise.items()]
     return [
-        *([f"{NOISE}, not significant for these nodes and jobs: {', '.join(policies)}"] if noise else []),
+        *([f"{NOT_SIGNIFICANT} for these nodes and jobs: {', '.join(policies)}"] if noise else []),
         *no_range_lines(answer),
         *unmeasured_lines(answer.levers),
     ]
@@ -254,31 +259,31 @@ def wait_text(saving: CapabilitySaving) -> str:
     if saving.longer_run:
         return f"run +{percent_text(100 * saving.longer_run, 1)}"
     if saving.wait_is_noise:
-        return NOISE
-    return f"{'+' if saving.wait_change_s >= 0 else '-'}{clock_text(abs(saving.wait_change_s))}"
+        return AS_TODAY
+    return f"{'+' if saving.wait_change_s >= 0 else '-'}{hours_text(abs(saving.wait_change_s))}"
 
 
 def verdict(answer: LeversAnswer) -> str:
     """Return a sentence on what pays."""
     estimate, best = answer.estimate, answer.recommended
-    if _is_far(estimate):
+    if is_far(estimate):
         return NOT_CLAIMED
-    wait = f"bound: +{clock_text(HARDLY_LONGER_S)}"
+    wait = f"at most +{hours_text(HARDLY_LONGER_S)}"
     if best is None:
-        return f"Nothing saves beyond random variation here without harm (mean wait, {wait})."
+        return f"Nothing saves more than chance here with acceptable side effects (mean wait {wait})."
     saving = best.saving
     money = f"{bounds_text(saving.a_year)} {estimate.used.currency} a year"
     only = saving.capability == "order" and estimate.prepared.power.assumed
     if_power_differs = ", if the power of jobs differs as assumed, else nothing" if only else ""
     verb = "hardly pays: it would have saved" if saving.share_pct.high < HARDLY_PCT else "would have saved"
-    harm = f"mean wait {wait_text(saving)} ({wait})"
+    effects = f"mean wait {wait_text(saving)} ({wait})"
     if saving.cycles_per_node_day is not None:
         most = answer.settings.agent.cycles_per_day
-        harm += f", {saving.cycles_per_node_day:.1f} cycles per node and day (bound: {most})"
+        effects += f", {saving.cycles_per_node_day:.1f} cycles per node and day (at most {most})"
     if saving.boot_delay_s:
-        harm += f", a job that finds too few nodes awake waits {clock_text(saving.boot_delay_s)} for them"
+        effects += f", a job that finds too few nodes awake waits {hours_text(saving.boot_delay_s)} for them"
     parts = " with ".join(_parts(best))
-    return f"{parts} {verb} {share_text(saving)} of the bill: {money}{if_power_differs}. Harm: {harm}."
+    return f"{parts} {verb} {share_text(saving)} of the bill: {money}{if_power_differs}. Side effects: {effects}."
 
 
 def _parts(best: Recommendation) -> list[str]:
@@ -287,14 +292,15 @@ def _parts(best: Recommendation) -> list[str]:
     return parts + ([best.queue] if best.queue != "off" else [])
 
 
-def _is_far(estimate: SavingsEstimate) -> bool:
+def is_far(estimate: SavingsEstimate) -> bool:
+    """Return whether the replay is too far from the log to claim a saving."""
     return estimate.likeness is not None and not estimate.likeness.is_near
 
 
 def fragment(answer: LeversAnswer) -> str:
     """Return the recommended settings as TOML; "" without a recommendation, or if no saving is claimed."""
     best, prices = answer.recommended, answer.settings.prices
-    if best is None or _is_far(answer.estimate):
+    if best is None or is_far(answer.estimate):
         return ""
     rows = {
         "mode": "shadow",
@@ -332,8 +338,8 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
     near = (
-        f"the replay is near the log: jobs wait {clock_text(wait.middle)} on average under {first.policy}, in the log"
-        f" {clock_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
+        f"the replay is near the log: jobs wait {hours_text(wait.middle)} on average under {first.policy}, in the log"
+        f" {hours_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
     )
     far = (*unlike_remark(estimate.comparison), *difference_lines(estimate.likeness))
     if estimate.are_starts_replayed:
@@ -344,7 +350,7 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
         "the ranges of energy and money are those of 100 and of 300 W per busy node, which is assumed; if all jobs draw"
         " the same, no order of the queue saves anything"
     )
-    noise = f"{NOISE}: a range with zero in it, or a difference that chance alone can make"
+    noise = f"{NOT_SIGNIFICANT}: a range with zero in it, or a difference that chance alone can make"
     held = "" if first.alignments == 1 else ", whose bills differ from the one paid above"
     return [
         *(far or (near,)),
@@ -380,12 +386,12 @@ def next_steps(answer: LeversAnswer) -> list[str]:
     if estimate.prepared.power.assumed:
         steps.append("--power and --idle-power: the measured power of your nodes in place of the assumed one")
     is_mixed = has_partitions or estimate.prepared.units_per_node > 1
-    if case.cluster is None and (is_mixed or _is_far(estimate)):
+    if case.cluster is None and (is_mixed or is_far(estimate)):
         steps.append(
             "--cluster FILE: replay on the node types, partitions and limits of the cluster, not on equal nodes;"
             " `offpeak estimate --write-cluster FILE` on its head node writes the file"
         )
-    elif _is_far(estimate):
+    elif is_far(estimate):
         steps.append("add limits of QOS, reservations and priorities to the cluster file, if it lacks some")
     steps.append("--node-class FILE: power and boot times of your own nodes (docs/how-to/sleeping-nodes.md)")
     if not fragment(answer):

@@ -98,7 +98,7 @@ def _origin_text(forecast: PriceForecast) -> str:
     days = f"learned from {date_text(origin.first_s, UTC)} to {date_text(origin.last_s, UTC)}"
     if np.isnan(origin.mae):
         return days
-    return f"{days}; of late wrong by {origin.mae:.2f} {forecast.unit} in the mean a day ahead"
+    return f"{days}; mean error a day ahead, recently: {origin.mae:.2f} {forecast.unit}"
 
 
 def forecast_json(forecast: PriceForecast, feeds: FeedSettings) -> str:

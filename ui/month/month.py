@@ -1,26 +1,28 @@
 """Run `offpeak report`: print the account of a month, and write it as a page and as CSV.
 
-The cost of each day, and its cost without offpeak, is drawn as SVG, so the page needs no script.
+The page is for people who decide: what was saved, the bill by day, what each measure saved, and who used what. Its
+charts need no script, and it prints on two pages.
 """
 
 import time
-from collections.abc import Sequence
 from html import escape
 
-import numpy as np
 import typer
 
-from offpeak.display import amount_text, money_text
+from offpeak.display import co2_text, energy_text, hours_text, money_text, percent_text, range_text
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.seals import read_seals
-from offpeak.model.arrays import Float64
+from offpeak.model.constants import J_PER_KWH
 from offpeak.predictors.feeds.markets import site_zone
 from offpeak.prices.tariff_file import site_tariff
-from offpeak.services.accounts.month_account import DayCost, make_month_account
+from offpeak.services.accounts.account_of_savings import MODELLED, ORDER, SLEEP, SavingsAccount
+from offpeak.services.accounts.month_account import make_month_account
 from offpeak.settings.table import Settings
 from offpeak.ui.month.subject import (
-    CHANCE,
+    ACCOUNT,
+    DEMAND,
     GPU_COLUMNS,
+    TOTAL,
     MonthRequest,
     MonthSubject,
     answer_text,
@@ -31,122 +33,163 @@ from offpeak.ui.month.subject import (
     lines_of,
     method,
     month_of,
+    nodes_line,
     saved_cells,
     used_cells,
 )
 from offpeak.ui.records import print_nothing, rows_csv
-from offpeak.ui.replay.tables import NOISE
+from offpeak.ui.report.bars import Bar, Column, bars_section, columns_section
 from offpeak.ui.report.figure import Key
-from offpeak.ui.report.page import HtmlCell, legend, page_head, paragraph, section, still_page, table
+from offpeak.ui.report.page import definitions, paragraph, section, still_page, table
 from offpeak.ui.terminal import print_table, text_table, write_files
 
-WIDTH, HEIGHT, LEFT, BELOW, ABOVE = 1000, 260, 60, 26, 10
-TICKS = 4
-
-
-def days_section(days: Sequence[DayCost], currency: str) -> str:
-    """Return the section: what each day cost, and what it would have cost without what was saved."""
-    cost = np.array([day.cost for day in days])
-    without = np.array([day.cost + (day.saved or 0.0) for day in days])
-    texts = [
-        f"{day.name}: {money_text(day.cost, currency)}, {amount_text(other)} without offpeak"
-        for day, other in zip(days, without.tolist(), strict=True)
-    ]
-    drawn = _drawn(cost, without, [f"{int(day.name[-2:])}" for day in days], texts)
-    label = f"Cost of the metered nodes on each day, as it was and without what was saved [{currency}]"
-    return section(
-        "Day by day",
-        f"<figure>{legend(KEYS)}"
-        f'<div class="scroll" role="region" tabindex="0" aria-label="figure"><svg viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="100%" role="img" aria-label="{escape(label)}">{drawn}</svg></div>'
-        f"<figcaption>{escape(label)}.</figcaption></figure>",
-    )
-
-
-KEYS = (Key("as it was", "var(--busy)", is_area=True), Key("without offpeak", "var(--text)"))
-
-
-def _drawn(cost_of: Float64, without: Float64, names: list[str], texts: list[str]) -> str:
-    both = np.concatenate([cost_of, without, [0.0]])
-    step = tick_step(float(both.max() - both.min()))
-    low, high = np.floor(both.min() / step) * step, np.ceil(both.max() / step) * step
-
-    def y(value: float) -> float:
-        return round(ABOVE + float((high - value) / (high - low)) * (HEIGHT - ABOVE - BELOW), 1)
-
-    wide = (WIDTH - LEFT) / len(names)
-    parts = [_tick(value, y(value)) for value in np.arange(low, high + step / 2, step).tolist()]
-    every = max(1, len(names) // 16)
-    for at, (cost, other) in enumerate(zip(cost_of.tolist(), without.tolist(), strict=True)):
-        x = round(LEFT + at * wide, 1)
-        top, bottom = min(y(cost), y(0)), max(y(cost), y(0))
-        bar = f'x="{x + 0.12 * wide:.1f}" y="{top}" width="{0.76 * wide:.1f}" height="{bottom - top:.1f}"'
-        line = f'x1="{x + 0.05 * wide:.1f}" x2="{x + 0.95 * wide:.1f}" y1="{y(other)}" y2="{y(other)}"'
-        label = f'<text x="{x + wide / 2:.1f}" y="{HEIGHT - 6}" text-anchor="middle">{names[at]}</text>'
-        parts.append(
-            f'<g><title>{escape(texts[at])}</title><rect {bar} fill="var(--busy)"/>'
-            f'<line {line} stroke="var(--text)" stroke-width="3"/></g>{"" if at % every else label}'
-        )
-    return f'<g font-size="13" fill="var(--muted)">{"".join(parts)}</g>'
-
-
-def tick_step(span: float) -> float:
-    """Return a round step, 1, 2 or 5 times a power of ten, that divides the span into a few parts."""
-    raw_step = max(span, 1e-6) / TICKS
-    power = 10.0 ** np.floor(np.log10(raw_step))
-    return float(next(step * power for step in (1, 2, 5, 10) if step * power >= raw_step))
-
-
-def _tick(value: float, y: float) -> str:
-    return (
-        f'<line x1="{LEFT}" x2="{WIDTH}" y1="{y}" y2="{y}" stroke="var(--grid)"/>'
-        f'<text x="{LEFT - 8}" y="{y + 4}" text-anchor="end">{value:,.10g}</text>'
-    )
-
-
-PAGE_SAVED = ("saved by", "energy kWh", "money", "CO2 kg", "basis")
+KEYS = Key("as it was", "var(--busy)", is_area=True), Key("without offpeak", "var(--text)")
 
 
 def month_page(subject: MonthSubject) -> str:
-    """Return the page."""
-    sections = [_used(subject), *_gpus(subject), _saved(subject)]
-    if len(subject.account.days) > 1:
-        sections.append(days_section(subject.account.days, subject.account.nodes[0].currency))
-    notes = "".join(f"<li>{escape(line)}</li>" for line in method(subject))
-    sections.append(section("How these figures came about", f"<ol>{notes}</ol>"))
+    """Return the page: one number, the bill by day, what each measure saved, who used what, and the method folded."""
+    sections = [*_bill(subject), *_measures(subject), *_noticed(subject), *_used(subject), _details(subject)]
     return still_page(f"{subject.month.name}: energy and cost", _head(subject), sections)
 
 
 def _head(subject: MonthSubject) -> str:
-    title = f"{subject.month.name}{', so far' if subject.month.goes_on else ''}"
-    return page_head(title, answer_text(subject), [("period", headline(subject).partition(": ")[2])])
+    """Return what was saved in large type, the range of it, and what was used."""
+    account, so_far = subject.account, ", so far" if subject.month.goes_on else ""
+    saved = account.saved if account.saved.levers or not account.shadow.levers else account.shadow
+    parts = [f"<header>\n<h1>Electricity of the cluster in {escape(subject.month.name)}{so_far}</h1>"]
+    if saved.cost is None:
+        parts.append(paragraph(answer_text(subject), css_class="answer"))
+    else:
+        held = range_text(saved.low, saved.high)
+        small = f"{held} {saved.currency} in 19 of 20 cases; {saved.known}" if held else saved.known
+        would = "would have been saved" if saved.is_shadow else "saved"
+        amount = escape(f"{money_text(saved.cost, saved.currency)} {would}")
+        parts.append(f'<p class="hero">{amount} <small>{escape(small)}</small></p>')
+        parts.append(paragraph(_share_text(saved), css_class="answer"))
+    return "\n".join([*parts, definitions(_facts(subject)), "</header>"])
 
 
-def _used(subject: MonthSubject) -> str:
-    rows = used_cells(subject)
-    if not rows:
-        return section("Who used what", paragraph("The ledger has no job and no reading of that time."))
-    caption = "Energy, money and CO2 of the jobs that ended, by account; and what meters say of the nodes"
-    return section("Who used what", table(caption, USED, rows))
+def _share_text(saved: SavingsAccount) -> str:
+    """Return the share of the bill, the energy and the CO2 that were saved."""
+    energy = energy_text((saved.energy_j or 0.0) / J_PER_KWH, 0)
+    of_bill = "" if saved.share is None else f"{percent_text(100 * saved.share, 1)} of the electricity bill, "
+    co2 = "" if saved.carbon_g is None else f" and {co2_text(saved.carbon_g / 1000)}"
+    return f"{of_bill}{energy}{co2}{'; offpeak only recorded what it would do' if saved.is_shadow else ''}."
 
 
-def _gpus(subject: MonthSubject) -> list[str]:
-    rows = gpu_cells(subject)
-    caption = "GPU-hours of the jobs that ended, those that were idle, and their energy and cost, by account and user"
-    return [section("Who left GPUs idle", table(caption, GPU_COLUMNS, rows))] if rows else []
+def _facts(subject: MonthSubject) -> list[tuple[str, str]]:
+    account, span = subject.account, headline(subject).partition(": ")[2]
+    nodes = account.nodes and nodes_line(account.nodes)
+    jobs = sum(use.jobs for use in account.accounts)
+    facts = [("period", span), *([("jobs", f"{jobs:,} ended")] if jobs else [])]
+    if nodes:
+        cost = money_text(nodes.cost, nodes.currency)
+        facts.append(("used", f"{energy_text(nodes.energy_kwh, 0)}{'' if nodes.cost is None else f', {cost}'}"))
+        if nodes.co2_kg is not None:
+            facts.append(("emitted", co2_text(nodes.co2_kg)))
+    return facts
 
 
-def _saved(subject: MonthSubject) -> str:
-    rows = [
-        (
-            *(name, energy, HtmlCell(money, interval, NOISE if CHANCE in basis else ""), co2),
-            HtmlCell("", mark=basis.partition(":")[0]),
+def _bill(subject: MonthSubject) -> list[str]:
+    """Return the chart of what each day cost, and would have cost without what was saved."""
+    days = subject.account.days
+    if len(days) < 2:
+        return []
+    currency = subject.account.nodes[0].currency
+    columns = []
+    for day in days:
+        without = day.cost + (day.saved or 0.0)
+        text = f"{day.name}: {money_text(day.cost, currency)}, {money_text(without, currency)} without offpeak"
+        columns.append(Column(f"{int(day.name[-2:])}", day.cost, without, text))
+    caption = f"What the electricity of the measured computers cost on each day, in {currency}, and without offpeak."
+    return [columns_section("The bill, day by day", columns, KEYS, caption)]
+
+
+MEASURES = {
+    SLEEP: "Switching off computers that no job needs",
+    ORDER: "Starting jobs that need much power in cheap hours",
+}
+
+
+def _measures(subject: MonthSubject) -> list[str]:
+    """Return the chart of what each measure saved. Measures without a price have no bar."""
+    bars, unpriced, currency = [], [], ""
+    for account in (subject.account.saved, subject.account.shadow):
+        for lever in account.levers:
+            name = MEASURES.get(lever.lever, lever.name) + (", in observation mode" if account.is_shadow else "")
+            if lever.cost is None:
+                unpriced.append(f"{name}: {energy_text(lever.energy_j / J_PER_KWH)}")
+                continue
+            currency = account.currency
+            notes = (lever.known or MODELLED, "chance alone could do it" if lever.is_noise else "")
+            note = ", ".join(filter(None, notes))
+            text = money_text(lever.cost, currency)
+            bars.append(
+                Bar(
+                    name, lever.cost, text, lever.low, lever.high, note, is_strong=lever.cost > 0 and not lever.is_noise
+                )
+            )
+    for demand in subject.account.demand:
+        if demand.saved is not None:
+            currency = demand.currency
+            bars.append(Bar("Lowering the highest quarter-hour", demand.saved, money_text(demand.saved, currency)))
+    caption = f"Saved, in {currency}. The thin line holds 19 of 20 cases." if bars else "No price is known."
+    without = f" Without a price: {'; '.join(unpriced)}." if unpriced else ""
+    return [bars_section("What each measure saved", bars, caption + without)] if bars or unpriced else []
+
+
+def _noticed(subject: MonthSubject) -> list[str]:
+    """Return what users noticed: how many jobs waited longer for cheap hours, and how long."""
+    delays = subject.account.saved.delays
+    levers = [lever for lever in subject.account.saved.levers if lever.delayed_jobs]
+    jobs = sum(use.jobs for use in subject.account.accounts)
+    if not jobs or not (delays.jobs or levers):
+        return []
+    bars = [Bar("All jobs that ended", jobs, f"{jobs:,}")]
+    if delays.jobs:
+        bars.append(Bar("Jobs that waited for a cheap hour, as their owners allow", delays.jobs, f"{delays.jobs:,}"))
+    for lever in levers:
+        note = f"{hours_text(lever.delay_s)} later on average" if lever.delay_s is not None else ""
+        bars.append(
+            Bar(
+                "Jobs that waited until computers were on",
+                lever.delayed_jobs or 0,
+                f"{lever.delayed_jobs:,}",
+                note=note,
+            )
         )
-        for name, energy, money, interval, co2, basis in saved_cells(subject)
+    return [bars_section("What users noticed", bars, "Number of jobs.")]
+
+
+def _used(subject: MonthSubject) -> list[str]:
+    """Return the table of accounts, without what is not known of all of them."""
+    lines = [line for line in subject.lines if line.kind in (ACCOUNT, TOTAL, DEMAND)]
+    if not lines:
+        return []
+    columns = [
+        ("jobs", [f"{line.jobs:,}" if line.jobs is not None else "" for line in lines]),
+        ("energy", [energy_text(line.energy_kwh, 0) if line.energy_kwh is not None else "" for line in lines]),
+        ("cost", [money_text(line.cost, line.currency) if line.cost is not None else "" for line in lines]),
+        ("CO2", [co2_text(line.co2_kg) if line.co2_kg is not None else "" for line in lines]),
     ]
-    if not rows:
-        return section("What was saved", paragraph("Nothing was booked."))
-    return section("What was saved", table("Against all nodes on, in the site's own order", PAGE_SAVED, rows))
+    known = [(name, cells) for name, cells in columns if any(cells)]
+    names = [line.name or "no account" for line in lines]
+    rows = list(zip(names, *(cells for _, cells in known), strict=True))
+    caption = "Of the jobs that ended, by account; empty where nothing is known"
+    return [section("Who used what", table(caption, ("account", *(name for name, _ in known)), rows))]
+
+
+def _details(subject: MonthSubject) -> str:
+    """Return how the figures came about, for the administrator and the auditor: it is not printed."""
+    gpus, saved = gpu_cells(subject), saved_cells(subject)
+    parts = [
+        *([table("Energy, money and CO2 by account and of the nodes", USED, used_cells(subject))] if saved else []),
+        *([table("Against all nodes on, in the site's own order", SAVED, saved)] if saved else []),
+        *([table("GPUs of the jobs that ended, by account and user", GPU_COLUMNS, gpus)] if gpus else []),
+        f"<ol>{''.join(f'<li>{escape(line)}</li>' for line in method(subject))}</ol>",
+    ]
+    summary = "<summary><h2>How these figures came about</h2></summary>"
+    return f'<details class="on-screen">\n{summary}\n{"".join(parts)}\n</details>'
 
 
 USED = ("account", "jobs", "energy kWh", "measured", "partly", "modelled", "cost", "CO2 kg")

@@ -338,8 +338,8 @@ GPUS = (
     "have no reading, or are those of a shared node, of which meters do not say whose job has which GPU."
 )
 AT_REST = (
-    "Nodes at rest: the idle energy of these nodes, by their readings while idle, else by their node class, minus "
-    "their energy while going down, asleep and waking, measured if meters cover nine tenths of the rest. Only rests "
+    "Sleeping nodes: the idle energy of these nodes, by their readings while idle, else by their node class, minus "
+    "their energy while going down, asleep and waking, measured if meters cover nine tenths of it. Only sleeps "
     "that offpeak began count. The range is that of the readings."
 )
 
@@ -352,8 +352,8 @@ BY_ORDER = (
 
 DELAYS = (
     "Delays that owners allow are in no sum: each is the energy of a job that ended, at the mean price from the start "
-    "that it would have had, minus that from its start. It has the idle energy of its nodes, too, which is in nodes "
-    "at rest for the hours that the job left; replays of the order know no delays. `offpeak jobs` has each job."
+    "that it would have had, minus that from its start. It has the idle energy of its nodes, too, which counts under "
+    "sleeping nodes for the hours that the job left; replays of the order know no delays. `offpeak jobs` has each job."
 )
 
 

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
+from html import escape
 from importlib.util import find_spec
 from io import BytesIO
 from itertools import pairwise
 
 import typer
 
-from offpeak.display import amount_text
+from offpeak.display import amount_text, co2_text, energy_text, percent_text
 from offpeak.errors import BadInput
 from offpeak.installation import missing_extra
 from offpeak.ledger.database import open_ledger
@@ -30,7 +31,9 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
 from offpeak.ui.month.subject import MonthRequest
 from offpeak.ui.records import rows_csv
-from offpeak.ui.report.page import HtmlCell, page_head, section, still_page, table
+from offpeak.ui.report.bars import Column, columns_section
+from offpeak.ui.report.figure import Key
+from offpeak.ui.report.page import HtmlCell, bullets, definitions, paragraph, section, still_page, table
 from offpeak.ui.terminal import print_table, text_table, write_files
 
 COLUMNS = ("part", "of", "name", "symbol", "value", "unit", "origin", "basis", "rule")
@@ -114,23 +117,62 @@ def _print(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) ->
 
 
 def year_page(headline: str, values: Sequence[SheetValue], notes: Sequence[str]) -> str:
-    """Return the page."""
+    """Return the page: the energy of the year in large type, its months as a chart, and what is known, as tables.
+
+    What is not known has no row: it is listed with what to do, on a screen only.
+    """
     title, _, period = headline.partition(": ")
     of_all = _of_part(values, DATA_CENTRE)
-    known = f"{sum(value.value is not None for value in of_all)} of {counted(len(of_all), 'value')}"
-    answer = " ".join(notes) or "Meters and carbon intensity cover the whole time."
-    head = page_head(title, answer, [("period", period), ("known", known)])
+    known = [value for value in of_all if value.value is not None]
     rows: list[list[HtmlCell | str]] = [
-        [value.name, value.symbol, HtmlCell(value.basis, value.rule), _html(value)] for value in of_all
+        [value.name, value.symbol, HtmlCell(value.basis, value.rule), _html(value)] for value in known
     ]
     headers = ("indicator", "symbol", "basis", "value")
-    sections = [section(PARTS[DATA_CENTRE][0], table(PARTS[DATA_CENTRE][1], headers, rows, texts=3))]
-    for part in (CUSTOMER, MONTH):
-        columns, named = _by_name(values, part)
-        rows = [[name, *map(_html, row)] for name, row in named.items()]
-        if rows:
-            sections.append(section(PARTS[part][0], table(PARTS[part][1], [part, *columns], rows)))
-    return still_page(title, head, sections)
+    sections = [*_months_section(values)]
+    if rows:
+        sections.append(section(PARTS[DATA_CENTRE][0], table(PARTS[DATA_CENTRE][1], headers, rows, texts=3)))
+    columns, named = _by_name(_known(values), CUSTOMER)
+    if named:
+        cells: list[list[HtmlCell | str]] = [[name, *map(_html, row)] for name, row in named.items()]
+        sections.append(section(PARTS[CUSTOMER][0], table(PARTS[CUSTOMER][1], [CUSTOMER, *columns], cells)))
+    missing = [f"{value.name}: {value.basis}" for value in of_all if value.value is None]
+    if missing:
+        summary = (
+            f"<summary><h2>Not known yet: {counted(len(missing), 'value')}, and how to fill them in</h2></summary>"
+        )
+        sections.append(f'<details class="on-screen">\n{summary}\n{bullets(missing)}\n</details>')
+    return still_page(title, _head(title, period, values, notes), sections)
+
+
+def _known(values: Sequence[SheetValue]) -> list[SheetValue]:
+    return [value for value in values if value.value is not None]
+
+
+def _head(title: str, period: str, values: Sequence[SheetValue], notes: Sequence[str]) -> str:
+    """Return the measured energy and CO2 of the year in large type, and what the meters miss."""
+    months = [value for value in _known(values) if value.part == MONTH]
+    kwh, co2_kg = (sum(v.value or 0.0 for v in months if v.name == name) for name in ("energy", "CO2e"))
+    small = f" <small>of electricity{f'; {co2_text(co2_kg)}' if co2_kg else ''}</small>"
+    hero = f'<p class="hero">{energy_text(kwh, 0)}{small}</p>' if kwh else ""
+    answer = " ".join(notes) or "Meters and carbon intensity cover the whole time."
+    facts = definitions([("period", period)])
+    return f"<header>\n<h1>{escape(title)}</h1>\n{hero}{paragraph(answer)}\n{facts}\n</header>"
+
+
+def _months_section(values: Sequence[SheetValue]) -> list[str]:
+    """Return the chart of the energy of each month, with the part that meters measured in its text."""
+    _, named = _by_name(values, MONTH)
+    columns = []
+    for month, cells in named.items():
+        by_name = {value.name: value.value for value in cells if value is not None}
+        kwh, measured = by_name.get("energy"), by_name.get("measured") or 0.0
+        covered = f", measured for {percent_text(measured)} of the time"
+        text = f"{month}: {'no reading' if kwh is None else energy_text(kwh, 0) + covered}"
+        columns.append(Column(month[5:], kwh or 0.0, None, text))
+    if not any(column.value for column in columns):
+        return []
+    caption = "Electricity of the measured computers in each month, in kWh."
+    return [columns_section("Month by month", columns, (Key("measured", "var(--busy)", is_area=True),), caption)]
 
 
 def _html(value: SheetValue | None) -> HtmlCell:

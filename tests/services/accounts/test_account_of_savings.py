@@ -82,7 +82,7 @@ def test_what_delays_saved_is_shown_and_in_no_sum(ledger: Ledger) -> None:
         shadow = account_of(connection, TimeRange(0.0, DAY_S), is_shadow=True)
         other_day = account_of(connection, TimeRange(DAY_S, 2 * DAY_S))
     assert (account.cost, account.delays) == (0.5, DelaySaving(2, 0.1, "EUR"))
-    not_added = "not added: 0.10 EUR by the bills of 2 delayed jobs, partly that of nodes at rest"
+    not_added = "not added: 0.10 EUR by the bills of 2 delayed jobs, partly counted under sleeping nodes"
     assert saving_text(account) == f"0.50 EUR; 2.00 kWh ({not_added})"
     assert (delays_text(shadow), delays_text(other_day)) == ("", "")
     assert saving_text(replace(NO_SAVINGS, delays=account.delays)) == f"{NOTHING}, {not_added}"
@@ -95,7 +95,7 @@ def test_what_delays_saved_is_shown_and_in_no_sum(ledger: Ledger) -> None:
 def test_what_has_no_price_is_left_out_and_named(unknown: str) -> None:
     account = sum_account([row(0), row(1, **{unknown: None})], bill=8.0)
     assert (account.cost, account.low) == (0.5, 0.4)
-    text = "0.50 EUR (0.40 to 0.60), 5.9 % of the bill; 4.00 kWh (measured; without 1 day of nodes at rest)"
+    text = "0.50 EUR (0.40 to 0.60), 5.9 % of the bill; 4.00 kWh (measured; without 1 day of sleeping nodes)"
     assert saving_text(account) == text
     nothing = sum_account([row(0, **{unknown: None})], bill=8.0)
     assert (nothing.cost, nothing.low, nothing.share) == (None, None, None)

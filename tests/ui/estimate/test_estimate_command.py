@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser
 
 from offpeak.power.capacity.registry import check_policy_name
 from offpeak.settings.file import read_values
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.sample import SAMPLE_PRICES
+from offpeak.ui.estimate.page import measure_text
 from offpeak.ui.replay.likeness import NOT_CLAIMED
 
 Done = subprocess.CompletedProcess[str]
@@ -128,7 +130,7 @@ def test_levers_are_rows_of_the_table_and_of_the_json(offpeak: Offpeak, sacct: P
     for row in (
         "sleep: timeout:10min",
         "caps: profile:1h:3",
-        "noise, not significant for these nodes and jobs: order (greedy",
+        "not significant for these nodes and jobs: order (greedy",
     ):
         assert row in printed.stdout
     assert NOT_CLAIMED in printed.stdout
@@ -295,6 +297,44 @@ def test_what_is_recommended_is_a_settings_file(offpeak: Offpeak, repository: Pa
     check_policy_name(settings.agent.capacity, to_limit=settings.agent.limit_capacity)  # as the agent does at its start
     shown = json.loads(offpeak("show-config", "--config", "offpeak.toml", "--json").stdout)
     assert "offpeak.toml" in shown["agent.capacity"]["origin"]
+
+
+def test_the_page_tells_those_who_decide_one_number_and_three_charts(
+    offpeak: Offpeak, repository: Path, tmp_path: Path, chromium: Browser
+) -> None:
+    samples = repository / "sim_backend" / "sample"
+    log = (samples / "sample_sacct.txt.gz", "--prices", samples / "sample_prices_eur_per_mwh.csv.gz")
+    done = offpeak("estimate", *log, "--time-zone", "Europe/Berlin", "--report", "e.html", "--replays", "10")
+    assert done.returncode == 0, done.stderr
+    page = chromium.new_page(viewport={"width": 375, "height": 800})
+    page.goto((tmp_path / "e.html").as_uri())
+    assert re.match(r"[\d,]+ EUR a year\n[\d,]+ to [\d,]+ EUR in 19 of 20", page.locator(".hero").inner_text())
+    charts = page.locator("section:has(figure) > h2").all_inner_texts()
+    assert charts == ["The bill, week by week", "What each measure saves", "What users notice"]
+    assert page.locator(".columns [role=listitem]").count() == 12
+    # The recommended measure comes first, and the page says why it is not the one that saves most.
+    assert "recommended" in page.locator(".rows li").first.inner_text()
+    assert re.search("Another measure would save [\\d.]+ EUR more a year|No other", page.locator("main").inner_text())
+    shown = page.locator("main > :not(details)").all_inner_texts()
+    assert [word for word in ("timeout", "profile:", "T1", "TOML", "not known") if word in " ".join(shown)] == []
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    assert len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(prefer_css_page_size=True))) == 2
+    page.close()
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        ("timeout:10min", "Switch off computers that have had no work for 10 minutes"),
+        ("forecast:1h", "Switch off computers that are hardly needed in the next hour"),
+        ("profile:1h:3", "Use fewer computers in the expensive hours"),
+        ("T1, 10% of jobs up to 6h", "Let 10 % of the jobs wait up to 6 hours for cheap hours"),
+        ("peak_target 300kW", "Keep the power of the cluster below 300 kW"),
+        ("greedy+timeout:1h", "Switch off computers that have had no work for an hour, and start jobs"),
+    ],
+)
+def test_measures_have_names_in_words(policy: str, text: str) -> None:
+    assert measure_text(policy).startswith(text)
 
 
 def test_names_can_be_kept_out_of_the_report_and_the_table(offpeak: Offpeak, sacct: Path, tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_the_table_says_what_it_rests_on(offpeak, file) -> None:
     rows = lines.splitlines()[3:6]
     assert rows[0].split() == ["Fri", "2023-03-10", "23:00", "27.00", "published"]
     assert "forecast from 10 days: blend 100%" in rows[1]
-    assert "learned from 2023-03-01 to 2023-03-11; of late wrong by" in lines
+    assert "learned from 2023-03-01 to 2023-03-11; mean error a day ahead, recently: " in lines
 
 
 def test_a_tariff_is_known_and_not_forecast(offpeak) -> None:

@@ -46,15 +46,19 @@ FILES: dict[str, bytes] = {
 
 CASES: list[tuple[str, str, str]] = [
     ("empty.swf", "empty.swf: is empty", "a log has one line of 18 numbers for each job"),
-    ("notes.txt", "notes.txt: is no job log: its first line is 'hello world'", "read are `sacct -P` output, "),
+    ("notes.txt", "notes.txt: is no job log: its first line is 'hello world'", "offpeak reads `sacct -P` output, "),
     ("--lenient notes.txt", "notes.txt: is no job log: its first line is 'hello world'", "read are `sacct -P` output"),
     ("jobs.json", "jobs.json: is no job log: it begins like JSON", "what is read: `sacct -a -D -X -P "),
-    ("page.html", "page.html: is no job log: it begins like a page of HTML or XML", "read are `sacct -P` output, "),
+    (
+        "page.html",
+        "page.html: is no job log: it begins like a page of HTML or XML",
+        "offpeak reads `sacct -P` output, ",
+    ),
     ("headless.txt", "headless.txt: is no job log: it lacks the line with the names", "without --noheader: `sacct "),
     (
         "table.csv",
         "table.csv: is no job log: it is a table separated by semicolons: 'id;user;start'",
-        "read are `sacct -P` output, ",
+        "offpeak reads `sacct -P` output, ",
     ),
     (
         "semicolons.swf",
