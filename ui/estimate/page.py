@@ -7,7 +7,7 @@ is. Settings and assumptions are for the administrator: they open on a screen, a
 from html import escape
 from pathlib import Path
 
-from offpeak.display import energy_text, hours_text, money_text, percent_text
+from offpeak.display import co2_text, energy_text, hours_text, money_text, percent_text
 from offpeak.files import replacing
 from offpeak.model.constants import HOUR_S, MINUTE_S, WEEK_S
 from offpeak.model.units import parse_duration_s
@@ -29,7 +29,7 @@ from offpeak.ui.estimate.text import (
 )
 from offpeak.ui.replay.comparison import prices_text
 from offpeak.ui.replay.likeness import NOT_CLAIMED
-from offpeak.ui.report.bars import Bar, Column, bars_section, columns_section
+from offpeak.ui.report.bars import ChartBar, ChartColumn, bars_section, columns_section
 from offpeak.ui.report.figure import Key
 from offpeak.ui.report.page import bullets, definitions, paragraph, section, still_page
 
@@ -57,6 +57,7 @@ def _head(answer: LeversAnswer) -> str:
         ("cluster", f"{counted(estimate.prepared.basis.nodes, 'computer')}, called nodes"),
         ("used", f"{energy_text(used.energy_kwh.middle, 0)}, {money_text(used.cost.middle, used.currency)}"),
         ("prices", prices_text(estimate.prepared.basis).partition(";")[0]),
+        *([] if used.co2_kg is None else [("emitted", co2_text(used.co2_kg))]),
     )
     parts = [f"<header>\n<h1>{escape(estimate.trace.name)}: what offpeak would save on electricity</h1>"]
     if best is None or is_far(estimate):
@@ -111,7 +112,7 @@ def _bill(answer: LeversAnswer) -> list[str]:
         name = day[5:] if is_dated else f"week {number + 1}"
         text = f"week from {day}" if is_dated else name
         both = f"{money_text(cost, currency)} with offpeak, {money_text(without, currency)} without"
-        columns.append(Column(name, cost, without, f"{text}: {both}"))
+        columns.append(ChartColumn(name, cost, without, f"{text}: {both}"))
     keys = Key("with offpeak", "var(--busy)", is_area=True), Key("as today", "var(--text)")
     caption = f"What the electricity of each week costs, in {currency}: with the recommended measure, and as today."
     return [columns_section("The bill, week by week", columns, keys, caption)]
@@ -127,7 +128,7 @@ def _measures(answer: LeversAnswer) -> list[str]:
     if best and chosen not in [saving.policy for saving in savings]:
         savings.insert(0, best.saving)
     bars = [
-        Bar(
+        ChartBar(
             name=measure_text(saving.policy),
             value=saving.a_year.middle,
             text=f"{saving.a_year.middle:,.0f} {used.currency}",
@@ -151,7 +152,7 @@ def _waits(answer: LeversAnswer) -> list[str]:
         return []
     today_s = estimate.spreads[0].figures["mean_wait_s"].middle
     chosen = best.saving
-    rows = [Bar("today", today_s, hours_text(today_s))]
+    rows = [ChartBar("today", today_s, hours_text(today_s))]
     shown = [
         saving for saving in answer.savings if not saving.is_noise and saving.capability not in ("tiers", "devices")
     ]
@@ -160,7 +161,9 @@ def _waits(answer: LeversAnswer) -> list[str]:
             wait_s = today_s if saving.wait_is_noise else today_s + saving.wait_change_s
             note = "no difference beyond chance" if saving.wait_is_noise else ""
             is_chosen = saving.policy == chosen.policy
-            rows.append(Bar(measure_text(saving.policy), wait_s, hours_text(wait_s), note=note, is_strong=is_chosen))
+            rows.append(
+                ChartBar(measure_text(saving.policy), wait_s, hours_text(wait_s), note=note, is_strong=is_chosen)
+            )
     caption = "How long a job waits on average before it starts, in hours and minutes."
     return [bars_section("What users notice", rows, caption)]
 
@@ -203,7 +206,12 @@ def _sure(answer: LeversAnswer) -> str:
     if best is not None and best.saving.cycles_per_node_day:
         often = f"{best.saving.cycles_per_node_day:.1f}"
         lines.append(f"Each computer is switched off {often} times a day on average, and never while a job runs on it.")
-    step = "Next step: the administrator lets offpeak watch for a week. It then only records what it would do."
+    if used.co2_kg is None:
+        lines.append("CO2 is not in these figures: nobody has said how much the electricity of each hour emits.")
+    step = (
+        "Next step: the administrator lets offpeak watch for a week. It then only records what it would do. offpeak is"
+        " free software."
+    )
     return section("How sure is this?", bullets(lines), paragraph(step))
 
 

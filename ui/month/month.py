@@ -38,7 +38,7 @@ from offpeak.ui.month.subject import (
     used_cells,
 )
 from offpeak.ui.records import print_nothing, rows_csv
-from offpeak.ui.report.bars import Bar, Column, bars_section, columns_section
+from offpeak.ui.report.bars import ChartBar, ChartColumn, bars_section, columns_section
 from offpeak.ui.report.figure import Key
 from offpeak.ui.report.page import definitions, paragraph, section, still_page, table
 from offpeak.ui.terminal import print_table, text_table, write_files
@@ -100,7 +100,7 @@ def _bill(subject: MonthSubject) -> list[str]:
     for day in days:
         without = day.cost + (day.saved or 0.0)
         text = f"{day.name}: {money_text(day.cost, currency)}, {money_text(without, currency)} without offpeak"
-        columns.append(Column(f"{int(day.name[-2:])}", day.cost, without, text))
+        columns.append(ChartColumn(f"{int(day.name[-2:])}", day.cost, without, text))
     caption = f"What the electricity of the measured computers cost on each day, in {currency}, and without offpeak."
     return [columns_section("The bill, day by day", columns, KEYS, caption)]
 
@@ -125,14 +125,14 @@ def _measures(subject: MonthSubject) -> list[str]:
             note = ", ".join(filter(None, notes))
             text = money_text(lever.cost, currency)
             bars.append(
-                Bar(
+                ChartBar(
                     name, lever.cost, text, lever.low, lever.high, note, is_strong=lever.cost > 0 and not lever.is_noise
                 )
             )
     for demand in subject.account.demand:
         if demand.saved is not None:
             currency = demand.currency
-            bars.append(Bar("Lowering the highest quarter-hour", demand.saved, money_text(demand.saved, currency)))
+            bars.append(ChartBar("Lowering the highest quarter-hour", demand.saved, money_text(demand.saved, currency)))
     caption = f"Saved, in {currency}. The thin line holds 19 of 20 cases." if bars else "No price is known."
     without = f" Without a price: {'; '.join(unpriced)}." if unpriced else ""
     return [bars_section("What each measure saved", bars, caption + without)] if bars or unpriced else []
@@ -145,13 +145,15 @@ def _noticed(subject: MonthSubject) -> list[str]:
     jobs = sum(use.jobs for use in subject.account.accounts)
     if not jobs or not (delays.jobs or levers):
         return []
-    bars = [Bar("All jobs that ended", jobs, f"{jobs:,}")]
+    bars = [ChartBar("All jobs that ended", jobs, f"{jobs:,}")]
     if delays.jobs:
-        bars.append(Bar("Jobs that waited for a cheap hour, as their owners allow", delays.jobs, f"{delays.jobs:,}"))
+        bars.append(
+            ChartBar("Jobs that waited for a cheap hour, as their owners allow", delays.jobs, f"{delays.jobs:,}")
+        )
     for lever in levers:
         note = f"{hours_text(lever.delay_s)} later on average" if lever.delay_s is not None else ""
         bars.append(
-            Bar(
+            ChartBar(
                 "Jobs that waited until computers were on",
                 lever.delayed_jobs or 0,
                 f"{lever.delayed_jobs:,}",

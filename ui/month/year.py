@@ -31,7 +31,7 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
 from offpeak.ui.month.subject import MonthRequest
 from offpeak.ui.records import rows_csv
-from offpeak.ui.report.bars import Column, columns_section
+from offpeak.ui.report.bars import ChartColumn, columns_section
 from offpeak.ui.report.figure import Key
 from offpeak.ui.report.page import HtmlCell, bullets, definitions, paragraph, section, still_page, table
 from offpeak.ui.terminal import print_table, text_table, write_files
@@ -168,7 +168,7 @@ def _months_section(values: Sequence[SheetValue]) -> list[str]:
         kwh, measured = by_name.get("energy"), by_name.get("measured") or 0.0
         covered = f", measured for {percent_text(measured)} of the time"
         text = f"{month}: {'no reading' if kwh is None else energy_text(kwh, 0) + covered}"
-        columns.append(Column(month[5:], kwh or 0.0, None, text))
+        columns.append(ChartColumn(month[5:], kwh or 0.0, None, text))
     if not any(column.value for column in columns):
         return []
     caption = "Electricity of the measured computers in each month, in kWh."

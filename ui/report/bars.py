@@ -19,7 +19,7 @@ MOST_NAMES = 8
 
 
 @dataclass(frozen=True)
-class Column:
+class ChartColumn:
     """A day, a week or a month: its name, its value, and the value that is drawn as a line across it (None: none)."""
 
     name: str
@@ -29,7 +29,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Bar:
+class ChartBar:
     """A bar: its name in words, its value with the text for it, the ends of its range, and what is noted below it."""
 
     name: str
@@ -41,7 +41,7 @@ class Bar:
     is_strong: bool = False
 
 
-def columns_section(heading: str, columns: Sequence[Column], keys: tuple[Key, ...], caption: str) -> str:
+def columns_section(heading: str, columns: Sequence[ChartColumn], keys: tuple[Key, ...], caption: str) -> str:
     """Return a chart of columns: `keys` are those of the values and of the lines."""
     ends = np.array([[each.value, each.value if each.line is None else each.line] for each in columns])
     step = tick_step(float(max(ends.max(), 0.0) - min(ends.min(), 0.0)))
@@ -60,7 +60,7 @@ def columns_section(heading: str, columns: Sequence[Column], keys: tuple[Key, ..
     )
 
 
-def _column(column: Column, low: float, span: float, name: str) -> str:
+def _column(column: ChartColumn, low: float, span: float, name: str) -> str:
     bottom, height = 100 * (min(column.value, 0.0) - low) / span, 100 * abs(column.value) / span
     line = "" if column.line is None else f'<i class="line" style="bottom:{100 * (column.line - low) / span:.2f}%"></i>'
     bar = f'<i class="bar" style="bottom:{bottom:.2f}%;height:{height:.2f}%"></i>'
@@ -68,7 +68,7 @@ def _column(column: Column, low: float, span: float, name: str) -> str:
     return f'<div role="listitem" title="{text}" aria-label="{text}">{bar}{line}<span>{escape(name)}</span></div>'
 
 
-def bars_section(heading: str, bars: Sequence[Bar], caption: str) -> str:
+def bars_section(heading: str, bars: Sequence[ChartBar], caption: str) -> str:
     """Return a chart of bars, the first one on top, with a whisker for each range."""
     ends = [end for bar in bars for end in (0.0, bar.value, bar.low, bar.high) if end is not None]
     low, span = min(ends), (max(ends) - min(ends)) or 1.0
@@ -79,7 +79,7 @@ def bars_section(heading: str, bars: Sequence[Bar], caption: str) -> str:
     )
 
 
-def _bar(bar: Bar, low: float, span: float) -> str:
+def _bar(bar: ChartBar, low: float, span: float) -> str:
     def at(value: float) -> float:
         return 100 * (value - low) / span
 

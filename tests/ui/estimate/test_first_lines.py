@@ -362,7 +362,10 @@ def saving_of(policy: str, share: float, *, is_noise: bool = False, wait_s: floa
         ([saving_of("greedy", -2.0, is_noise=True), saving_of("knapsack", -5.7)], "Nothing saves more than chance"),
         ([saving_of("greedy", 0.9, is_noise=True), saving_of("knapsack", 0.6)], "knapsack would have saved 0.60 (0.50"),
         ([saving_of("greedy", 0.3), saving_of("knapsack", 0.1)], "greedy hardly pays: it would have saved 0.30 (0.20"),
-        ([saving_of("timeout:5min", 6.0, wait_s=601)], "Nothing saves beyond random variation here without harm"),
+        (
+            [saving_of("timeout:5min", 6.0, wait_s=601)],
+            "Nothing saves more than chance here with acceptable side effects",
+        ),
         ([saving_of("forecast:1h", 6.1), saving_of("timeout:10min", 6.0)], "timeout:10min would have saved 6.00"),
         ([saving_of("forecast:1h", 6.5), saving_of("timeout:10min", 6.0)], "forecast:1h would have saved 6.50"),
     ],
