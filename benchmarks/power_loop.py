@@ -15,8 +15,8 @@ from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.power.lifecycle.decisions import NodeRecords
 from offpeak.power.lifecycle.node_record import Instant, NodeRecord, ObservedState
-from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PowerMemory, PowerSite
-from offpeak.power.live.power_plan import plan_power
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from offpeak.power.live.power_plan import PowerMemory, plan_power
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 

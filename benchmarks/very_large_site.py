@@ -25,8 +25,7 @@ from offpeak.model.orders import PowerState
 from offpeak.power.drivers.poll import poll_drivers
 from offpeak.power.drivers.registry import driver_of
 from offpeak.power.drivers.transport import Transport
-from offpeak.power.live.cluster_snapshot import PowerMemory
-from offpeak.power.live.power_plan import plan_power
+from offpeak.power.live.power_plan import PowerMemory, plan_power
 
 CABINETS, NODES_OF_EACH = 100, 1000
 TIMEOUT_S = 120.0

@@ -109,6 +109,28 @@ class Job(NamedTuple):
         return bool(self.array_id) and self.array_id == self.job_id
 
     @property
+    def holds_nodes(self) -> bool:
+        """Whether it has nodes, or may have some."""
+        return self.state in HOLDING
+
+    def is_waiting(self, now_s: int) -> bool:
+        """Whether it lacks only nodes to start."""
+        if self.state is not JobState.PENDING or self.reservation or self.reason == "BeginTime":
+            return False
+        return self.lacks_only_nodes and (self.begin_s is None or self.begin_s <= now_s)
+
+    def is_deferred(self, now_s: int) -> bool:
+        """Whether it may start later only, at a time that is known; reservations wake their nodes themselves."""
+        is_pending = self.state is JobState.PENDING and not self.reservation
+        return is_pending and self.begin_s is not None and self.begin_s > now_s
+
+    def count_units(self, units_per_node: int) -> int:
+        """Return the allocation units that it has or requests, at least one."""
+        if units_per_node == 1:
+            return max(self.nodes, 1)
+        return max(self.nodes * units_per_node if self.whole_nodes else self.cpus, 1)
+
+    @property
     def lacks_only_nodes(self) -> bool:
         """Whether free nodes would let the job start, by the scheduler's reason: no limit, dependency or hold."""
         return not self.was_passed_over and _free_nodes_help(self.reason)

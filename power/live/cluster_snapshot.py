@@ -1,65 +1,37 @@
-"""The inputs of the power loop: the site, the snapshot of the cluster in one cycle, and the memory of earlier cycles.
+"""The inputs of the power decision: the site, the cluster in one cycle, and what earlier cycles learned."""
 
-The expected duration of a transition is the median of its measured durations, else the node class's or inventory's.
-"""
-
-import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from offpeak.door.effect import AGENT
-from offpeak.errors import BadInput
-from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
+from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import expand
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster
-from offpeak.model.constants import DAY_S, HOUR_S
+from offpeak.model.constants import HOUR_S
 from offpeak.model.facility import PowerCap
-from offpeak.model.node_class import DepthPower, NodeClass, break_even_s
-from offpeak.model.node_states import ACTIVE, DEPTH_OF_STATE, FAILED, ORDER_OF_DEPTH, POWERSAVE, SleepDepth
+from offpeak.model.node_class import NodeClass
+from offpeak.model.node_states import ORDER_OF_DEPTH
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.model.request import Request
 from offpeak.model.snapshot import no_rows
-from offpeak.plugin.capacity.policies import used_depths
-from offpeak.plugin.capacity.port import CapacityPolicy, CapacityTargets, Fleet, TypeShare, no_prices
+from offpeak.plugin.capacity.port import CapacityTargets, Fleet, no_prices
 from offpeak.plugin.capacity.sleepers import NeedRecord
 from offpeak.plugin.scheduler.cluster_view import NO_ALLOCATION, Allocation, cluster_of, find_allocations
 from offpeak.plugin.scheduler.job import Job, count_running_tasks
-from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
+from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.plugin.scheduler.port import START_MARGIN_S, SchedulerView
-from offpeak.power.capacity.registry import make_capacity_policy
-from offpeak.power.interlocks.rate_limits import PAUSE_S
 from offpeak.power.lifecycle.decisions import NodeRecords
-from offpeak.power.lifecycle.node_context import NO_DURATIONS
 from offpeak.power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
-from offpeak.power.lifecycle.transitions import name_change
-from offpeak.power.live.cycle_watch import CycleWatch
-from offpeak.power.live.node_steps import was_opened
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 
-LEAD_FACTOR = 1.2
-"""A node is woken this much earlier than its wake takes."""
-HANDOVER_S = 10
-"""Schedulers check their power saving in intervals. Within this time they pass a wake on to their resume program."""
-
-
-@dataclass(frozen=True)
-class NodeSleep:
-    """How a kind of node sleeps: an example node, its class, and the depths in use."""
-
-    node: str
-    node_class: NodeClass
-    depths: tuple[int, ...]
-
-    def pays_s(self, last: int = 0) -> float:
-        """Return the idle time that sleep repays, for the `last` nodes of an enclosure or for one that sleeps alone."""
-        return min(break_even_s(self.node_class, depth, last=last) for depth in self.depths)
-
-
 ALL_NODES = 1_000_000
+UNTAKEN_S = 180
+"""A scheduler that has not counted a node as powered down so long after it went off takes no part in power saving."""
+PAST_HOURS = 7 * 24
+"""The load of a pool is the mean over so many hours."""
 
 
 def all_awake(agent: AgentSettings, bounds: CapacitySettings) -> tuple[AgentSettings, CapacitySettings]:
@@ -124,96 +96,6 @@ class PowerSite:
                 key = machine.hardware.name, tuple(depth.depth for depth in depths)
                 found[machine.node] = shared.setdefault(key, replace(node_class, depths=depths))
         return found
-
-    def usual_sleep(self, nodes: Iterable[str]) -> NodeSleep:
-        """Return how the most frequent class, with its depths, among the switchable nodes sleeps.
-
-        Raises BadInput if no class is known, or if the settings name a depth that the class lacks.
-        """
-        known = ((node, self.node_class(node)) for node in nodes if node in self.opted_in)
-        classes = [(node, node_class) for node, node_class in known if node_class is not None]
-        if not classes:
-            hint = "add node_class and a rung to the [hardware] of its nodes, and the nodes to nodes below [agent]; "
-            hint += "a standby counts for nodes that have passed the standby test"
-            raise BadInput("no node has both a known class and a rung", hint=hint)
-        usual = Counter(map(_name_and_depths, classes)).most_common(1)[0][0]
-        node, node_class = next(pair for pair in classes if _name_and_depths(pair) == usual)
-        return NodeSleep(node, node_class, used_depths(node_class, self.bounds))
-
-    def make_policy(
-        self,
-        sleep: NodeSleep,
-        snapshot: "ClusterSnapshot",
-        *,
-        nodes: int,
-        units_per_node: int,
-        load: float,
-        share: TypeShare | None = None,
-    ) -> CapacityPolicy:
-        """Return the policy that the settings name for a pool, within the agent's bounds. Raises BadInput."""
-        fleet = Fleet(
-            nodes=nodes,
-            units_per_node=units_per_node,
-            node_class=sleep.node_class,
-            load=load,
-            price_at_s=snapshot.price_at_s,
-            price_per_mwh=snapshot.price_per_mwh,
-            share=share,
-        )
-        per_day = [most for most in (self.bounds.cycles_per_day, self.agent.cycles_per_day) if most]
-        keep_hot = min(fleet.part_of(self.bounds.keep_hot), fleet.nodes)
-        bounds = replace(self.bounds, keep_hot=keep_hot, cycles_per_day=min(per_day, default=0))
-        return make_capacity_policy(self.agent.capacity, fleet, bounds)
-
-    def wake_s(self, node: str, depth: int, snapshot: "ClusterSnapshot") -> int:
-        """Return how long a node takes from that depth until jobs can run there, 0 if unknown."""
-        state = SleepDepth(depth).state
-        measured_s = self._measured_s(node, name_change(NodeOrder.ON, state), snapshot) if state else None
-        if measured_s is not None:
-            return measured_s
-        sleep, method = self._depth(node, depth), self._sleep_method(node, depth)
-        return sleep.leave.duration_s if sleep else method.wake_timeout_s if method else 0
-
-    def enter_s(self, node: str, depth: int, snapshot: "ClusterSnapshot") -> int:
-        """Return how long a node takes to reach that depth, 0 if unknown."""
-        order = ORDER_OF_DEPTH.get(depth)
-        measured_s = self._measured_s(node, name_change(order, NodeState.ON), snapshot) if order else None
-        if measured_s is not None:
-            return measured_s
-        sleep = self._depth(node, depth)
-        return sleep.enter.duration_s if sleep else 0
-
-    def waking_s(self, node: str, snapshot: "ClusterSnapshot") -> tuple[int, ...]:
-        """Return how long such a node takes to wake, by depth number."""
-        return tuple(0 if depth == POWERSAVE else self.wake_s(node, depth, snapshot) for depth in SleepDepth)
-
-    def lead_s(self, node: str, snapshot: "ClusterSnapshot") -> int:
-        """Return how long before its use a sleeping node must be woken.
-
-        A demand that arises directly after a poll is seen by the next one and carried out at the end of that cycle.
-        """
-        longest_s = max(self.wake_s(node, depth, snapshot) for depth in DEPTH_OF_STATE.values())
-        cycle_s = max(self.agent.cycle_s, snapshot.cycle_took_s) + snapshot.cycle_took_s
-        return math.ceil(LEAD_FACTOR * longest_s + cycle_s) + HANDOVER_S
-
-    def _measured_s(self, node: str, change: str, snapshot: "ClusterSnapshot") -> int | None:
-        machine = self.machines.get(node)
-        if machine is None:
-            return None
-        expected_s = snapshot.records.times.get(machine.hardware.name, NO_DURATIONS).expected_s(change)
-        return None if expected_s is None else math.ceil(expected_s)
-
-    def _depth(self, node: str, depth: int) -> DepthPower | None:
-        node_class = self.node_class(node)
-        return node_class.find_depth(depth) if node_class else None
-
-    def _sleep_method(self, node: str, depth: int) -> SleepMethod | None:
-        machine, order = self.machines.get(node), ORDER_OF_DEPTH.get(depth)
-        return machine.hardware.sleep_method(order) if machine and order else None
-
-
-def _name_and_depths(pair: tuple[str, NodeClass]) -> tuple[str, tuple[int, ...]]:
-    return pair[1].name, tuple(depth.depth for depth in pair[1].depths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,22 +218,6 @@ class ClusterSnapshot:
         return replace(record, observed=replace(record.observed, state=NodeState.BOOTING, since_unix_s=since_unix_s))
 
 
-LONGEST_LEAVE_S = 1800
-"""A node that is still awake this long after it was closed is opened again."""
-
-REST_S = 600
-"""A node stays up this long after its sleep was refused or failed."""
-
-SAME_CLOCK_S = 60
-"""A time of the scheduler that lies further in the future is from before its clock was set back."""
-
-UNTAKEN_S = 180
-"""A scheduler that has not counted a node as powered down so long after it went off takes no part in power saving."""
-
-MOST_REFUSALS = 3
-"""The door refuses orders that come too fast. After this many refusals the sleep is called off."""
-
-
 @dataclass(frozen=True, slots=True)
 class SleepInProgress:
     """A node on its way to sleep: since when (Unix seconds), by which order, and why."""
@@ -416,85 +282,6 @@ def shift_node_memory(memory: NodeMemory, by_s: int) -> NodeMemory:
     )
 
 
-def update_node_memory(
-    node: Node, record: NodeRecord | None, before: NodeMemory | None, state: int, now_s: int, *, hands_off_s: int = 0
-) -> NodeMemory:
-    """Return the memory of a node after this cycle; `state` is its state in the pool.
-
-    A node that was withdrawn or ordered to sleep, and that somebody else has opened or powered up, is not closed again
-    for `hands_off_s`.
-    """
-    up = state == ACTIVE
-    # The scheduler's times may lie in the future, after its clock was set back.
-    boot_s = node.boot_s if node.boot_s is not None and node.boot_s <= now_s else 0
-    if before is None:
-        idle_since_s = now_s if node.idle_since_s is None else min(node.idle_since_s, now_s)
-        leaving = _find_interrupted_sleep(node, record, now_s)
-        before = NodeMemory(up, idle_since_s, boot_s, leaving=leaving)
-    woken_s = now_s if up and not before.up else max(before.woken_s, boot_s)
-    # The door refuses an earlier order to sleep, so the node would be closed to jobs in vain.
-    rest_until_s = max(before.rest_until_s, now_s + int(PAUSE_S)) if up and not before.up else before.rest_until_s
-    is_opened = before.leaving is not None and was_opened(node, record, now_s)
-    if (before.withdrawn and (not node.closed or node.is_awaited)) or is_opened:
-        rest_until_s = max(rest_until_s, now_s + hands_off_s)
-    idle_since_s = before.idle_since_s
-    if node.use is not NodeUse.FREE:
-        idle_since_s = now_s
-    elif node.idle_since_s is not None and node.idle_since_s <= now_s + SAME_CLOCK_S:
-        idle_since_s = max(min(node.idle_since_s, now_s), woken_s)
-    memory = replace(
-        before,
-        up=before.up if state == FAILED else up,
-        idle_since_s=idle_since_s,
-        woken_s=woken_s,
-        slept_s=tuple(at_s for at_s in before.slept_s if now_s - at_s < DAY_S) or before.slept_s[-1:],
-        rest_until_s=rest_until_s,
-        untaken_s=before.untaken_s if _is_still_untaken(node, record) else 0,
-        was_idle=_was_idle(node, record, before, up=up),
-    )
-    return _update_sleep_in_progress(node, record, memory, now_s)
-
-
-def _was_idle(node: Node, record: NodeRecord | None, before: NodeMemory, *, up: bool) -> bool:
-    if record is None or record.observed.state not in (NodeState.ON, NodeState.BOOTING):
-        return False
-    return node.use is NodeUse.FREE if up else before.was_idle
-
-
-def _is_still_untaken(node: Node, record: NodeRecord | None) -> bool:
-    """Whether it counts as up and is off, or on its way back."""
-    if record is None or node.power is not PowerState.ON or not node.closed_by_us:
-        return False
-    return record.observed.state in ASLEEP or record.observed.state is NodeState.BOOTING
-
-
-def _find_interrupted_sleep(node: Node, record: NodeRecord | None, now_s: int) -> SleepInProgress | None:
-    """Return the sleep that an agent ordered before it was killed: the node is still closed for it."""
-    sent = None if record is None else record.sent
-    if sent is None or sent.order is NodeOrder.ON or sent.by != AGENT or not node.closed_by_us:
-        return None
-    return SleepInProgress(now_s, sent.order, node.reason.removeprefix(f"{OFFPEAK}: "))
-
-
-def _update_sleep_in_progress(node: Node, record: NodeRecord | None, memory: NodeMemory, now_s: int) -> NodeMemory:
-    """Return the memory with the sleep in progress completed, called off, or unchanged."""
-    leaving = memory.leaving
-    if leaving is None or record is None:
-        return memory if leaving is None else replace(memory, leaving=None)
-    if record.observed.state in ASLEEP:
-        return replace(memory, leaving=None, slept_s=(*memory.slept_s, now_s))
-    attempts = record.attempts
-    failed = record.fault is not None or attempts.tries > 0 or attempts.refusals >= MOST_REFUSALS
-    if failed or now_s - leaving.since_s > LONGEST_LEAVE_S:
-        return replace(memory, leaving=None, rest_until_s=now_s + REST_S)
-    is_taken = node.use is not NodeUse.FREE or (node.closed and not node.closed_by_us) or node.reserved
-    return replace(memory, leaving=None) if is_taken or was_opened(node, record, now_s) else memory
-
-
-PAST_HOURS = 7 * 24
-"""The load of a pool is the mean over so many hours."""
-
-
 @dataclass(frozen=True)
 class PastUse:
     """The use of a pool in the last week: by hour (from the epoch) the observed time, and its part in use [s]."""
@@ -531,17 +318,3 @@ class PoolMemory:
     needs: NeedRecord | None = None
     use: PastUse | None = None
     served_s: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class PowerMemory:
-    """The memory of the power loop: nodes and pools by name, and the watch over the scheduler's part in sleep."""
-
-    nodes: Mapping[str, NodeMemory] = field(default_factory=dict)
-    pools: Mapping[str, PoolMemory] = field(default_factory=dict)
-    watch: CycleWatch = field(default_factory=CycleWatch)
-
-    def past_use(self, pool: str, now_s: int) -> PastUse:
-        """Return the past use of the pool, empty if nothing is known of it."""
-        known = self.pools.get(pool)
-        return PastUse(now_s) if known is None or known.use is None else known.use

@@ -15,13 +15,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from offpeak.display import duration_text
-from offpeak.door.effect import ADMIN, AGENT
+from offpeak.door.effect import ADMIN
 from offpeak.machines.node_sets import fold
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.orders import PowerState
 from offpeak.plugin.scheduler.node import NodeUse
 from offpeak.power.lifecycle.decisions import describe_fault
-from offpeak.power.live.node_steps import ObservedNode
+from offpeak.power.live.observe import ObservedNode
 from offpeak.text import counted
 
 
@@ -163,7 +163,7 @@ def follow_cycle(watch: CycleWatch, nodes: Mapping[str, ObservedNode], facts: Wa
         watch = _begin_anew(watch, facts.terms)
     since_s = (watch.unable_since_s or facts.now_s) if facts.unable else 0
     watch = replace(watch, unable_since_s=since_s)
-    off = tuple(name for name, node in nodes.items() if is_off_by_us(node))
+    off = tuple(name for name, node in nodes.items() if node.is_off_by_us)
     if facts.now_s >= watch.next_s and (fault := _find_fault(watch, nodes, facts)):
         return _end_by_fault(watch, fault, off, facts.now_s)
     if watch.failures:
@@ -171,11 +171,6 @@ def follow_cycle(watch: CycleWatch, nodes: Mapping[str, ObservedNode], facts: Wa
     if facts.terms is None:
         return _judge_by_one_step(watch, nodes, facts.taken)
     return _advance(watch, nodes, facts) if watch.next_step else watch
-
-
-def is_off_by_us(node: ObservedNode) -> bool:
-    """Whether the node sleeps by an order of the agent."""
-    return node.record is not None and node.is_asleep and node.record.observed.by == AGENT
 
 
 def _begin_anew(watch: CycleWatch, terms: str) -> CycleWatch:

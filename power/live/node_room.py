@@ -78,6 +78,10 @@ class NodeRoom:
             self._tasks_left[job.array_id] -= beside + (tasks * width - left) // width
         return placed
 
+    def take_counts(self, job: Job, *, awake_only: bool = False) -> dict[int, int]:
+        """Take nodes as `take` does, and return how many of each pool."""
+        return {pool: len(tasks) for pool, tasks in self.take(job, awake_only=awake_only).items()}
+
     def rows(self, job: Job) -> list[int]:
         """Return the tasks of each row that the job has in a queue: one for a single job, for an array one a node.
 

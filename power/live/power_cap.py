@@ -11,27 +11,22 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-import numpy as np
-
 from offpeak.display import watts_text
 from offpeak.model.facility import PowerCap
-from offpeak.model.node_states import ACTIVE, FAILED, ORDER_OF_DEPTH
+from offpeak.model.node_states import FAILED, ORDER_OF_DEPTH
 from offpeak.model.orders import NodeOrder
-from offpeak.plugin.scheduler.job import HOLDING
 from offpeak.plugin.scheduler.node import NodeUse
-from offpeak.power.live.cluster_snapshot import HANDOVER_S, ClusterSnapshot, PowerMemory, PowerSite
-from offpeak.power.live.node_steps import GOING_OFF, ObservedNode
-from offpeak.power.live.pool_plan import (
-    LeastNodes,
-    PoolPlan,
-    find_nodes_that_may_leave,
-    list_names_always_offered,
-    list_nodes_to_wake,
-)
-from offpeak.power.live.pool_state import RISING_DEPTH, PoolState
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PowerSite
+from offpeak.power.live.decide import PoolPlan, list_names_always_offered, list_nodes_to_wake
+from offpeak.power.live.observe import GOING_OFF, HANDOVER_S, RISING_DEPTH, PowerRow
+from offpeak.power.live.pools import PoolTable
 
 OPEN_AGAIN = 1.1
 """A withdrawn node is opened if this multiple of its power is free: meters and forecasts move a little."""
+LATE_S = 300
+"""A node that was to sleep so long ago, and that a limit of the door keeps awake, counts by what it draws."""
+SETTLED_S = 60
+"""A meter shows the new power of a node so long after a change at the latest."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +58,17 @@ class PowerBudget:
         return f"{self.why}; expected draw {watts_text(self.draw_w)}"
 
 
-def find_budget(
-    nodes: Mapping[str, ObservedNode], memory: PowerMemory, snapshot: ClusterSnapshot, site: PowerSite
-) -> PowerBudget | None:
+def find_budget(rows: Collection[PowerRow], snapshot: ClusterSnapshot, site: PowerSite) -> PowerBudget | None:
     """Return the budget of all nodes, None without a cap."""
     if not snapshot.caps:
         return None
-    enter_s = max((site.enter_s(name, depth, snapshot) for name in nodes for depth in ORDER_OF_DEPTH), default=0)
+    enter_s = max((takes_s for row in rows for takes_s in row.times.enter_s), default=0)
     lead_s = enter_s + 2 * max(site.agent.cycle_s, snapshot.cycle_took_s) + HANDOVER_S
     caps = [cap for cap in snapshot.caps if cap.from_s - lead_s <= snapshot.now_s < cap.until_s]
     if not caps:
         return None
-    draws = NodeDraws(snapshot, site, memory)
-    draw_w = sum(map(draws.expected_w, nodes.values()))
+    draw_w = sum(map(NodeDraws(snapshot).expected_w, rows))
     return PowerBudget(min(caps, key=lambda cap: (cap.cap_w, cap.from_s)), draw_w)
-
-
-LATE_S = 300
-"""A node that was to sleep so long ago, and that a limit of the door keeps awake, counts by what it draws."""
-SETTLED_S = 60
-"""A meter shows the new power of a node so long after a change at the latest."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +76,6 @@ class NodeDraws:
     """The power of single nodes [W]: as measured, else by their class and the expected power of their jobs."""
 
     snapshot: ClusterSnapshot
-    site: PowerSite
-    memory: PowerMemory
 
     @cached_property
     def _jobs_w(self) -> Mapping[str, float]:
@@ -99,93 +83,73 @@ class NodeDraws:
         found: dict[str, float] = {}
         for job in self.snapshot.view.jobs:
             # A job on nodes that are not understood counts by what its nodes draw.
-            for host in job.known_hosts if job.state in HOLDING else ():
+            for host in job.known_hosts if job.holds_nodes else ():
                 found[host] = found.get(host, 0.0) + self.snapshot.job_w.get(job.job_id, 0.0)
         return found
 
-    def expected_w(self, node: ObservedNode) -> float:
+    def expected_w(self, row: PowerRow) -> float:
         """Return the power that the node draws once its present change has ended."""
-        leaving, record = self.memory.nodes[node.name].leaving, node.record
-        is_kept = node.is_on and record is not None and record.attempts.pending is None
-        is_late = leaving is not None and is_kept and self.snapshot.now_s - leaving.since_s > LATE_S
-        if not is_late and (leaving is not None or node.state == GOING_OFF):
-            return self.asleep_w(node.name)
-        if node.state in RISING_DEPTH:
-            return max(self.rising_w(node.name), self._jobs_w.get(node.name, 0.0))
-        measured_w = self.snapshot.measured_w.get(node.name)
-        if node.node.use is not NodeUse.FREE:
-            by_jobs_w = self._jobs_w.get(node.name) or self.full_w(node.name)
+        snapshot, leaving, record = self.snapshot, row.memory.leaving, row.record
+        is_kept = row.is_on and record is not None and record.attempts.pending is None
+        is_late = leaving is not None and is_kept and snapshot.now_s - leaving.since_s > LATE_S
+        if not is_late and (leaving is not None or row.state == GOING_OFF):
+            return self.asleep_w(row)
+        jobs_w, measured_w = self._jobs_w.get(row.name, 0.0), snapshot.measured_w.get(row.name)
+        if row.state in RISING_DEPTH:
+            return max(self.rising_w(row), jobs_w)
+        if row.node.use is not NodeUse.FREE:
             # A job that has just started does not draw yet what it will.
-            return min(max(by_jobs_w, measured_w or 0.0), self.snapshot.capped_w.get(node.name, math.inf))
-        if measured_w is not None and self._is_settled(node):
+            drawn_w = max(jobs_w or self.full_w(row), measured_w or 0.0)
+            return min(drawn_w, snapshot.capped_w.get(row.name, math.inf))
+        # The meter shows it if the node has been asleep, or idle, for long enough.
+        polled_s = 0 if record is None else int(record.observed.since_unix_s)
+        if measured_w is not None and snapshot.now_s - max(row.memory.idle_since_s, polled_s) >= SETTLED_S:
             return measured_w
-        return self.asleep_w(node.name) if node.is_asleep else self.idle_w(node.name)
+        if row.is_asleep:
+            return self.asleep_w(row)
+        return row.node_class.idle_w if row.node_class else 0.0
 
-    def _is_settled(self, node: ObservedNode) -> bool:
-        """Whether the node has been asleep, or idle, for so long that its meter shows it."""
-        since_s = self.memory.nodes[node.name].idle_since_s
-        if node.record is not None:
-            since_s = max(since_s, int(node.record.observed.since_unix_s))
-        return self.snapshot.now_s - since_s >= SETTLED_S
-
-    def idle_w(self, node: str) -> float:
-        """Return the power of the node without a job."""
-        node_class = self.site.node_class(node)
-        return node_class.idle_w if node_class else 0.0
-
-    def full_w(self, node: str) -> float:
+    def full_w(self, row: PowerRow) -> float:
         """Return the most that a job lets the node draw."""
-        node_class = self.site.node_class(node)
-        return max([node_class.running_w(1.0) if node_class else 0.0, *self.snapshot.job_w.values()])
+        return max([row.node_class.running_w(1.0) if row.node_class else 0.0, *self.snapshot.job_w.values()])
 
-    def rising_w(self, node: str) -> float:
+    @staticmethod
+    def rising_w(row: PowerRow) -> float:
         """Return the most that the node draws from its wake to the start of a job."""
-        node_class = self.site.node_class(node)
+        node_class = row.node_class
         return max([node_class.idle_w, *(depth.leave.power_w for depth in node_class.depths)]) if node_class else 0.0
 
-    def asleep_w(self, node: str) -> float:
+    @staticmethod
+    def asleep_w(row: PowerRow) -> float:
         """Return the least that the node draws asleep."""
-        node_class = self.site.node_class(node)
-        return node_class.asleep_w if node_class else 0.0
+        return row.node_class.asleep_w if row.node_class else 0.0
 
 
 def obey_cap(
-    pool: PoolState,
-    plan: PoolPlan,
-    nodes: Mapping[str, ObservedNode],
-    memory: PowerMemory,
-    budget: PowerBudget,
-    *,
-    site: PowerSite,
-    snapshot: ClusterSnapshot,
-    most_to_sleep: int,
+    pool: PoolTable, plan: PoolPlan, budget: PowerBudget, *, spare_on: int, most_to_sleep: int
 ) -> tuple[PoolPlan, PowerBudget]:
-    """Return the pool's plan under the cap, and what it leaves of the budget to other pools."""
-    ours = [nodes[node.name] for node in pool.pool.nodes if nodes[node.name].is_ours]
-    may_leave = find_nodes_that_may_leave(pool, ours, memory, site=site)
+    """Return the pool's plan under the cap, and what it leaves of the budget to other pools.
+
+    Of the site's nodes that are on, `spare_on` need not stay so by `min_on`.
+    """
     limited = plan.withdrawn.keys() | plan.sleep.keys() if plan.offer else frozenset[str]()
-    free = _FreeNodes(pool, ours, budget, NodeDraws(snapshot, site, memory), may_leave, limited)
+    free = _FreeNodes(pool, budget, NodeDraws(pool.cluster), limited)
     offered = free.offer_for_jobs()
     sleep = {name: how for name, how in plan.sleep.items() if name not in offered}
     free.put_to_sleep(sleep)
-    idle = sum(node.name not in offered for node in pool.nodes_at(pool.is_idle)) - len(sleep)
-    awake = int((pool.state == ACTIVE).sum()) - len(sleep)
-    left_on = sum(node.state == ACTIVE for name, node in nodes.items() if name in site.opted_in) - len(sleep)
-    most = min(awake - plan.least.awake, idle - plan.least.idle, left_on - site.agent.min_on)
+    idle = sum(row.name not in offered for row in pool.rows_at(pool.is_idle)) - len(sleep)
+    awake = int(pool.is_active.sum()) - len(sleep)
+    most = min(awake - plan.least.awake, idle - plan.least.idle, spare_on - len(sleep))
     sleep |= free.find_more_sleepers(offered | sleep.keys(), most, at_once=most_to_sleep - len(sleep))
-    free.wake_for_plan(list(plan.wake), _count_least_missing(pool, plan.least))
+    up = int(pool.is_active.sum() + pool.rising.sum())
+    least_missing = max(plan.least.awake - up, plan.least.idle - int(pool.ready.sum()), 0)
+    free.wake_for_plan(list(plan.wake), least_missing)
     offered |= free.offer_spare(offered | sleep.keys())
     wake = {name: plan.wake.get(name, budget.why) for name in free.woken}
-    closed = dict.fromkeys(may_leave & free.present_w.keys() - offered - sleep.keys(), budget.why)
+    closed = dict.fromkeys(pool.may_leave & free.present_w.keys() - offered - sleep.keys(), budget.why)
     limits = {name: why for name, why in plan.withdrawn.items() if name not in sleep}
     left = replace(budget, draw_w=free.draw_w, open_w=free.open_w, held_back_w=free.held_back_w)
     return replace(plan, sleep=sleep, wake=wake, withdrawn=closed | limits), left
-
-
-def _count_least_missing(pool: PoolState, least: LeastNodes) -> int:
-    """Return how many more nodes must wake for the settings."""
-    up = int((pool.state == ACTIVE).sum() + pool.rising.sum())
-    return max(least.awake - up, least.idle - int(pool.ready.sum()), 0)
 
 
 @dataclass
@@ -195,22 +159,19 @@ class _FreeNodes:
     The `limited` nodes are closed to jobs in any case, because the capacity is limited. `open_w` is that of the budget.
     """
 
-    pool: PoolState
-    ours: list[ObservedNode]
+    pool: PoolTable
     budget: PowerBudget
     draws: NodeDraws
-    may_leave: frozenset[str]
     limited: Collection[str]
     woken: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.draw_w, self.open_w, self.held_back_w = self.budget.draw_w, self.budget.open_w, self.budget.held_back_w
-        usable = [node for node in self.ours if node.state != FAILED and node.node.use is NodeUse.FREE]
-        ready = {node.name for node in self.pool.nodes_at(self.pool.ready)}
-        min_asleep_s = self.draws.site.bounds.min_asleep_s
-        wakeable = list_nodes_to_wake(self.pool, self.ours, self.draws.memory, min_asleep_s=min_asleep_s)
-        self.present_w = {node.name: self.draws.expected_w(node) for node in usable}
-        self.ready = [node.name for node in usable if node.name in ready]
+        usable = [row for row in self.pool.ours if row.state != FAILED and row.node.use is NodeUse.FREE]
+        ready = {row.name for row in self.pool.rows_at(self.pool.ready)}
+        wakeable = list_nodes_to_wake(self.pool)
+        self.present_w = {row.name: self.draws.expected_w(row) for row in usable}
+        self.ready = [row.name for row in usable if row.name in ready]
         offerable = self.present_w.keys() - set(self.limited)
         self.offerable = [name for name in self.ready if name in offerable]
         self.wakeable = [name for name in wakeable if name in offerable and name not in ready]
@@ -223,13 +184,12 @@ class _FreeNodes:
     def offer_for_jobs(self) -> set[str]:
         """Return the nodes that stay open, or wake, for what must not wait and for jobs that may start now."""
         snapshot = self.draws.snapshot
-        always = dict(list_names_always_offered(self.pool, self.ours, self.draws.site, snapshot.now_s))
+        always = dict(list_names_always_offered(self.pool, snapshot.now_s))
         offered = {name for name in (*self.offerable, *self.wakeable) if name in always}
         self._wake(name for name in self.wakeable if name in offered)
-        taken = offered | {*self.limited}
-        room = self.pool.free_room(np.array([node.name in taken for node in self.pool.pool.nodes], np.bool_))
+        room = self.pool.free_room(offered | {*self.limited})
         for job in sorted(self.pool.waiting, key=lambda job: (-job.priority, job.submit_s)):
-            counts = {number: len(tasks) for number, tasks in room.take(job).items()}
+            counts = room.take_counts(job)
             if sum(counts.values()) < job.nodes and not job.is_array:
                 continue
             names = self._choose(counts, offered)
@@ -245,7 +205,7 @@ class _FreeNodes:
 
     def put_to_sleep(self, names: Iterable[str]) -> None:
         """Count these idle nodes as asleep."""
-        self.draw_w -= sum(self.present_w[name] - self.draws.asleep_w(name) for name in names if name in self.present_w)
+        self.draw_w -= sum(map(self._saved_w, (name for name in names if name in self.present_w)))
 
     def find_more_sleepers(
         self, others: Collection[str], most: int, *, at_once: int
@@ -254,10 +214,10 @@ class _FreeNodes:
 
         Of the `most` that may sleep, those beyond `at_once` are held back.
         """
-        idle = {node.name for node in self.pool.nodes_at(self.pool.is_idle)}
-        may_sleep = [name for name in self.ready if name in idle & self.may_leave and name not in others]
+        idle = {row.name for row in self.pool.rows_at(self.pool.is_idle)} & self.pool.may_leave
+        may_sleep = [name for name in self.ready if name in idle and name not in others]
         # Of nodes that save as much, the last one sleeps first, as without a cap.
-        may_sleep.sort(key=lambda name: self.present_w[name] - self.draws.asleep_w(name))
+        may_sleep.sort(key=self._saved_w)
         found: dict[str, tuple[NodeOrder, str]] = {}
         for name in reversed(may_sleep[-most:] if most > 0 else ()):
             if self.spare_w + self.held_back_w >= 0:
@@ -266,7 +226,7 @@ class _FreeNodes:
                 found[name] = self._deepest_order(name), self.budget.why
                 self.put_to_sleep((name,))
             else:
-                self.held_back_w += self.present_w[name] - self.draws.asleep_w(name)
+                self.held_back_w += self._saved_w(name)
         return found
 
     def wake_for_plan(self, names: Collection[str], least: int) -> None:
@@ -286,35 +246,40 @@ class _FreeNodes:
         """Return the nodes on which a job of full power would still fit: they stay open, asleep or awake."""
         offered = set[str]()
         for name in (*self.offerable, *self.wakeable):
-            rise_w = max(self.draws.full_w(name) - self.present_w[name], 0.0)
-            factor = OPEN_AGAIN if self.draws.memory.nodes[name].withdrawn else 1.0
+            row = self.pool.row_of[name]
+            rise_w = max(self.draws.full_w(row) - self.present_w[name], 0.0)
+            factor = OPEN_AGAIN if row.memory.withdrawn else 1.0
             if name not in others and factor * rise_w <= self.spare_w - self.open_w:
                 self.open_w += rise_w
                 offered.add(name)
         return offered
 
+    def _saved_w(self, name: str) -> float:
+        """Return how much less the node draws asleep."""
+        return self.present_w[name] - self.draws.asleep_w(self.pool.row_of[name])
+
     def _wake_w(self, name: str) -> float:
         """Return how much more the node draws if it wakes."""
-        return max(self.draws.rising_w(name) - self.present_w[name], 0.0)
+        return max(self.draws.rising_w(self.pool.row_of[name]) - self.present_w[name], 0.0)
 
     def _wake(self, names: Iterable[str]) -> None:
         for name in names:
             self.woken.append(name)
             self.draw_w += self._wake_w(name)
-            self.present_w[name] = self.draws.rising_w(name)
+            self.present_w[name] = self.draws.rising_w(self.pool.row_of[name])
 
     def _choose(self, counts: Mapping[int, int], others: Collection[str]) -> list[str]:
         """Return so many nodes of each pool of the cluster model, awake ones first."""
         left, found = dict(counts), list[str]()
         for name in (*self.offerable, *self.wakeable):
-            number = self.pool.cluster.pool_of_node[name]
+            number = self.pool.row_of[name].kind
             if left.get(number, 0) > 0 and name not in others:
                 left[number] -= 1
                 found.append(name)
         return found
 
     def _deepest_order(self, name: str) -> NodeOrder:
-        node_class = self.draws.site.node_class(name)
+        node_class = self.pool.row_of[name].node_class
         depths = [depth for depth in node_class.depths if depth.depth in ORDER_OF_DEPTH] if node_class else []
         used = [depth for depth in depths if depth.depth in self.pool.sleep.depths] or depths
         return ORDER_OF_DEPTH[min(used, key=lambda depth: depth.power_w).depth]

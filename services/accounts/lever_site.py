@@ -16,7 +16,6 @@ from offpeak.model.node_class import NodeClass
 from offpeak.plugin.day_plan.inputs import is_usable
 from offpeak.plugin.scheduler.cluster_view import cluster_of
 from offpeak.plugin.scheduler.port import SchedulerTraits, SchedulerView
-from offpeak.power.live.pool_state import is_waiting
 from offpeak.services.accounts.ended_jobs import RUNS, has_run
 from offpeak.services.accounts.job_draws import JobDraw
 from offpeak.services.accounts.job_use import job_row
@@ -105,7 +104,7 @@ def enclosures_in(names: Iterable[str], enclosure_of: Mapping[str, Enclosure]) -
 def jobs_not_ended(view: SchedulerView, draws: Mapping[str, JobDraw], run_s: Mapping[str, int]) -> tuple[JobUse, ...]:
     """Return the jobs that run or wait, as rows with the ends and energies that are expected of them."""
     found = [(job, job.start_s or view.at_s, 1) for job in view.jobs if job.state in RUNS and has_run(job)]
-    found += [(job, view.at_s, min(job.tasks, MOST_TASKS)) for job in view.jobs if is_waiting(job, view.at_s)]
+    found += [(job, view.at_s, min(job.tasks, MOST_TASKS)) for job in view.jobs if job.is_waiting(view.at_s)]
     rows: list[JobUse] = []
     for job, start_s, tasks in found:
         end_s = max(start_s + run_s.get(job.job_id, job.limit_s or 1), view.at_s + 1)

@@ -34,7 +34,7 @@ from offpeak.power.lifecycle.node_record import (
     WakesElsewhere,
 )
 from offpeak.power.live.cycle_watch import describe_cycle
-from offpeak.power.live.node_steps import observe_node
+from offpeak.power.live.observe import observe_node
 from offpeak.power.meters.plausibility import DrawBound, find_draw_bound
 from offpeak.power.meters.port import Meter
 from offpeak.power.meters.registry import site_meters

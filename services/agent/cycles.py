@@ -13,8 +13,7 @@ from offpeak.plugin.scheduler.job import Job
 from offpeak.plugin.scheduler.node import Node
 from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.power.door.scheduler_orders import SchedulerOrders
-from offpeak.power.live.cluster_snapshot import SAME_CLOCK_S
-from offpeak.power.live.pool_state import is_deferred, is_waiting
+from offpeak.power.live.observe import SAME_CLOCK_S
 from offpeak.services.agent.observer import ClusterObservation
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 300.0
@@ -45,7 +44,7 @@ class CycleStarter:
             return False
         open_nodes = frozenset(node.name for node in view.nodes if _is_open(node))
         new_nodes, awaited, before_s = open_nodes - self._open, self._awaited, self._at_s
-        deferred = [job for job in view.jobs if is_deferred(job, view.at_s)]
+        deferred = [job for job in view.jobs if job.is_deferred(view.at_s)]
         self._at_s, self._open, self._awaited = view.at_s, open_nodes, frozenset(job.job_id for job in deferred)
         self.next_begin_s = min((job.begin_s for job in deferred if job.begin_s is not None), default=None)
         jobs: dict[tuple[str, ...], list[str]] = {}
@@ -73,7 +72,7 @@ def _list_startable_jobs(view: SchedulerView, open_nodes: frozenset[str]) -> Ite
     """Yield the waiting jobs whose planned nodes are all up and open, each with these nodes."""
     for job in view.jobs:
         hosts = frozenset(job.known_hosts)
-        is_due = job.start_s is not None and job.start_s <= view.at_s and is_waiting(job, view.at_s)
+        is_due = job.start_s is not None and job.start_s <= view.at_s and job.is_waiting(view.at_s)
         if is_due and hosts and hosts <= open_nodes:
             yield job, hosts
 

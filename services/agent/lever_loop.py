@@ -17,7 +17,7 @@ from offpeak.ledger.marks import read_off_blocks
 from offpeak.ledger.rows import SavingRecord
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.time_range import TimeRange
-from offpeak.power.live.engine_process import call_in_process
+from offpeak.power.engine_process import call_in_process
 from offpeak.services.accounts.account_of_savings import ORDER
 from offpeak.services.accounts.ended_jobs import AWAY_S
 from offpeak.services.accounts.lever_site import LeverSection, jobs_not_ended, make_lever_site

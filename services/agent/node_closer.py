@@ -19,7 +19,8 @@ from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerO
 from offpeak.power.drivers.transport import Transport
 from offpeak.power.lifecycle.node_record import DesiredState, NodeRecord, is_goal
 from offpeak.power.lifecycle.sweep import poll_once
-from offpeak.power.live.node_steps import ADMIN_KNOWS_S, choose_change_for_admin
+from offpeak.power.live.observe import ADMIN_KNOWS_S
+from offpeak.power.live.steps import choose_change_for_admin
 from offpeak.services.agent.node_memory import read_last_sleep_orders
 from offpeak.services.agent.site_context import open_scheduler_door, parse_modes
 from offpeak.settings.agent import AgentSettings

@@ -7,7 +7,7 @@ the ledger once, and again if it changes. The weather serves the policy plan.
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 
@@ -17,6 +17,7 @@ from offpeak.errors import SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import Price
 from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
+from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.step_series import Series, value_at
 from offpeak.model.weighing import BY_PRICE, Weighing
 from offpeak.plugin.contract.rules import (
@@ -26,6 +27,7 @@ from offpeak.plugin.contract.rules import (
     check_contract,
     find_nodes_kept_awake,
 )
+from offpeak.plugin.scheduler.job import JobState
 from offpeak.plugin.scheduler.port import RequeuePermit, Scheduler, SchedulerTraits, SchedulerView
 from offpeak.predictors.feeds.feed import Feed, fetched
 from offpeak.predictors.feeds.port import INCOMPLETE, FeedProblem, Window
@@ -380,3 +382,27 @@ class Observer:
     def partitions_of_node(self, node: str) -> tuple[str, ...]:
         """Return the partitions of a node in the latest view; none if the node is not known."""
         return self._partitions.get(node, ())
+
+
+LONGEST_UNDECIDED_S = 60
+"""After this time nodes are woken for a new job even if the queue loop has not decided on it."""
+
+
+def find_undecided_jobs(
+    view: SchedulerView, decided: Container[str], rules: FlexibilityRules, *, is_capped: bool = False
+) -> frozenset[str]:
+    """Return the new jobs that may be delayed, by their owners or if power `is_capped`, and are not decided on yet."""
+    new = (
+        job
+        for job in view.jobs
+        if job.state is JobState.PENDING
+        and job.job_id not in decided
+        and view.at_s - job.submit_s < LONGEST_UNDECIDED_S
+    )
+    hints = ((job.job_id, rules.of(job)) for job in new)
+    return frozenset(job_id for job_id, hint in hints if (not hint.now if is_capped else hint.allows_delay))
+
+
+def without_jobs(view: SchedulerView, jobs: Container[str]) -> SchedulerView:
+    """Return the view without these jobs."""
+    return replace(view, jobs=tuple(job for job in view.jobs if job.job_id not in jobs))

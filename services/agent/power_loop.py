@@ -42,30 +42,18 @@ from offpeak.power.lifecycle.node_record import (
 )
 from offpeak.power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
 from offpeak.power.lifecycle.transitions import apply_event
-from offpeak.power.live.cluster_snapshot import (
-    ClusterSnapshot,
-    NodeMemory,
-    PowerMemory,
-    PowerSite,
-    shift_node_memory,
-)
-from offpeak.power.live.cycle_watch import (
-    CycleStep,
-    CycleText,
-    CycleWatch,
-    describe_cycle,
-    watch_to_json,
-)
-from offpeak.power.live.offer import PoolOffer
-from offpeak.power.live.pool_state import find_undecided_jobs, without_jobs
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, NodeMemory, PowerSite, shift_node_memory
+from offpeak.power.live.cycle_watch import CycleStep, CycleText, CycleWatch, describe_cycle, watch_to_json
+from offpeak.power.live.decide import PoolOffer
 from offpeak.power.live.power_cap import PowerBudget
-from offpeak.power.live.power_plan import PowerPlan, SchedulerUpdate, plan_power
+from offpeak.power.live.power_plan import PowerMemory, PowerPlan, plan_power
+from offpeak.power.live.steps import SchedulerUpdate
 from offpeak.services.agent.accounting_loops import JobAccounts
 from offpeak.services.agent.cycles import CycleStarter
 from offpeak.services.agent.demand_response import Surroundings
 from offpeak.services.agent.loop import LOG, DecisionFilter, Loop, ProblemLog
 from offpeak.services.agent.node_memory import WATCH_KEY, load_node_records, read_watch, save_node_records
-from offpeak.services.agent.observer import SAME_READING_PAUSES, Observer
+from offpeak.services.agent.observer import SAME_READING_PAUSES, Observer, find_undecided_jobs, without_jobs
 from offpeak.services.agent.site_context import RuleInputs, SiteOrders
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings

@@ -30,13 +30,18 @@ from offpeak.plugin.scheduler.cluster_view import cluster_of, free_nodes
 from offpeak.plugin.scheduler.job import Job, JobState, join_array_tasks
 from offpeak.plugin.window_policy import PolicyProcess
 from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders
-from offpeak.power.live.pool_state import find_undecided_jobs, without_jobs
 from offpeak.services.accounts.job_draws import JobDraw
 from offpeak.services.agent.accounting_loops import JobAccounts
 from offpeak.services.agent.cycles import CycleStarter
 from offpeak.services.agent.demand_response import Surroundings
 from offpeak.services.agent.loop import DecisionFilter, Loop, ProblemLog
-from offpeak.services.agent.observer import SAME_READING_PAUSES, ClusterObservation, Observer
+from offpeak.services.agent.observer import (
+    SAME_READING_PAUSES,
+    ClusterObservation,
+    Observer,
+    find_undecided_jobs,
+    without_jobs,
+)
 from offpeak.services.agent.site_context import PartitionModes, SiteOrders
 from offpeak.services.agent.wait_forecast import WaitHistory
 from offpeak.settings.agent import AgentSettings

@@ -25,12 +25,12 @@ from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING, QueuePosition, 
 from offpeak.plugin.queue_hook.start_times import NO_LIMIT
 from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse, SchedulerState
+from offpeak.plugin.scheduler.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
 from offpeak.power.lifecycle.node_record import Instant, NodeRecord, make_state_row
-from offpeak.power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
-from offpeak.power.live.offer import PoolOffer
-from offpeak.power.live.pool_state import find_undecided_jobs, is_waiting, without_jobs
+from offpeak.power.live.decide import PoolOffer
 from offpeak.predictors.feeds.port import Window, clip_series
 from offpeak.services.agent.agent import SiteAgent
+from offpeak.services.agent.observer import find_undecided_jobs, without_jobs
 from offpeak.services.agent.queue_loop import queue_rules
 from offpeak.services.agent.requests import array_of
 from offpeak.services.agent.site_context import PartitionModes
@@ -84,7 +84,7 @@ def job_statuses(
         waits = job.state in WITHOUT_NODES
         group = facts.competition.group(job)
         reason = explainer.explain_wait(job, decision, ahead[group]) if waits else None
-        ahead[group] += is_waiting(job, facts.now_s)
+        ahead[group] += job.is_waiting(facts.now_s)
         status = _job_status(job, facts, rules, decision, reason)
         if reason and job.job_id in detailed:
             saves = explainer.possible_saving(job, decision, rules.hints(job), reason.start_s)
@@ -387,7 +387,7 @@ async def make_site_report(agent: SiteAgent) -> SiteReport | None:
         scheduler=f"{traits.name} {traits.version}",
         cores=sum(node.cpus for node in view.nodes),
         idle_cores=sum(count_idle_cores(node, shared=traits.shared_nodes) for node in view.nodes),
-        queued=sum(is_waiting(job, view.at_s) for job in counted.jobs),
+        queued=sum(job.is_waiting(view.at_s) for job in counted.jobs),
         running=sum(job.state in HOLDING for job in view.jobs),
         waits=agent.waits.latest.total,
         pools=agent.waits.latest.pools,

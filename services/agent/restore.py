@@ -26,7 +26,7 @@ from offpeak.power.drivers.poll import poll_drivers
 from offpeak.power.drivers.port import PowerDriver
 from offpeak.power.lifecycle.decisions import NodeRecords
 from offpeak.power.lifecycle.node_record import ASLEEP, Instant, NodeRecord
-from offpeak.power.live.node_steps import has_booted_since, may_still_go_down
+from offpeak.power.live.observe import has_booted_since, may_still_go_down
 from offpeak.process import exclusive_lock, login_name
 from offpeak.services.agent.agent import SiteAgent
 from offpeak.services.agent.cap_loop import outcome_text

@@ -21,8 +21,7 @@ from offpeak.model.request import Request
 from offpeak.plugin.federation.site_report import NO_WAITS, PartitionTerms, wait_on_pools
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.port import SchedulerTraits, SchedulerView
-from offpeak.power.live.engine_process import simulate_apart
-from offpeak.power.live.pool_state import is_waiting
+from offpeak.power.engine_process import simulate_apart
 from offpeak.predictors.waits.questions import wait_errors
 from offpeak.services.accounts.ended_jobs import RUNS, has_run
 from offpeak.services.agent.loop import LOG
@@ -120,7 +119,7 @@ def find_progress(jobs: Iterable[Job], at_s: int) -> Progress:
             job = job._replace(reason="")
         if has_run(job) and (job.state in RUNS or job.state is JobState.ENDED):
             found.started[key] = min(found.started.get(key, job), job, key=lambda each: each.start_s or 0)
-        elif job.state is JobState.STARTS or is_waiting(job, at_s):
+        elif job.state is JobState.STARTS or job.is_waiting(at_s):
             found.waiting[key] = job
         else:
             found.blocked.add(key)

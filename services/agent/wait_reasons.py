@@ -24,7 +24,7 @@ from offpeak.plugin.queue_hook.start_times import NO_LIMIT, BeginTimePlanner, sa
 from offpeak.plugin.scheduler.cluster_view import free_share
 from offpeak.plugin.scheduler.job import CLOSED_TO_JOB, Job, JobState
 from offpeak.plugin.scheduler.node import COMING_UP, Node, NodeUse
-from offpeak.power.live.offer import PoolOffer
+from offpeak.power.live.decide import PoolOffer
 from offpeak.text import counted
 
 

@@ -27,11 +27,11 @@ from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold, fold_names
 from offpeak.model.orders import NodeState
+from offpeak.plugin.scheduler.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
 from offpeak.plugin.scheduler.registry import scheduler_of
 from offpeak.power.drivers.transport import Transport
 from offpeak.power.lifecycle.node_record import NodeRecord, restore_record
 from offpeak.power.lifecycle.sweep import poll_once
-from offpeak.power.live.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
 from offpeak.power.meters.port import Meter, read_meters
 from offpeak.power.meters.registry import bmc_meter
 from offpeak.services.agent.status import fetch_clock, fetch_snapshot

@@ -10,8 +10,9 @@ from offpeak.model.node_class_file import bundled_node_class
 from offpeak.model.orders import NodeOrder
 from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.power.lifecycle.decisions import NodeRecords
-from offpeak.power.live.cluster_snapshot import ClusterSnapshot, NodeMemory, PowerMemory, PowerSite
-from offpeak.power.live.power_plan import PowerPlan, plan_power
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot, NodeMemory, PowerSite
+from offpeak.power.live.observe import PowerRow, observe_nodes
+from offpeak.power.live.power_plan import PowerMemory, PowerPlan, plan_power
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.capacity import CapacitySettings
 
@@ -49,3 +50,8 @@ def slept_long_ago(names) -> PowerMemory:
 def changes_of(plan: PowerPlan) -> dict[str, str]:
     """Return what the scheduler is told, by node."""
     return {change.node: str(change.change) for change in plan.changes}
+
+
+def rows_of(snapshot: ClusterSnapshot, site: PowerSite) -> dict[str, PowerRow]:
+    """Return the table of the nodes in a first cycle."""
+    return observe_nodes(snapshot, site, {})

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scheduler_values import job_of, node_of, record_of
-from small_site import HARDWARE, SERVER, cluster_snapshot, site_of
+from small_site import HARDWARE, SERVER, cluster_snapshot, rows_of, site_of
 
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_states import ACTIVE, OFF, asleep, coming_up, going_down
@@ -15,9 +15,9 @@ from offpeak.plugin.scheduler.job import JobState
 from offpeak.plugin.scheduler.node import NodeUse
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.power.lifecycle.node_record import Instant
-from offpeak.power.live.cluster_snapshot import NodeMemory, PowerMemory
-from offpeak.power.live.pool_state import find_pools, observe_pool
-from offpeak.power.live.power_plan import plan_power
+from offpeak.power.live.cluster_snapshot import NodeMemory
+from offpeak.power.live.pools import find_pools, observe_pool
+from offpeak.power.live.power_plan import PowerMemory, plan_power
 from offpeak.services.accounts.ended_jobs import EndedJob
 from offpeak.services.accounts.job_forecasts import RunTimes
 from offpeak.settings.capacity import CapacitySettings
@@ -199,9 +199,9 @@ class LiveJobs:
         nodes = [node_of(name(number)) for number in range(NODES)]
         run_s = self.times.of(shown, at_s=BEGAN_S + now_s)
         view = cluster_snapshot(nodes, jobs=shown, now=Instant(1e9, float(BEGAN_S + now_s)), run_s=run_s)
-        (pool,) = find_pools(nodes, shown)
-        states = dict.fromkeys((node.name for node in nodes), ACTIVE)
-        return observe_pool(pool, states, site=site_of(NODES), snapshot=view).snapshot
+        rows = rows_of(view, site_of(NODES))
+        (pool,) = find_pools(rows.values(), shown)
+        return observe_pool(pool, rows, site=site_of(NODES), snapshot=view).snapshot
 
 
 def repeating_jobs(seed: int) -> Jobs:

@@ -9,7 +9,6 @@ from small_site import changes_of, cluster_snapshot, planned, site_of
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.plugin.scheduler.node import NodeUse
 from offpeak.power.lifecycle.node_record import Instant
-from offpeak.power.live.cluster_snapshot import PowerMemory
 from offpeak.power.live.cycle_watch import (
     BOUND_S,
     UNABLE_S,
@@ -19,6 +18,7 @@ from offpeak.power.live.cycle_watch import (
     parse_watch,
     watch_to_json,
 )
+from offpeak.power.live.power_plan import PowerMemory
 
 pytestmark = pytest.mark.quick
 

@@ -6,16 +6,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
+from scheduler_values import NOW_S, job_of, node_of, record_of, running
 from small_site import HARDWARE, SERVER, changes_of, cluster_snapshot, planned, site_of, slept_long_ago
 
 from offpeak.door.effect import Hold
 from offpeak.model.node_class import EnclosurePower
 from offpeak.model.orders import NodeState, PowerState
 from offpeak.plugin.scheduler.node import NodeUse
-from offpeak.power.live.cluster_snapshot import NodeMemory, PowerMemory
-from offpeak.power.live.node_steps import observe_node
-from offpeak.power.live.power_plan import order_by_enclosure
+from offpeak.power.live.cluster_snapshot import NodeMemory
+from offpeak.power.live.observe import observe_nodes
+from offpeak.power.live.pools import order_by_enclosure
 from offpeak.settings.capacity import CapacitySettings
 
 pytestmark = pytest.mark.quick
@@ -121,9 +121,10 @@ def test_the_order_has_each_node_once_and_keeps_enclosures_together(data) -> Non
     chassis = {each: [name for name in of if of[name] == each] for each in ("c1", "c2", "c3")}
     busy = data.draw(st.sets(st.sampled_from(NAMES[:12])))
     nodes = [node_of(name, use=NodeUse.USED if name in busy else NodeUse.FREE) for name in of]
-    observed = {node.name: observe_node(node, record_of(node.name), NOW, switchable=True) for node in nodes}
-    memory = PowerMemory({name: NodeMemory(True, NOW_S - data.draw(st.integers(0, 900))) for name in of})
-    ordered = [node.name for node in order_by_enclosure(nodes, observed, memory, site_with_chassis(chassis))]
+    memory = {name: NodeMemory(True, NOW_S - data.draw(st.integers(0, 900))) for name in of}
+    site = site_with_chassis(chassis)
+    rows = observe_nodes(cluster_snapshot([node._replace(idle_since_s=None) for node in nodes]), site, memory)
+    ordered = [row.name for row in order_by_enclosure(rows.values(), rows, site)]
     assert sorted(ordered) == NAMES[:12]
     mixed = [name for name in ordered if of[name] and busy & set(chassis[of[name]])]
     alone = [name for name in of if not of[name]]

@@ -13,8 +13,8 @@ from offpeak.plugin.federation.site_report import ExpectedWaits, NodePart
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.plugin.scheduler.port import SchedulerView
-from offpeak.power.live import expected_waits
-from offpeak.power.live.expected_waits import POOL_LIMITS_S, simulate_waits
+from offpeak.power import expected_waits
+from offpeak.power.expected_waits import POOL_LIMITS_S, simulate_waits
 from offpeak.sim_backend.engine import start_forecast
 
 HOUR_S = 3600

@@ -27,8 +27,8 @@ from offpeak.power.lifecycle.node_record import (
     Release,
 )
 from offpeak.power.lifecycle.transitions import apply_event
-from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PowerMemory
-from offpeak.power.live.power_plan import plan_power
+from offpeak.power.live.cluster_snapshot import ClusterSnapshot
+from offpeak.power.live.power_plan import PowerMemory, plan_power
 from offpeak.settings.capacity import CapacitySettings
 
 NAMES = ("n01", "n02", "n03", "n04")

@@ -11,9 +11,16 @@ from offpeak.model.node_states import FAILED
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.plugin.scheduler.node import NodeUse, SchedulerState, scheduler_states
 from offpeak.power.lifecycle.node_record import DesiredState, Fault, ObservedState, SentOrder
-from offpeak.power.live.node_steps import BOOTING, choose_next_step, pool_node_state
+from offpeak.power.live.observe import BOOTING, observe_node
+from offpeak.power.live.steps import choose_next_step
 
 pytestmark = pytest.mark.quick
+
+
+def next_step(node, record, **given):
+    """Return the next step of a node that may be switched."""
+    return choose_next_step(observe_node(node, record, NOW, switchable=True), NOW, **given)
+
 
 OURS = {"closed": True, "reason": "offpeak: idle"}
 THEIRS = {"closed": True, "reason": "new DIMM", "reason_by": "jo"}
@@ -31,7 +38,7 @@ ALL_NODES = [
 def test_no_step_takes_power_from_a_job_or_undoes_changes_of_others(state) -> None:
     record = record_of(state=state)
     for node, to_sleep in product(ALL_NODES, (False, True)):
-        step = choose_next_step(node, record, to_sleep=to_sleep, now=NOW)
+        step = next_step(node, record, to_sleep=to_sleep)
         down = step.order in (NodeOrder.SOFT_OFF, NodeOrder.STANDBY)
         assert not (down and node.use is not NodeUse.FREE)
         assert not (step.change is NodeChange.CLOSE and node.use is not NodeUse.FREE)
@@ -125,7 +132,7 @@ DOWN, ON, OFF = PowerState.OFF, NodeState.ON, NodeState.OFF
     ],
 )
 def test_the_next_step(given, state, to_sleep, order, change) -> None:
-    step = choose_next_step(node_of(**given), record_of(state=state), to_sleep=to_sleep, now=NOW)
+    step = next_step(node_of(**given), record_of(state=state), to_sleep=to_sleep)
     assert (step.order, step.change) == (order, change), step.why
     assert order is not NodeOrder.ON or step.by == SCHEDULER
 
@@ -134,7 +141,7 @@ def test_a_node_that_somebody_has_just_switched_on_is_not_drained_in_its_boot() 
     """slurmctld clears the reason of a drain when such a node registers, and nobody would open it again."""
     up = record_of(state=ON)
     switched_on = replace(up, observed=replace(up.observed, since_unix_s=NOW.unix_s - 590))
-    step = choose_next_step(node_of(power=DOWN), switched_on, to_sleep=True, now=NOW)
+    step = next_step(node_of(power=DOWN), switched_on, to_sleep=True)
     assert (step.order, step.change) == (None, None)
     assert "may still boot" in step.why
 
@@ -157,7 +164,7 @@ def test_a_node_that_somebody_has_just_switched_on_is_not_drained_in_its_boot() 
 )
 def test_a_node_that_an_admin_orders_to_sleep_is_closed_and_stays_so(given, state, change) -> None:
     record = record_of(state=state, desired=DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "a quiet night"))
-    step = choose_next_step(node_of(**given), record, to_sleep=False, now=NOW)
+    step = next_step(node_of(**given), record, to_sleep=False)
     assert (step.change, step.order) == (change, NodeOrder.SOFT_OFF if state is OFF else None), step.why
 
 
@@ -185,7 +192,7 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed(ago_s, g
     at_unix_s, desired = given.get("at_unix_s", NOW_S - ago_s), given.get("desired")
     sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - ago_s, ON, clear=False, at_unix_s=at_unix_s)
     record = record_of(sent=sent, desired=desired)
-    step = choose_next_step(node_of(**OURS, boot_s=boot_s), record, to_sleep=False, now=NOW)
+    step = next_step(node_of(**OURS, boot_s=boot_s), record, to_sleep=False)
     # Without evidence the order is given again.
     again = None if change or desired else NodeOrder.SOFT_OFF
     assert (step.change, step.order) == (change, again), step.why
@@ -194,27 +201,27 @@ def test_no_job_is_let_in_while_an_order_to_sleep_may_still_be_followed(ago_s, g
 def test_our_reason_at_a_node_that_sleeps_and_counts_as_down_says_who_ordered_its_sleep() -> None:
     record = record_of(observed=replace(record_of(state=OFF).observed, by="unknown"))
     down = {"failed": True, "power": DOWN, "reason": "offpeak: it is off"}
-    assert choose_next_step(node_of(**down), record, to_sleep=True, now=NOW).change is NodeChange.RESUME
+    assert next_step(node_of(**down), record, to_sleep=True).change is NodeChange.RESUME
     silent = {"failed": True, "responds": False}
-    assert choose_next_step(node_of(**silent), record, to_sleep=False, now=NOW).change is None
+    assert next_step(node_of(**silent), record, to_sleep=False).change is None
 
 
 def test_a_node_that_a_server_of_pbs_has_opened_in_its_shutdown_is_closed_again() -> None:
     sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 4000, ON, clear=False)
     opened = {"closed": False, "reason": "offpeak: idle"}
-    assert choose_next_step(node_of(**opened), record_of(sent=sent), to_sleep=False, now=NOW).change is NodeChange.CLOSE
+    assert next_step(node_of(**opened), record_of(sent=sent), to_sleep=False).change is NodeChange.CLOSE
     # Without an order only our mark is left, which would keep the agent from starting a cycle for its jobs.
-    assert choose_next_step(node_of(**opened), record_of(), to_sleep=False, now=NOW).change is NodeChange.OPEN
-    assert choose_next_step(node_of(closed=False), record_of(), to_sleep=False, now=NOW).change is None
-    assert choose_next_step(node_of(), record_of(sent=sent), to_sleep=False, now=NOW).change is None
+    assert next_step(node_of(**opened), record_of(), to_sleep=False).change is NodeChange.OPEN
+    assert next_step(node_of(closed=False), record_of(), to_sleep=False).change is None
+    assert next_step(node_of(), record_of(sent=sent), to_sleep=False).change is None
     just_now = replace(sent, at_s=NOW.monotonic_s - 20, at_unix_s=NOW.unix_s - 20)
-    assert choose_next_step(node_of(), record_of(sent=just_now), to_sleep=False, now=NOW).change is NodeChange.CLOSE
+    assert next_step(node_of(), record_of(sent=just_now), to_sleep=False).change is NodeChange.CLOSE
 
 
 def test_jobs_do_not_count_on_a_node_that_does_not_go_down() -> None:
     sent = SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 4000, ON, clear=False)
     fault = Fault("does not go down", "soft_off was not followed within 600 s", "", False, float(NOW_S))
-    assert pool_node_state(node_of(**OURS), record_of(sent=sent, fault=fault), NOW) == FAILED
+    assert observe_node(node_of(**OURS), record_of(sent=sent, fault=fault), NOW, switchable=True).state == FAILED
 
 
 @pytest.mark.parametrize(
@@ -229,7 +236,7 @@ def test_jobs_do_not_count_on_a_node_that_does_not_go_down() -> None:
 )
 def test_the_scheduler_is_informed_of_a_node_that_an_admin_wakes(power, state, change) -> None:
     record = record_of(state=state, desired=DesiredState(NodeOrder.ON, "admin jo", float(NOW_S), "morning"))
-    assert choose_next_step(node_of(power=power), record, to_sleep=True, now=NOW).change is change
+    assert next_step(node_of(power=power), record, to_sleep=True).change is change
 
 
 @pytest.mark.parametrize(
@@ -244,7 +251,7 @@ def test_the_scheduler_is_informed_of_a_node_that_an_admin_wakes(power, state, c
 def test_node_held_ordered_or_paused_by_an_admin_is_left_alone(given, to_sleep) -> None:
     record = record_of(state=OFF, **given)
     for power in (PowerState.ON, PowerState.POWERING_OFF):
-        step = choose_next_step(node_of(power=power, **OURS), record, to_sleep=to_sleep, now=NOW)
+        step = next_step(node_of(power=power, **OURS), record, to_sleep=to_sleep)
         assert (step.order, step.change) == (None, None)
 
 
@@ -258,9 +265,7 @@ def test_node_held_ordered_or_paused_by_an_admin_is_left_alone(given, to_sleep) 
 )
 def test_a_sleeping_node_that_is_closed_to_jobs_is_an_admins_again_after_a_hold_or_an_order(given, change) -> None:
     record = record_of(state=OFF, **given)
-    step = choose_next_step(
-        node_of(power=PowerState.OFF, **OURS), record, to_sleep=True, now=NOW, withdrawn="capacity: 1 of 4 nodes"
-    )
+    step = next_step(node_of(power=PowerState.OFF, **OURS), record, to_sleep=True, withdrawn="capacity: 1 of 4 nodes")
     assert (step.order, step.change) == (None, change)
 
 
@@ -282,9 +287,7 @@ def test_a_sleeping_node_that_is_closed_to_jobs_is_an_admins_again_after_a_hold_
     ],
 )
 def test_a_withdrawn_node_is_closed_and_stays_so(given, state, to_sleep, change) -> None:
-    step = choose_next_step(
-        node_of(**given), record_of(state=state), to_sleep=to_sleep, now=NOW, withdrawn="capacity: 1 of 4 nodes"
-    )
+    step = next_step(node_of(**given), record_of(state=state), to_sleep=to_sleep, withdrawn="capacity: 1 of 4 nodes")
     assert step.change is change, step.why
 
 
@@ -294,14 +297,14 @@ def test_a_hold_keeps_no_node_closed_for_a_sleep_that_is_called_off() -> None:
         SentOrder(NodeOrder.SOFT_OFF, "offpeak", NOW.monotonic_s - 60, ON, clear=False),
     )
     for to_sleep in (False, True):
-        step = choose_next_step(node_of(**OURS), record_of(hold=held), to_sleep=to_sleep, now=NOW)
+        step = next_step(node_of(**OURS), record_of(hold=held), to_sleep=to_sleep)
         assert (step.order, step.change) == (None, NodeChange.OPEN)
         # What it may still follow, or an admin has ordered, or others have closed, stays closed.
         ordered = DesiredState(NodeOrder.SOFT_OFF, "admin jo", float(NOW_S), "by hand")
         for record in (record_of(hold=held, sent=sent), record_of(hold=held, desired=ordered)):
-            assert choose_next_step(node_of(**OURS), record, to_sleep=to_sleep, now=NOW).change is None
-        assert choose_next_step(node_of(**THEIRS), record_of(hold=held), to_sleep=to_sleep, now=NOW).change is None
-        assert choose_next_step(node_of(), record_of(hold=held), to_sleep=to_sleep, now=NOW).change is None
+            assert next_step(node_of(**OURS), record, to_sleep=to_sleep).change is None
+        assert next_step(node_of(**THEIRS), record_of(hold=held), to_sleep=to_sleep).change is None
+        assert next_step(node_of(), record_of(hold=held), to_sleep=to_sleep).change is None
 
 
 LACKS_GPU = record_of(observed=ObservedState(NodeState.BOOTING, float(NOW_S), 5000.0, problem="3 of its 4 GPUs answer"))
@@ -309,13 +312,13 @@ LACKS_GPU = record_of(observed=ObservedState(NodeState.BOOTING, float(NOW_S), 50
 
 def test_a_node_that_lacks_a_gpu_gets_no_job_until_an_admin_opens_it() -> None:
     why = LACKS_GPU.observed.problem
-    step = choose_next_step(node_of(use=NodeUse.USED), LACKS_GPU, to_sleep=False, now=NOW, withdrawn=why)
+    step = next_step(node_of(use=NodeUse.USED), LACKS_GPU, to_sleep=False, withdrawn=why)
     assert (step.order, step.change, step.why) == (None, NodeChange.WITHDRAW, why)
-    closed = choose_next_step(node_of(**OURS), LACKS_GPU, to_sleep=True, now=NOW, withdrawn=why)
+    closed = next_step(node_of(**OURS), LACKS_GPU, to_sleep=True, withdrawn=why)
     assert (closed.order, closed.change) == (None, None)
     up = replace(LACKS_GPU, observed=replace(LACKS_GPU.observed, state=NodeState.ON, problem=""))
-    assert choose_next_step(node_of(**OURS), up, to_sleep=False, now=NOW).change is NodeChange.OPEN
+    assert next_step(node_of(**OURS), up, to_sleep=False).change is NodeChange.OPEN
     # The plan counts on a node whose GPUs may still come, and not on one that was given up.
     faulty = replace(LACKS_GPU, fault=Fault("does not come up", why, "", False, 0.0))
-    assert pool_node_state(node_of(), LACKS_GPU, NOW) == BOOTING
-    assert pool_node_state(node_of(), faulty, NOW) == FAILED
+    assert observe_node(node_of(), LACKS_GPU, NOW, switchable=True).state == BOOTING
+    assert observe_node(node_of(), faulty, NOW, switchable=True).state == FAILED

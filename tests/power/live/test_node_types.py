@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 from scheduler_values import NOW_S, job_of, node_of, running
-from small_site import changes_of, cluster_snapshot, planned, site_of
+from small_site import changes_of, cluster_snapshot, planned, rows_of, site_of
 from test_mixed_nodes import ANY, BOTH, CPU_NAMES, GPU_NAMES, NAMES, ON_GPU, mixed_nodes, request_of
 
-from offpeak.model.node_states import ACTIVE
 from offpeak.plugin.capacity.port import TypeShare
 from offpeak.plugin.scheduler.node import NodeUse
-from offpeak.power.live.node_types import TypeSplit, find_types
-from offpeak.power.live.pool_state import find_pools
+from offpeak.plugin.scheduler.node_types import find_types
+from offpeak.power.live.pools import TypeSplit, find_pools
 from offpeak.settings.capacity import CapacitySettings
 
 pytestmark = pytest.mark.quick
@@ -20,10 +19,9 @@ pytestmark = pytest.mark.quick
 
 def split(nodes, *jobs, shared=False):
     """Return the jobs of each type as id and nodes, by the type's name."""
-    (group,) = find_pools(nodes, jobs)
     snapshot = cluster_snapshot(nodes, jobs=jobs)
-    states = {node.name: ACTIVE for node in nodes}
-    pools = TypeSplit.of(group, states, snapshot, shared=shared).pools()
+    (group,) = find_pools(rows_of(snapshot, site_of(10)).values(), jobs)
+    pools = TypeSplit.of(group, snapshot, shared=shared).pools()
     return {pool.name: [(job.job_id, job.nodes) for job in pool.jobs] for pool in pools}
 
 

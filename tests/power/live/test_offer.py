@@ -15,7 +15,8 @@ from offpeak.plugin.scheduler.job import JobState
 from offpeak.plugin.scheduler.node import NodeUse, Reservation
 from offpeak.power.capacity.registry import check_policy_name
 from offpeak.power.lifecycle.node_record import DesiredState
-from offpeak.power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory
+from offpeak.power.live.cluster_snapshot import NodeMemory, PoolMemory
+from offpeak.power.live.power_plan import PowerMemory
 from offpeak.settings.capacity import CapacitySettings
 
 pytestmark = pytest.mark.quick

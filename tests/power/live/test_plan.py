@@ -14,16 +14,10 @@ from offpeak.plugin.capacity.port import CapacityTargets
 from offpeak.plugin.scheduler.node import NodeUse, Reservation
 from offpeak.power.lifecycle.node_context import MeasuredDurations
 from offpeak.power.lifecycle.node_record import Attempts, DesiredState, Instant, PendingOrder, SentOrder
-from offpeak.power.live.cluster_snapshot import (
-    REST_S,
-    UNTAKEN_S,
-    NodeMemory,
-    PastUse,
-    PoolMemory,
-    PowerMemory,
-    SleepInProgress,
-)
+from offpeak.power.live.cluster_snapshot import UNTAKEN_S, NodeMemory, PastUse, PoolMemory, SleepInProgress
 from offpeak.power.live.cycle_watch import CycleWatch
+from offpeak.power.live.observe import REST_S
+from offpeak.power.live.power_plan import PowerMemory
 from offpeak.settings.capacity import CapacitySettings
 
 pytestmark = pytest.mark.quick

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scheduler_values import NOW, NOW_S, job_of, node_of, record_of, running
-from small_site import SERVER, cluster_snapshot, site_of
+from small_site import SERVER, cluster_snapshot, rows_of, site_of
 
 from offpeak.door.effect import AGENT
 from offpeak.model.node_states import ACTIVE, FAILED, OFF, asleep, coming_up, going_down
@@ -17,8 +17,8 @@ from offpeak.power.capacity.price_profile import make_power_terms
 from offpeak.power.capacity.profile_simulation import resume_machine
 from offpeak.power.lifecycle.node_record import DesiredState, SentOrder
 from offpeak.power.live.cluster_snapshot import PastUse
-from offpeak.power.live.node_steps import pool_node_state
-from offpeak.power.live.pool_state import find_pools, is_waiting, observe_pool
+from offpeak.power.live.observe import observe_node
+from offpeak.power.live.pools import find_pools, observe_pool
 from offpeak.power.whatif import check_units, simulate_units
 from offpeak.settings.capacity import CapacitySettings
 
@@ -31,9 +31,13 @@ def state_of(nodes, jobs, *, records=None, shared_nodes=False, run_s=None):
     """Return the state of the one pool that these nodes make."""
     site = site_of(6, shared_nodes=shared_nodes)
     snapshot = cluster_snapshot(nodes, jobs=jobs, records=records, run_s=run_s or {})
-    (pool,) = find_pools(nodes, jobs)
-    states = {node.name: pool_node_state(node, snapshot.record(node.name), snapshot.now) for node in nodes}
-    return observe_pool(pool, states, site=site, snapshot=snapshot)
+    rows = rows_of(snapshot, site)
+    (pool,) = find_pools(rows.values(), jobs)
+    return observe_pool(pool, rows, site=site, snapshot=snapshot)
+
+
+def node_state(node, record) -> int:
+    return observe_node(node, record, NOW, switchable=True).state
 
 
 any_node = st.fixed_dictionaries(
@@ -109,16 +113,14 @@ def test_nodes_stand_as_scheduler_and_bmc_together_say() -> None:
     snapshot = cluster_snapshot(
         nodes, records={f"n{n}": record_of(f"n{n}", state) for n, (_, state, _) in enumerate(cases)}
     )
-    found = [pool_node_state(node, snapshot.record(node.name), snapshot.now) for node in nodes]
+    found = [node_state(node, snapshot.record(node.name)) for node in nodes]
     assert found == [state for _, _, state in cases]
     ours, sent = (
         node_of(closed=True, reason="offpeak: idle"),
         SentOrder(NodeOrder.SOFT_OFF, AGENT, NOW.monotonic_s - 5, NodeState.ON, clear=True),
     )
-    assert pool_node_state(ours, record_of(sent=sent), NOW) == going_down(OFF)
-    assert pool_node_state(
-        ours, record_of(desired=DesiredState(NodeOrder.SOFT_OFF, "admin jo", 0.0, "")), NOW
-    ) == going_down(OFF)
+    assert node_state(ours, record_of(sent=sent)) == going_down(OFF)
+    assert node_state(ours, record_of(desired=DesiredState(NodeOrder.SOFT_OFF, "admin jo", 0.0, ""))) == going_down(OFF)
 
 
 def test_pools_are_connected_by_partitions_and_by_jobs() -> None:
@@ -129,11 +131,12 @@ def test_pools_are_connected_by_partitions_and_by_jobs() -> None:
         node_of("d", partitions=("big",)),
         node_of("e", partitions=()),
     ]
-    apart = find_pools(nodes, [job_of(partitions=("gpu", "big"), state=JobState.ENDED)])
-    assert {pool.name: [node.name for node in pool.nodes] for pool in apart} == {
+    rows = rows_of(cluster_snapshot(nodes), site_of(6)).values()
+    apart = find_pools(rows, [job_of(partitions=("gpu", "big"), state=JobState.ENDED)])
+    assert {pool.name: [row.name for row in pool.rows] for pool in apart} == {
         "long,short": ["a", "b"], "gpu": ["c"], "big": ["d"]
     }  # fmt: skip
-    together = find_pools(nodes, [job_of(partitions=("gpu", "big"))])
+    together = find_pools(rows, [job_of(partitions=("gpu", "big"))])
     assert [pool.name for pool in together] == ["long,short", "big,gpu"]
     assert len(together[1].jobs) == 1
 
@@ -155,12 +158,12 @@ def test_predicted_run_times_are_believed_until_they_are_outlived() -> None:
 
 
 def test_only_jobs_that_wait_for_nodes_are_queued() -> None:
-    assert is_waiting(job_of(), NOW_S)
+    assert job_of().is_waiting(NOW_S)
     for given_ in (
         {"state": JobState.HELD}, {"begin_s": NOW_S + 5}, {"reason": "Dependency"}, {"reservation": "demo"},
         {"reason": "AssocGrpCpuLimit"},
     ):  # fmt: skip
-        assert not is_waiting(job_of(**given_), NOW_S)
+        assert not job_of(**given_).is_waiting(NOW_S)
 
 
 def test_an_array_is_queued_once_for_each_node_that_its_tasks_fill() -> None:

@@ -13,8 +13,8 @@ from offpeak.model.facility import PowerCap
 from offpeak.model.orders import NodeOrder, NodeState, PowerState
 from offpeak.plugin.capacity.port import CapacityTargets
 from offpeak.plugin.scheduler.node import NodeUse
-from offpeak.power.live.cluster_snapshot import NodeMemory, PoolMemory, PowerMemory, SleepInProgress
-from offpeak.power.live.power_plan import PowerPlan
+from offpeak.power.live.cluster_snapshot import NodeMemory, PoolMemory, SleepInProgress
+from offpeak.power.live.power_plan import PowerMemory, PowerPlan
 from offpeak.settings.capacity import CapacitySettings
 
 pytestmark = pytest.mark.quick

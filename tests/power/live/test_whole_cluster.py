@@ -4,7 +4,7 @@ from offpeak.model.orders import PowerState
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.plugin.scheduler.port import SchedulerView
-from offpeak.power.live.expected_waits import TIME_LIMITS_S, simulate_waits
+from offpeak.power.expected_waits import TIME_LIMITS_S, simulate_waits
 from offpeak.services.agent.reports import count_idle_cores
 
 NOW_S = 1_795_215_600

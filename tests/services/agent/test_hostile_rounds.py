@@ -32,8 +32,8 @@ from offpeak.plugin.scheduler.job import Job
 from offpeak.plugin.scheduler.node import Node
 from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 from offpeak.plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_text, separator
+from offpeak.power.expected_waits import simulate_waits
 from offpeak.power.lifecycle.decisions import NodeRecords
-from offpeak.power.live.expected_waits import simulate_waits
 from offpeak.power.live.power_plan import PowerPlan
 from offpeak.services.agent import site_context
 from offpeak.services.agent.agent import SiteAgent

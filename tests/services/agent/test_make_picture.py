@@ -14,8 +14,8 @@ from offpeak.model.node_class_file import node_class_named
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.model.step_series import Series
 from offpeak.plugin.scheduler.node import SchedulerState
+from offpeak.plugin.scheduler.node_types import NodePlace
 from offpeak.power.lifecycle.node_record import DesiredState, Instant, NodeRecord, ObservedState
-from offpeak.power.live.node_types import NodePlace
 from offpeak.predictors.price_forecast import PriceCurve
 from offpeak.prices.peak import Peak
 from offpeak.services.agent.observer import price_slots

@@ -9,7 +9,7 @@ from recording_scheduler import RecordingScheduler
 from offpeak.door.effect import Mode
 from offpeak.model.orders import NodeChange
 from offpeak.power.door.scheduler_orders import SchedulerOrders, make_scheduler_door
-from offpeak.power.live.power_plan import SchedulerUpdate
+from offpeak.power.live.steps import SchedulerUpdate
 from offpeak.services.agent.power_loop import FIRST_PAUSE_S, SHADOW_PAUSE_S, NodeChanges
 
 pytestmark = pytest.mark.quick

@@ -21,9 +21,8 @@ from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.plugin.scheduler.node import SchedulerState
 from offpeak.power.lifecycle.decisions import NodeRecords
 from offpeak.power.lifecycle.node_record import DesiredState, DesiredStateChange
-from offpeak.power.live.cluster_snapshot import PowerMemory
 from offpeak.power.live.cycle_watch import CycleWatch, watch_to_json
-from offpeak.power.live.power_plan import PowerPlan
+from offpeak.power.live.power_plan import PowerMemory, PowerPlan
 from offpeak.services.agent.loop import ProblemLog
 from offpeak.services.agent.node_memory import TIMES_KEY, WATCH_KEY, save_node_records
 from offpeak.services.agent.power_loop import PowerController

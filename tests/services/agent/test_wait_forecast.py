@@ -33,8 +33,8 @@ from offpeak.plugin.queue_hook.facts import QueueFacts, WaitAllowance
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse, PowerState
 from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from offpeak.power.live import engine_process
-from offpeak.power.live.offer import PoolOffer
+from offpeak.power import engine_process
+from offpeak.power.live.decide import PoolOffer
 from offpeak.services.agent import reports, wait_forecast
 from offpeak.services.agent.queue_loop import QueueSection, add_wait_allowances, queue_rules
 from offpeak.services.agent.site_context import PartitionModes

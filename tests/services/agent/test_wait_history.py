@@ -18,7 +18,7 @@ from offpeak.model.request import Chunk
 from offpeak.plugin.federation.site_report import NO_WAITS, ExpectedWaits
 from offpeak.plugin.scheduler.job import Job, JobState, join_array_tasks
 from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
-from offpeak.power.live.expected_waits import simulate_waits
+from offpeak.power.expected_waits import simulate_waits
 from offpeak.predictors.recent_errors import ErrorsBySize
 from offpeak.services.agent import site_context, wait_forecast
 from offpeak.services.agent.agent import SiteAgent

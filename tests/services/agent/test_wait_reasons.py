@@ -24,9 +24,8 @@ from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.plugin.scheduler.port import Ranking, SchedulerTraits, SchedulerView
 from offpeak.plugin.slurm.jobs import SQUEUE_COLUMNS, jobs_of_text, separator
-from offpeak.power.live.expected_waits import simulate_waits
-from offpeak.power.live.offer import PoolOffer
-from offpeak.power.live.pool_state import is_waiting
+from offpeak.power.expected_waits import simulate_waits
+from offpeak.power.live.decide import PoolOffer
 from offpeak.prices.peak import Peak
 from offpeak.services.agent.queue_loop import queue_facts, queue_rules
 from offpeak.services.agent.reports import job_statuses
@@ -227,7 +226,7 @@ def test_each_waiting_job_has_a_cause_a_start_and_a_remedy(scheduler: str) -> No
                 assert status.starts_from_unix_s is not None
                 assert status.starts_by_unix_s is not None
                 assert NOW_S <= status.starts_from_unix_s <= status.would_start_unix_s <= status.starts_by_unix_s
-            elif status.cause in ("priority", "nodes", "asleep") and is_waiting(job, NOW_S):
+            elif status.cause in ("priority", "nodes", "asleep") and job.is_waiting(NOW_S):
                 # Only a job that the nodes in order cannot hold has no time.
                 assert "usable" in status.why or "no node" in status.why, job
 

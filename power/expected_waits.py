@@ -32,9 +32,9 @@ from offpeak.plugin.federation.site_report import (
 from offpeak.plugin.scheduler.cluster_view import cluster_of, requested_features
 from offpeak.plugin.scheduler.job import Job, join_array_tasks
 from offpeak.plugin.scheduler.node import Node, NodeUse
+from offpeak.plugin.scheduler.node_types import find_types
 from offpeak.plugin.scheduler.port import SchedulerView
-from offpeak.power.live.node_types import find_types
-from offpeak.power.live.pool_state import expected_end_of, expected_run_of, holds_nodes, is_waiting
+from offpeak.power.live.pools import expected_end_of, expected_run_of
 from offpeak.power.whatif import EASY_POLICY
 from offpeak.sim_backend.engine.case import EngineCase, RequestedJobs, engine_case
 from offpeak.sim_backend.engine.rules import NOT_YET
@@ -182,7 +182,7 @@ def _hosts_of_running(view: SchedulerView) -> list[tuple[Job, tuple[str, ...]]]:
     known: list[tuple[Job, tuple[str, ...]]] = []
     unknown: list[Job] = []
     names = {node.name for node in view.nodes}
-    for job in filter(holds_nodes, view.jobs):
+    for job in (job for job in view.jobs if job.holds_nodes):
         hosts = (job.hosts,) if job.hosts in names else job.known_hosts
         if hosts:
             known.append((job, hosts))
@@ -220,7 +220,7 @@ def _held_request(cluster: Cluster, job: Job, number: int, nodes: int, of: int) 
 
 def _waiting_tasks(view: SchedulerView, run_s: Mapping[str, int]) -> list[tuple[Job, Request, int]]:
     """Return the pending jobs that lack only nodes, by priority, each task of an array, with their run times."""
-    waiting = [job for job in join_array_tasks(view.jobs) if is_waiting(job, view.at_s)]
+    waiting = [job for job in join_array_tasks(view.jobs) if job.is_waiting(view.at_s)]
     waiting.sort(key=lambda job: (-job.priority, job.submit_s))
     tasks = ((job, _request_of(job), expected_run_of(job, run_s)) for job in waiting for _ in range(job.tasks))
     return list(islice(tasks, MOST_TASKS))

@@ -7,7 +7,7 @@ from scheduler_values import NOW_S, job_of, running
 
 from offpeak.model.flexibility import FlexibilityRules
 from offpeak.plugin.scheduler.port import SchedulerView
-from offpeak.power.live.pool_state import LONGEST_UNDECIDED_S, find_undecided_jobs, without_jobs
+from offpeak.services.agent.observer import LONGEST_UNDECIDED_S, find_undecided_jobs, without_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -28,7 +28,7 @@ class SimulationFailed(OffpeakError):
 async def simulate_apart(view: SchedulerView, traits: SchedulerTraits, run_s: Mapping[str, int]) -> ExpectedWaits:
     """Return the waits of further jobs as `simulate_waits` does. Raises as `call_in_process`."""
     terms = {"shared": traits.shared_nodes, "partitions": traits.partitions, "limits": traits.limits}
-    function = "offpeak.power.live.expected_waits:simulate_waits"
+    function = "offpeak.power.expected_waits:simulate_waits"
     waits: ExpectedWaits = await call_in_process(function, (view, dict(run_s)), terms, result="waits")
     return waits
 
