@@ -5,36 +5,22 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any
 
-from offpeak.door.effect import ADMIN, AGENT, Effect, Hold, Mode, Refusal, refused_by_mode
-from offpeak.door.journal import HistoryEntry
-from offpeak.errors import BadInput, CannotWrite, OffpeakError
+from offpeak.door.effect import AGENT, Mode
+from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
-from offpeak.machines.node_sets import fold
 from offpeak.model.constants import HOUR_S, MINUTE_S
-from offpeak.model.facility import PowerCap
 from offpeak.model.flexibility import FlexibilityRules
-from offpeak.model.node_states import ACTIVE
-from offpeak.model.orders import NodeOrder, NodeState
+from offpeak.model.orders import NodeState
 from offpeak.plugin.contract.rules import ManagedSite
 from offpeak.plugin.queue_hook.facts import PLAN
-from offpeak.plugin.scheduler.job import Job, JobState
-from offpeak.plugin.scheduler.node import NodeUse
 from offpeak.power.door.cap_orders import CapOrderer, CapOrders, CapRecords
 from offpeak.power.door.node_orders import reconcile
 from offpeak.power.door.scheduler_orders import SchedulerOrders
-from offpeak.power.interlocks.preconditions import HELD, KEPT_AWAKE, StateReading
+from offpeak.power.interlocks.preconditions import StateReading
 from offpeak.power.lifecycle.node_record import (
-    DesiredState,
-    DesiredStateChange,
-    HoldChange,
     Instant,
-    Release,
-    WakesElsewhere,
 )
-from offpeak.power.live.cycle_watch import describe_cycle
-from offpeak.power.live.observe import observe_node
 from offpeak.power.meters.plausibility import DrawBound, find_draw_bound
 from offpeak.power.meters.port import Meter
 from offpeak.power.meters.registry import site_meters
@@ -65,24 +51,13 @@ from offpeak.services.agent.demand_response import (
     ReportLoop,
     Surroundings,
 )
-from offpeak.services.agent.grid_event import EventSection, GridEventLoop, target_w
+from offpeak.services.agent.grid_event import EventSection, GridEventLoop
 from offpeak.services.agent.lever_loop import LeverLoop
 from offpeak.services.agent.loop import LOG, CallLoop, Loop, LoopRunner, ProblemLog
 from offpeak.services.agent.node_memory import make_managed_site
 from offpeak.services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop, WeatherSection
 from offpeak.services.agent.power_loop import PowerController, PowerLoop, PowerSection
 from offpeak.services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
-from offpeak.services.agent.requests import (
-    HOLD,
-    CapRequest,
-    HoldRequest,
-    NodeRequest,
-    ShedRequest,
-    WakeContext,
-    WakeReply,
-    make_wake_reply,
-    parse_order,
-)
 from offpeak.services.agent.site_context import (
     PartitionModes,
     SiteContext,
@@ -113,7 +88,7 @@ class SiteAgent:
         clock, steady = clock or site.clock.unix_s, site.clock.steady_s
         self.site, self.ledger, self.problem_log, self._clock = site, ledger, problem_log, clock
         self.next_modes: PartitionModes | None = None
-        self._orders: SiteOrders | None = None
+        self.open_orders: SiteOrders | None = None
         self._cap_orders: CapOrders | None = None
         self._opening = asyncio.Lock()
         self.prices = PriceLoop(lambda: self.site.price_section, ledger, problem_log, clock)
@@ -210,20 +185,20 @@ class SiteAgent:
             await asyncio.to_thread(self.ledger.confirm_claim)
         except CannotWrite:
             # Without a record no node is switched off, but nodes are still woken.
-            if self._orders is None:
+            if self.open_orders is None:
                 raise
         async with self._opening:
-            if self._orders is None:
+            if self.open_orders is None:
                 await reconcile(self.ledger, self._read_state, self._clock)
                 await asyncio.to_thread(self.power.load)
                 await asyncio.to_thread(self.accounts.load)
                 await asyncio.to_thread(self.wait_history.load)
                 await asyncio.to_thread(self.trial.load)
-                self._orders = await asyncio.to_thread(
+                self.open_orders = await asyncio.to_thread(
                     open_doors, self.site, self.ledger, self.observer, self.power.known, lambda: self.modes
                 )
                 self.power.forget_refusals()
-            return self._orders
+            return self.open_orders
 
     async def cap_orders(self) -> CapOrders:
         """Return the door to power limits of nodes, opened once for the present settings; errors as for `orders`."""
@@ -236,32 +211,6 @@ class SiteAgent:
                     self.site, self.ledger, self.observer, self.power.known, lambda: self.modes, records
                 )
             return self._cap_orders
-
-    async def order_caps(self, request: CapRequest) -> dict[str, Any]:
-        """Carry out an admin's order about caps, or list them without one, and return the reply."""
-        if not request.nodes:
-            return {"caps": [cap._asdict() for cap in self.node_caps.status()]}
-        for node in request.nodes:
-            if node not in self.site.machines:
-                raise BadInput(f"{node}: is not managed by offpeak", hint="add it to nodes below [agent]")
-        until_unix_s = self.now_unix_s + (request.for_s or 0)
-        orderer = CapOrderer(f"{ADMIN}{request.by}", request.reason, until_unix_s)
-        return await self.node_caps.order(request.nodes, request.cap_w, orderer)
-
-    async def order_event(self, request: ShedRequest) -> dict[str, Any]:
-        """Order or end a grid event, and return the reply. Raises BadInput for what cannot be ordered."""
-        await self.caps.load_ordered()
-        if request.for_s is None:
-            ended = await self.caps.order(None)
-            return {"cap_w": None, "ended": ended, "has_file": self.site.settings.plan.events is not None}
-        now_s = self.now_unix_s
-        from_s = int(max(request.from_unix_s or now_s, now_s))
-        measured_w = self.meters.node_watts
-        cap_w = target_w(request.share, request.cap_w, self.site.machines, measured_w)
-        await self.caps.order(PowerCap(from_s, from_s + request.for_s, cap_w, request.reason, f"{ADMIN}{request.by}"))
-        draw_w = sum(measured_w.values()) if measured_w else None
-        until_s, mode = from_s + request.for_s, str(self.modes.usual)
-        return {"cap_w": cap_w, "from_s": from_s, "until_s": until_s, "draw_w": draw_w, "mode": mode}
 
     async def lift_caps(self, nodes: Collection[str], why: str) -> None:
         """End the caps of these nodes as far as their devices answer; the next start ends the others."""
@@ -276,71 +225,6 @@ class SiteAgent:
         for node, outcome in outcomes.items():
             if text := outcome_text(outcome):
                 LOG.warning("%s: its cap is not removed: %s; the next start of the agent removes it", node, text)
-
-    def receive(self, request: NodeRequest) -> WakeReply | None:
-        """Apply a request about nodes, and start a round of nodes. Raises BadInput for an order to a node that offpeak
-        does not manage.
-
-        Returns the wakes that are promised, for nodes that the scheduler wants up.
-        """
-        LOG.info("request for %s: %s", ",".join(request.nodes), request.what)
-        if request.what == "order":
-            self._receive_order(request)
-        if request.what == "release":
-            for node in request.nodes:
-                self.power.receive(node, Release())
-        reply = None
-        if request.what == "resume":
-            reply = make_wake_reply(request.nodes, self._wake_context(), request.requested_s_ago)
-            if request.requested_s_ago is None:
-                self.power.note_woken(request.nodes)
-            for node in reply.refused.keys() & self.power.records.nodes.keys():
-                self.power.receive(node, WakesElsewhere())
-        self.look_soon()
-        return reply
-
-    async def change_hold(self, request: HoldRequest) -> dict[str, Any]:
-        """Begin or end a hold, and return the reply once it is in force. Raises OffpeakError if it is not."""
-        node, now_unix_s = request.node, self.power.now.unix_s
-        if node not in self.site.by_name:
-            raise BadInput(f"{node}: the agent's inventory has no such node", hint="`systemctl reload offpeak-agent`")
-        if request.what == HOLD:
-            hold = Hold(request.by, request.reason, request.until_unix_s)
-            await asyncio.to_thread(self.ledger.hold, node, hold, now_unix_s)
-            self.power.set_hold(node, hold)
-            self.power.receive(node, HoldChange(hold))
-            return {"by": request.by, "note": await self._settle_order(node)}
-        by = f"{ADMIN}{request.by}"
-        found = await asyncio.to_thread(self.ledger.release, node, by, now_unix_s, take_over=request.take_over)
-        self.power.set_hold(node, None)
-        self.power.receive(node, Release())
-        self.look_soon()
-        return {"by": request.by, "owner": found.owner if found else None, "reason": found.reason if found else ""}
-
-    def begin_cycle(self, node: str, by: str) -> tuple[str, ...]:
-        """Let a node go through a whole cycle, and return its partitions. Raises OffpeakError if it cannot now."""
-        self._check_can_be_ordered(node)
-        if refusal := self._lasting_refusal(Effect(node, NodeOrder.SOFT_OFF, f"{ADMIN}{by}", "its whole cycle")):
-            raise BadInput(refusal.message, hint=refusal.hint)
-        mode = self.modes.of(self.observer.partitions_of_node(node))
-        if mode is not Mode.ACTIVE:
-            raise BadInput(f"{node}: in mode {mode} it would not be switched", hint='set mode = "active" below [agent]')
-        view, traits, watch = self.observer.latest, self.observer.traits, self.power.watch
-        known = {each.name: each for each in view.nodes} if view else {}
-        if traits is None or node not in known:
-            raise OffpeakError(f"{node}: the scheduler does not show it", hint="`offpeak status` says why")
-        if traits.power_terms is None:
-            raise BadInput(f"{traits.name} powers no nodes by itself", hint="no cycle has to be watched there")
-        if watch.next_step:
-            raise BadInput(describe_cycle(watch).text, hint="wait for its end, which has a bound: `offpeak status`")
-        observed = observe_node(known[node], self.power.records.nodes[node], self.power.now, switchable=True)
-        if observed.node.use is not NodeUse.FREE or observed.state != ACTIVE or not observed.is_ours:
-            is_used = observed.node.use is NodeUse.USED and observed.is_on
-            why = "a job runs there" if is_used else f"it is {observed.power}, and {observed.node.native_state}"
-            raise BadInput(f"{node}: {why}", hint="name a node that is up, idle and open: `sinfo --states=idle`")
-        self.power.begin_cycle(node, f"{ADMIN}{by}")
-        self.look_soon()
-        return known[node].partitions
 
     def _follow_queue(self) -> None:
         """Decide about nodes by the same view, or by a new one unless that would read a busy scheduler once more."""
@@ -373,18 +257,6 @@ class SiteAgent:
             return None
         return self.now_unix_s - (time.monotonic() - runner.ended_s) * self.site.clock.factor
 
-    def ended_jobs(self) -> tuple[Job, ...]:
-        """Return the jobs of the latest view that have ended, or just end."""
-        jobs = self.observer.latest.jobs if self.observer.latest else ()
-        return tuple(job for job in jobs if job.state in (JobState.ENDED, JobState.ENDS))
-
-    def wakes(self) -> tuple[str, ...]:
-        """Return the nodes that the agent wakes by itself when jobs need them; none while it cannot for long."""
-        if not self.power_loop.wakes_nodes or not self.ledger.may_act():
-            return ()
-        modes, partitions_of = self.modes, self.observer.partitions_of_node
-        return tuple(node for node in self.site.machines if modes.of(partitions_of(node)) is Mode.ACTIVE)
-
     @property
     def modes(self) -> PartitionModes:
         """The modes in force. Settings that were just read close a door at once, and open one only with their site."""
@@ -412,7 +284,7 @@ class SiteAgent:
         known, capped = self.site.by_name, self.node_caps.records.by_node
         changed = [node for node in capped if site.by_name.get(node) != known.get(node)]
         await self.lift_caps(changed, "the inventory has changed")
-        old, self.site, self._orders, self._cap_orders = self.site, site, None, None
+        old, self.site, self.open_orders, self._cap_orders = self.site, site, None, None
         self.power_loop.wake_problem = "the settings were just read again"
         if self.next_modes is site.modes:
             self.next_modes = None
@@ -545,73 +417,6 @@ class SiteAgent:
         period_s = meter_period_s(self.site.settings.agent.cycle_s, self.site.clock.factor)
         return Pace(period_s, max(period_s, self.site.transport.timeout_s))
 
-    def _wake_context(self) -> WakeContext:
-        view, orders = self.observer.latest, self._orders
-        problem = "the last round of nodes was too long ago" if self.power_loop.is_late else ""
-        if not self.ledger.may_act():
-            problem = "this agent does not hold the lease of the ledger now"
-        if orders is None:
-            problem = "the ledger has not answered since the start, or since the settings were read"
-        return WakeContext(
-            problem=self.power_loop.wake_problem or problem,
-            now=self.power.now,
-            machines=self.site.machines,
-            records=self.power.records.nodes,
-            nodes={node.name: node for node in view.nodes} if view else {},
-            view_age_s=time.monotonic() - self.observer.begun_s,
-            memories=self.power.memories,
-            context_of=self.power.context_of,
-            predict_refusal=orders.nodes.door.predict_refusal if orders else lambda _: None,
-        )
-
-    def _receive_order(self, request: NodeRequest) -> None:
-        order, by, reason = parse_order(request.text)
-        for node in request.nodes:
-            self._check_can_be_ordered(node)
-        unrecorded = None if order is NodeOrder.ON else self.ledger.problem()
-        if unrecorded is not None and unrecorded.message:
-            # The door would refuse the order in the next round, when the admin no longer waits for the reply.
-            text = f"{fold(request.nodes)}: nothing is switched off that cannot be recorded: {unrecorded.message}"
-            raise OffpeakError(text, hint=unrecorded.hint)
-        for node in request.nodes:
-            effect = Effect(node, order, by, reason)
-            if refusal := self._lasting_refusal(effect):
-                self.ledger.write_refusal(effect, refusal, self._clock())
-                raise OffpeakError(f"{refusal.message} (rule {refusal.rule})", hint=refusal.hint)
-        for node in request.nodes:
-            self.power.receive(node, DesiredStateChange(DesiredState(order, by, self._clock(), reason)))
-
-    def _lasting_refusal(self, effect: Effect) -> Refusal | None:
-        """Return the refusal of an admin's order that no later round would change: by mode, hold or site's contract."""
-        # Until the scheduler has been read, the partitions of a node and with them their own modes are not known.
-        if self.observer.latest or not self.modes.own:
-            mode = self.modes.of(self.observer.partitions_of_node(effect.subject))
-            if refusal := refused_by_mode(mode, effect, put_to_sleep=False):
-                return refusal
-        refusal = self._orders.nodes.door.predict_refusal(effect) if self._orders else None
-        return refusal if refusal and refusal.rule in (HELD, KEPT_AWAKE) else None
-
-    def _check_can_be_ordered(self, node: str) -> None:
-        if node not in self.site.machines:
-            raise BadInput(f"{node}: is not managed by offpeak", hint="add it to nodes below [agent]")
-        if node not in self.power.records.nodes:
-            hint = "it has just started, or has just got the node: try again in a minute"
-            raise OffpeakError(f"{node}: the agent has not looked at it yet", hint=hint)
-
-    async def _settle_order(self, node: str) -> str:
-        """Wait for the order that is under way, and return its outcome, "" for none."""
-        orders = self._orders
-        if orders is None:
-            return ""
-        history = orders.nodes.door.history
-        before = _open_entry(history.of_subject(node))
-        await orders.nodes.door.settle(node)
-        await orders.scheduler.door.settle(node)
-        after = history.of_subject(node)[-1:]
-        if before is None or not after or after[0].number != before.number or after[0].answer is None:
-            return ""
-        return f"{before.effect.order} by {before.effect.by} was under way before: {after[0].answer.message}"
-
     async def _read_state(self, node: str) -> StateReading:
         if node not in self.site.by_name:
             return StateReading(NodeState.UNKNOWN, self._clock())
@@ -620,7 +425,3 @@ class SiteAgent:
         except OffpeakError:
             return StateReading(NodeState.UNKNOWN, self._clock())
         return StateReading(NodeState(observed.state), observed.at_unix_s)
-
-
-def _open_entry(entries: tuple[HistoryEntry, ...]) -> HistoryEntry | None:
-    return entries[-1] if entries and entries[-1].answer is None else None

@@ -30,6 +30,7 @@ from offpeak.plugin.queue_hook.facts import PLAN
 from offpeak.power.wake_list import make_wake_list, make_wake_pace, write_wake_list
 from offpeak.process import exclusive_lock
 from offpeak.services.accounts.job_bills import read_job_bills
+from offpeak.services.agent import admin_requests
 from offpeak.services.agent.agent import SiteAgent
 from offpeak.services.agent.loop import LOG, ProblemLog
 from offpeak.services.agent.reports import explain_job, make_site_report, make_snapshot, make_status
@@ -118,13 +119,13 @@ class Service:
             report=lambda: make_site_report(agent),
             snapshot=lambda seen: make_snapshot(agent, seen),
             explain=lambda job: explain_job(agent, job),
-            wakes=agent.wakes,
-            ended=agent.ended_jobs,
-            change_hold=agent.change_hold,
-            order_caps=agent.order_caps,
-            order_event=agent.order_event,
+            wakes=partial(admin_requests.wakes, agent),
+            ended=partial(admin_requests.ended_jobs, agent),
+            change_hold=partial(admin_requests.change_hold, agent),
+            order_caps=partial(admin_requests.order_caps, agent),
+            order_event=partial(admin_requests.order_event, agent),
             receive_sweep=agent.meters.receive_sweep,
-            begin_cycle=agent.begin_cycle,
+            begin_cycle=partial(admin_requests.begin_cycle, agent),
             watch=lambda: agent.power.watch,
             plan=lambda: agent.planner.latest if agent.site.settings.agent.queue == PLAN else None,
             bills=lambda query: read_job_bills(agent.site.settings.ledger.url, query),
@@ -160,7 +161,7 @@ class Service:
         if self._ended.is_set():
             hint = "Slurm's own program wakes nodes; `systemctl status offpeak-agent`"
             raise OffpeakError("the agent is ending", hint=hint)
-        return self._agent.receive(request)
+        return admin_requests.receive(self._agent, request)
 
     def end(self) -> None:
         """End the service as SIGTERM does."""

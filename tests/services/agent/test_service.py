@@ -42,7 +42,7 @@ from offpeak.power.door.scheduler_orders import SchedulerOrderResult
 from offpeak.power.lifecycle.decisions import NodeRecords
 from offpeak.power.live.cluster_snapshot import ClusterSnapshot, PowerSite
 from offpeak.power.live.power_plan import PowerPlan
-from offpeak.services.agent import queue_loop, service, site_context
+from offpeak.services.agent import admin_requests, queue_loop, service, site_context
 from offpeak.services.agent.agent import SiteAgent
 from offpeak.services.agent.loop import ProblemLog
 from offpeak.services.agent.node_memory import save_node_records
@@ -532,15 +532,15 @@ def test_an_order_that_comes_before_the_first_look_is_to_be_given_again(
 
     async def rounds(agent: SiteAgent) -> None:
         with pytest.raises(BadInput, match="n2: is not managed by offpeak"):
-            agent.receive(order("n2"))
+            admin_requests.receive(agent, order("n2"))
         with pytest.raises(OffpeakError, match="n1: the agent has not looked at it yet") as refused:
-            agent.receive(order("n1"))
+            admin_requests.receive(agent, order("n1"))
         assert "try again" in refused.value.hint
         await agent.power_loop.round()
         with pytest.raises(BadInput, match="n2: is not managed by offpeak"):
-            agent.receive(order("n1", "n2"))
+            admin_requests.receive(agent, order("n1", "n2"))
         assert agent.power.records.nodes["n1"].desired is None
-        agent.receive(order("n1"))
+        admin_requests.receive(agent, order("n1"))
         desired = agent.power.records.nodes["n1"].desired
         assert desired is not None
         assert (desired.order, desired.by) == (NodeOrder.SOFT_OFF, "admin jo")
@@ -567,9 +567,9 @@ def test_an_order_to_sleep_that_cannot_be_recorded_is_refused_at_once(settings: 
             ledger.write_decisions([DecisionRecord(1.0, "n1", "sleep", "idle")])
             await asyncio.to_thread(wait_until, ledger.problem, what="the ledger to say that it is locked")
             with pytest.raises(OffpeakError, match=r"n1: nothing is switched off that cannot be recorded: .*locked"):
-                agent.receive(order("soft_off"))
+                admin_requests.receive(agent, order("soft_off"))
             assert agent.power.records.nodes["n1"].desired is None
-            agent.receive(order("on"))
+            admin_requests.receive(agent, order("on"))
             desired = agent.power.records.nodes["n1"].desired
             assert desired is not None
             assert desired.order == NodeOrder.ON
@@ -592,7 +592,9 @@ def test_an_order_that_the_mode_or_a_hold_forbids_is_refused_at_once_and_recorde
         await agent.power_loop.round()
         reason = {"mode": "soft_off is only recorded in mode shadow", "held": "ann holds it: new DIMM"}[refused_by]
         with pytest.raises(OffpeakError, match=re.escape(f"n1: {reason} (rule {refused_by})")) as refused:
-            agent.receive(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat")))
+            admin_requests.receive(
+                agent, NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="heat"))
+            )
         assert refused.value.hint
         assert agent.power.records.nodes["n1"].desired is None
         await agent.close()
@@ -615,11 +617,11 @@ def test_an_order_is_not_refused_by_the_usual_mode_before_the_partitions_are_kno
     async def rounds(agent: SiteAgent) -> None:
         await agent.power_loop.round()
         agent.observer.use(agent.site.scheduler)
-        agent.receive(order)
+        admin_requests.receive(agent, order)
         assert agent.power.records.nodes["n1"].desired is not None
         await agent.observer.view(at_most_s=0)
         with pytest.raises(OffpeakError, match="only recorded in mode shadow"):
-            agent.receive(order)
+            admin_requests.receive(agent, order)
         await agent.close()
 
     with reserved_ports(1) as (port,):
@@ -633,7 +635,9 @@ def test_an_order_has_the_scheduler_read_anew(settings: Settings, ledger: Ledger
         await agent.power_loop.round()
         before = await agent.observer.view(at_most_s=3600)
         assert await agent.observer.view(at_most_s=3600) is before
-        agent.receive(NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="new DIMM")))
+        admin_requests.receive(
+            agent, NodeRequest("order", ("n1",), format_order("soft_off", by="admin jo", reason="new DIMM"))
+        )
         assert await agent.observer.view(at_most_s=3600) is not before
         await agent.close()
 

@@ -28,7 +28,7 @@ from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.power.lifecycle.decisions import NodeRecords
 from offpeak.power.lifecycle.node_record import NodeRecord
-from offpeak.services.agent import site_context
+from offpeak.services.agent import admin_requests, site_context
 from offpeak.services.agent.agent import SiteAgent
 from offpeak.services.agent.loop import ProblemLog
 from offpeak.services.agent.requests import NodeRequest, WakeReply
@@ -277,8 +277,8 @@ def test_fault_since_the_last_round_is_found_at_the_next_request(site: SleepingS
 
 
 def failed(agent: SiteAgent, problem: type[OffpeakError], times: int) -> None:
-    assert agent._orders is not None
-    history = agent._orders.nodes.door.history
+    assert agent.open_orders is not None
+    history = agent.open_orders.nodes.door.history
     for _ in range(times):
         history.ended(
             history.begun(Effect("n2", NodeOrder.ON, AGENT, "")), Outcome("failed", "no answer", problem.__name__)
@@ -326,10 +326,10 @@ def test_wake_that_the_door_would_refuse_is_not_promised(
     async def rounds() -> WakeReply | None:
         agent = site.agent()
         await agent.power_loop.round()
-        promised = agent.receive(NodeRequest("resume", ("n1",), ""))
+        promised = admin_requests.receive(agent, NodeRequest("resume", ("n1",), ""))
         assert promised == WakeReply(("n1",))
         breaks(agent)
-        reply = agent.receive(NodeRequest("resume", ("n1", "n3"), ""))
+        reply = admin_requests.receive(agent, NodeRequest("resume", ("n1", "n3"), ""))
         await agent.site.close()
         return reply
 
@@ -351,7 +351,7 @@ def test_nodes_that_wait_for_the_pace_are_promised(site: SleepingSite) -> None:
         await agent.power_loop.round()
         orders = await agent.orders()
         orders.nodes.door.history.begun(Effect("n2", NodeOrder.ON, SCHEDULER, ""))
-        reply = agent.receive(NodeRequest("resume", ("n1",), ""))
+        reply = admin_requests.receive(agent, NodeRequest("resume", ("n1",), ""))
         await agent.site.close()
         return reply
 
@@ -386,10 +386,10 @@ def test_node_no_longer_awaited_is_not_woken_later(site: SleepingSite, set_by_s:
         agent = site.agent()
         site.scheduler.ahead_s = set_by_s
         await agent.power_loop.round()
-        replies = [agent.receive(NodeRequest("resume", ("n1",), "", 90.0))]
+        replies = [admin_requests.receive(agent, NodeRequest("resume", ("n1",), "", 90.0))]
         site.wants("n1")
         await agent.power_loop.round()
-        replies.append(agent.receive(NodeRequest("resume", ("n1",), "", 90.0)))
+        replies.append(admin_requests.receive(agent, NodeRequest("resume", ("n1",), "", 90.0)))
         await agent.site.close()
         return replies
 
@@ -411,7 +411,7 @@ def test_a_request_that_was_met_wakes_no_node_that_sleeps_again(
         came_up = replace(memory.nodes["n1"], woken_s=now_s - 60, slept_s=(now_s - 30,))
         agent.power._memory = replace(memory, nodes={**memory.nodes, "n1": came_up})
         use_is_unknown(agent)
-        reply = agent.receive(NodeRequest("resume", ("n1",), "", requested_s_ago))
+        reply = admin_requests.receive(agent, NodeRequest("resume", ("n1",), "", requested_s_ago))
         await agent.site.close()
         return reply, agent.power.records.nodes["n1"]
 
