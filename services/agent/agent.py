@@ -10,7 +10,6 @@ from offpeak.door.effect import AGENT, Mode
 from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
 from offpeak.model.constants import HOUR_S, MINUTE_S
-from offpeak.model.flexibility import FlexibilityRules
 from offpeak.model.orders import NodeState
 from offpeak.plugin.contract.rules import ManagedSite
 from offpeak.plugin.queue_hook.facts import PLAN
@@ -39,7 +38,7 @@ from offpeak.services.agent.accounting_loops import (
     SealLoop,
     meter_period_s,
 )
-from offpeak.services.agent.cap_loop import CapController, NodeCapSection, outcome_text
+from offpeak.services.agent.cap_loop import CapController, outcome_text
 from offpeak.services.agent.checkpoints import CheckpointController
 from offpeak.services.agent.cycles import CycleStarter
 from offpeak.services.agent.demand_response import (
@@ -55,9 +54,9 @@ from offpeak.services.agent.grid_event import EventSection, GridEventLoop
 from offpeak.services.agent.lever_loop import LeverLoop
 from offpeak.services.agent.loop import LOG, CallLoop, Loop, LoopRunner, ProblemLog
 from offpeak.services.agent.node_memory import make_managed_site
-from offpeak.services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop, WeatherSection
-from offpeak.services.agent.power_loop import PowerController, PowerLoop, PowerSection
-from offpeak.services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner, QueueSection, queue_rules
+from offpeak.services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop
+from offpeak.services.agent.power_loop import PowerController, PowerLoop
+from offpeak.services.agent.queue_loop import QueueController, QueueLoop, QueuePlanner
 from offpeak.services.agent.site_context import (
     PartitionModes,
     SiteContext,
@@ -68,7 +67,7 @@ from offpeak.services.agent.site_context import (
 )
 from offpeak.services.agent.trial_loop import TrialLoop, TrialSection
 from offpeak.services.agent.wait_forecast import WaitForecast, WaitHistory
-from offpeak.settings.table import Settings
+from offpeak.settings.replay import FeedSettings
 
 LOG_OUT_S = 5.0
 LIFT_S = 20.0
@@ -92,7 +91,7 @@ class SiteAgent:
         self._cap_orders: CapOrders | None = None
         self._opening = asyncio.Lock()
         self.prices = PriceLoop(lambda: self.site.price_section, ledger, problem_log, clock)
-        self.weather = WeatherLoop(self._weather_section, problem_log, clock)
+        self.weather = WeatherLoop(self._feeds_in_use, problem_log, clock)
         self.caps = OrderedCaps(self._cap_section, problem_log, clock, self._follow_caps)
         self.peaks = PeakLoop(lambda: (self.site.settings, self.site.zone), problem_log, clock)
         self.observer = Observer(
@@ -102,9 +101,8 @@ class SiteAgent:
         self.planner = QueuePlanner(ledger, problem_log, self._surroundings)
         self.queue = QueueController(ledger, problem_log)
         self.checkpoints = CheckpointController(self.queue, ledger, problem_log, self.observer, lambda: self.modes)
-        self.power = PowerController(self._power_section, ledger, problem_log, clock, steady)
-        section = lambda: NodeCapSection(self.site.by_name, self.site.node_class)  # noqa: E731
-        self.node_caps = CapController(section, CapRecords(ledger), self.cap_orders, problem_log, clock)
+        self.power = PowerController(lambda: self.site_in_force, ledger, problem_log, clock, steady)
+        self.node_caps = CapController(lambda: self.site, CapRecords(ledger), self.cap_orders, problem_log, clock)
         self.grid_event = GridEventLoop(
             section=self._event_section,
             caps=self.caps,
@@ -121,7 +119,7 @@ class SiteAgent:
         self.wait_history = WaitHistory(self.waits, ledger)
         cycles = CycleStarter()
         self.queue_loop = QueueLoop(
-            section=self._queue_section,
+            site=lambda: self.site_in_force,
             observer=self.observer,
             accounts=self.accounts,
             doors=lambda: self.orders(),
@@ -134,7 +132,7 @@ class SiteAgent:
             run_checkpoints=self.checkpoints.run_cycle,
         )
         self.power_loop = PowerLoop(
-            section=self._power_section,
+            site=lambda: self.site_in_force,
             observer=self.observer,
             accounts=self.accounts,
             doors=lambda: self.orders(),
@@ -326,20 +324,26 @@ class SiteAgent:
         ramp_w = self.site.settings.agent.wake_ramp_w
         return EventSection(self.site.flexibility, ramp_w, self.site.node_class, lambda: self.meters.node_watts)
 
+    def _feeds_in_use(self) -> FeedSettings | None:
+        return self.site.settings.feeds if self.site.settings.agent.queue == PLAN else None
+
     def _cap_section(self) -> CapSection:
         settings = self.site.settings
         memory, file_memory = (settings.agent.state_folder / name for name in (OPENADR_EVENTS_FILE, FILE_EVENTS_FILE))
         timeout_s = settings.feeds.timeout_s
         return CapSection(settings.plan, self.site.zone, timeout_s, memory, self.ledger, file_memory)
 
-    def _weather_section(self) -> WeatherSection:
-        settings = self.site.settings
-        return WeatherSection(settings.feeds, is_used=settings.agent.queue == PLAN)
-
     @property
-    def settings_in_force(self) -> Settings:
-        """The settings, with the levers off that a trial has off now."""
-        return self.trial.with_levers_off(self.site.settings, is_capped=self._is_capped)
+    def site_in_force(self) -> SiteContext:
+        """The site in the modes in force, with the levers off that a trial has off now."""
+        is_capped = self._is_capped
+        return replace(
+            self.site,
+            settings=self.trial.with_levers_off(self.site.settings, is_capped=is_capped),
+            modes=self.modes,
+            untouched=self.trial.find_partitions_off(ORDER, is_capped=is_capped),
+            awake_partitions=self.trial.find_partitions_off(SLEEP, is_capped=is_capped),
+        )
 
     @property
     def _is_capped(self) -> bool:
@@ -351,35 +355,8 @@ class SiteAgent:
         partitions = None if view is None else {node.name: node.partitions for node in view.nodes}
         return TrialSection(settings, self.site.zone, is_active, partitions)
 
-    @property
-    def _flexibility(self) -> FlexibilityRules:
-        untouched = self.trial.find_partitions_off(ORDER, is_capped=self._is_capped)
-        return replace(self.site.flexibility, untouched=untouched)
-
-    def _queue_section(self) -> QueueSection:
-        settings = self.settings_in_force
-        rules = queue_rules(settings, self.site.zone, self.site.own_policy)
-        rules = replace(rules, declared=self._flexibility)
-        return QueueSection(rules, self.modes, settings.plan, settings.power.idle_node_w, settings.agent)
-
     def _managed_site(self) -> ManagedSite:
         return make_managed_site(self.site.settings.agent, self.site.machines.values(), self.power.records.times)
-
-    def _power_section(self) -> PowerSection:
-        site, settings = self.site, self.settings_in_force
-        return PowerSection(
-            machines=site.machines,
-            poller=site.poller,
-            timeout_s=site.transport.timeout_s,
-            agent=settings.agent,
-            capacity=settings.capacity,
-            inventory=site.inventory,
-            class_of=site.class_of,
-            flexibility=self._flexibility,
-            clock_factor=site.clock.factor,
-            switches_nodes=Mode.ACTIVE in (self.modes.usual, *self.modes.own.values()),
-            awake_partitions=self.trial.find_partitions_off(SLEEP, is_capped=self._is_capped),
-        )
 
     def _account_section(self) -> AccountSection:
         site, settings = self.site, self.site.settings
@@ -397,7 +374,7 @@ class SiteAgent:
         return SavingsSection(*of_nodes, site.zone, settings.agent.cycle_s, settings.prices.tariff)
 
     def _lever_section(self) -> LeverSection:
-        site, active = self.site, {mode is Mode.ACTIVE for mode in (self.modes.usual, *self.modes.own.values())}
+        site, active = self.site, {mode is Mode.ACTIVE for mode in self.modes.in_use}
         is_active = None if len(active) > 1 else True in active
         enclosure_of = site.inventory.enclosure_of
         return LeverSection(site.settings, site.machines.keys(), site.node_class, enclosure_of, site.zone, is_active)

@@ -7,19 +7,18 @@ former limit back, and is left alone.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from offpeak.door.effect import ADMIN, AGENT, DONE, Outcome, Refusal
 from offpeak.errors import BadInput, DeviceError
-from offpeak.machines.inventory import InventoryNode
 from offpeak.machines.node_sets import fold
 from offpeak.model import node_cap
-from offpeak.model.node_class import NodeClass
 from offpeak.power.door.cap_orders import DEAD_MAN_S, OBEYS_WITHIN_W, CapOrderer, CapOrders, CapRecord, CapRecords
 from offpeak.power.drivers.caps import CapState
 from offpeak.power.drivers.poll import iterate_completed
 from offpeak.services.agent.loop import Loop, ProblemLog
+from offpeak.services.agent.site_context import SiteContext
 
 PERIOD_S = 15.0
 READ_BACK_S = 60.0
@@ -47,14 +46,6 @@ class CapStatus(NamedTuple):
     until_unix_s: float
 
 
-@dataclass(frozen=True)
-class NodeCapSection:
-    """The machines by name, and the class of each."""
-
-    machines: Mapping[str, InventoryNode]
-    node_class: Callable[[str], NodeClass | None]
-
-
 class CapController(Loop):
     """Orders caps and keeps them. `left_alone` has the devices that do not obey, with the reasons, `freed` the nodes
     whose caps by the agent an admin has ended: `plan` caps neither.
@@ -65,13 +56,13 @@ class CapController(Loop):
 
     def __init__(
         self,
-        section: Callable[[], NodeCapSection],
+        site: Callable[[], SiteContext],
         records: CapRecords,
         doors: Callable[[], Awaitable[CapOrders]],
         problem_log: ProblemLog,
         clock: Callable[[], float],
     ) -> None:
-        self._section, self.records, self._doors = section, records, doors
+        self._site, self.records, self._doors = site, records, doors
         self._problem_log, self._clock = problem_log, clock
         self._states: dict[str, CapState] = {}
         self._read_unix_s, self._is_loaded = 0.0, False
@@ -88,7 +79,7 @@ class CapController(Loop):
         free = []
         for node in nodes:
             refusal = orders.predict_refusal(node, CapOrderer(AGENT, ""))
-            machine = self._section().machines.get(node)
+            machine = self._site().by_name.get(node)
             if reason := self.left_alone.get(node) or (refusal.message if refusal else ""):
                 left[node] = reason
             elif node in self.freed:
@@ -193,7 +184,7 @@ class CapController(Loop):
             if isinstance(state, DeviceError):
                 continue
             self._states[node] = state
-            hardware, node_class = self._section().machines[node].hardware, self._section().node_class(node)
+            hardware, node_class = self._site().by_name[node].hardware, self._site().node_class(node)
             full_w = node_class.running_w(1.0) if node_class and hardware.cap_by == "bmc" else state.most_w
             if full_w is None or node_class is None or hardware.cap_curve is None:
                 yield f"hardware {hardware.name}: without cap_curve and node_class the slowdown of jobs is not known"
@@ -206,7 +197,7 @@ class CapController(Loop):
             yield f"hardware {hardware.name}: at full load jobs slow down by {slowdown}{refusal}"
 
     def _cappable(self, node: str, state: CapState, saved_w: float | None = None) -> node_cap.CappableNode:
-        hardware, node_class = self._section().machines[node].hardware, self._section().node_class(node)
+        hardware, node_class = self._site().by_name[node].hardware, self._site().node_class(node)
         draw_w, brought_w = state.draw_w or 0.0, 0.0
         if saved_w is not None and (record := self.records.by_node.get(node)) is not None:
             capped_w = min(draw_w, record.cap_w)
@@ -232,7 +223,7 @@ class CapController(Loop):
             yield node, state
 
     def _status(self, record: CapRecord) -> CapStatus:
-        state, machine = self._states.get(record.node), self._section().machines.get(record.node)
+        state, machine = self._states.get(record.node), self._site().by_name.get(record.node)
         return CapStatus(
             node=record.node,
             device=machine.hardware.cap_by or "" if machine else "",

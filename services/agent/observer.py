@@ -189,16 +189,11 @@ def _finite(value: float) -> float | None:
 WEATHER_EVERY_S = HOUR_S
 
 
-@dataclass(frozen=True)
-class WeatherSection:
-    """The source of the weather; it is read only for the policy plan (`is_used`)."""
-
-    feeds: FeedSettings
-    is_used: bool
-
-
 class WeatherLoop(Loop):
-    """Reads the weather in a thread. `weather` [degC] is None before it is known, or without a source."""
+    """Reads the weather in a thread. `weather` [degC] is None before it is known, or without a source.
+
+    `feeds` gives the settings of its source, None while no policy uses the weather.
+    """
 
     name = "weather"
     fetches = True
@@ -206,15 +201,15 @@ class WeatherLoop(Loop):
     period_s = WEATHER_EVERY_S
 
     def __init__(
-        self, section: Callable[[], WeatherSection], problem_log: ProblemLog, clock: Callable[[], float]
+        self, feeds: Callable[[], FeedSettings | None], problem_log: ProblemLog, clock: Callable[[], float]
     ) -> None:
-        self._section, self._problem_log, self._clock = section, problem_log, clock
+        self._feeds, self._problem_log, self._clock = feeds, problem_log, clock
         self.weather: Series | None = None
 
     async def round(self) -> None:
         """Read the weather."""
-        section, now_s = self._section(), int(self._clock())
-        feed = temperature_feed(section.feeds) if section.is_used and section.feeds.temperature else None
+        feeds, now_s = self._feeds(), int(self._clock())
+        feed = temperature_feed(feeds) if feeds is not None and feeds.temperature else None
         if feed is None:
             return
         known = await fetched(lambda: feed.known(Window(now_s - HOUR_S, now_s + int(PRICES_AHEAD_S)), now_s))

@@ -27,11 +27,10 @@ from offpeak.services.agent.loop import ProblemLog
 from offpeak.services.agent.observer import (
     ClusterObservation,
     WeatherLoop,
-    WeatherSection,
     describe_problems,
     observe_cluster,
 )
-from offpeak.services.agent.queue_loop import QueueController, QueueSection, make_plan_inputs, queue_facts, queue_rules
+from offpeak.services.agent.queue_loop import QueueController, QueueSection, make_plan_inputs, queue_facts
 from offpeak.services.agent.site_context import PartitionModes, SiteContext, make_site_context, open_scheduler_door
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
@@ -61,17 +60,14 @@ def read_plan_context(site: SiteContext, marks: tuple[JobMark, ...]) -> PlanCont
     powers, times = open_forecasts(settings.agent.state_folder, settings.power)
     draws = powers.of(view.jobs, find_node_kinds(view.nodes, site.node_class), at_s=view.at_s)
     facts = queue_facts(observed, draws=draws, run_s=times.of(view.jobs, at_s=view.at_s), marks=marks)
-    rules = queue_rules(settings, site.zone, site.own_policy)
-    section = QueueSection(rules, site.modes, settings.plan, settings.power.idle_node_w, settings.agent)
-    return PlanContext(site, observed, facts, section, surroundings, problem_log)
+    return PlanContext(site, observed, facts, QueueSection.of(site), surroundings, problem_log)
 
 
 async def _read_surroundings(site: SiteContext, problem_log: ProblemLog) -> Surroundings:
     settings = site.settings
     caps_section = CapSection(settings.plan, site.zone, settings.feeds.timeout_s)
     caps = OrderedCaps(lambda: caps_section, problem_log, time.time)
-    weather_section = WeatherSection(settings.feeds, is_used=True)
-    weather = WeatherLoop(lambda: weather_section, problem_log, time.time)
+    weather = WeatherLoop(lambda: settings.feeds, problem_log, time.time)
     peaks = PeakLoop(lambda: (settings, site.zone), problem_log, time.time)
     await asyncio.gather(caps.read_file(), caps.query_server(), weather.round())
     # Before the agent has run, there is no ledger, and the target alone is the cap.

@@ -14,15 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from offpeak.display import duration_text
-from offpeak.door.effect import ADMIN, Hold, Outcome, Refusal
+from offpeak.door.effect import ADMIN, Hold, Mode, Outcome, Refusal
 from offpeak.errors import ListRefused, OffpeakError, SchedulerError
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import DecisionRecord
-from offpeak.machines.inventory import Inventory, InventoryNode
 from offpeak.machines.node_sets import fold
 from offpeak.model.clock import backoff_s
-from offpeak.model.flexibility import FlexibilityRules
-from offpeak.model.node_class import NodeClass
 from offpeak.model.orders import NodeChange, NodeOrder, NodeState, PowerState
 from offpeak.plugin.contract.rules import Contract
 from offpeak.plugin.scheduler.node import SchedulerState, scheduler_states
@@ -40,7 +37,7 @@ from offpeak.power.lifecycle.node_record import (
     is_goal,
     make_state_row,
 )
-from offpeak.power.lifecycle.sweep import NodePoller, SweepContext, ledger_fields, poll_nodes, sweep
+from offpeak.power.lifecycle.sweep import SweepContext, ledger_fields, poll_nodes, sweep
 from offpeak.power.lifecycle.transitions import apply_event
 from offpeak.power.live.cluster_snapshot import ClusterSnapshot, NodeMemory, PowerSite, shift_node_memory
 from offpeak.power.live.cycle_watch import CycleStep, CycleText, CycleWatch, describe_cycle, watch_to_json
@@ -54,9 +51,7 @@ from offpeak.services.agent.demand_response import Surroundings
 from offpeak.services.agent.loop import LOG, DecisionFilter, Loop, ProblemLog
 from offpeak.services.agent.node_memory import WATCH_KEY, load_node_records, read_watch, save_node_records
 from offpeak.services.agent.observer import SAME_READING_PAUSES, Observer, find_undecided_jobs, without_jobs
-from offpeak.services.agent.site_context import RuleInputs, SiteOrders
-from offpeak.settings.agent import AgentSettings
-from offpeak.settings.capacity import CapacitySettings
+from offpeak.services.agent.site_context import RuleInputs, SiteContext, SiteOrders
 
 SHADOW_PAUSE_S = 600.0
 """The pause after a change that is only recorded, because of mode shadow."""
@@ -112,26 +107,6 @@ POLL_TIMEOUTS = 4
 """The longest duration of a poll of all nodes, as a multiple of the time-out of one device."""
 
 
-@dataclass(frozen=True)
-class PowerSection:
-    """The nodes that may be switched and the poller that reads them, the inventory, and the settings of capacity.
-
-    `switches_nodes`: the mode of some partition is active.
-    """
-
-    machines: Mapping[str, InventoryNode]
-    poller: NodePoller
-    timeout_s: float
-    agent: AgentSettings
-    capacity: CapacitySettings
-    inventory: Inventory
-    class_of: Mapping[str, NodeClass]
-    flexibility: FlexibilityRules
-    clock_factor: float
-    switches_nodes: bool = True
-    awake_partitions: frozenset[str] = frozenset()
-
-
 class PowerController:
     """Keeps the records of the nodes, decides about them, and carries the decisions out.
 
@@ -143,13 +118,13 @@ class PowerController:
 
     def __init__(
         self,
-        section: Callable[[], PowerSection],
+        site: Callable[[], SiteContext],
         ledger: Ledger,
         problem_log: ProblemLog,
         clock: Callable[[], float],
         steady: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._section, self._ledger, self._problem_log = section, ledger, problem_log
+        self._site, self._ledger, self._problem_log = site, ledger, problem_log
         self._clock, self._steady = clock, steady
         self._memory, self._chance = PowerMemory(watch=CycleWatch(is_proven=False)), random.Random()
         self._requested_cycle: tuple[str, str] | None = None
@@ -195,7 +170,7 @@ class PowerController:
 
     def load(self) -> None:
         """Load the records of the nodes from the ledger. Raises CannotWrite or BadLedger. It waits for the ledger."""
-        machines = self._section().machines
+        machines = self._site().machines
         loaded = load_node_records(self._ledger, machines, unix_s=self._clock(), monotonic_s=self._steady())
         nodes = {node: self.records.nodes.get(node, record) for node, record in loaded.nodes.items()}
         self.records = self._saved = NodeRecords(nodes, {**loaded.times, **self.records.times})
@@ -207,10 +182,10 @@ class PowerController:
     async def poll_first(self, scheduler_states: Mapping[str, SchedulerState]) -> None:
         """Poll all nodes once after they were loaded: nothing is decided by a state from before a restart."""
         if not self._is_polled:
-            section = self._section()
-            timeout_s = POLL_TIMEOUTS * section.timeout_s
-            polled = await poll_nodes(section.poller, self.records, clock=lambda: self.now, timeout_s=timeout_s)
-            contexts = NodeContexts(section.machines, self._context())
+            site = self._site()
+            timeout_s = POLL_TIMEOUTS * site.transport.timeout_s
+            polled = await poll_nodes(site.poller, self.records, clock=lambda: self.now, timeout_s=timeout_s)
+            contexts = NodeContexts(site.machines, self._context())
             self.records = record_poll(self.records, polled, scheduler_states, self.now, contexts)
             self._save()
             self._is_polled = True
@@ -340,13 +315,13 @@ class PowerController:
         await self._sweep(orders, scheduler_states)
 
     async def _sweep(self, orders: SiteOrders, scheduler_states: Mapping[str, SchedulerState]) -> None:
-        section = self._section()
+        site = self._site()
         context = SweepContext(
-            section.poller,
+            site.poller,
             orders.nodes.order,
             self._context(),
             lambda: self.now,
-            POLL_TIMEOUTS * section.timeout_s,
+            POLL_TIMEOUTS * site.transport.timeout_s,
             self._publish,
         )
         orders.nodes.door.history.begin_sweep()
@@ -362,7 +337,7 @@ class PowerController:
 
     def context_of(self, node: str) -> NodeContext:
         """Return the hardware and the retry policy of a node that may be switched."""
-        return NodeContexts(self._section().machines, self._context()).of(node, self.records.times)
+        return NodeContexts(self._site().machines, self._context()).of(node, self.records.times)
 
     def forget_refusals(self) -> None:
         """Request all changes again that the door has refused, because the door was reopened."""
@@ -402,10 +377,10 @@ class PowerController:
             self.records = NodeRecords({**self.records.nodes, node: record}, self.records.times)
 
     def _context(self) -> NodeContext:
-        section = self._section()
+        site = self._site()
         # Each node's own hardware takes the place of this one.
-        any_hardware = next(iter(section.machines.values())).hardware
-        return NodeContext(any_hardware, self._chance, retry=make_retry_policy(section.agent))
+        any_hardware = next(iter(site.machines.values())).hardware
+        return NodeContext(any_hardware, self._chance, retry=make_retry_policy(site.settings.agent))
 
     def _publish(self, records: NodeRecords) -> None:
         self.records = records
@@ -441,7 +416,7 @@ class PowerLoop(Loop):
     could, on the clock of `steady`.
     """
 
-    section: Callable[[], PowerSection]
+    site: Callable[[], SiteContext]
     observer: Observer
     accounts: JobAccounts
     doors: Callable[[], Awaitable[SiteOrders]]
@@ -461,7 +436,7 @@ class PowerLoop(Loop):
     @property
     def period_s(self) -> float:
         """The cycle of the agent, or a shorter time while nodes are on their way; a busy scheduler stretches both."""
-        cycle_s, pace = self.section().agent.cycle_s, self.observer.pace
+        cycle_s, pace = self.site().settings.agent.cycle_s, self.observer.pace
         if not self._on_their_way:
             return INDEPENDENT_ROUND_PAUSES * pace.period_s(cycle_s)
         way_s = min(cycle_s, OPENED_S if self._opens else ON_THEIR_WAY_S)
@@ -470,13 +445,13 @@ class PowerLoop(Loop):
     @property
     def is_late(self) -> bool:
         """Whether the last successful round is too long ago for a promise to wake nodes."""
-        cycle_s = self.observer.pace.period_s(self.section().agent.cycle_s)
+        cycle_s = self.observer.pace.period_s(self.site().settings.agent.cycle_s)
         return self.steady() - self.could_wake_s > 2 * cycle_s + LATE_S
 
     @property
     def wakes_nodes(self) -> bool:
         """Whether the agent can wake nodes, or could a short time ago."""
-        cycle_s = self.section().agent.cycle_s
+        cycle_s = self.site().settings.agent.cycle_s
         stretch_s = self.observer.pace.period_s(cycle_s) - cycle_s
         return self.steady() - self.could_wake_s <= NO_WAKES_S + stretch_s
 
@@ -495,7 +470,7 @@ class PowerLoop(Loop):
 
     async def _round(self) -> str:
         """Return why no node could be woken for the scheduler, "" if it could."""
-        if not self.section().machines:
+        if not self.site().machines:
             return "no node may be switched"
         orders, controller = await self.doors(), self.controller
         await controller.read_holds()
@@ -507,23 +482,23 @@ class PowerLoop(Loop):
             return "the scheduler cannot be read"
         # A job that starts now keeps its nodes.
         starts = await self.cycles.follow(observed, orders.scheduler)
-        section, view, curve = self.section(), observed.view, observed.prices
+        site, view, curve = self.site(), observed.view, observed.prices
         await controller.poll_first(scheduler_states(view.nodes))
-        shared = observed.traits.shared_nodes
-        site = PowerSite(
-            section.inventory,
-            section.agent,
-            section.capacity,
-            section.class_of,
-            shared,
-            section.awake_partitions,
+        power_site = PowerSite(
+            site.inventory,
+            site.settings.agent,
+            site.settings.capacity,
+            site.class_of,
+            observed.traits.shared_nodes,
+            site.awake_partitions,
             start_patience_s(observed.traits.cycle_s),
-            observed.traits.power_terms if section.switches_nodes else None,
+            observed.traits.power_terms if Mode.ACTIVE in site.modes.in_use else None,
             "" if observed.traits.power_saving else POWER_SAVING_IS_OFF,
         )
         at_s, per_mwh = (curve.series.start_s, curve.series.value) if curve else (np.empty(0, np.int64), np.empty(0))
-        run_s, took_s = await self.accounts.run_s(view), self._took_s * section.clock_factor
-        undecided = find_undecided_jobs(view, decided, section.flexibility, is_capped=bool(around.caps))
+        flexibility = site.flexibility
+        run_s, took_s = await self.accounts.run_s(view), self._took_s * site.clock.factor
+        undecided = find_undecided_jobs(view, decided, flexibility, is_capped=bool(around.caps))
         draws = await self.accounts.draws(view) if around.caps else {}
         view = without_jobs(view, undecided)
         snapshot = ClusterSnapshot(
@@ -543,13 +518,10 @@ class PowerLoop(Loop):
                 job.job_id
                 for job in view.jobs
                 if around.caps
-                and (
-                    section.flexibility.of(job).now
-                    or not any(cap.holds(view.at_s - job.submit_s) for cap in around.caps)
-                )
+                and (flexibility.of(job).now or not any(cap.holds(view.at_s - job.submit_s) for cap in around.caps))
             ),
         )
-        plan = await controller.plan(snapshot, site)
+        plan = await controller.plan(snapshot, power_site)
         controller.report_left(plan, observed.traits.contract)
         # Slurm 22.05 opens a node that it powers down, until the agent withdraws it again.
         opens = any(node.power in GO_DOWN for node in view.nodes if node.name in plan.withdrawn)
@@ -557,4 +529,4 @@ class PowerLoop(Loop):
         self._opens = observed.traits.needs_cycles and NodeChange.OPEN in controller.made
         if self._on_their_way:
             self.observer.forget()
-        return site.unable
+        return power_site.unable

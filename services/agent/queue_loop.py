@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, 
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from operator import attrgetter
+from typing import Self
 
 import numpy as np
 
@@ -42,7 +43,7 @@ from offpeak.services.agent.observer import (
     find_undecided_jobs,
     without_jobs,
 )
-from offpeak.services.agent.site_context import PartitionModes, SiteOrders
+from offpeak.services.agent.site_context import PartitionModes, SiteContext, SiteOrders
 from offpeak.services.agent.wait_forecast import WaitHistory
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.plan import PlanSettings
@@ -59,6 +60,13 @@ class QueueSection:
     plan: PlanSettings
     idle_node_w: float
     agent: AgentSettings
+
+    @classmethod
+    def of(cls, site: SiteContext) -> Self:
+        """Return the section of a site."""
+        settings = site.settings
+        rules = replace(queue_rules(settings, site.zone, site.own_policy), declared=site.flexibility)
+        return cls(rules, site.modes, settings.plan, settings.power.idle_node_w, settings.agent)
 
 
 def queue_rules(settings: Settings, zone: tzinfo, own_policy: PolicyProcess | None = None) -> QueueRules:
@@ -476,7 +484,7 @@ class QueueLoop(Loop):
     round, `decided` the jobs that it has decided about.
     """
 
-    section: Callable[[], QueueSection]
+    site: Callable[[], SiteContext]
     observer: Observer
     accounts: JobAccounts
     doors: Callable[[], Awaitable[SiteOrders]]
@@ -495,7 +503,7 @@ class QueueLoop(Loop):
     @property
     def period_s(self) -> float:
         """The cycle of the agent, longer where the scheduler is busy, and shorter if a job may start before its end."""
-        cycle_s, pace = self.section().agent.cycle_s, self.observer.pace
+        cycle_s, pace = self.site().settings.agent.cycle_s, self.observer.pace
         period_s = pace.period_s(cycle_s)
         if self._begins_in_s is None:
             return period_s
@@ -521,14 +529,14 @@ class QueueLoop(Loop):
             comments=self.controller.comments,
             cycle_s=self.period_s,
         )
-        section = self.section()
+        section = QueueSection.of(self.site())
         await asyncio.to_thread(self.waits.observe, self.facts.jobs, view.at_s)
         # A job that this round may delay would wait behind itself.
         flexibility = section.rules.flexibility
         counted = without_jobs(view, find_undecided_jobs(view, self.decided, flexibility))
         self.facts = add_wait_allowances(self.facts, replace(observed, view=counted), self.waits, section)
         self.facts = await self.planner.add_plan(self.facts, section, observed)
-        modes, rate = self.section().modes, observed.traits.requests_per_s
+        modes, rate = self.site().modes, observed.traits.requests_per_s
         most = max(1, int(RATE_PART * rate * self.period_s)) if rate else None
         plan = await self.controller.run_cycle(self.facts, section.rules, orders.scheduler, modes, most_changes=most)
         if not plan.changes_nothing and Mode.ACTIVE in (modes.usual, *modes.own.values()):

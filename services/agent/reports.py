@@ -205,7 +205,7 @@ def make_status(agent: SiteAgent, *, with_jobs: bool = True, detailed: str = "")
         return None
     now_s = agent.now_unix_s
     at_s = now_s if facts is None else facts.now_s
-    rules = queue_rules(agent.settings_in_force, agent.site.zone)
+    rules = queue_rules(agent.site_in_force.settings, agent.site.zone)
     jobs: tuple[JobStatus, ...] = ()
     if facts and with_jobs:
         decided = agent.queue.changed.latest | agent.checkpoints.changed.latest

@@ -69,6 +69,11 @@ class PartitionModes:
         modes = [self.own.get(partition, self.usual) for partition in partitions] or [self.usual]
         return min(modes, key=BY_OPENNESS.index)
 
+    @property
+    def in_use(self) -> frozenset[Mode]:
+        """The usual mode, and those of single partitions."""
+        return frozenset((self.usual, *self.own.values()))
+
     def of_order(self, partitions: Iterable[str]) -> Mode:
         """Return the mode for the order of the queue of these partitions."""
         return self.of(partitions) if self.may_rank else Mode.SHADOW
@@ -110,7 +115,8 @@ class SiteContext:
     """The site of the settings: `by_name` are all machines, `machines` those that may be switched, by name.
 
     `zone` is the time zone of its prices, `class_of` are node classes by the names of hardware, and `clock` is the
-    clock of cycles and waits. `own_policy` is None if a built-in policy orders the queue.
+    clock of cycles and waits. `own_policy` is None if a built-in policy orders the queue. A trial leaves the queue of
+    `untouched` partitions alone now, and lets no node of the `awake_partitions` sleep.
     """
 
     settings: Settings
@@ -130,11 +136,13 @@ class SiteContext:
     class_of: Mapping[str, NodeClass]
     clock: Clock = CLOCK
     own_policy: PolicyProcess | None = None
+    untouched: frozenset[str] = frozenset()
+    awake_partitions: frozenset[str] = frozenset()
 
     @property
     def flexibility(self) -> FlexibilityRules:
         """What jobs allow by their hints, or by those of their QOS or partition."""
-        return self.settings.flexibility.rules(self.zone)
+        return replace(self.settings.flexibility.rules(self.zone), untouched=self.untouched)
 
     @property
     def price_section(self) -> PriceSection:

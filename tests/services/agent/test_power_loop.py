@@ -32,9 +32,15 @@ from offpeak.settings.ledger import LedgerSettings
 pytestmark = pytest.mark.quick
 
 
+def small_site(lookout) -> SimpleNamespace:
+    """Return what the controller reads of the site: the nodes, their poller, and the settings."""
+    settings, transport = SimpleNamespace(agent=AgentSettings()), SimpleNamespace(timeout_s=1.0)
+    return SimpleNamespace(machines=lookout.machines, poller=lookout, transport=transport, settings=settings)
+
+
 def test_a_desired_state_of_the_plan_is_in_the_ledger_though_nothing_else_has_changed(tmp_path: Path) -> None:
     lookout = model_lookout({"n1": ModelNode("n1")})
-    section = SimpleNamespace(machines=lookout.machines, poller=lookout, timeout_s=1.0, agent=AgentSettings())
+    site = small_site(lookout)
     refused = Refusal("no_job_now", "n1: is not drained: a job may start there", "close it")
 
     async def refuse(_effect: Effect, _before_sending: Callable[[], None]) -> Refusal:
@@ -43,7 +49,7 @@ def test_a_desired_state_of_the_plan_is_in_the_ledger_though_nothing_else_has_ch
     nodes = SimpleNamespace(order=refuse, door=SimpleNamespace(history=SimpleNamespace(begin_sweep=lambda: None)))
     orders = SimpleNamespace(nodes=nodes, scheduler=None)
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
+    controller = PowerController(lambda: site, ledger, ProblemLog(), time.time)
     controller.load()
     asyncio.run(controller.poll_first({}))
     for desired_state, desired in ((DesiredState(NodeOrder.SOFT_OFF, "offpeak", 0.0, "idle"), "soft_off"), (None, "")):
@@ -58,9 +64,9 @@ def test_a_desired_state_of_the_plan_is_in_the_ledger_though_nothing_else_has_ch
 def test_order_of_an_admin_during_a_round_is_kept(tmp_path: Path) -> None:
     node = ModelNode("n1", state="off")
     lookout = model_lookout({"n1": node})
-    section = SimpleNamespace(machines=lookout.machines, poller=lookout, timeout_s=1.0, agent=AgentSettings())
+    site = small_site(lookout)
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
-    controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
+    controller = PowerController(lambda: site, ledger, ProblemLog(), time.time)
     controller.load()
     morning = DesiredState(NodeOrder.ON, "admin jo", 0.0, "morning")
     given: list[tuple[str, str]] = []
@@ -135,10 +141,10 @@ def test_agent_clears_the_problem_of_the_ledger_when_it_is_back(tmp_path: Path) 
 def test_nodes_are_looked_at_before_anything_is_decided_by_what_a_run_before_has_left(tmp_path: Path) -> None:
     node = ModelNode("n1")
     lookout = model_lookout({"n1": node})
-    section = SimpleNamespace(machines=lookout.machines, poller=lookout, timeout_s=1.0, agent=AgentSettings())
+    site = small_site(lookout)
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     save_node_records(ledger, NodeRecords(), NodeRecords({"n1": record_of(state=NodeState.OFF)}), monotonic_s=0.0)
-    controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
+    controller = PowerController(lambda: site, ledger, ProblemLog(), time.time)
     controller.load()
     asyncio.run(controller.poll_first({"n1": SchedulerState.UP}))
     assert (str(controller.records.nodes["n1"].observed.state), controller.records.nodes["n1"].surprises) == ("on", ())
@@ -163,11 +169,11 @@ def test_nodes_are_looked_at_before_anything_is_decided_by_what_a_run_before_has
 def test_an_admin_has_to_name_the_first_node_only_where_none_has_slept(
     tmp_path: Path, saved: dict[str, str], is_first: bool
 ) -> None:
-    section = SimpleNamespace(machines={})
+    site = SimpleNamespace(machines={})
     ledger = Ledger(LedgerSettings(url=f"sqlite:///{tmp_path / 'ledger'}"))
     for key, text in saved.items():
         ledger.remember(key, text)
-    controller = PowerController(lambda: section, ledger, ProblemLog(), time.time)
+    controller = PowerController(lambda: site, ledger, ProblemLog(), time.time)
     controller.load()
     assert controller.watch.is_first is is_first
     assert controller.watch.is_proven is (controller.watch.report != "")

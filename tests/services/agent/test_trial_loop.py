@@ -158,12 +158,12 @@ def test_the_queue_has_the_sites_order_on_days_off_and_ours_on_days_on(site: Que
 def test_while_sleep_is_off_no_node_may_sleep_unless_a_cap_on_power_holds(site: QueueSite) -> None:
     agent = site.start()
     site.rounds(agent)
-    assert agent.settings_in_force == agent.site.settings
+    assert agent.site_in_force.settings == agent.site.settings
     at_s = middle_of(agent.trial.blocks, SLEEP, is_on=False)
     site.go(at_s)
     site.rounds(agent)
-    assert agent.settings_in_force.agent.capacity == "always-on"
-    assert agent.settings_in_force.capacity.keep_hot >= len(agent.site.machines)
+    assert agent.site_in_force.settings.agent.capacity == "always-on"
+    assert agent.site_in_force.settings.capacity.keep_hot >= len(agent.site.machines)
     status = make_status(agent)
     assert status is not None
     assert any(each.startswith("sleep is off until ") for each in status.capacity)
@@ -171,7 +171,7 @@ def test_while_sleep_is_off_no_node_may_sleep_unless_a_cap_on_power_holds(site: 
     form = "%Y-%m-%dT%H:%M:%SZ"
     site.events.write_text(f"[[event]]\nbegin = {begin:{form}}\nend = {end:{form}}\ncap_w = 50\nreason = 'grid'\n")
     site.rounds(agent)
-    assert agent.settings_in_force.agent.capacity == agent.site.settings.agent.capacity
+    assert agent.site_in_force.settings.agent.capacity == agent.site.settings.agent.capacity
 
 
 def test_a_partition_has_days_of_its_own_for_its_jobs_and_its_nodes(site: QueueSite) -> None:
@@ -194,8 +194,8 @@ def test_a_partition_has_days_of_its_own_for_its_jobs_and_its_nodes(site: QueueS
         site.rounds(agent)
         assert site.is_reordered() is is_on
         off = {block.partition for block in find_blocks(blocks, site.now_s, is_on=False) if block.lever == SLEEP}
-        assert agent._power_section().awake_partitions == off
-        assert agent.settings_in_force == agent.site.settings
+        assert agent.site_in_force.awake_partitions == off
+        assert agent.site_in_force.settings == agent.site.settings
         status = make_status(agent)
         assert status is not None
         assert (any("order of batch is off until" in note for note in status.capacity)) is not is_on
