@@ -28,17 +28,20 @@ from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.meter_choice import measured_parts
 from offpeak.ledger.rows import MeterReading, SavingRecord
 from offpeak.ledger.seals import KEY_NAME, SETTLED_S, make_next_seal
-from offpeak.machines.inventory import Enclosure, Inventory
+from offpeak.machines.inventory import Inventory
 from offpeak.machines.node_sets import fold_names
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
 from offpeak.model.node_class import NodeClass
+from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.model.zones import zone_text
 from offpeak.plugin.scheduler.job import Job, JobState
 from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.power.lifecycle.node_record import Instant
 from offpeak.power.meters.energy import Part, part_of
+from offpeak.power.meters.plausibility import find_draw_bound
 from offpeak.power.meters.port import Meter, Reading
+from offpeak.power.meters.registry import site_meters
 from offpeak.power.meters.remote_write import NO_STORE, RemoteWriter
 from offpeak.prices.tariff import Tariff
 from offpeak.prices.tariff_file import read_source, site_tariff
@@ -52,6 +55,7 @@ from offpeak.services.accounts.power_bill import read_demand
 from offpeak.services.accounts.savings import book_savings
 from offpeak.services.agent.loop import LOG, Loop, ProblemLog
 from offpeak.services.agent.observer import SLOW_S
+from offpeak.services.agent.site_context import SiteContext
 from offpeak.services.agent.status import ForecastStatus
 from offpeak.services.collectors import CollectorIntake
 from offpeak.settings.replay import PowerSettings
@@ -70,6 +74,12 @@ def meter_period_s(cycle_s: float, clock_factor: float) -> float:
     return max(min(METER_PERIOD_S, cycle_s), LEAST_METER_PERIOD_S * clock_factor)
 
 
+def meter_pace(site: SiteContext) -> Pace:
+    """Return the pace of the meters of a site."""
+    period_s = meter_period_s(site.settings.agent.cycle_s, site.clock.factor)
+    return Pace(period_s, max(period_s, site.transport.timeout_s))
+
+
 NO_MACHINES = Inventory(Path())
 
 
@@ -82,6 +92,19 @@ class MeterSection:
     site: MeteredSite
     remote: RemoteWriter = NO_STORE
     inventory: Inventory = NO_MACHINES
+
+    @classmethod
+    def of(cls, site: SiteContext, state_of: Callable[[str], NodeState | None], remote: RemoteWriter) -> "MeterSection":
+        """Return the section of a site; `state_of` is the state of a node at its last poll."""
+        return cls(
+            make=lambda: tuple(site_meters(site.settings, site.inventory, None, site.transport)),
+            pace=meter_pace(site),
+            site=MeteredSite(
+                lambda node: find_draw_bound(site.node_class(node), state_of(node)), site.inventory.enclosure_of
+            ),
+            remote=remote,
+            inventory=site.inventory,
+        )
 
     def site_of(self, reader: str | None) -> MeteredSite:
         """Return the site with the enclosures that this collector reads, None: that the agent reads."""
@@ -223,6 +246,18 @@ class AccountSection:
     settle_s: float
     rates: CreditRates = NO_CREDITS
 
+    @classmethod
+    def of(cls, site: SiteContext) -> "AccountSection":
+        """Return the section of a site."""
+        settings, keeps_readings = site.settings, bool(site.settings.ledger.keep_readings_s)
+        return cls(
+            settings.agent.state_folder,
+            settings.power,
+            site.node_class,
+            settle_s=2 * meter_pace(site).period_s + (0 if keeps_readings else 2 * MINUTE_S),
+            rates=CreditRates(settings.flexibility.credit_per_kwh, settings.flexibility.credit_share),
+        )
+
 
 def open_forecasts(state_folder: Path, power: PowerSettings) -> tuple[JobPowers, RunTimes]:
     """Return the forecasts of the power and the run time of jobs, as far as they were learned before."""
@@ -302,18 +337,6 @@ SAVINGS_CYCLES = 30
 """The savings are computed at least once in so many cycles, because an admin watches a site with short cycles."""
 
 
-@dataclass(frozen=True)
-class SavingsSection:
-    """The nodes that may be switched, their classes, all enclosures, the zone of days, a cycle, and the tariff."""
-
-    nodes: Mapping[str, object]
-    class_of: ClassOf
-    enclosure_of: Mapping[str, Enclosure]
-    zone: tzinfo
-    cycle_s: float
-    tariff: str | None
-
-
 DEMAND_PAUSES = 50
 """The demand charges are read again after this many times the time that reading them took."""
 
@@ -327,8 +350,8 @@ class SavingsLoop(Loop):
     name = "savings"
     least_pause_s = SLOW_S
 
-    def __init__(self, section: Callable[[], SavingsSection], ledger: Ledger, clock: Callable[[], float]) -> None:
-        self._section, self._ledger, self._clock = section, ledger, clock
+    def __init__(self, site: Callable[[], SiteContext], ledger: Ledger, clock: Callable[[], float]) -> None:
+        self._site, self._ledger, self._clock = site, ledger, clock
         self.today, self.shadow_today = NO_SAVINGS, NO_SHADOW
         self.demand: tuple[DemandSaving, ...] = ()
         self._next_demand_s = 0.0
@@ -336,16 +359,16 @@ class SavingsLoop(Loop):
     @property
     def period_s(self) -> float:
         """The period of the settings; a round reads the rests of a day."""
-        return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * self._section().cycle_s)
+        return min(SAVINGS_EVERY_S, SAVINGS_CYCLES * self._site().settings.agent.cycle_s)
 
     async def round(self) -> None:
         """Book today's savings up to the last full minute, and yesterday's again. Raises BadLedger, BadInput."""
-        section, now_s = self._section(), self._clock() // MINUTE_S * MINUTE_S
-        tariff = site_tariff(section.tariff, section.zone)
-        yesterday_s, today_s, tomorrow_s = find_midnights(now_s, section.zone)
-        if section.nodes:
-            today = await self._compute(TimeRange(today_s, now_s), section, tariff, goes_on=True)
-            yesterday = await self._compute(TimeRange(yesterday_s, today_s), section, tariff)
+        site, now_s = self._site(), self._clock() // MINUTE_S * MINUTE_S
+        tariff = site_tariff(site.settings.prices.tariff, site.zone)
+        yesterday_s, today_s, tomorrow_s = find_midnights(now_s, site.zone)
+        if site.machines:
+            today = await self._compute(TimeRange(today_s, now_s), site, tariff, goes_on=True)
+            yesterday = await self._compute(TimeRange(yesterday_s, today_s), site, tariff)
             # The row of a day is always that of the whole day, so that a later one replaces it.
             booked = [replace(row, until_unix_s=tomorrow_s, as_of_unix_s=row.until_unix_s) for row in today]
             self._ledger.write_savings([*booked, *yesterday])
@@ -365,9 +388,9 @@ class SavingsLoop(Loop):
                 self._next_demand_s = began_s + DEMAND_PAUSES * (time.monotonic() - began_s)
 
     async def _compute(
-        self, span: TimeRange, section: SavingsSection, tariff: Tariff, *, goes_on: bool = False
+        self, span: TimeRange, site: SiteContext, tariff: Tariff, *, goes_on: bool = False
     ) -> tuple[SavingRecord, ...]:
-        of_nodes = (section.nodes, section.class_of, section.enclosure_of, tariff)
+        of_nodes = (site.machines, site.node_class, site.inventory.enclosure_of, tariff)
         return await asyncio.to_thread(book_savings, self._ledger.settings.url, span, *of_nodes, goes_on=goes_on)
 
 

@@ -1,4 +1,7 @@
-"""The agent: its loops, the doors for their effects, and the requests of commands, admins and the scheduler."""
+"""The agent: its loops, the doors for their effects, and the exchange of its site when the settings are read again.
+
+`admin_requests` carries out the requests of admins and of the scheduler.
+"""
 
 import asyncio
 import time
@@ -9,7 +12,7 @@ from dataclasses import replace
 from offpeak.door.effect import AGENT, Mode
 from offpeak.errors import CannotWrite, OffpeakError
 from offpeak.ledger.ledger import Ledger
-from offpeak.model.constants import HOUR_S, MINUTE_S
+from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeState
 from offpeak.plugin.contract.rules import ManagedSite
 from offpeak.plugin.queue_hook.facts import PLAN
@@ -17,26 +20,16 @@ from offpeak.power.door.cap_orders import CapOrderer, CapOrders, CapRecords
 from offpeak.power.door.node_orders import reconcile
 from offpeak.power.door.scheduler_orders import SchedulerOrders
 from offpeak.power.interlocks.preconditions import StateReading
-from offpeak.power.lifecycle.node_record import (
-    Instant,
-)
-from offpeak.power.meters.plausibility import DrawBound, find_draw_bound
-from offpeak.power.meters.port import Meter
-from offpeak.power.meters.registry import site_meters
+from offpeak.power.lifecycle.node_record import Instant
 from offpeak.power.meters.remote_write import RemoteWriter
 from offpeak.services.accounts.account_of_savings import ORDER, SLEEP
-from offpeak.services.accounts.credits import CreditRates
-from offpeak.services.accounts.lever_site import LeverSection
-from offpeak.services.accounts.metering import MeteredSite, Pace
 from offpeak.services.agent.accounting_loops import (
     AccountSection,
     JobAccounts,
     MeterLoop,
     MeterSection,
     SavingsLoop,
-    SavingsSection,
     SealLoop,
-    meter_period_s,
 )
 from offpeak.services.agent.cap_loop import CapController, outcome_text
 from offpeak.services.agent.checkpoints import CheckpointController
@@ -51,7 +44,7 @@ from offpeak.services.agent.demand_response import (
     Surroundings,
 )
 from offpeak.services.agent.grid_event import EventSection, GridEventLoop
-from offpeak.services.agent.lever_loop import LeverLoop
+from offpeak.services.agent.lever_loop import LeverLoop, lever_section
 from offpeak.services.agent.loop import LOG, CallLoop, Loop, LoopRunner, ProblemLog
 from offpeak.services.agent.node_memory import make_managed_site
 from offpeak.services.agent.observer import SLOW_S, Observer, PriceLoop, WeatherLoop
@@ -71,11 +64,10 @@ from offpeak.settings.replay import FeedSettings
 
 LOG_OUT_S = 5.0
 LIFT_S = 20.0
-OPENADR_EVENTS_FILE, FILE_EVENTS_FILE = "openadr-events.json", "file-events.json"
 
 
 class SiteAgent:
-    """The agent of a site. `loops` do its work; each gets the section of the settings that it needs.
+    """The agent of a site. `loops` do its work; each gets the site, or takes what it needs of it.
 
     `site` may be exchanged between the rounds of the loops. `next_modes` are the modes of settings that were read and
     are not in force yet, because rounds are under way.
@@ -92,19 +84,19 @@ class SiteAgent:
         self._opening = asyncio.Lock()
         self.prices = PriceLoop(lambda: self.site.price_section, ledger, problem_log, clock)
         self.weather = WeatherLoop(self._feeds_in_use, problem_log, clock)
-        self.caps = OrderedCaps(self._cap_section, problem_log, clock, self._follow_caps)
+        self.caps = OrderedCaps(lambda: CapSection.of(self.site, ledger), problem_log, clock, self._follow_caps)
         self.peaks = PeakLoop(lambda: (self.site.settings, self.site.zone), problem_log, clock)
         self.observer = Observer(
             site.scheduler, problem_log, steady, prices=lambda: self.prices.curve, managed=self._managed_site
         )
-        self.accounts = JobAccounts(self._account_section(), ledger, problem_log)
+        self.accounts = JobAccounts(AccountSection.of(site), ledger, problem_log)
         self.planner = QueuePlanner(ledger, problem_log, self._surroundings)
         self.queue = QueueController(ledger, problem_log)
         self.checkpoints = CheckpointController(self.queue, ledger, problem_log, self.observer, lambda: self.modes)
         self.power = PowerController(lambda: self.site_in_force, ledger, problem_log, clock, steady)
         self.node_caps = CapController(lambda: self.site, CapRecords(ledger), self.cap_orders, problem_log, clock)
         self.grid_event = GridEventLoop(
-            section=self._event_section,
+            section=lambda: EventSection.of(self.site, lambda: self.meters.node_watts),
             caps=self.caps,
             budget=lambda: self.power.budget,
             node_caps=self.node_caps,
@@ -143,10 +135,20 @@ class SiteAgent:
             steady=steady,
         )
         self.remote = RemoteWriter(ledger.settings.remote_write or "", ledger.settings.remote_token_file)
-        self.meters = MeterLoop(self._meter_section, ledger, problem_log, clock, steady)
-        self.savings = SavingsLoop(self._savings_section, ledger, clock)
-        self.levers = LeverLoop(self._lever_section, self.observer, self.accounts, ledger, clock)
-        self.trial = TrialLoop(self._trial_section, ledger, problem_log, clock, steady)
+        self.meters = MeterLoop(
+            lambda: MeterSection.of(self.site, self.power.state_of, self.remote), ledger, problem_log, clock, steady
+        )
+        self.savings = SavingsLoop(lambda: self.site, ledger, clock)
+        self.levers = LeverLoop(
+            lambda: lever_section(self.site, self.modes), self.observer, self.accounts, ledger, clock
+        )
+        self.trial = TrialLoop(
+            lambda: TrialSection.of(self.site, self.modes, self.observer.latest, is_capped=self._is_capped),
+            ledger,
+            problem_log,
+            clock,
+            steady,
+        )
         self.loops: tuple[Loop, ...] = (
             self.prices,
             CallLoop("events file", self.caps.read_file, period_s=FILE_EVERY_S, least_pause_s=1.0),
@@ -287,7 +289,7 @@ class SiteAgent:
         if self.next_modes is site.modes:
             self.next_modes = None
         self.observer.use(site.scheduler)
-        self.accounts.use(self._account_section())
+        self.accounts.use(AccountSection.of(site))
         await old.close()
         for runner in self.runners:
             runner.trigger()
@@ -320,18 +322,8 @@ class SiteAgent:
         caps = (*self.caps.ahead(), *self.peaks.caps())
         return Surroundings(caps, self.weather.weather, self.meters.node_watts, self.grid_event.capped_w)
 
-    def _event_section(self) -> EventSection:
-        ramp_w = self.site.settings.agent.wake_ramp_w
-        return EventSection(self.site.flexibility, ramp_w, self.site.node_class, lambda: self.meters.node_watts)
-
     def _feeds_in_use(self) -> FeedSettings | None:
         return self.site.settings.feeds if self.site.settings.agent.queue == PLAN else None
-
-    def _cap_section(self) -> CapSection:
-        settings = self.site.settings
-        memory, file_memory = (settings.agent.state_folder / name for name in (OPENADR_EVENTS_FILE, FILE_EVENTS_FILE))
-        timeout_s = settings.feeds.timeout_s
-        return CapSection(settings.plan, self.site.zone, timeout_s, memory, self.ledger, file_memory)
 
     @property
     def site_in_force(self) -> SiteContext:
@@ -349,50 +341,8 @@ class SiteAgent:
     def _is_capped(self) -> bool:
         return bool(self.caps.in_force(within_s=HOUR_S))
 
-    def _trial_section(self) -> TrialSection:
-        settings, view = self.site.settings, self.observer.latest
-        is_active = self.modes.of(settings.agent.trial_partitions or ()) is Mode.ACTIVE and not self._is_capped
-        partitions = None if view is None else {node.name: node.partitions for node in view.nodes}
-        return TrialSection(settings, self.site.zone, is_active, partitions)
-
     def _managed_site(self) -> ManagedSite:
         return make_managed_site(self.site.settings.agent, self.site.machines.values(), self.power.records.times)
-
-    def _account_section(self) -> AccountSection:
-        site, settings = self.site, self.site.settings
-        return AccountSection(
-            settings.agent.state_folder,
-            settings.power,
-            site.node_class,
-            settle_s=2 * self._meter_pace().period_s + (0 if settings.ledger.keep_readings_s else 2 * MINUTE_S),
-            rates=CreditRates(settings.flexibility.credit_per_kwh, settings.flexibility.credit_share),
-        )
-
-    def _savings_section(self) -> SavingsSection:
-        site, settings = self.site, self.site.settings
-        of_nodes = (site.machines, site.node_class, site.inventory.enclosure_of)
-        return SavingsSection(*of_nodes, site.zone, settings.agent.cycle_s, settings.prices.tariff)
-
-    def _lever_section(self) -> LeverSection:
-        site, active = self.site, {mode is Mode.ACTIVE for mode in self.modes.in_use}
-        is_active = None if len(active) > 1 else True in active
-        enclosure_of = site.inventory.enclosure_of
-        return LeverSection(site.settings, site.machines.keys(), site.node_class, enclosure_of, site.zone, is_active)
-
-    def _meter_section(self) -> MeterSection:
-        site = MeteredSite(self._draw_bound, self.site.inventory.enclosure_of)
-        return MeterSection(self._open_meters, self._meter_pace(), site, self.remote, self.site.inventory)
-
-    def _draw_bound(self, node: str) -> DrawBound:
-        record = self.power.records.nodes.get(node)
-        return find_draw_bound(self.site.node_class(node), record.observed.state if record else None)
-
-    def _open_meters(self) -> tuple[Meter, ...]:
-        return tuple(site_meters(self.site.settings, self.site.inventory, None, self.site.transport))
-
-    def _meter_pace(self) -> Pace:
-        period_s = meter_period_s(self.site.settings.agent.cycle_s, self.site.clock.factor)
-        return Pace(period_s, max(period_s, self.site.transport.timeout_s))
 
     async def _read_state(self, node: str) -> StateReading:
         if node not in self.site.by_name:

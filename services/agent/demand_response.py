@@ -46,12 +46,14 @@ from offpeak.prices.tariff import DemandCharge, Tariff
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.services.agent.loop import Loop, ProblemLog
 from offpeak.services.agent.observer import SLOW_S
+from offpeak.services.agent.site_context import SiteContext
 from offpeak.settings.plan import PlanSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 
 LOG = logging.getLogger("offpeak")
 
+OPENADR_EVENTS_FILE, FILE_EVENTS_FILE = "openadr-events.json", "file-events.json"
 FILE_EVERY_S = 10.0
 SERVER_EVERY_S = 30.0
 """A cap may be ordered at short notice."""
@@ -77,6 +79,13 @@ class CapSection:
     memory: Path | None = None
     ordered: Ledger | None = None
     file_memory: Path | None = None
+
+    @classmethod
+    def of(cls, site: SiteContext, ledger: Ledger) -> "CapSection":
+        """Return the section of a site whose agent keeps the events over a restart."""
+        settings, folder = site.settings, site.settings.agent.state_folder
+        memory, file_memory = folder / OPENADR_EVENTS_FILE, folder / FILE_EVENTS_FILE
+        return cls(settings.plan, site.zone, settings.feeds.timeout_s, memory, ledger, file_memory)
 
 
 class OrderedCaps:

@@ -36,6 +36,7 @@ from offpeak.services.agent.checkpoints import CheckpointController
 from offpeak.services.agent.demand_response import OrderedCaps, measure_intervals
 from offpeak.services.agent.loop import Loop, ProblemLog
 from offpeak.services.agent.observer import Observer
+from offpeak.services.agent.site_context import SiteContext
 from offpeak.text import counted
 
 EVENT = "grid event"
@@ -96,6 +97,11 @@ class EventSection:
     wake_ramp_w: float | None
     node_class: Callable[[str], NodeClass | None]
     measured_w: Callable[[], Mapping[str, float]]
+
+    @classmethod
+    def of(cls, site: SiteContext, measured_w: Callable[[], Mapping[str, float]]) -> "EventSection":
+        """Return the section of a site."""
+        return cls(site.flexibility, site.settings.agent.wake_ramp_w, site.node_class, measured_w)
 
     def draw_w(self, node: str) -> float:
         """Return what a busy node draws, at full load if it is not measured."""

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from offpeak.door.effect import Mode
 from offpeak.ledger.database import query_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.marks import read_off_blocks
@@ -24,6 +25,7 @@ from offpeak.services.accounts.lever_site import LeverSection, jobs_not_ended, m
 from offpeak.services.agent.accounting_loops import SAVINGS_CYCLES, SAVINGS_EVERY_S, JobAccounts, find_midnights
 from offpeak.services.agent.loop import Loop
 from offpeak.services.agent.observer import Observer
+from offpeak.services.agent.site_context import PartitionModes, SiteContext
 
 WATCH_NAME = "watched times"
 """The name in the ledger of the times in which the agent has seen all jobs."""
@@ -41,6 +43,14 @@ class WatchedTime(TimeRange):
 
     in_force: str = ""
     period_s: float = 0.0
+
+
+def lever_section(site: SiteContext, modes: PartitionModes) -> LeverSection:
+    """Return what the replays need of a site, in the modes in force."""
+    active = {mode is Mode.ACTIVE for mode in modes.in_use}
+    is_active = None if len(active) > 1 else True in active
+    nodes, enclosure_of = site.machines.keys(), site.inventory.enclosure_of
+    return LeverSection(site.settings, nodes, site.node_class, enclosure_of, site.zone, is_active)
 
 
 @dataclass

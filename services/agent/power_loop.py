@@ -156,7 +156,12 @@ class PowerController:
     @property
     def known(self) -> RuleInputs:
         """What the rules of the doors look up."""
-        return RuleInputs(self._state_of, lambda node: self._holds.get(node))
+        return RuleInputs(self._read_state, lambda node: self._holds.get(node))
+
+    def state_of(self, node: str) -> NodeState | None:
+        """Return the state of a node at its last poll, None before the first one."""
+        record = self.records.nodes.get(node)
+        return None if record is None else record.observed.state
 
     @property
     def memories(self) -> Mapping[str, NodeMemory]:
@@ -387,7 +392,7 @@ class PowerController:
         for node, event in self._received:
             self._apply(node, event)
 
-    def _state_of(self, node: str) -> StateReading | None:
+    def _read_state(self, node: str) -> StateReading | None:
         record = self.records.nodes.get(node)
         return None if record is None else StateReading(record.observed.state, record.observed.at_unix_s)
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, tzinfo
 
 from offpeak.display import minute_text
+from offpeak.door.effect import Mode
 from offpeak.ledger.database import query_ledger
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import TrialBlock
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.step_series import Series
 from offpeak.plugin.queue_hook.facts import OFF
+from offpeak.plugin.scheduler.port import SchedulerView
 from offpeak.power.lifecycle.node_record import Instant
 from offpeak.power.live.cluster_snapshot import all_awake
 from offpeak.predictors.feeds.feed import fetched
@@ -34,6 +36,7 @@ from offpeak.services.accounts.trials import (
 )
 from offpeak.services.agent.loop import Loop, ProblemLog
 from offpeak.services.agent.observer import SLOW_S
+from offpeak.services.agent.site_context import PartitionModes, SiteContext
 from offpeak.settings.table import Settings
 
 NOTICE_S = HOUR_S
@@ -55,6 +58,15 @@ class TrialSection:
     zone: tzinfo
     is_active: bool
     partitions: Mapping[str, Sequence[str]] | None = None
+
+    @classmethod
+    def of(
+        cls, site: SiteContext, modes: PartitionModes, view: SchedulerView | None, *, is_capped: bool
+    ) -> "TrialSection":
+        """Return the section of a site, in the modes in force and by the latest view of the scheduler."""
+        is_active = modes.of(site.settings.agent.trial_partitions or ()) is Mode.ACTIVE and not is_capped
+        partitions = None if view is None else {node.name: node.partitions for node in view.nodes}
+        return cls(site.settings, site.zone, is_active, partitions)
 
     def nodes_of(self, partitions: Iterable[str]) -> Mapping[str, frozenset[str]]:
         """Return the nodes of each of these partitions."""

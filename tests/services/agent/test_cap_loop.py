@@ -24,7 +24,7 @@ from offpeak.services.agent import cap_loop, observer, site_context
 from offpeak.services.agent.agent import SiteAgent
 from offpeak.services.agent.cap_loop import disobeys
 from offpeak.services.agent.demand_response import CapSection, OrderedCaps
-from offpeak.services.agent.grid_event import SETTLE_S, GridEventLoop
+from offpeak.services.agent.grid_event import SETTLE_S, EventSection, GridEventLoop
 from offpeak.services.agent.loop import ProblemLog
 from offpeak.services.agent.restore import run_restore
 from offpeak.services.agent.service import Service
@@ -250,7 +250,7 @@ def test_caps_follow_an_event_that_changes_and_an_admin_who_ends_them(room: Serv
 
     async def act(agent: SiteAgent) -> None:
         loop = GridEventLoop(
-            section=lambda: replace(agent._event_section(), measured_w=lambda: measured_w),
+            section=lambda: EventSection.of(agent.site, lambda: measured_w),
             caps=events,
             budget=lambda: PowerBudget(events.in_force()[0], sum(watts(room))),
             node_caps=agent.node_caps,
