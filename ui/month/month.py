@@ -185,6 +185,7 @@ def _details(subject: MonthSubject) -> str:
     """Return how the figures came about, for the administrator and the auditor: it is not printed."""
     gpus, saved = gpu_cells(subject), saved_cells(subject)
     parts = [
+        paragraph(answer_text(subject)),
         *([table("Energy, money and CO2 by account and of the nodes", USED, used_cells(subject))] if saved else []),
         *([table("Against all nodes on, in the site's own order", SAVED, saved)] if saved else []),
         *([table("GPUs of the jobs that ended, by account and user", GPU_COLUMNS, gpus)] if gpus else []),

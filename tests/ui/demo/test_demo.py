@@ -148,7 +148,7 @@ def test_in_a_terminal_the_page_stays_until_ctrl_c(tmp_path: Path, repository: P
         for arguments in commands:
             done = offpeak(*arguments)
             assert (done.returncode, done.stderr) == (0, ""), arguments
-        assert "is put to sleep" in offpeak("history", "--since", "2026-11-09").stdout
+        assert "  sleeps  " in offpeak("history", "--since", "2026-11-09").stdout
         assert "soft_off" in offpeak("ledger", "actions", "--since", "2026-11-09").stdout
         assert "--since 2026-11-10" in offpeak("history").stdout
         status = offpeak("status").stdout

@@ -47,7 +47,11 @@ FILES: dict[str, bytes] = {
 CASES: list[tuple[str, str, str]] = [
     ("empty.swf", "empty.swf: is empty", "a log has one line of 18 numbers for each job"),
     ("notes.txt", "notes.txt: is no job log: its first line is 'hello world'", "offpeak reads `sacct -P` output, "),
-    ("--lenient notes.txt", "notes.txt: is no job log: its first line is 'hello world'", "offpeak reads `sacct -P` output"),
+    (
+        "--lenient notes.txt",
+        "notes.txt: is no job log: its first line is 'hello world'",
+        "offpeak reads `sacct -P` output",
+    ),
     ("jobs.json", "jobs.json: is no job log: it begins like JSON", "what is read: `sacct -a -D -X -P "),
     (
         "page.html",
