@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import EachScheduling
 
 from offpeak.compiled import cache_folder
 
@@ -68,8 +69,16 @@ LONG_SCENES = {
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin the files of scenes, which mostly wait, before those that keep a processor busy."""
-    items.sort(key=lambda item: (item.path.stem not in LONG_SCENES, item.path.parent.name != "e2e", item.path))
+    """Begin the files of scenes, which mostly wait, before those that keep a processor busy.
+
+    Long logs are read before numba and its kernels take 200 MiB.
+    """
+
+    def turn(item: pytest.Item) -> tuple[bool, bool, bool, Path]:
+        path = item.path
+        return path.stem not in LONG_SCENES, path.parent.name != "e2e", "traces" not in path.parts, path
+
+    items.sort(key=turn)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -117,10 +126,49 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     gc.disable()
     worker: dict[str, Any] = getattr(config, "workerinput", {})
-    if worker and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+    if worker and has_parts(config, worker["workercount"]):
+        config.args[:] = map(str, quick_part(int(worker["workerid"].removeprefix("gw"))))
+    elif worker and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         folders = sorted(str(path) for path in (REPOSITORY / "tests").iterdir() if path.name.isidentifier())
         begin = int(worker["workerid"].removeprefix("gw")) * len(folders) // worker["workercount"]
         config.args[:] = [*folders[begin:], *folders[:begin], *map(str, (REPOSITORY / "tests").glob("test_*.py"))]
+
+
+QUICK_PARTS = (("sim_backend", "plugin", "offpeak", "studies"), ("ui", "power"), ())
+"""The folders that each process of `make test` collects and runs, the last one all others. They take about as long. A
+process that collects all quick tests needs 150 MiB more, and as long as each of the others to import them.
+"""
+
+
+def quick_part(number: int) -> list[Path]:
+    """Return the folders and files of one process."""
+    if number < len(QUICK_PARTS) - 1:
+        return [REPOSITORY / "tests" / name for name in QUICK_PARTS[number]]
+    taken = {name for part in QUICK_PARTS for name in part}
+    folders = [path for path in (REPOSITORY / "tests").iterdir() if path.name.isidentifier() and path.is_dir()]
+    files = (REPOSITORY / "tests").glob("test_*.py")
+    return [*(path for path in sorted(folders) if path.name not in taken), *files]
+
+
+def has_parts(config: pytest.Config, processes: int) -> bool:
+    """Return whether each process has a part of the quick tests of its own."""
+    chosen = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return is_quick(config) and chosen and processes == len(QUICK_PARTS)
+
+
+class EachItsPart(EachScheduling):
+    """Has each process run all that it has collected."""
+
+    def schedule(self) -> None:
+        """Begin, and count the tests of all processes for the progress that is shown."""
+        self.config.pluginmanager.get_plugin("session").testscollected = sum(map(len, self.node2collection.values()))
+        super().schedule()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> EachScheduling | None:
+    """Give each process its part of the quick tests."""
+    return EachItsPart(config, log) if has_parts(config, len(config.option.tx)) else None
 
 
 def pytest_collection_finish() -> None:
