@@ -70,7 +70,7 @@ def test_a_job_that_may_wait_is_let_go_when_a_cap_is_withdrawn_unless_a_later_st
     written = site.apply(site.plan(constraints=constraints))
     plan = written.plan(now_s=NOW_S + 60)
     assert plan.begin_s == {"1": 0}
-    assert reasons(plan)["job 1"] == "let go: the cap on power that kept it back no longer does"
+    assert reasons(plan)["job 1"] == "released: the cap on power that kept it back no longer does"
     assert written.plan(now_s=NOW_S + 60, prices=None).begin_s == {"1": 0}
     cheap = {"now_s": NOW_S + 60, "prices": prices(*[50.0] * 20, *[10.0] * 28)}
     delayed = written.plan(**cheap)
