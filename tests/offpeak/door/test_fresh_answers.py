@@ -108,10 +108,11 @@ def test_a_login_that_takes_long_is_over_before_the_scheduler_is_queried() -> No
     assert (world.sent, world.journal.recent(0), world.journal.refusals) == ([], (), [(OFF, BUSY)])
 
 
-def test_a_ledger_that_is_slow_makes_the_scheduler_be_queried_again() -> None:
-    world = World(write_s=[8.0])
+@pytest.mark.parametrize(("write_s", "requests"), [(FRESH_S, 1), (FRESH_S + 0.25, 2), (8.0, 2)])
+def test_a_ledger_that_is_slow_makes_the_scheduler_be_queried_again(write_s: float, requests: int) -> None:
+    world = World(answer_s=0.0, write_s=[write_s])
     assert world.order() == Outcome("done", "accepted")
-    assert (world.requests, world.sent, results(world)) == (2, [True], ["done"])
+    assert (world.requests, world.sent, results(world)) == (requests, [True], ["done"])
 
 
 def test_a_job_that_starts_while_the_ledger_is_slow_keeps_its_node() -> None:

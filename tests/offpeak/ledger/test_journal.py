@@ -15,7 +15,7 @@ from ledger_sums import count, rows_of
 from pytest_mock import MockerFixture
 
 from benchmarks.local_slurm.processes import wait_until
-from offpeak.door.effect import Effect, Hold, Outcome, Refusal
+from offpeak.door.effect import SCHEDULER, Effect, Hold, Outcome, Refusal
 from offpeak.door.journal import Intent, Journal
 from offpeak.errors import BadInput, CannotWrite
 from offpeak.ledger import tables, writer
@@ -213,6 +213,20 @@ def test_of_the_same_refusals_one_an_hour_is_kept(ledger: Ledger) -> None:
     assert ledger.settle()
     at_s = [row[1] for row in rows_of(ledger, tables.refusals)]
     assert at_s == [0.0, 3600.0, 7200.0, 7210.0, 7211.0, 7212.0]
+
+
+def test_a_wake_for_the_scheduler_is_no_last_order(ledger: Ledger) -> None:
+    """The node belongs to the scheduler for its job, and sleeps for offpeak; an order to sleep by it is one."""
+    sleep = ledger.write_intent(SLEEP, 100.0)
+    wake = ledger.write_intent(Effect("n1", NodeOrder.ON, SCHEDULER, "for job 7"), 101.0)
+    ledger.write_outcome(sleep, Outcome("done", "accepted"), 100.5)
+    ledger.write_outcome(wake, Outcome("done", "accepted"), 102.0)
+    assert ledger.settle()
+    assert ledger.last_orders() == (Intent(sleep, SLEEP, 100.0),)
+    by_scheduler = replace(SLEEP, by=SCHEDULER)
+    number = ledger.write_intent(by_scheduler, 103.0)
+    assert ledger.settle()
+    assert ledger.last_orders() == (Intent(number, by_scheduler, 103.0),)
 
 
 def test_a_wake_that_was_not_accepted_is_no_last_order(ledger: Ledger) -> None:

@@ -43,13 +43,15 @@ def metered(draw: st.DrawFn) -> MeterReading:
     length_s = draw(st.sampled_from([0.0, 0.25, 10.0, 60.0, 61.5, 1000.0]))
     part = draw(st.sampled_from(["total", "outlet 1", "outlet 2"]))
     counted_j = draw(st.one_of(st.none(), st.floats(0, 1e6, allow_subnormal=False)))
-    return MeterReading("pdu1", "snmp", part, from_unix_s, from_unix_s + length_s, draw(power_w), counted_j)
+    why = draw(st.sampled_from(["", "doubtful"]))
+    return MeterReading("pdu1", "snmp", part, from_unix_s, from_unix_s + length_s, draw(power_w), counted_j, why=why)
 
 
 @given(metered())
 def test_the_pieces_of_a_reading_are_the_reading(reading: MeterReading) -> None:
     cut = list(cut_reading(reading, 1))
     assert cut[-1].until_unix_s == reading.until_unix_s
+    assert {piece.why for piece in cut} == {reading.why or None}
     assert all(piece.start_of(MINUTE_S) + MINUTE_S >= piece.until_unix_s for piece in cut)
     assert all(one.until_unix_s == other.from_unix_s for one, other in pairwise(cut))
     length_s = reading.until_unix_s - reading.from_unix_s

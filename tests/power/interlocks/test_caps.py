@@ -12,6 +12,7 @@ from memory_journal import MemoryJournal
 from offpeak.door.door import Door, Limit
 from offpeak.door.effect import Effect, Hold, Mode, Outcome
 from offpeak.door.journal import EffectHistory
+from offpeak.errors import ErrorKind
 from offpeak.machines.credentials import Credential
 from offpeak.machines.inventory import Hardware, Inventory, InventoryNode, Pdu
 from offpeak.model.node_class_file import bundled_node_class
@@ -156,6 +157,7 @@ def test_the_draw_rises_and_falls_by_no_more() -> None:
     refusal = limit(on("n2"))
     assert refusal is not None
     assert refusal.message == "n2: the draw would rise by more than 500 W within a minute"
+    assert (refusal.error_kind, refusal.hint.startswith("offpeak tries again later")) == ("", True)
     went(history, off("n1"), off("n2"))
     assert limit(off("n3")) is not None
     time.now_s = 60.0
@@ -174,6 +176,8 @@ def test_a_node_that_is_too_large_for_the_bound_is_reported() -> None:
     refusal = limit_ramps(EffectHistory(), SWINGS.get, sleep_w=None, wake_w=250)(on("n1"))
     assert refusal is not None
     assert refusal.hint.startswith("one such node alone: raise wake_ramp")
+    assert refusal.error_kind is ErrorKind.BAD_SETTING
+    assert limit_ramps(EffectHistory(), SWINGS.get, sleep_w=None, wake_w=300)(on("n1")) is None
 
 
 def test_a_class_tells_what_waking_one_draws() -> None:

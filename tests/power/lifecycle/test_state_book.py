@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from offpeak.door.effect import Hold, Refusal
-from offpeak.power.lifecycle.node_record import Attempts, Fault, Instant, NodeRecord, make_state_row
+from offpeak.ledger.rows import NodeStateRecord
+from offpeak.model.orders import NodeState
+from offpeak.power.lifecycle.node_record import Attempts, Fault, Instant, NodeRecord, make_state_row, restore_record
 
 pytestmark = pytest.mark.quick
 
@@ -15,6 +17,21 @@ def test_fault_record_has_a_hint() -> None:
     fault = Fault("does not come up", "it has power, but on was not followed within 600 s", hint, False, 1000.0)
     written = make_state_row(NodeRecord("n1", fault=fault), Instant(1.0, 1000.0))
     assert written.why == f"{fault.what}: {fault.reason}; {hint}"
+
+
+@pytest.mark.parametrize(
+    ("unix_s", "step_s"), [(110.0, 0), (115.0, 0), (116.0, 6), (105.0, 0), (104.0, -6), (3710.0, 3600)]
+)
+def test_a_clock_that_is_set_is_told_from_one_that_runs_differently(unix_s: float, step_s: int) -> None:
+    """Ten seconds later."""
+    assert Instant(60.0, unix_s).stepped_s(Instant(50.0, 100.0)) == step_s
+
+
+@pytest.mark.parametrize(("state", "is_settled"), [("on", True), ("off", True), ("standby", True), ("booting", False)])
+def test_after_a_restart_a_state_is_known_unless_the_node_was_changing(state: str, is_settled: bool) -> None:
+    restored = restore_record("n1", NodeStateRecord("n1", 1000.0, state, "", "offpeak"), None)
+    assert restored.observed.state == NodeState(state)
+    assert restored.observed.known == (NodeState(state) if is_settled else None)
 
 
 def test_a_hold_stands_once_in_the_reasons() -> None:

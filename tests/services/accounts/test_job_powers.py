@@ -267,6 +267,9 @@ def test_columns_are_the_same_for_the_same_texts_and_have_no_end_of_running_jobs
     assert (jobs.job_id >= 0).all()
     assert len(set(jobs.job_id.tolist())) == 3
     assert (jobs.size.tolist(), jobs.runtime_s.tolist()) == ([1, 1, 1], [-1, -1, -1])
+    times = ((100, 160), (100, 100), (100, 99), (None, 99), (100, None))
+    over = [job(str(end_s), JobState.ENDED, start_s=start_s, end_s=end_s) for start_s, end_s in times]
+    assert job_columns(over).runtime_s.tolist() == [60, 0, -1, -1, -1]
 
 
 def test_shared_nodes_are_the_jobs_by_processors() -> None:
