@@ -63,7 +63,7 @@ def estimate(
     as_json: JSON = False,
     on: ON = None,
 ) -> None:
-    """Estimate what would have saved most, and with which side effects. The levers are sleep, order, delay and caps."""
+    """Estimate what would have saved most, and its side effects. The levers are sleep, order, delay and caps."""
     from offpeak.model.units import parse_duration_s
     from offpeak.ui.estimate.estimate import EstimateRequest, answer
 
