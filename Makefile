@@ -29,7 +29,7 @@ SAMPLE := sim_backend/sample
 PYTEST := $(BIN)/pytest --dist loadfile --no-loadscope-reorder
 # Processor time in loops of tests/peers/budget.py, and MiB of one process: a run that takes more fails. The most that
 # was seen on an idle machine, and a third: machines differ in what they do slowly. Half of QUICK compiles kernels.
-QUICK := $(PYTEST) -m quick --budget 4600 --most-memory 600
+QUICK := $(PYTEST) -m quick --budget 4600 --most-memory 700
 REST := $(PYTEST) -m 'not quick and not nightly' --most-memory 1200
 
 # One part after the other, because a process keeps the memory of all that its tests import and compile, and begins with
