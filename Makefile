@@ -6,6 +6,7 @@
 # make test-rest  all other tests
 # make nightly   before a release, some hours: all tests with more examples of each law, soaks, trials of packages and container
 # make bench     the benchmarks
+# make bench-peers SPARS=FOLDER  compare with published schedules; FOLDER is your clone of SPARS
 # make bench-long  what takes a night: the planner's searches with up to the paper's 4,000 s, and the bound of ordering
 # make soak      endurance tests: an hour of reading BMCs and PDUs, 10,000 cycles of sleep and wake, the same with stops and reloads, 200 kills of the agent, with random faults
 # make reference the generated pages of docs/reference, the tables of figures, and the pictures of the README
@@ -42,7 +43,7 @@ ABOVE := --numprocesses 5 --budget 18000 tests/services tests/sim_backend tests/
 OTHERS := --numprocesses 4 --budget 5500 tests/benchmarks tests/studies tests/peers \
     $(filter-out tests/test_wheel.py tests/test_sentences.py,$(wildcard tests/test_*.py))
 
-.PHONY: install dev demo demo-slurm test test-rest nightly peers check bench bench-long soak reference docs package bundle lock package-trial container-trial clean
+.PHONY: install dev demo demo-slurm test test-rest nightly peers check bench bench-peers bench-long soak reference docs package bundle lock package-trial container-trial clean
 
 install: $(VENV)/.installed
 	@echo "offpeak is installed: $(BIN)/offpeak --help"
@@ -112,6 +113,9 @@ check: dev
 
 bench: dev
 	@$(BIN)/python -m benchmarks
+
+bench-peers: dev
+	@$(BIN)/python -m benchmarks.power_aware_peer $(SPARS)
 
 bench-long: dev
 	@$(BIN)/python -m benchmarks.cooling_days

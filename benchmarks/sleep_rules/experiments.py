@@ -29,7 +29,7 @@ UNSEEN: Mapping[str, str] = {
 """The logs that count: their names for readers by those of the files."""
 TAUGHT_SHARE = 0.5
 
-TIMEOUT, FORECAST, LATE, POOL = "time-out", "forecast", "forecast-late", "green pool"
+TIMEOUT, FORECAST, LATE, POOL, PLAN = "time-out", "forecast", "forecast-late", "green pool", "planned"
 OWN_CYCLES, OWN_BOTH, OWN_DELAY = (f"learned, {what}" for what in ("cycles only", "cycles and delay", "delay first"))
 OTHERS, SCENARIOS = "learned on other logs", "days of the past as scenarios"
 ANNOUNCED = {share: f"time-out, {share} % of wide jobs announced" for share in (25, 50, 100)}
@@ -47,6 +47,7 @@ FAMILIES: Mapping[str, tuple[Rule, ...]] = {
     POOL: tuple((f"green-pool:{share}",) for share in ("1%", "2%", "5%", "10%", "20%")),
     FORECAST: tuple((f"forecast:{worth}",) for worth in ("40min", "1h", "90min", "3h")),
     LATE: tuple((f"forecast-late:{worth}",) for worth in ("40min", "1h", "90min", "3h")),
+    PLAN: tuple((f"planned:{idle}",) for idle in ("5min", "10min", "1000s", "30min", "1h", "2h")),
     OWN_BOTH: _priced("learned", (1500, 3000, 6000), 4),
     **{
         name: tuple(("announced", str(share), str(idle_s)) for idle_s in (600, 1000, 1800, 3600))

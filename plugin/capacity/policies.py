@@ -112,7 +112,7 @@ def capacity_rules(fleet: Fleet, settings: CapacitySettings, *, on_demand: bool)
         min_asleep_s=settings.min_asleep_s,
         most_sleeps_per_day=settings.cycles_per_day,
         order=ORDERS[settings.order],
-        late=False,
+        plan_s=0,
         worth_s=0,
     )
 
@@ -237,6 +237,7 @@ def _parse_nodes(name: str, text: str, fleet: Fleet) -> int:
 
 
 DEFAULT_WORTH = "1h"
+DEFAULT_PLANNED = "20min"
 FIRST_IDLE_S = 600
 
 
@@ -250,14 +251,34 @@ def forecast(fleet: Fleet, settings: CapacitySettings, argument: str) -> Capacit
         raise BadInput("capacity policy 'forecast': the idle time is zero", hint="energy-aware sleeps at once")
     depths = used_depths(fleet.node_class, settings)
     wake_s = max(depth.leave.duration_s for depth in fleet.node_class.depths if depth.depth in depths)
-    ahead_s = settings.wake_ahead_s or wake_s
+    ahead_s = max(settings.wake_ahead_s, wake_s)
     rules = capacity_rules(fleet, settings, on_demand=True)._replace(period_s=STEP_S, ahead_s=ahead_s, worth_s=worth_s)
     schedule = constant_schedule(fleet, idle_before_depth_s(fleet.node_class, depths, FIRST_IDLE_S))
     return CapacityPolicy(f"forecast:{argument or DEFAULT_WORTH}", rules, schedule)
 
 
 def forecast_late(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
-    """Like forecast, but a job whose nodes come up starts on other nodes that become free earlier."""
+    """Like forecast, but jobs start on awake nodes only, which a plan of the queue wakes."""
     early = forecast(fleet, settings, argument)
     name = early.name.replace("forecast", "forecast-late")
-    return replace(early, name=name, rules=early.rules._replace(late=True))
+    return replace(early, name=name, rules=plan_rules(early.rules, fleet, settings))
+
+
+def planned(fleet: Fleet, settings: CapacitySettings, argument: str) -> CapacityPolicy:
+    """Like timeout, but jobs start on awake nodes only, which a plan of the queue wakes."""
+    idle_s = parse_policy_duration_s("planned", argument, DEFAULT_PLANNED)
+    after_s = idle_before_depth_s(fleet.node_class, used_depths(fleet.node_class, settings), idle_s)
+    early = _on_demand(f"planned:{argument or DEFAULT_PLANNED}", fleet, settings, after_s)
+    return replace(early, rules=plan_rules(early.rules, fleet, settings))
+
+
+def plan_rules(rules: CapacityRules, fleet: Fleet, settings: CapacitySettings) -> CapacityRules:
+    """Return the rules with a plan of the queue, which keeps an idle node awake if it could not come up in time.
+
+    It keeps it, too, if sleep until then saved nothing.
+    """
+    depths = used_depths(fleet.node_class, settings)
+    used = [depth for depth in fleet.node_class.depths if depth.depth in depths]
+    cycle_s = max(depth.enter.duration_s + depth.leave.duration_s for depth in used)
+    after_s = break_even_idle_s(fleet.node_class, depths)
+    return rules._replace(plan_s=max(1, cycle_s, int(after_s[after_s < NEVER].max(initial=0))), ahead_s=0)

@@ -25,8 +25,10 @@ class CapacityRules(NamedTuple):
     `keep_hot`: the number of nodes that stay awake with or without a job. `sleeps_per_min`, `wakes_per_min`: the most
     active nodes put to sleep and nodes woken, 0 for no limit. `min_awake_s` holds for all nodes, `min_asleep_s` for
     nodes that are woken without a job. `most_sleeps_per_day` is per node, 0 for no limit. `order`: which idle nodes
-    sleep first. `late`: a job whose nodes come up starts on other nodes if these become free earlier. `worth_s`: an
-    idle node stays awake if it is expected to be needed within that idle time, each `period_s`; 0 for no forecast.
+    sleep first. `plan_s`: jobs start on awake nodes only, which a plan of the queue wakes for them, and an idle node
+    stays awake for a job that is planned to start on it within so long; 0 for no plan, else at least as long as a node
+    takes to go down and come up again. `worth_s`: an idle node stays awake if it is expected to be needed within that
+    idle time, each `period_s`; 0 for no forecast.
     """
 
     on_demand: bool
@@ -41,7 +43,7 @@ class CapacityRules(NamedTuple):
     min_asleep_s: int
     most_sleeps_per_day: int
     order: int
-    late: bool
+    plan_s: int
     worth_s: int
 
 

@@ -11,6 +11,7 @@ from offpeak.plugin.capacity.policies import (
     forecast,
     forecast_late,
     green_pool,
+    planned,
     priced,
     timeout,
     two_level,
@@ -62,6 +63,9 @@ CAPACITY_POLICIES = (
     ),
     CapacityPolicyKind(
         "forecast-late", "forecast-late:1h", "as forecast; jobs start on whatever nodes are up first", forecast_late
+    ),
+    CapacityPolicyKind(
+        "planned", "planned:20min", "as timeout; a plan of the queue wakes nodes, and jobs start on awake ones", planned
     ),
     CapacityPolicyKind(
         "two-level", "two-level:80%", "all nodes, or so many while they are enough", two_level, limits=True

@@ -10,5 +10,5 @@ them to jobs.
 
 Where it is enough to count the units of one pool, the same kernels are compiled without places (`need` of the tables
 is None), which is several times faster. Only there jobs have promised starts (`promises`), move to other nodes
-(`late_binding`) and are kept back (`peak_shaving`), and nodes fail or have several units (`node_units`).
+(`planned_wakes`) and are kept back (`peak_shaving`), and nodes fail or have several units (`node_units`).
 """

@@ -16,7 +16,6 @@ partition and those on the same nodes. Full passes, which reserve and backfill, 
 from offpeak.compiled import apart, in_place, index, part
 from offpeak.plugin.window_policy import ARRIVAL, EXTERNAL
 from offpeak.sim_backend.engine import queue
-from offpeak.sim_backend.engine.late_binding import rebind
 from offpeak.sim_backend.engine.limits import is_limited
 from offpeak.sim_backend.engine.node_events import (
     a_log_is_full,
@@ -462,7 +461,6 @@ def advance(
             changed = take_events(tables, workload, state, peaks, rules)
             if state.sleeping is not None:
                 if tables.need is None:
-                    rebind(tables, workload, state, state.sleeping, rules)
                     changed |= drop_too_wide(tables, state, state.sleeping)
                 changed |= follow_schedules(state, state.sleeping)
                 changed |= offer_all(tables, workload, state, state.sleeping)

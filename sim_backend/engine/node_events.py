@@ -8,6 +8,7 @@ from offpeak.model.node_states import ACTIVE, FAILED
 from offpeak.plugin.capacity.sleepers import follows_queue, target_for_queue
 from offpeak.sim_backend.engine.cells import copy_cell, find_place, put_back
 from offpeak.sim_backend.engine.limits import is_limited
+from offpeak.sim_backend.engine.planned_wakes import plan_wakes
 from offpeak.sim_backend.engine.pool_jobs import take_back_returning
 from offpeak.sim_backend.engine.pools import (
     SleepingPools,
@@ -386,6 +387,8 @@ def keep_nodes(tables: Tables, workload: Workload, state: State, pools: Sleeping
         power = pool_power(pools, pool)
         depths = depths_of_pool(pools, pool)
         own = rules_of_pool(pools, pool)
+        if tables.need is None and own.plan_s > 0:
+            plan_wakes(workload, state, pools, rules)
         sleep_due(machine, power, depths, own, schedule_of_pool(pools, pool))
         wake_needed(machine, power, depths, own)
     note_blocked_since(tables, workload, state, pools)

@@ -180,19 +180,3 @@ def return_unit(machine: PoolMachine, power: Power, schedule: CapacitySchedule, 
     nodes.spare_units += 1
     if is_idle:
         nodes.rising_idle += 1
-
-
-@part
-def units_coming_up(machine: PoolMachine, power: Power, head: int) -> int:
-    """Return how many units of the pieces from `head` are on nodes that are not active."""
-    units = 0
-    piece = head
-    while piece != NO_PIECE:
-        mask = machine.nodes.piece_mask[index(piece)]
-        while mask != np.uint64(0):
-            unit = machine.nodes.piece_chunk[index(piece)] * CHUNK_NODES + lowest_bit(mask)
-            mask &= mask - np.uint64(1)
-            if power.table.state[index(unit // power.scalars[0].units_per_node)] != ACTIVE:
-                units += 1
-        piece = machine.nodes.piece_next[index(piece)]
-    return units

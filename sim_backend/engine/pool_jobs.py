@@ -48,7 +48,6 @@ def hold_counted(state: State, pools: SleepingPools, slot: int) -> tuple[int, in
     head, begin_s, failure_s = hold_units(machine, power, depths_of_pool(pools, 0), rules_of_pool(pools, 0), units)
     pools.units[held] = head
     pools.power.failure_s[held] = failure_s
-    power.scalars[0].last_up_s = max(power.scalars[0].last_up_s, begin_s)
     count_free(state, pools, power)
     machine.scalars[0].free = state.free[SLOTS, 0]
     return begin_s, failure_s

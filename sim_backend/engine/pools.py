@@ -47,6 +47,17 @@ class PoolPolicies(NamedTuple):
     seed: int
 
 
+MOST_PLANNED = 200
+"""So many waiting jobs are planned: those behind them start long after the present decision."""
+
+
+class ComingUnits(NamedTuple):
+    """When nodes and planned jobs give units, in the order of time, and how many."""
+
+    at_s: Int64
+    units: Int64
+
+
 class SleepingPools(NamedTuple):
     """What the kernels move of nodes that sleep.
 
@@ -58,6 +69,7 @@ class SleepingPools(NamedTuple):
     pool. By cell: `jobs`, those on a shared
     node, `units_of_node`, its head while it has some, and `offered`, 1 while jobs may get the node. `seen` is how many
     entries of a pool's log `offered` takes into account. `peak` are the rules of peak shaving, None without it.
+    `coming` is where a plan of the queue lists units, empty where no policy makes one.
     """
 
     policies: PoolPolicies
@@ -77,6 +89,7 @@ class SleepingPools(NamedTuple):
     offered: Int64
     seen: Int64
     peak: PeakRules | None
+    coming: ComingUnits
 
 
 @part
@@ -96,7 +109,7 @@ def rules_of_pool(pools: SleepingPools, pool: int) -> CapacityRules:
         min_asleep_s=row[9],
         most_sleeps_per_day=row[10],
         order=row[11],
-        late=row[12] != 0,
+        plan_s=row[12],
         worth_s=row[13],
     )
 
@@ -267,7 +280,13 @@ def sleeping_pools(
         offered=np.ones(cells, dtype=np.int64),
         seen=np.zeros(len(pools), dtype=np.int64),
         peak=peak,
+        coming=_room_for(int(sizes.sum() + units.sum()) if any(each.rules.plan_s for each in capacity) else 0),
     )
+
+
+def _room_for(running: int) -> ComingUnits:
+    room = running + 2 * MOST_PLANNED + 1
+    return ComingUnits(np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int64))
 
 
 def _first(lengths: Int64) -> Int64:

@@ -1,6 +1,6 @@
 """The power of a pool's nodes: arrays beside the engine's state, for replays in which nodes sleep.
 
-`scalars.free` of the pool counts the units that are available to jobs: those on active nodes, and with on-demand rules
+`scalars.free` of the pool counts the units that are available to jobs: those on active nodes, and where jobs wake nodes
 also those on sleeping and rising nodes.
 """
 
@@ -78,7 +78,9 @@ SCALARS = np.dtype(
             "target",  # nodes that must be awake
             "reserve",  # idle nodes that must be awake
             "keep",  # idle nodes that stay awake if they are awake
-            "last_up_s",  # no job waits for its nodes to come up beyond this second
+            "planned",  # idle nodes that stay awake for planned jobs
+            "planned_wakes",  # sleeping nodes that the plan of the queue wakes now
+            "plan_due_s",  # when that plan may wake nodes that it does not wake now, or NEVER
             "row",  # the row of the schedule that holds
             "next_ready_s",  # when the next transition ends or starts, NEVER without one
             "due_s",  # no node is due for a depth before this second
@@ -134,7 +136,7 @@ def all_active(
     scalars["rest_until_s"] = rest_until_s
     scalars["metered_s"] = begin_s
     scalars["peak_row"] = -1
-    for name in ("next_ready_s", "wake_due_s", "held_until_s"):
+    for name in ("next_ready_s", "wake_due_s", "plan_due_s", "held_until_s"):
         scalars[name] = NEVER
     scalars["next_decision_s"] = begin_s if rules.period_s else NEVER
     nodes_in = np.zeros(STATES, dtype=np.int64)
@@ -221,10 +223,16 @@ def falling_nodes(power: Power) -> int:
 
 
 @part
+def jobs_wake(rules: CapacityRules) -> bool:
+    """Tell whether a job may get nodes that sleep, which it wakes."""
+    return bool(rules.on_demand and rules.plan_s == 0)
+
+
+@part
 def free_units(power: Power, rules: CapacityRules) -> int:
     """Return the units that are available to jobs."""
     nodes = power.scalars[0]
-    return int(nodes.idle_units + (nodes.spare_units if rules.on_demand else 0))
+    return int(nodes.idle_units + (nodes.spare_units if jobs_wake(rules) else 0))
 
 
 @part
@@ -234,7 +242,7 @@ def returning_units(power: Power, rules: CapacityRules) -> int:
     Without them the reservation of the first waiting job would wait for running jobs to end, and other jobs would be
     put before it for hours because some nodes need a minute to fall asleep.
     """
-    nodes = falling_nodes(power) if rules.on_demand else rising_nodes(power)
+    nodes = falling_nodes(power) if jobs_wake(rules) else rising_nodes(power)
     return int(nodes * power.scalars[0].units_per_node)
 
 

@@ -108,7 +108,7 @@ def may_leave(power: Power, rules: CapacityRules) -> int:
     target limits the nodes of jobs, so nodes that come up for a job count.
     """
     nodes = power.scalars[0]
-    idle = nodes.idle_nodes - max(nodes.reserve, nodes.keep)
+    idle = nodes.idle_nodes - max(max(nodes.reserve, nodes.keep), nodes.planned)
     coming = 0 if rules.on_demand else rising_nodes(power) - nodes.rising_idle
     return int(min(power.nodes_in[ACTIVE] + coming - sleepers.floor_nodes_part(rules, power.scalars[0].target), idle))
 
@@ -264,7 +264,7 @@ def needed_for_reservation(machine: PoolMachine, power: Power, rules: CapacityRu
 
 @part
 def wake_needed(machine: PoolMachine, power: Power, depths: DepthTable, rules: CapacityRules) -> None:
-    """Wake nodes up to the floor, to the reserve, and for the reservation.
+    """Wake nodes up to the floor, to the reserve, for the reservation, and for the plan of the queue.
 
     Nodes in the lightest sleep are woken first, and among these the ones that are last in line to sleep.
     """
@@ -272,7 +272,8 @@ def wake_needed(machine: PoolMachine, power: Power, depths: DepthTable, rules: C
     nodes = power.scalars[0]
     missing = sleepers.floor_nodes_part(rules, power.scalars[0].target) - power.nodes_in[ACTIVE] - rising_nodes(power)
     missing = max(missing, nodes.reserve - nodes.idle_nodes - nodes.rising_idle)
-    missing = max(missing, needed_for_reservation(machine, power, rules))
+    missing = max(missing, max(needed_for_reservation(machine, power, rules), nodes.planned_wakes))
+    nodes.wake_due_s = min(nodes.wake_due_s, nodes.plan_due_s)
     for depth in range(sleepers.SHALLOW_TO_DEEP):
         after = next_bit(power.away, 0) if power.nodes_in[index(3 + 3 * depth)] > 0 else NO_BIT
         while missing > 0 and after != NO_BIT:

@@ -17,6 +17,7 @@ from offpeak.sim_backend.engine.cells import (
     parts_in,
     put_back,
 )
+from offpeak.sim_backend.engine.planned_wakes import PLAN_S, reserve_in_plan
 from offpeak.sim_backend.engine.pool_jobs import lend_returning, prefer_awake, take_back_returning
 from offpeak.sim_backend.engine.preemption import make_room
 from offpeak.sim_backend.engine.queue import limits_beside, longest_before_s
@@ -140,9 +141,12 @@ def reserve_counted(tables: Tables, state: State, position: int) -> None:
     slots = state.slots
     units = tables.units[index(state.waiting.request_class[index(position)])]
     available = state.free[SLOTS, 0]
-    if state.sleeping is not None:
-        available += state.sleeping.machine[0].returning
     start_s = state.scalars[0].now_s
+    if state.sleeping is not None:
+        if state.sleeping.policies.rules[0, PLAN_S] > 0:
+            reserve_in_plan(state, state.sleeping, units)
+            return
+        available += state.sleeping.machine[0].returning
     for rank in range(here.listed):
         slot = index(state.expected[index(rank)])
         if available >= units and slots.expected_end_s[slot] > start_s:

@@ -275,10 +275,10 @@ class Replay:
 
 def check_pool_policy(capacity: CapacityPolicy, node_class: NodeClass) -> None:
     """Raise BadInput for what is not replayed on several pools of nodes."""
-    if capacity.rules.late:
+    if capacity.rules.plan_s:
         raise BadInput(
             f"{capacity.name}: on several pools of nodes a job keeps the nodes that are woken for it",
-            hint="choose forecast in place of forecast-late",
+            hint="choose forecast in place of forecast-late, timeout in place of planned",
         )
     transitions = [each for depth in node_class.depths for each in (depth.enter, depth.leave)]
     if any(each.failure_probability > 0 for each in transitions):

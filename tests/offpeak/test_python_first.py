@@ -63,7 +63,7 @@ def test_the_same_nodes_sleep(nodes, data):
         day=NOON_S // 86_400,
     )
     order = data.draw(st.sampled_from([BY_NUMBER, BY_IDLE_AGE, BY_WEAR]))
-    rules = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)
+    rules = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, 0, 0)
     rules = rules._replace(order=order, min_awake_s=20, most_sleeps_per_day=2)
     after_s = np.array([[5, NEVER, 30]])
     schedule = CapacitySchedule(np.array([0]), np.array([9]), np.array([0]), after_s)
@@ -74,7 +74,7 @@ def test_the_same_nodes_sleep(nodes, data):
 
 @given(small, small, small, small)
 def test_the_same_target_follows_the_queue(low, target, in_use, widest):
-    rules = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)._replace(low=low)
+    rules = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, 0, 0)._replace(low=low)
     ours, theirs = both(follow_queue, rules, target, in_use, widest, 60)
     assert ours == theirs
 

@@ -43,6 +43,7 @@ class PlainPower(PlainScheduler):
         self.begin_s = self.now_s
         self.row = -1
         self.target, self.reserve, self.keep = count, 0, 0
+        self.kept, self.planned_wakes = 0, 0
         self.needs = PlainNeed(count)
         self.known_free, self.known_returning = self.machine_size, 0
         self.units: dict[int, list[int]] = {}
@@ -84,7 +85,6 @@ class PlainPower(PlainScheduler):
             node.arrive(self.now_s)
         changed = first and self.now_s in [at_s for at_s, _ in self.peaks]
         changed |= self.take_events()
-        self.rebind()
         changed |= self.follow_schedule()
         changed |= self.drop_too_wide()
         changed |= self.free_has_changed()
@@ -101,11 +101,13 @@ class PlainPower(PlainScheduler):
             self.settle()
             if self.queue:
                 self.run_pass()
+        self.plan()
         self.sleep_due()
         self.wake_needed()
         self.note_wanted()
-        before = self.known_free
-        if self.free_has_changed() and self.known_free > before:
+        free, expected = self.known_free, self.known_free + self.known_returning
+        self.free_has_changed()
+        if self.known_free > free or self.known_free + self.known_returning > expected:
             self.want_pass()
 
     def decide_now(self) -> None:
@@ -137,10 +139,13 @@ class PlainPower(PlainScheduler):
         return sum(len(node.free) for node in self.nodes if node.sleeps or node.rises)
 
     def free(self) -> int:
-        return self.idle_units() + (self.spare_units() if self.capacity.on_demand else 0)
+        return self.idle_units() + (self.spare_units() if self.jobs_wake() else 0)
+
+    def jobs_wake(self) -> bool:
+        return self.capacity.on_demand and not self.capacity.plan_s
 
     def returning(self) -> int:
-        if self.capacity.on_demand:
+        if self.jobs_wake():
             return sum(node.units for node in self.nodes if node.falls)
         return sum(node.units for node in self.nodes if node.rises and node.deeper is None)
 
@@ -189,21 +194,6 @@ class PlainPower(PlainScheduler):
         node.free -= set(taken)
         self.units[number] += taken
         return bool(taken)
-
-    def rebind(self) -> None:
-        """Start the jobs that wait for nodes to come up on active ones, where these are enough."""
-        waiting = [number for number in self.running if self.capacity.late and self.start_s[number] > self.now_s]
-        for number in waiting:
-            missing = sum(self.nodes[unit // self.k].state != ACTIVE for unit in self.units[number])
-            if missing > self.idle_units():
-                continue
-            self.give_back(number)
-            self.units[number] = []
-            for node in self.nodes:
-                if node.state == ACTIVE:
-                    self.take_units(number, node)
-            self.fails_s.pop(number, None)
-            self.start_s[number] = self.now_s
 
     def give_back(self, number: int) -> None:
         for unit in self.units.pop(number):
@@ -261,13 +251,76 @@ class PlainPower(PlainScheduler):
 
     def reservation(self, size: int) -> tuple[int, int]:
         """As on a machine without sleep; where nodes are missing, the last expected end and fewer than none left."""
-        free, shadow_s = self.free() + self.returning(), self.now_s
-        for job in sorted(self.holders(), key=self.expected_end_s):
-            if free >= size and self.expected_end_s(job) > shadow_s:
+        ends = [(self.expected_end_s(job), self.jobs[job].size) for job in self.holders()]
+        if self.capacity.plan_s:
+            free, ends = self.free(), ends + self.coming() + [(self.now_s + self.wake_s(), self.asleep() * self.k)]
+        else:
+            free = self.free() + self.returning()
+        shadow_s = self.now_s
+        for at_s, units in sorted(end for end in ends if end[1]):
+            if free >= size and at_s > shadow_s:
                 break
-            free += self.jobs[job].size
-            shadow_s = max(shadow_s, self.expected_end_s(job))
+            free += units
+            shadow_s = max(shadow_s, at_s)
         return shadow_s, free - size
+
+    # The plan of the queue
+
+    def asleep(self) -> int:
+        return sum(node.sleeps for node in self.nodes)
+
+    def wake_s(self) -> int:
+        return max((node.depths.leave_s[node.depth] for node in self.nodes if node.sleeps), default=0)
+
+    def coming(self) -> list[tuple[int, int]]:
+        """Return when each rising node is up, and each falling one if it is woken then, and its units."""
+        rising = [(node.ready_s, self.k) for node in self.nodes if node.rises and node.deeper is None]
+        falling = [node for node in self.nodes if node.falls]
+        return rising + [(node.ready_s + node.depths.leave_s[node.depth], self.k) for node in falling]
+
+    def plan(self) -> None:
+        """Plan the queue as EASY does: what can start by the end of a boot, the first job that cannot, and the rest."""
+        self.planned_wakes, kept, ready, idle, asleep = 0, 0, 0, self.idle_units(), self.asleep()
+        up_s = self.now_s + self.wake_s()
+        last_s = max((node.ready_s for node in self.nodes if node.rises and node.deeper is None), default=0)
+        keep_until_s = max(self.now_s + self.capacity.plan_s, last_s)
+        ends = [(self.expected_end_s(job), self.jobs[job].size) for job in self.holders()]
+        coming = self.coming() + [end for end in ends if end[0] > self.now_s]
+        shadow_s, extra = None, 0
+        for job in self.queue if self.capacity.plan_s and (idle or asleep) else []:
+            if not idle and not asleep:
+                break
+            size, own = self.jobs[job].size, min(self.jobs[job].size, idle)
+            taken, found, start_s = [], own, self.now_s
+            for at_s, units in sorted(coming):
+                if found < size and at_s <= up_s:
+                    taken.append((at_s, units))
+                    found, start_s = found + units, at_s
+            nodes = -(-max(0, size - found) // self.k)
+            end_s = (up_s if nodes else start_s) + max(1, self.planned_s[job])
+            if shadow_s is not None and (nodes > asleep or (end_s > shadow_s and size > extra)):
+                continue
+            if own == size:
+                ready = max(ready, size)
+                continue
+            if nodes > asleep:
+                total = idle + asleep * self.k
+                enough = [s for s, _ in sorted(coming) if total + sum(u for at_s, u in coming if at_s <= s) >= size]
+                shadow_s = max(up_s, min(enough, default=max((at_s for at_s, _ in coming), default=up_s)))
+                extra = total + sum(u for at_s, u in coming if at_s <= shadow_s) - size
+                kept += own if shadow_s <= keep_until_s else 0
+                if self.rules.discipline == FCFS:
+                    break
+                continue
+            extra -= size if shadow_s is not None and end_s > shadow_s else 0
+            idle, kept, asleep = idle - own, kept + own, asleep - nodes
+            self.planned_wakes += nodes
+            for end in taken:
+                coming.remove(end)
+            over = found + nodes * self.k - size
+            coming += [(up_s if nodes else start_s, over)] if over else []
+            coming.append((end_s, size))
+        self.kept = -(-max(kept, ready) // self.k)
 
     def note_wanted(self) -> None:
         if not self.queue or self.wanted_pass_s is not None:
@@ -331,7 +384,8 @@ class PlainPower(PlainScheduler):
     def beyond_need(self) -> int:
         """Return how many nodes that are up need not be."""
         active = [node for node in self.nodes if node.state == ACTIVE]
-        return min(len(active) - self.floor(), sum(node.idle for node in active) - max(self.reserve, self.keep))
+        stay = max(self.reserve, self.keep, self.kept)
+        return min(len(active) - self.floor(), sum(node.idle for node in active) - stay)
 
     def floor(self) -> int:
         return max(self.capacity.keep_hot, 0 if self.capacity.on_demand else self.target)
@@ -397,9 +451,8 @@ class PlainPower(PlainScheduler):
         return -(-units // self.k) - rising
 
     def wake_needed(self) -> None:
-        missing = max(
-            self.floor() - self.awake(), self.reserve - self.idle_awake(), self.needed_for_reservation()
-        )  # fmt: skip
+        planned = max(self.needed_for_reservation(), self.planned_wakes)
+        missing = max(self.floor() - self.awake(), self.reserve - self.idle_awake(), planned)
         rested = [
             node for node in self.nodes if node.sleeps and self.now_s - node.slept_s >= self.capacity.min_asleep_s
         ]

@@ -34,7 +34,7 @@ from offpeak.sim_backend.replay.schedule import Schedule
 
 DAY_S = 86_400
 IDLE_NEVER = tuple(policy for policy in POLICIES if policy != KNAPSACK_SLIDE)
-ON_DEMAND = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)
+ON_DEMAND = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, 0, 0)
 BEFORE_ALL_S = -(10**9)
 
 
@@ -154,7 +154,7 @@ def capacity_schedules(draw, node_class: NodeClass, nodes: int, begin_s: int) ->
 
 
 @st.composite
-def capacity_rules(draw, nodes: int) -> CapacityRules:
+def capacity_rules(draw, nodes: int, cycle_s: int) -> CapacityRules:
     """Rules under which every job can start: where jobs wake no nodes, the target follows the queue."""
     on_demand = draw(st.booleans())
     low = 0 if on_demand else draw(st.sampled_from([0, 0, 1, 2, nodes]))
@@ -172,7 +172,7 @@ def capacity_rules(draw, nodes: int) -> CapacityRules:
         min_asleep_s=draw(st.sampled_from([0, 0, 1, 20, 70])),
         most_sleeps_per_day=draw(st.sampled_from([0, 0, 0, 1, 2])),
         order=draw(st.sampled_from([BY_NUMBER, BY_IDLE_AGE, BY_WEAR])),
-        late=draw(st.booleans()),
+        plan_s=draw(st.sampled_from([0, max(1, cycle_s), cycle_s + 200])) if on_demand else 0,
         worth_s=draw(st.sampled_from([0, 0, 600, 3600, 20_000])),
     )
 
@@ -206,7 +206,8 @@ def powered_logs(draw, *, scheduling, classes=None) -> PoweredLog:
         # With repairs a job of all nodes would wait almost without end: some node always fails or is being repaired.
         node_class = replace(node_class, repair_s=None)
     machine = PoweredMachine(nodes * units, units, node_class, seed=draw(st.integers(0, 5)))
-    capacity = draw(capacity_rules(nodes))
+    cycle_s = max(depth.enter.duration_s + depth.leave.duration_s for depth in node_class.depths)
+    capacity = draw(capacity_rules(nodes, cycle_s))
     schedule = draw(capacity_schedules(node_class, nodes, int(log.jobs.submit_s[0])))
     return PoweredLog(log, draw(scheduling), machine, capacity, schedule)
 

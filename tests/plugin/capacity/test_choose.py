@@ -19,7 +19,7 @@ from offpeak.plugin.capacity.rules import (
     NodeTable,
 )
 
-NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, False, 0)
+NO_BOUNDS = CapacityRules(True, 0, False, 0, 0, 0, 0, 0, 0, 0, 0, BY_NUMBER, 0, 0)
 NOON_S = 10 * choose.DAY_S + choose.DAY_S // 2
 
 

@@ -59,7 +59,7 @@ def powered_replay(
 
 
 def with_rules_of_pools(case: PoweredLog) -> PoweredLog:
-    return replace(case, capacity=case.capacity._replace(late=False))
+    return replace(case, capacity=case.capacity._replace(plan_s=0))
 
 
 @given(LOGS.map(with_rules_of_pools))
