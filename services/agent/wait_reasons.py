@@ -276,7 +276,8 @@ class WaitExplainer:
 
     def _opt_out(self, job: Job) -> str:
         """Return the command that opts the job out."""
-        return f"let it start as soon as it can: `{self._text('now', job)}`"
+        how = "let it" if self._known.scheduler.startswith("slurm") else "submit it again to"
+        return f"{how} start as soon as it can: `{self._text('now', job)}`"
 
     def _text(self, what: str, job: Job) -> str:
         slurm, pbs = COMMANDS[what]
