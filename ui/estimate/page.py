@@ -196,9 +196,12 @@ LITTLE_LONGER_S = 600
 def _sure(answer: LeversAnswer) -> str:
     estimate, used, best = answer.estimate, answer.estimate.used, answer.recommended
     replayed = hours_text(estimate.spreads[0].figures["mean_wait_s"].middle)
+    real = f"in reality it waited {hours_text(used.mean_wait_s)}"
+    if estimate.are_starts_replayed:
+        real = "and nobody knows how long it waited in reality: the log does not say when jobs started"
     lines = [
         "We replayed the jobs of this period on a simulated copy of the cluster. There a job waits"
-        f" {replayed} on average, in reality it waited {hours_text(used.mean_wait_s)}.",
+        f" {replayed} on average, {real}.",
         "A year is this period, scaled up: other seasons and other jobs are not in it.",
     ]
     if estimate.prepared.power.assumed:

@@ -319,7 +319,19 @@ def test_the_page_tells_those_who_decide_one_number_and_three_charts(
     assert [word for word in ("timeout", "profile:", "T1", "TOML", "not known") if word in " ".join(shown)] == []
     assert page.evaluate("document.documentElement.scrollWidth") == 375
     assert len(re.findall(rb"/Type\s*/Page[^s]", page.pdf(prefer_css_page_size=True))) == 2
+    assert "in reality it waited" in page.locator("main").inner_text()
     page.close()
+
+
+def test_the_page_knows_no_real_wait_where_the_log_has_no_starts(
+    offpeak: Offpeak, repository: Path, tmp_path: Path
+) -> None:
+    log = repository / "sim_backend" / "sample" / "sample.swf.gz"
+    done = offpeak("estimate", log, "--replays", "10", "--report", "e.html")
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "e.html").read_text()
+    assert "the log does not say when jobs started" in text
+    assert "in reality it waited" not in text
 
 
 @pytest.mark.parametrize(
