@@ -191,13 +191,15 @@ class WaitExplainer:
         return self._timed(job, Cause.LIMIT, sentence, remedy, "when the limit admits it")
 
     def _of_offer(self, job: Job) -> WaitReason | None:
-        """Return the limit on the number of nodes in use, if free nodes are too few because of it."""
+        """Return the limit on the number of nodes in use, if the job would exceed it."""
+        counts, needed = self._count_nodes(job), self._needed(job)
         limits = [
             offer
             for offer in self._known.offers
-            if offer.offered < offer.usable and not offer.partitions.isdisjoint(job.partitions)
+            if offer.offered < min(offer.usable, counts.usable - counts.free + needed)
+            and not offer.partitions.isdisjoint(job.partitions)
         ]
-        if not limits or self._count_nodes(job).free >= self._needed(job):
+        if not limits:
             return None
         offer = limits[0]
         sentence = f"offpeak lets jobs use {offer.offered:,} of {counted(offer.usable, 'node')} now ({offer.policy})"

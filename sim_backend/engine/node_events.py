@@ -361,11 +361,35 @@ def would_start(tables: Tables, state: State, pools: SleepingPools, group: int, 
 
 
 @part
+def note_planned_since(workload: Workload, state: State, pools: SleepingPools) -> None:
+    """Record since when each of the first waiting jobs would have run if no node slept.
+
+    Where jobs do not take sleeping nodes, a job that waits for a boot keeps back those behind it.
+    """
+    here = state.groups[0]
+    wanted_s = pools.power.wanted_s
+    left = units_without_job(pool_power(pools, 0))
+    for position in range(here.head, here.tail):
+        units = state.waiting.size[index(position)]
+        job = state.waiting.job[index(position)]
+        if units == NEVER or is_limited(workload.limits, state.limit_used, job):
+            continue
+        if units > left:
+            return
+        left -= units
+        if wanted_s[index(job)] == NOT_YET:
+            wanted_s[index(job)] = state.scalars[0].now_s
+
+
+@part
 def note_blocked_since(tables: Tables, workload: Workload, state: State, pools: SleepingPools) -> None:
     """Record since when the first waiting job of each group waits only for sleeping nodes."""
     now = state.scalars[0]
     wanted_s = pools.power.wanted_s
     if now.waiting == 0 or now.wanted_pass_s != NEVER or now.wanted_backfill_s != NEVER:
+        return
+    if tables.need is None and rules_of_pool(pools, 0).plan_s > 0:
+        note_planned_since(workload, state, pools)
         return
     for group in range(len(state.groups)):
         position = first_waiting(tables, state, group)

@@ -54,7 +54,8 @@ def test_the_scheduler_is_killed_and_stopped(cluster: PoweredStage, running: Run
     cluster.stop_server()
     cluster.start_server()
     wait_for_sleep(cluster, *cluster.nodes)
-    assert reply(running, "meters: rack1 (snmp): rack1: silent") == 1
+    # First that it is silent, then perhaps why.
+    assert 1 <= reply(running, "meters: rack1 (snmp): rack1:") <= 2
     assert reply(running, "WARNING scheduler:") <= 3
 
 

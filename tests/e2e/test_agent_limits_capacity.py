@@ -68,7 +68,7 @@ def test_a_job_waits_until_more_jobs_put_the_sla_in_danger(cluster: PoweredStage
     for_a_while()
     assert cluster.jobs.states()[first] == "PENDING"
     assert [orders(cluster, node, since_s) for node in OTHERS] == [[]] * len(OTHERS)
-    assert "ols:2s:1.8 offers 1 of 4 nodes" in offpeak(cluster, "why", first)
+    assert "cap: offpeak lets jobs use 1 of 4 nodes now (ols:2s:1.8)" in offpeak(cluster, "why", first)
     assert "capacity: " in offpeak(cluster, "nodes", "node2", "show")
     more = cluster.jobs.submit(count=3, seconds=1)
     cluster.wait(

@@ -325,6 +325,14 @@ class PlainPower(PlainScheduler):
     def note_wanted(self) -> None:
         if not self.queue or self.wanted_pass_s is not None:
             return
+        if self.capacity.plan_s:
+            left = self.units_without_job()
+            for job in self.queue:
+                left -= self.jobs[job].size
+                if left < 0:
+                    return
+                self.wanted_s.setdefault(job, self.now_s)
+            return
         if self.free() < self.jobs[self.queue[0]].size <= self.units_without_job():
             self.wanted_s.setdefault(self.queue[0], self.now_s)
 
