@@ -289,9 +289,12 @@ class LeverMeasurement:
         weeks = [
             each.weeks for replay in replays for each in replay if each.weeks and each.policy in (key, saving.policy)
         ]
-        if not weeks or not len(weeks[0].cost):
+        # Submissions differ by a minute from replay to replay, so some may end before the last week is whole.
+        count = min((len(each.cost) for each in weeks), default=0)
+        if not count:
             return None
-        cost, without = (np.mean([getattr(each, name) for each in weeks], axis=0) for name in ("cost", "baseline"))
+        cost = np.mean([each.cost[:count] for each in weeks], axis=0)
+        without = np.mean([each.baseline[:count] for each in weeks], axis=0)
         return WeeklyBill(int(case.jobs.submit_s[0]), tuple(cost.tolist()), tuple(without.tolist()))
 
     def is_harmless(self, saving: CapabilitySaving) -> bool:
