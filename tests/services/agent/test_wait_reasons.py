@@ -281,7 +281,7 @@ def test_the_cause_is_the_one_that_keeps_the_job_back() -> None:
         "it needs 2 nodes, and 0 of the 4 that fit it are usable"
     )
     assert reason(job, replace(BUSY, offers=(offer,))).cause is Cause.CAP
-    assert reason(job, replace(BUSY, nodes=one_up, offers=(offer,))).cause is Cause.CAP, "sleeping nodes are not offered"
+    assert reason(job, replace(BUSY, nodes=one_up, offers=(offer,))).cause is Cause.CAP, "none of them is offered"
     wider = replace(offer, offered=2)
     assert reason(job, replace(BUSY, nodes=one_up, offers=(wider,))).cause is Cause.ASLEEP
     assert reason(job, replace(BUSY, starts_s={}, is_simulated=False)).start_condition.endswith("ask again in a minute")
