@@ -6,6 +6,7 @@ import pytest
 from offpeak.errors import BadPrices
 from offpeak.predictors.prices.models import BLEND, LAST_WEEK, LEAR, WEEK_MEAN, YESTERDAY
 from offpeak.predictors.prices.outlook import AHEAD_DAYS, TRACKED_DAYS, look_ahead
+from offpeak.text import counted
 
 FEW = (YESTERDAY, LAST_WEEK, WEEK_MEAN, BLEND, LEAR)
 
@@ -29,7 +30,7 @@ def test_it_is_finite_from_the_first_day_on(past, days):
     assert outlook.price.shape == (AHEAD_DAYS, 24)
     assert np.isfinite(outlook.price).all()
     assert len(outlook.errors[0]) == min(max(days - 1, 1), TRACKED_DAYS)
-    assert all(f"{days} days" in basis for basis in outlook.basis)
+    assert all(counted(days, "day") in basis for basis in outlook.basis)
 
 
 def test_a_past_too_short_for_every_member_is_reported(past):
