@@ -17,6 +17,7 @@ PAGES = sorted((ROOT / "docs").rglob("*.md"))
 EXPLAINED = [path for path in PAGES if path.parent.name == "explanation"]
 DEFINITIONS = {
     ("accounts", ""),
+    ("comparison", ""),
     ("federation", "name"),
     ("federation", "figure"),
     ("metrics", "figure"),
