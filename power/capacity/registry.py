@@ -62,7 +62,7 @@ CAPACITY_POLICIES = (
         "forecast", "forecast:1h", "idle nodes stay awake while one is likely needed within so long", forecast
     ),
     CapacityPolicyKind(
-        "forecast-late", "forecast-late:1h", "as forecast; jobs start on whatever nodes are up first", forecast_late
+        "forecast-late", "forecast-late:1h", "as forecast; nodes are woken by a plan of the queue", forecast_late
     ),
     CapacityPolicyKind(
         "planned", "planned:20min", "as timeout; a plan of the queue wakes nodes, and jobs start on awake ones", planned

@@ -145,7 +145,7 @@ def test_a_pool_of_a_class_without_sleep_stays_on(tmp_path: Path) -> None:
     assert first.asleep_node_h == 0 < second.asleep_node_h
 
 
-def test_late_binding_is_refused() -> None:
+def test_a_plan_of_the_queue_is_refused() -> None:
     case = engine_case()
     with pytest.raises(BadInput, match="a job keeps the nodes that are woken for it"):
         compare(case, (with_capacity(EASY, "forecast-late:1h", case, CapacitySettings()),))
