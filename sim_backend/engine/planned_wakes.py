@@ -22,19 +22,11 @@ from offpeak.sim_backend.engine.pools import (
     rules_of_pool,
 )
 from offpeak.sim_backend.engine.power import STAYS, Power
+from offpeak.sim_backend.engine.power_capacity import light_sleepers
 from offpeak.sim_backend.engine.rules import NEVER, EngineRules
 from offpeak.sim_backend.engine.state import SLOTS, State, Workload
 
 PLAN_S = CapacityRules._fields.index("plan_s")
-
-
-@part
-def sleeping_nodes(power: Power) -> int:
-    """Return how many nodes sleep in any depth."""
-    found = 0
-    for depth in range(SHALLOW_TO_DEEP):
-        found += power.nodes_in[index(3 + 3 * depth)]
-    return int(found)
 
 
 @part
@@ -134,7 +126,7 @@ def reserve_in_plan(state: State, pools: SleepingPools, units: int) -> None:
         if state.slots.expected_end_s[slot] <= now_s:
             available += state.slots.pieces[slot]
     listed = list_coming(state, coming, power, depths)
-    asleep = sleeping_nodes(power)
+    asleep = light_sleepers(power, SHALLOW_TO_DEEP)
     if asleep > 0:
         asleep_units = asleep * int(power.scalars[0].units_per_node)
         listed = list_units(coming, 0, listed, now_s + longest_wake_s(power, depths), asleep_units)
@@ -157,7 +149,7 @@ def plan_wakes(workload: Workload, state: State, pools: SleepingPools, rules: En
     now_s = int(state.scalars[0].now_s)
     per_node = int(nodes.units_per_node)
     idle = int(nodes.idle_units)
-    asleep = sleeping_nodes(power)
+    asleep = light_sleepers(power, SHALLOW_TO_DEEP)
     nodes.planned = 0
     nodes.planned_wakes = 0
     nodes.plan_due_s = NEVER
