@@ -29,10 +29,11 @@ def expand(text: str) -> tuple[str, ...]:
     _check_count(most_names(text), text)
     # It reads its configuration when it is imported, which `offpeak --version` must not wait for.
     from ClusterShell.NodeSet import NodeSet, NodeSetException, std_group_resolver
+    from ClusterShell.NodeUtils import GroupResolverError, GroupSourceError
 
     try:
         names = tuple(NodeSet(text, autostep=None, resolver=_BoundedGroups(std_group_resolver(), text)))
-    except (NodeSetException, ValueError) as problem:
+    except (NodeSetException, GroupResolverError, GroupSourceError, ValueError) as problem:
         hint = "write node sets as n[001-064], n1,n3 or @group"
         raise BadInput(f"{_short(text)} is no node set: {_short(str(problem))}", hint=hint) from None
     if not names:

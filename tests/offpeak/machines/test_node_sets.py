@@ -39,7 +39,7 @@ def test_node_set_without_an_order_is_refused(text: str) -> None:
         expand_in_order(text)
 
 
-@pytest.mark.parametrize("text", ["", "n[1-", "n[b-a]", "n[3-1]", "n1,,"])
+@pytest.mark.parametrize("text", ["", "n[1-", "n[b-a]", "n[3-1]", "n1,,", "@0:", "@a:b"])
 def test_text_that_is_no_node_set_is_reported(text: str) -> None:
     with pytest.raises(BadInput):
         expand(text)
