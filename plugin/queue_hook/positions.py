@@ -27,8 +27,18 @@ BY_CAP = f"{BEGIN} by cap"
 `was` is not 0 if an event has stopped the running job: it goes on whatever later hours cost."""
 EXPECTED_SAVING = "expected_saving"
 """The input of a decision that moves a job: the money saved if it runs as expected then, compared with now."""
+TASKS = "tasks"
+"""The input with the number of waiting tasks of an array, whose saving is that of all of them."""
 LEAST_PRIORITY = 1
 """Slurm shows no priority below this for a job that may start; lower ones look the same."""
+
+
+def expected_saving(inputs: Mapping[str, object], tasks: int) -> float | None:
+    """Return what a decision expects to save with so many tasks of its array; None if it names no saving."""
+    saving, of_tasks = inputs.get(EXPECTED_SAVING), inputs.get(TASKS, tasks)
+    if not isinstance(saving, float | int) or not isinstance(of_tasks, float | int):
+        return None
+    return float(saving * tasks / of_tasks)
 
 
 class JobMarks(dict[str, JobMark]):

@@ -33,6 +33,7 @@ from offpeak.plugin.queue_hook.positions import (
     EXPECTED_SAVING,
     NO_MARKS,
     SHIFT,
+    TASKS,
     JobMarks,
     MarksByJob,
 )
@@ -292,7 +293,7 @@ class BeginTimePlanner:
         node_power_w = facts.node_power_w.get(job.job_id)
         if node_power_w is not None:
             expected = (now.per_watt - best.per_watt) * node_power_w * job.nodes * job.tasks / J_PER_MWH
-            inputs += ((EXPECTED_SAVING, expected),)
+            inputs += ((EXPECTED_SAVING, expected), *([(TASKS, float(job.tasks))] if job.is_array else []))
         known = tuple(each for each in inputs if each[1] == each[1])
         return BeginChoice(best.at_s, "delayed", reason, known, hints.tier(job.submit_s))
 

@@ -1,5 +1,6 @@
 """A job as a scheduler reports it, in terms that hold for all schedulers."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -178,6 +179,15 @@ def count_startable_tasks(job: Job, running: Mapping[str, int]) -> int:
     if not job.task_limit:
         return job.tasks
     return max(0, min(job.tasks, job.task_limit - running.get(job.array_id, 0)))
+
+
+TASK = re.compile(r"(?P<slurm>\d+)_.+|(?P<pbs>\d+\[).*(?P<server>\].*)")
+
+
+def array_of(task_id: str) -> str:
+    """Return the array of a task, `7` of `7_3` or `7[].head` of `7[3].head`; "" for the id of another job."""
+    match = TASK.fullmatch(task_id)
+    return (match["slurm"] or match["pbs"] + match["server"]) if match else ""
 
 
 def join_array_tasks(jobs: Iterable[Job]) -> tuple[Job, ...]:

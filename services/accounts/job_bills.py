@@ -17,7 +17,8 @@ from offpeak.ledger.records import decisions_of
 from offpeak.ledger.tables import credits, job_gpus, jobs
 from offpeak.model.constants import J_PER_MWH
 from offpeak.model.time_range import TimeRange
-from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING
+from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING, TASKS, expected_saving
+from offpeak.plugin.scheduler.job import array_of
 from offpeak.services.accounts.job_use import PRICED
 
 MOST_JOBS = 1000
@@ -120,10 +121,15 @@ def job_bills(connection: Connection, query: BillQuery) -> tuple[JobBill, ...]:
 
 
 def _expected_saving(connection: Connection, bill: JobBill) -> float | None:
-    """Return what the last decision before the start of the job expected; None for a task, whose array was decided."""
-    decided = decisions_of(connection, f"job {bill.job}", most=MOST_DECISIONS)
-    inputs = [dict(each["inputs"]) for each in decided if each["at_unix_s"] <= bill.started_unix_s]
-    return next((each[EXPECTED_SAVING] for each in inputs if EXPECTED_SAVING in each), None)
+    """Return what the last decision before the start of the job expected of it, a task's part of that of its array."""
+    for name in filter(None, (bill.job, array_of(bill.job))):
+        decided = decisions_of(connection, f"job {name}", most=MOST_DECISIONS)
+        inputs = [dict(each["inputs"]) for each in decided if each["at_unix_s"] <= bill.started_unix_s]
+        # Decisions of older programs do not say of how many tasks they are.
+        known = [each for each in inputs if EXPECTED_SAVING in each and (name == bill.job or TASKS in each)]
+        if known:
+            return expected_saving(known[0], tasks=1)
+    return None
 
 
 def _run(row: Any) -> tuple[str, float]:

@@ -21,9 +21,9 @@ from offpeak.model.step_series import Series, merge
 from offpeak.plugin.federation.site_report import Curve, SiteReport, make_curve
 from offpeak.plugin.queue_hook.checkpoints import CHECKPOINT_STEPS
 from offpeak.plugin.queue_hook.facts import OFF, CompetitionGroup, QueueFacts, QueueRules
-from offpeak.plugin.queue_hook.positions import EXPECTED_SAVING, QueuePosition, marks_by_job, queue_positions
+from offpeak.plugin.queue_hook.positions import QueuePosition, expected_saving, marks_by_job, queue_positions
 from offpeak.plugin.queue_hook.start_times import NO_LIMIT
-from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
+from offpeak.plugin.scheduler.job import HOLDING, Job, JobState, array_of
 from offpeak.plugin.scheduler.node import Node, NodeUse, SchedulerState
 from offpeak.plugin.scheduler.node_types import UNKNOWN_PLACE, NodePlace, find_node_places
 from offpeak.power.lifecycle.node_record import Instant, NodeRecord, make_state_row
@@ -32,7 +32,6 @@ from offpeak.predictors.feeds.port import Window, clip_series
 from offpeak.services.agent.agent import SiteAgent
 from offpeak.services.agent.observer import find_undecided_jobs, without_jobs
 from offpeak.services.agent.queue_loop import queue_rules
-from offpeak.services.agent.requests import array_of
 from offpeak.services.agent.site_context import PartitionModes
 from offpeak.services.agent.status import NO_SCHEDULER, JobStatus, NodeCounts, NodeStatus, StatusReply, StatusSnapshot
 from offpeak.services.agent.wait_forecast import ASKED_EVERY_S, partition_terms
@@ -135,7 +134,7 @@ def _job_status(
         watts_per_node=facts.full_node_w.get(job.job_id),
         why=_why_text(job, hints, rules, decision, reason),
         latest_start_unix_s=_number(inputs.get("latest_start_s")),
-        expected_saving=_number(inputs.get(EXPECTED_SAVING)),
+        expected_saving=expected_saving(inputs, job.tasks),
         currency=facts.prices.currency if facts.prices else "",
         opted_out=hints.now,
         tier="" if hints.is_rigid else hints.text(job.submit_s),

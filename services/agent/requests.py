@@ -10,7 +10,6 @@ import json
 import math
 import os
 import pwd
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -23,7 +22,7 @@ from offpeak.model.constants import DAY_S
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.model.time_range import TimeRange
 from offpeak.model.units import HIGHEST_POWER_W
-from offpeak.plugin.scheduler.job import LATEST_S, Job
+from offpeak.plugin.scheduler.job import LATEST_S, Job, array_of
 from offpeak.plugin.scheduler.node import Node, NodeUse
 from offpeak.power.lifecycle.decisions import describe_fault, find_due_order, make_effect
 from offpeak.power.lifecycle.node_context import NodeContext
@@ -371,15 +370,6 @@ def _explain_job(job_id: str, published: StatusReply, user: str | None, ended: E
 def _find_jobs(job_id: str, published: StatusReply) -> list[JobStatus]:
     # A job number of PBS ends with the name of the server, which users leave out.
     return [job for job in published.jobs if job_id in (job.job_id, job.job_id.partition(".")[0])]
-
-
-_TASK = re.compile(r"(?P<slurm>\d+)_.+|(?P<pbs>\d+\[).*\].*")
-
-
-def array_of(task_id: str) -> str:
-    """Return the array of a task that waits, `7` of `7_3` or `7[]` of `7[3]`; "" for the id of another job."""
-    match = _TASK.fullmatch(task_id)
-    return (match["slurm"] or f"{match['pbs']}]") if match else ""
 
 
 PACING = frozenset({"wakes", "per_rack", "wake_ramp"})

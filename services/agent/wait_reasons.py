@@ -18,7 +18,7 @@ from offpeak.model.flexibility import Flexibility
 from offpeak.model.orders import PowerState
 from offpeak.plugin.queue_hook.checkpoints import REQUEUED
 from offpeak.plugin.queue_hook.facts import QueueFacts, QueueRules
-from offpeak.plugin.queue_hook.positions import BEGIN, BY_CAP, EXPECTED_SAVING, NO_MARKS, MarksByJob, marks_by_job
+from offpeak.plugin.queue_hook.positions import BEGIN, BY_CAP, NO_MARKS, MarksByJob, expected_saving, marks_by_job
 from offpeak.plugin.queue_hook.queue_plan import BACK
 from offpeak.plugin.queue_hook.start_times import NO_LIMIT, BeginTimePlanner, saves_enough
 from offpeak.plugin.scheduler.cluster_view import free_share
@@ -290,8 +290,8 @@ class WaitExplainer:
     ) -> str:
         """Return what the wait saves, or what a delay would save; a text for each reason why it saves nothing."""
         facts, currency = self._facts, self._facts.prices.currency if self._facts.prices else ""
-        expected = dict(decision.inputs).get(EXPECTED_SAVING) if decision is not None else None
-        if isinstance(expected, float | int):
+        expected = None if decision is None else expected_saving(dict(decision.inputs), job.tasks)
+        if expected is not None:
             return f"{money_text(expected, currency)} expected, compared with a start now"
         if hints.now:
             return "nothing: it opted out"

@@ -305,6 +305,8 @@ def test_the_saving_of_a_delayed_array_is_that_of_all_its_tasks() -> None:
     )
     assert (single.decided, array.decided) == ("delayed", "delayed")
     assert dict(array.inputs)["expected_saving"] == pytest.approx(8 * float(dict(single.inputs)["expected_saving"]))
+    assert "tasks" not in dict(single.inputs)
+    assert dict(array.inputs)["tasks"] == 8
 
 
 def test_jobs_of_equal_priority_do_not_pass_one_outside_their_window() -> None:

@@ -156,3 +156,20 @@ def test_a_gpu_may_draw_nothing_for_days_and_much_more_at_once() -> None:
         kept += [reading.power_w for reading in result.readings]
     assert kept == [0.0] * 30 + [300.0]
     assert state.histories == {}
+
+
+@pytest.mark.parametrize("ledger", ["sqlite", "postgresql"], indirect=True)
+@pytest.mark.parametrize(("task", "array"), [("7_3", "7"), ("7[3].head", "7[].head")])
+def test_a_task_has_its_part_of_what_was_expected_of_its_array(ledger: Ledger, task: str, array: str) -> None:
+    other = task.replace("3", "4")
+    for hour, job, saving, tasks in ((9, array, 9.0, None), (10, array, 0.8, 8.0), (11, other, 0.3, None)):
+        inputs = (("expected_saving", saving), *((("tasks", tasks),) if tasks else ()))
+        ledger.write_decisions([DecisionRecord(hour * HOUR_S, f"job {job}", "delayed", "", inputs)])
+    runs = {task: 13, other: 13, task.replace("3", "5"): 9.5}
+    credits = [
+        JobCredit(job, h * HOUR_S, (h + 1) * HOUR_S, 0.0, 3.6e6, "T1", 0.2, "EUR", None) for job, h in runs.items()
+    ]
+    ledger.write_credits(credits)
+    found = bills(ledger, *(use(job, 8, hour) for job, hour in runs.items()))
+    # The last one started while only a decision of an older agent was known, which did not say of how many tasks.
+    assert [found[job].expected_saving for job in runs] == [0.1, 0.3, None]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from queue_site import HOUR_S, NOW_S, ZONE, a_job, plain_cluster, prices
 
-from offpeak.ledger.rows import JobMark
+from offpeak.ledger.rows import DecisionRecord, JobMark
 from offpeak.model.orders import PowerState
 from offpeak.model.request import Chunk
 from offpeak.plugin.pbs.commands import CommandResult
@@ -320,3 +320,12 @@ def test_what_a_delay_would_save_is_the_cheapest_start_within_half_a_day() -> No
     assert out.saves == "nothing: it opted out"
     (other,) = job_statuses(facts, RULES, {}, BUSY)
     assert other.saves == ""
+
+
+def test_an_array_of_which_tasks_have_started_expects_the_saving_of_the_others() -> None:
+    job = a_job(7, array_id="7", tasks=3, begin_s=NOW_S + HOUR_S, comment="offpeak:delay=12h")
+    facts = QueueFacts(NOW_S, (job,), Ranking.OFFSET, Peak.ON_PEAK, prices=prices(100.0), cluster=plain_cluster((job,)))
+    decided = DecisionRecord(NOW_S - HOUR_S, "job 7", "delayed", "", (("expected_saving", 1.6), ("tasks", 8.0)))
+    (status,) = job_statuses(facts, RULES, {"job 7": decided}, BUSY, detailed={"7"})
+    assert status.expected_saving == pytest.approx(0.6)
+    assert status.saves == "0.60 EUR expected, compared with a start now"
