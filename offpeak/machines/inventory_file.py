@@ -23,13 +23,13 @@ from offpeak.machines.inventory import (
     SleepMethod,
 )
 from offpeak.machines.node_sets import expand_in_order
-from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, read_shape
+from offpeak.model.description import Description, Duration, Name, Power, Table
 from offpeak.text import did_you_mean
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
-class CredentialTable(TomlTable):
+class CredentialTable(Table):
     """[credentials.NAME]: a login."""
 
     user: str = ""
@@ -41,7 +41,7 @@ class CredentialTable(TomlTable):
     known_hosts: Name | None = None
 
 
-class SleepMethodTable(TomlTable):
+class SleepMethodTable(Table):
     """[hardware.NAME.standby], .soft_off or .hard_off: a sleep method of such nodes."""
 
     wake: tuple[Literal["bmc", "wol"], ...] = Field(("bmc",), min_length=1, strict=False)
@@ -57,7 +57,7 @@ class StandbyTable(SleepMethodTable):
     mem_sleep: Literal["deep", "shallow", "s2idle"] = "deep"
 
 
-class HardwareTable(TomlTable):
+class HardwareTable(Table):
     """[hardware.NAME]: a kind of node."""
 
     driver: Name | None = None
@@ -80,7 +80,7 @@ class HardwareTable(TomlTable):
     hard_off: SleepMethodTable | None = None
 
 
-class MachinesTable(TomlTable):
+class MachinesTable(Table):
     """[[machines]]: nodes of one kind, and their addresses in the same order."""
 
     nodes: Name
@@ -93,7 +93,7 @@ class MachinesTable(TomlTable):
     enclosure: Name | None = None
 
 
-class PduTable(TomlTable):
+class PduTable(Table):
     """[pdus.NAME]: a power distribution unit, and the nodes on its outlets."""
 
     host: Name
@@ -104,7 +104,7 @@ class PduTable(TomlTable):
     outlets: dict[str, Name] = Field(default_factory=dict)
 
 
-class CollectorTable(TomlTable):
+class CollectorTable(Table):
     """[collectors.NAME]: a process in another network, and the nodes and PDUs whose meters it reads there."""
 
     nodes: Name | None = None
@@ -114,7 +114,7 @@ class CollectorTable(TomlTable):
     verify: bool | Name = True
 
 
-class EnrolmentTable(TomlTable):
+class EnrolmentTable(Table):
     """A line of [enrolled]: the identity and capabilities that a node's BMC reported."""
 
     identity: Name
@@ -122,8 +122,12 @@ class EnrolmentTable(TomlTable):
     date: Name
 
 
-class InventoryShape(TomlTable):
+class InventoryShape(Description):
     """The whole file."""
+
+    noun = "an inventory"
+    page = "the how-to pages show every key of an inventory"
+    error = BadInventory
 
     credentials: dict[str, CredentialTable] = Field(default_factory=dict)
     hardware: dict[str, HardwareTable] = Field(default_factory=dict)
@@ -150,8 +154,7 @@ def read_inventory(path: Path) -> Inventory:
         hint = "docs/reference/inventory.md shows how one is written; `offpeak virtual` makes one to try things on"
         raise BadInventory(f"{path}: there is no inventory", hint=hint)
     text = read_bytes(path, BadInventory)
-    shape = read_shape(text, InventoryShape, file=str(path), error=BadInventory)
-    return _Reader(path, shape).inventory()
+    return InventoryShape.parse(text, str(path), lambda shape: _Reader(path, shape).inventory())
 
 
 class _Reader:

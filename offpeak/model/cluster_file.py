@@ -5,18 +5,30 @@ A file has a table [node_types.NAME] for the nodes of one equipment in the same 
 [licences], [priority] for the order of jobs, and [preemption].
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, ClassVar
 
 import tomlkit
+from pydantic import BeforeValidator, Field
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.machines.node_sets import MOST_NODES, expand, fold
 from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
+from offpeak.model.description import (
+    Description,
+    Flag,
+    Table,
+    Text,
+    WrongEntry,
+    read_by,
+    refuse,
+    text_by,
+    whole_number_from,
+)
 from offpeak.model.limits import (
     DEFAULT_PREEMPTION,
     Allowance,
@@ -28,7 +40,6 @@ from offpeak.model.limits import (
     ShareAccount,
     SitePriority,
 )
-from offpeak.model.toml_file import TomlEntry, TomlFormat
 from offpeak.model.units import parse_duration_s, parse_memory_mib
 from offpeak.text import did_you_mean
 
@@ -39,46 +50,167 @@ EXAMPLES = {
     "memory": '"256GiB"',
     "gpus": "{ a100 = 4 }",
     "features": '["ib", "rome"]',
-    "power_class": '"server"',
-    "enclosure": '"rack1"',
     "node_types": '["thin", "fat"]',
-    "shared": "true",
-    "priority_tier": "1",
-    "most_nodes": "32",
-    "limit": '"24h"',
-    "preempts": "false",
-    "qos": '["normal", "high"]',
-    "priority": "100",
     "preempts_qos": '["low"]',
-    "preempt_mode": '"requeue"',
-    "exempt": '"10min"',
-    "youngest_first": "true",
-    "job_factor": "10",
-    "order": '"multifactor"',
-    **dict.fromkeys(("max_age", "half_life"), '"7d"'),
-    "calc_period": '"5min"',
     "not_modelled": '["PriorityWeightTRES"]',
-    "parent": '"science"',
-    "shares": "30",
     "users": "{ anna = 3 }",
-    **{f"{scope}_{resource}": "64" for scope in ("most", "user") for resource in Allowance._fields},
 }
-FORMAT = TomlFormat("a cluster", EXAMPLES)
+
 MOST = 10**9
 """No count of cores, GPUs or licences is larger."""
 
-_TABLES = ("node_types", "partitions", "qos", "reservations", "licences", "priority", "preemption")
-_EQUIPMENT = ("count", "nodes", "cores", "memory", "gpus", "features", "power_class", "enclosure")
-_TERMS = ("shared", "priority_tier", "most_nodes", "limit", "preempts", "preempt_mode", "qos", "job_factor")
-_QOS_TERMS = (*(f"{scope}_{resource}" for scope in ("most", "user") for resource in Allowance._fields), "priority")
-_WEIGHTS = ("age", "fair_share", "job_size", "partition", "qos")
-_TIMES = {"max_age": "max_age_s", "half_life": "half_life_s", "calc_period": "calc_period_s"}
-_FLAGS = {"favor_small": "favor_small", "small_relative_to_time": "small_relative_to_time", "fair_tree": "is_fair_tree"}
 HIGHEST_WEIGHT = 2**32 - 1
 """No weight and no number of shares is larger: Slurm keeps them in 32 bits."""
 
 USES_PARENT = "parent"
 """Shares of an account or a user that count as part of what stands above them, as in Slurm."""
+
+_WEIGHT_OF = {
+    "max_age": "max_age_s",
+    "half_life": "half_life_s",
+    "calc_period": "calc_period_s",
+    "fair_tree": "is_fair_tree",
+}
+"""The names of keys of [priority] in PriorityWeights, where these differ."""
+
+Count = Annotated[int, whole_number_from(1, MOST)]
+Amount = Annotated[int, whole_number_from(0, MOST)]
+Weight = Annotated[int, whole_number_from(0, HIGHEST_WEIGHT)]
+NodeNames = Annotated[tuple[str, ...], text_by(expand)]
+Texts = Annotated[tuple[Text, ...], Field(strict=False)]
+Seconds = Annotated[int, text_by(parse_duration_s)]
+
+
+def _one_of(known: type[StrEnum], what: str) -> BeforeValidator:
+    def read(text: str) -> StrEnum:
+        try:
+            return known(text)
+        except ValueError:
+            raise BadInput(f"{text!r} is no {what}", hint=did_you_mean(text, list(known))) from None
+
+    return text_by(read)
+
+
+def _shares(written: object) -> int | None:
+    if written == USES_PARENT:
+        return None
+    if not isinstance(written, int) or isinstance(written, bool) or not 0 <= written <= HIGHEST_WEIGHT:
+        what = f"{written!r} is no whole number from 0 to {HIGHEST_WEIGHT:,}"
+        raise BadInput(what, hint=f'write it without quotes, or "{USES_PARENT}"')
+    return written
+
+
+def _period_s(text: str) -> int:
+    return parse_duration_s(text) or refuse("is 0", hint='leave it out, or write a time such as "7d"')
+
+
+Mode = Annotated[PreemptMode, _one_of(PreemptMode, "mode of preemption")]
+Period = Annotated[int, text_by(_period_s)]
+Shares = Annotated[int | None, read_by(_shares)]
+Gpus = Annotated[dict[str, Count], read_by(lambda gpus: {"": gpus} if isinstance(gpus, int) else gpus)]
+
+
+class NodeTypeTable(Table):
+    """[node_types.NAME]: nodes of one equipment in the same partitions."""
+
+    count: Annotated[int, whole_number_from(1, MOST_NODES)] | None = None
+    nodes: NodeNames = ()
+    cores: Annotated[int, whole_number_from(UNKNOWN, MOST)]
+    memory: Annotated[int, text_by(parse_memory_mib)] = UNKNOWN
+    gpus: Gpus = Field(default_factory=dict)
+    features: Texts = ()
+    power_class: Text = ""
+    enclosure: Text = ""
+
+
+class PartitionTable(Table):
+    """[partitions.NAME]."""
+
+    node_types: Texts
+    shared: Flag = False
+    priority_tier: Amount = 1
+    most_nodes: Count | None = None
+    limit: Seconds | None = None
+    preempts: Flag = False
+    preempt_mode: Mode = PreemptMode.REQUEUE
+    qos: Text = ""
+    job_factor: Amount = 1
+
+
+class QosTable(Table):
+    """[qos.NAME]: limits of a QOS, and the QOS that it preempts."""
+
+    most_jobs: Amount | None = None
+    most_nodes: Amount | None = None
+    most_cores: Amount | None = None
+    most_gpus: Amount | None = None
+    user_jobs: Amount | None = None
+    user_nodes: Amount | None = None
+    user_cores: Amount | None = None
+    user_gpus: Amount | None = None
+    priority: Amount = 0
+    preempts_qos: Texts = ()
+    preempt_mode: Mode = PreemptMode.REQUEUE
+    exempt: Seconds | None = None
+
+
+def _qos_tables(written: object) -> object:
+    """Return the tables of a list of names, which have no limits."""
+    if not isinstance(written, list):
+        return written
+    if not all(isinstance(name, str) for name in written):
+        refuse(f"{written!r} is no list of names", hint='write qos = ["normal", "high"]')
+    return {name: {} for name in written}
+
+
+class PreemptionTable(Table):
+    """[preemption]."""
+
+    exempt: Seconds = 0
+    youngest_first: Flag = False
+
+
+class AccountTable(Table):
+    """[priority.accounts.NAME]."""
+
+    parent: Text = ""
+    shares: Shares = 1
+    users: dict[str, Shares] = Field(default_factory=dict)
+
+
+class PriorityTable(Table):
+    """[priority]: the order of jobs."""
+
+    order: Annotated[PriorityOrder, _one_of(PriorityOrder, "order of jobs")] = PriorityOrder.MULTIFACTOR
+    not_modelled: Texts = ()
+    age: Weight = 0
+    fair_share: Weight = 0
+    job_size: Weight = 0
+    partition: Weight = 0
+    qos: Weight = 0
+    dampening: Count = 1
+    max_age: Period = 0
+    half_life: Seconds = 0
+    calc_period: Period = 0
+    favor_small: Flag = False
+    small_relative_to_time: Flag = False
+    fair_tree: Flag = True
+    accounts: dict[str, AccountTable] = Field(default_factory=dict)
+
+
+class ClusterFile(Description):
+    """The whole file."""
+
+    noun = "a cluster"
+    examples: ClassVar = EXAMPLES
+
+    node_types: dict[str, NodeTypeTable] = Field(default_factory=dict)
+    partitions: dict[str, PartitionTable] = Field(default_factory=dict)
+    qos: Annotated[dict[str, QosTable], read_by(_qos_tables)] = Field(default_factory=dict)
+    reservations: dict[str, NodeNames] = Field(default_factory=dict)
+    licences: dict[str, Amount] = Field(default_factory=dict)
+    priority: PriorityTable | None = None
+    preemption: PreemptionTable = PreemptionTable()
 
 
 def read_cluster(path: Path) -> Cluster:
@@ -88,275 +220,129 @@ def read_cluster(path: Path) -> Cluster:
 
 def parse_cluster(text: bytes, file: str) -> Cluster:
     """Return the cluster that the text describes; `file` is where it comes from, for messages."""
-    whole = FORMAT.parse(text, file)
-    top = FORMAT.entries_below(whole, (), optional=_TABLES)
-    how = "write [node_types.NAME], and below it count and cores"
-    if "node_types" not in top:
-        raise whole.wrong("node_types is missing", hint=how)
-    types = FORMAT.named_entries(top["node_types"])
+    return ClusterFile.parse(text, file, _cluster)
+
+
+def _cluster(tables: ClusterFile) -> Cluster:
+    types = tables.node_types
     if not types:
-        raise top["node_types"].wrong("names no node type", hint=how)
-    tables = FORMAT.named_entries(top["partitions"]) if "partitions" in top else {}
-    partitions = {name: _partition(name, table, types) for name, table in tables.items()}
-    pools = tuple(
-        _pool(table, frozenset(each for each, (_, members) in partitions.items() if name in members))
-        for name, table in types.items()
-    )
-    _check_names(pools, types)
-    nodes = frozenset[str]().union(*(pool.names for pool in pools))
-    qos = _qos_of(top["qos"]) if "qos" in top else {}
-    for name, (partition, _) in partitions.items():
-        if partition.qos and partition.qos not in qos:
-            entry = FORMAT.named_entries(tables[name])["qos"]
-            raise entry.wrong(f"{partition.qos!r} is no QOS of the file", hint=did_you_mean(partition.qos, qos))
-    cluster = Cluster(
-        pools,
-        {name: partition for name, (partition, _) in partitions.items()},
-        {name: _reserved(entry, nodes) for name, entry in _named(top, "reservations").items()},
-        {name: _count(entry, least=0) for name, entry in _named(top, "licences").items()},
-        qos,
-        priority=_priority(top["priority"]) if "priority" in top else None,
-        preemption=_preemption(top["preemption"]) if "preemption" in top else DEFAULT_PREEMPTION,
-    )
-    if names := cluster.qos_in_circles:
-        hint = "take one of them out of preempts_qos"
-        raise top["qos"].wrong(f"jobs of {', '.join(names)} may stop each other", hint=hint)
-    return cluster
-
-
-def _named(top: Mapping[str, TomlEntry], key: str) -> dict[str, TomlEntry]:
-    return FORMAT.named_entries(top[key]) if key in top else {}
-
-
-def _qos_of(entry: TomlEntry) -> dict[str, Qos]:
-    """Return the QOS of a list of names, or of tables with their limits."""
-    if not isinstance(entry.written, dict):
-        return {name: Qos(name) for name in _texts(entry)}
-    tables = FORMAT.named_entries(entry)
-    found = {}
-    for name, table in tables.items():
-        below = FORMAT.entries_below(table, (), optional=(*_QOS_TERMS, "preempts_qos", "preempt_mode", "exempt"))
-        preempts = _texts(below["preempts_qos"]) if "preempts_qos" in below else ()
-        if absent := next((each for each in preempts if each not in tables), None):
-            raise below["preempts_qos"].wrong(f"{absent!r} is no QOS of the file", hint=did_you_mean(absent, tables))
-        number = {key: _count(below[key], least=0) for key in _QOS_TERMS if key in below}
-        found[name] = Qos(
-            name,
-            group=Allowance(*(number.get(f"most_{resource}") for resource in Allowance._fields)),
-            per_user=Allowance(*(number.get(f"user_{resource}") for resource in Allowance._fields)),
-            priority=number.get("priority", 0),
-            preempts=frozenset(preempts),
-            preempt_mode=_mode(below["preempt_mode"]) if "preempt_mode" in below else PreemptMode.REQUEUE,
-            exempt_s=_with_unit(below["exempt"], parse_duration_s) if "exempt" in below else None,
-        )
-    return found
-
-
-def _mode(entry: TomlEntry) -> PreemptMode:
-    return _one_of(PreemptMode, entry, "mode of preemption")
-
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-def _one_of(known: type[_Choice], entry: TomlEntry, what: str) -> _Choice:
-    text = _text(entry)
-    try:
-        return known(text)
-    except ValueError:
-        raise entry.wrong(f"{text!r} is no {what}", hint=did_you_mean(text, list(known))) from None
-
-
-def _preemption(table: TomlEntry) -> PreemptionRules:
-    below = FORMAT.entries_below(table, (), optional=("exempt", "youngest_first"))
-    return PreemptionRules(
-        exempt_s=_with_unit(below["exempt"], parse_duration_s) if "exempt" in below else 0,
-        youngest_first=_flag(below["youngest_first"]) if "youngest_first" in below else False,
-    )
-
-
-def _priority(table: TomlEntry) -> SitePriority:
-    """Return the order of jobs. Raises BadInput for weights of an order that has none."""
-    if not isinstance(table.written, dict):
-        raise table.wrong("is no table", hint='write [priority], and below it order = "recorded", or weights')
-    below = FORMAT.entries_below(
-        table, (), optional=("order", "not_modelled", *_WEIGHTS, *_TIMES, *_FLAGS, "dampening", "accounts")
-    )
-    order = _one_of(PriorityOrder, below["order"], "order of jobs") if "order" in below else PriorityOrder.MULTIFACTOR
-    extra = next((entry for key, entry in below.items() if key not in ("order", "not_modelled")), None)
-    if order is not PriorityOrder.MULTIFACTOR and extra is not None:
-        hint = f'leave it out, or write order = "{PriorityOrder.MULTIFACTOR}"'
-        raise extra.wrong(f"is no part of the order {order.value!r}", hint=hint)
-    given: dict[str, Any] = {key: _count(below[key], HIGHEST_WEIGHT, least=0) for key in _WEIGHTS if key in below}
-    given |= {name: _period_s(below[key]) for key, name in _TIMES.items() if key in below}
-    given |= {name: _flag(below[key]) for key, name in _FLAGS.items() if key in below}
-    if "dampening" in below:
-        given["dampening"] = float(_count(below["dampening"]))
-    return SitePriority(
-        order,
-        PriorityWeights(**given),
-        _accounts(below["accounts"]) if "accounts" in below else (),
-        _texts(below["not_modelled"]) if "not_modelled" in below else (),
-    )
-
-
-def _period_s(entry: TomlEntry) -> int:
-    seconds = _with_unit(entry, parse_duration_s)
-    if not seconds and not entry.key.endswith("half_life"):
-        raise entry.wrong("is 0", hint=f"leave it out, or write {FORMAT.how_to_write(entry.key.rpartition('.')[2])}")
-    return seconds
-
-
-def _accounts(entry: TomlEntry) -> tuple[ShareAccount, ...]:
-    """Return the accounts. Raises BadInput for a parent that is not there, or that stands below the account."""
-    tables = FORMAT.named_entries(entry)
-    found = []
-    for name, table in tables.items():
-        below = FORMAT.entries_below(table, (), optional=("parent", "shares", "users"))
-        users = FORMAT.named_entries(below["users"]) if "users" in below else {}
-        found.append(
-            ShareAccount(
-                name,
-                _text(below["parent"]) if "parent" in below else "",
-                _shares(below["shares"]) if "shares" in below else 1,
-                tuple((user, _shares(shares)) for user, shares in users.items()),
-            )
-        )
-    parents = {account.name: account.parent for account in found}
-    for account in found:
-        above = account.parent
-        if above and above not in parents:
-            hint = did_you_mean(above, parents)
-            raise tables[account.name].wrong(f"parent {above!r} is no account of the file", hint=hint)
-        passed = {account.name}
-        while above and above in parents and above not in passed:
-            passed.add(above)
-            above = parents[above]
-        if above in passed:
-            raise tables[account.name].wrong(f"stands below itself, by {above!r}", hint="take out one parent")
-    return tuple(found)
-
-
-def _shares(entry: TomlEntry) -> int | None:
-    return None if entry.written == USES_PARENT else _count(entry, HIGHEST_WEIGHT, least=0)
-
-
-def _pool(table: TomlEntry, partitions: frozenset[str]) -> Pool:
-    below = FORMAT.entries_below(table, ("cores",), optional=_EQUIPMENT)
-    names = frozenset(_node_set(below["nodes"])) if "nodes" in below else frozenset[str]()
-    if not names and "count" not in below:
-        raise table.wrong("count is missing", hint=f"add {FORMAT.how_to_write('count')}, or the names of its nodes")
-    nodes = _count(below["count"], MOST_NODES) if "count" in below else len(names)
-    if names and nodes != len(names):
-        raise below["count"].wrong(f"is {nodes:,}, but nodes has {len(names):,}", hint="leave count out")
-    node_type = NodeType(
-        cores=_count(below["cores"], least=UNKNOWN),
-        memory_mib=_with_unit(below["memory"], parse_memory_mib) if "memory" in below else UNKNOWN,
-        gpus=_gpus(below["gpus"]) if "gpus" in below else (),
-        features=frozenset(_texts(below["features"])) if "features" in below else frozenset(),
-        power_class=_text(below["power_class"]) if "power_class" in below else "",
-        enclosure=_text(below["enclosure"]) if "enclosure" in below else "",
-    )
-    return Pool(node_type, partitions, nodes, names)
-
-
-def _gpus(entry: TomlEntry) -> tuple[tuple[str, int], ...]:
-    if isinstance(entry.written, int):
-        return (("", _count(entry)),)
-    return tuple((name, _count(number)) for name, number in FORMAT.named_entries(entry).items())
-
-
-def _partition(name: str, table: TomlEntry, types: Collection[str]) -> tuple[Partition, tuple[str, ...]]:
-    """Return the partition and the names of its node types."""
-    below = FORMAT.entries_below(table, ("node_types",), optional=_TERMS)
-    members = _texts(below["node_types"])
-    if not members:
-        raise below["node_types"].wrong(
-            "has no node type", hint=f"name some, or remove the table; {did_you_mean('', types)}"
-        )
-    for member in members:
-        if member not in types:
-            raise below["node_types"].wrong(f"{member!r} is no node type", hint=did_you_mean(member, types))
-    if repeated := next((member for number, member in enumerate(members) if member in members[:number]), None):
-        raise below["node_types"].wrong(f"{repeated!r} is given twice", hint="keep one of them")
-    partition = Partition(
-        name,
-        shared=_flag(below["shared"]) if "shared" in below else False,
-        priority_tier=_count(below["priority_tier"], least=0) if "priority_tier" in below else 1,
-        most_nodes=_count(below["most_nodes"]) if "most_nodes" in below else None,
-        limit_s=_with_unit(below["limit"], parse_duration_s) if "limit" in below else None,
-        preempts=_flag(below["preempts"]) if "preempts" in below else False,
-        preempt_mode=_mode(below["preempt_mode"]) if "preempt_mode" in below else PreemptMode.REQUEUE,
-        qos=_qos_name(below["qos"]) if "qos" in below else "",
-        job_factor=_count(below["job_factor"], least=0) if "job_factor" in below else 1,
-    )
-    return partition, members
-
-
-def _check_names(pools: tuple[Pool, ...], tables: Mapping[str, TomlEntry]) -> None:
-    """Raise BadInput for a node of two node types: which equipment it has would be unknown."""
+        what = "node_types: names no node type" if "node_types" in tables.model_fields_set else "node_types is missing"
+        raise WrongEntry(what, hint="write [node_types.NAME], and below it count and cores")
+    qos = {name: _qos(name, tables) for name in tables.qos}
+    partitions = {name: _partition(name, table, types, qos) for name, table in tables.partitions.items()}
+    pools = []
     type_of: dict[str, str] = {}
-    for pool, (name, table) in zip(pools, tables.items(), strict=True):
+    for name, table in types.items():
+        members = frozenset(each for each, partition in tables.partitions.items() if name in partition.node_types)
+        pool = _pool(name, table, members)
+        # Which equipment a node of two node types has would be unknown.
         if twice := pool.names & type_of.keys():
             node = min(twice)
             what = f"{node!r} is a node of {type_of[node]!r} too"
-            raise table.wrong(what, hint="a node has one type: take it out of one of the two")
+            raise WrongEntry(what, "node_types", name, hint="a node has one type: take it out of one of the two")
         type_of |= dict.fromkeys(pool.names, name)
+        pools.append(pool)
+    for name, nodes in tables.reservations.items():
+        if absent := set(nodes) - type_of.keys():
+            hint = "reserve nodes that a node type names in `nodes`"
+            raise WrongEntry(f"{min(absent)!r} is no node", "reservations", name, hint=hint)
+    cluster = Cluster(
+        tuple(pools),
+        partitions,
+        {name: frozenset(nodes) for name, nodes in tables.reservations.items()},
+        tables.licences,
+        qos,
+        priority=None if tables.priority is None else _priority(tables.priority),
+        preemption=PreemptionRules(tables.preemption.exempt, tables.preemption.youngest_first),
+    )
+    if names := cluster.qos_in_circles:
+        what = f"jobs of {', '.join(names)} may stop each other"
+        raise WrongEntry(what, "qos", hint="take one of them out of preempts_qos")
+    return cluster
 
 
-def _reserved(entry: TomlEntry, nodes: frozenset[str]) -> frozenset[str]:
-    names = frozenset(_node_set(entry))
-    if absent := names - nodes:
-        raise entry.wrong(f"{min(absent)!r} is no node", hint="reserve nodes that a node type names in `nodes`")
-    return names
+def _qos(name: str, tables: ClusterFile) -> Qos:
+    table = tables.qos[name]
+    for preempted in table.preempts_qos:
+        if preempted not in tables.qos:
+            hint = did_you_mean(preempted, tables.qos)
+            raise WrongEntry(f"{preempted!r} is no QOS of the file", "qos", name, "preempts_qos", hint=hint)
+    return Qos(
+        name,
+        group=Allowance(*(getattr(table, f"most_{resource}") for resource in Allowance._fields)),
+        per_user=Allowance(*(getattr(table, f"user_{resource}") for resource in Allowance._fields)),
+        priority=table.priority,
+        preempts=frozenset(table.preempts_qos),
+        preempt_mode=table.preempt_mode,
+        exempt_s=table.exempt,
+    )
 
 
-def _node_set(entry: TomlEntry) -> tuple[str, ...]:
-    try:
-        return expand(_text(entry))
-    except BadInput as problem:
-        raise entry.wrong(str(problem), hint=problem.hint) from None
+def _priority(table: PriorityTable) -> SitePriority:
+    """Return the order of jobs. Raises WrongEntry for weights of an order that has none, and for circular accounts."""
+    given = table.model_fields_set - {"order", "not_modelled"}
+    if table.order is not PriorityOrder.MULTIFACTOR and given:
+        first = next(key for key in PriorityTable.model_fields if key in given)
+        hint = f'leave it out, or write order = "{PriorityOrder.MULTIFACTOR}"'
+        raise WrongEntry(f"is no part of the order {table.order.value!r}", "priority", first, hint=hint)
+    accounts = table.accounts
+    for name, account in accounts.items():
+        above = account.parent
+        if above and above not in accounts:
+            what = f"parent {above!r} is no account of the file"
+            raise WrongEntry(what, "priority", "accounts", name, hint=did_you_mean(above, accounts))
+        passed = {name}
+        while above and above in accounts and above not in passed:
+            passed.add(above)
+            above = accounts[above].parent
+        if above in passed:
+            what = f"stands below itself, by {above!r}"
+            raise WrongEntry(what, "priority", "accounts", name, hint="take out one parent")
+    weights = PriorityWeights()._replace(
+        **{_WEIGHT_OF.get(key, key): getattr(table, key) for key in given - {"accounts", "dampening"}},
+        dampening=float(table.dampening),
+    )
+    shares = (
+        ShareAccount(name, each.parent, each.shares, tuple(each.users.items())) for name, each in accounts.items()
+    )
+    return SitePriority(table.order, weights, tuple(shares), table.not_modelled)
 
 
-def _count(entry: TomlEntry, most: int = MOST, *, least: int = 1) -> int:
-    number = entry.written
-    if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-        raise entry.wrong(f"{number!r} is no whole number from {least} to {most:,}", hint="write it without quotes")
-    return number
+def _pool(name: str, table: NodeTypeTable, partitions: frozenset[str]) -> Pool:
+    names = frozenset(table.nodes)
+    if not names and table.count is None:
+        raise WrongEntry("count is missing", "node_types", name, hint="add count = 100, or the names of its nodes")
+    if names and table.count not in (None, len(names)):
+        what = f"is {table.count:,}, but nodes has {len(names):,}"
+        raise WrongEntry(what, "node_types", name, "count", hint="leave count out")
+    gpus, features = tuple(table.gpus.items()), frozenset(table.features)
+    node_type = NodeType(table.cores, table.memory, gpus, features, table.power_class, table.enclosure)
+    return Pool(node_type, partitions, table.count or len(names), names)
 
 
-def _flag(entry: TomlEntry) -> bool:
-    if not isinstance(entry.written, bool):
-        raise entry.wrong(f"{entry.written!r} is neither true nor false", hint="write true or false, without quotes")
-    return entry.written
-
-
-def _text(entry: TomlEntry) -> str:
-    if not isinstance(entry.written, str):
-        key = entry.key.rpartition(".")[2]
-        raise entry.wrong(f"{entry.written!r} is no text", hint=f"write it in quotes: {FORMAT.how_to_write(key)}")
-    return entry.written
-
-
-def _qos_name(entry: TomlEntry) -> str:
-    if not isinstance(entry.written, str):
-        raise entry.wrong(f"{entry.written!r} is no name of a QOS", hint='write it in quotes: qos = "high"')
-    return entry.written
-
-
-def _texts(entry: TomlEntry) -> tuple[str, ...]:
-    key = entry.key.rpartition(".")[2]
-    if not isinstance(entry.written, list) or not all(isinstance(each, str) for each in entry.written):
-        raise entry.wrong(f"{entry.written!r} is no list of names", hint=f"write {FORMAT.how_to_write(key)}")
-    return tuple(entry.written)
-
-
-def _with_unit(entry: TomlEntry, parse: Callable[[str], int]) -> int:
-    text = _text(entry)
-    try:
-        return parse(text)
-    except BadInput as problem:
-        raise entry.wrong(str(problem), hint=problem.hint) from None
+def _partition(name: str, table: PartitionTable, types: Collection[str], qos: Collection[str]) -> Partition:
+    members, key = table.node_types, ("partitions", name, "node_types")
+    if not members:
+        raise WrongEntry("has no node type", *key, hint=f"name some, or remove the table; {did_you_mean('', types)}")
+    for number, member in enumerate(members):
+        if member not in types:
+            raise WrongEntry(f"{member!r} is no node type", *key, hint=did_you_mean(member, types))
+        if member in members[:number]:
+            raise WrongEntry(f"{member!r} is given twice", *key, hint="keep one of them")
+    if table.qos and table.qos not in qos:
+        hint = did_you_mean(table.qos, qos)
+        raise WrongEntry(f"{table.qos!r} is no QOS of the file", "partitions", name, "qos", hint=hint)
+    return Partition(
+        name,
+        shared=table.shared,
+        priority_tier=table.priority_tier,
+        most_nodes=table.most_nodes,
+        limit_s=table.limit,
+        preempts=table.preempts,
+        preempt_mode=table.preempt_mode,
+        qos=table.qos,
+        job_factor=table.job_factor,
+    )
 
 
 def cluster_text(cluster: Cluster, comment: str = "") -> str:
@@ -395,9 +381,11 @@ def _priority_lines(priority: SitePriority) -> list[str]:
     terms: dict[str, object] = {"order": priority.order.value}
     if priority.order is PriorityOrder.MULTIFACTOR:
         weights = priority.weights
-        terms |= {key: getattr(weights, key) for key in _WEIGHTS} | {"dampening": round(weights.dampening)}
-        terms |= {key: f"{getattr(weights, name)}s" for key, name in _TIMES.items()}
-        terms |= {key: getattr(weights, name) for key, name in _FLAGS.items()}
+        for key in PriorityTable.model_fields:
+            if key not in ("order", "not_modelled", "accounts"):
+                value = getattr(weights, _WEIGHT_OF.get(key, key))
+                terms[key] = f"{value}s" if key in ("max_age", "half_life", "calc_period") else value
+        terms["dampening"] = round(weights.dampening)
     if priority.not_modelled:
         terms["not_modelled"] = list(priority.not_modelled)
     lines = ["", "[priority]", *_assignments(terms)]

@@ -9,36 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 import numpy as np
+from pydantic import AfterValidator, BeforeValidator
 
 from offpeak.display import minute_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.node_class_file import read_power_w, read_share
+from offpeak.model.description import Description, Share, Table, Text, WrongEntry, refuse, text_by
 from offpeak.model.step_series import Series, integral_between
-from offpeak.model.toml_file import TomlEntry, TomlFormat
-from offpeak.model.units import parse_energy_kwh
+from offpeak.model.units import parse_energy_kwh, parse_power_w
 from offpeak.prices.layout import parse_file_and_layout
 
-FORMAT = TomlFormat(
-    "a file of PV and battery",
-    {
-        "pv": '{ power = "pv.csv" }',
-        "battery": '{ capacity = "500kWh", charge = "250kW", discharge = "250kW", efficiency = 0.88 }',
-        "power": '"pv.csv"',
-        "radiation": '"sun.csv"',
-        "peak": '"300kW"',
-        "performance": "0.8",
-        "capacity": '"500kWh"',
-        "charge": '"250kW"',
-        "discharge": '"250kW"',
-        "efficiency": "0.88",
-        "start": "0.5",
-        "end": "0.5",
-    },
-)
 USUAL_PERFORMANCE = 0.8
 """What a PV plant delivers of its peak power x radiation / 1000 W/m2: module temperature, inverter, cables, dirt."""
 
@@ -84,55 +68,95 @@ class SiteDevices:
 
 def read_devices(path: Path) -> SiteDevices:
     """Return the devices of the TOML file. Raises BadInput with the file, the key and a hint."""
-    whole = FORMAT.parse(read_bytes(path, BadInput), str(path))
-    tables = FORMAT.entries_below(whole, (), optional=("pv", "battery"))
-    if not tables:
-        raise BadInput(f"{path}: describes no device", hint="add [pv] or [battery]")
-    battery = _battery(tables["battery"]) if "battery" in tables else NO_BATTERY
-    return SiteDevices(battery, _pv(tables["pv"], path.parent) if "pv" in tables else None)
+    return DevicesFile.parse(read_bytes(path, BadInput), str(path), lambda tables: _devices(tables, path))
 
 
-def _battery(table: TomlEntry) -> Battery:
-    needed = ("capacity", "charge", "discharge", "efficiency")
-    found = FORMAT.entries_below(table, needed, optional=("start", "end"))
-    capacity_kwh = _above_zero(found["capacity"], _read_energy_kwh)
-    charge_kw, discharge_kw = (_above_zero(found[key], read_power_w) / 1000 for key in ("charge", "discharge"))
-    efficiency = _above_zero(found["efficiency"], read_share)
-    start, end = (read_share(found[key]) if key in found else 0.5 for key in ("start", "end"))
-    return Battery(capacity_kwh, charge_kw, discharge_kw, efficiency, start * capacity_kwh, end * capacity_kwh)
+def _above_zero(parse: Callable[[str], float]) -> BeforeValidator:
+    def read(text: str) -> float:
+        return parse(text) or refuse(f"{text!r} is nothing", hint="leave the table out if there is no such device")
+
+    return text_by(read)
 
 
-def _pv(table: TomlEntry, folder: Path) -> Series:
-    if "radiation" in FORMAT.named_entries(table):
-        found = FORMAT.entries_below(table, ("radiation", "peak"), optional=("performance",))
-        performance = read_share(found["performance"]) if "performance" in found else USUAL_PERFORMANCE
-        file, unit, factor = found["radiation"], "W/m2", _above_zero(found["peak"], read_power_w) / 1e6 * performance
+def _efficiency(share: float) -> float:
+    if not share:
+        raise WrongEntry(f"{share:g} is nothing", hint="leave the table out if there is no such device")
+    return share
+
+
+Watts = Annotated[float, _above_zero(parse_power_w)]
+
+
+class BatteryTable(Table):
+    """[battery]: capacity, powers, efficiency of a round trip, and states of charge."""
+
+    capacity: Annotated[float, _above_zero(parse_energy_kwh)]
+    charge: Watts
+    discharge: Watts
+    efficiency: Annotated[Share, AfterValidator(_efficiency)]
+    start: Share = 0.5
+    end: Share = 0.5
+
+
+class PvTable(Table):
+    """[pv]: the plant's power, or the radiation from which it follows."""
+
+    power: Text | None = None
+    radiation: Text | None = None
+    peak: Watts | None = None
+    performance: Share | None = None
+
+
+class DevicesFile(Description):
+    """The whole file."""
+
+    noun = "a file of PV and battery"
+    examples: ClassVar = {
+        "pv": '{ power = "pv.csv" }',
+        "battery": '{ capacity = "500kWh", charge = "250kW", discharge = "250kW", efficiency = 0.88 }',
+        "power": '"pv.csv"',
+        "peak": '"300kW"',
+        "capacity": '"500kWh"',
+        "charge": '"250kW"',
+        "discharge": '"250kW"',
+        "efficiency": "0.88",
+    }
+
+    battery: BatteryTable | None = None
+    pv: PvTable | None = None
+
+
+def _devices(tables: DevicesFile, path: Path) -> SiteDevices:
+    if tables.battery is None and tables.pv is None:
+        raise WrongEntry("describes no device", hint="add [pv] or [battery]")
+    battery = NO_BATTERY
+    if tables.battery is not None:
+        table = tables.battery
+        capacity_kwh, charge_kw, discharge_kw = table.capacity, table.charge / 1000, table.discharge / 1000
+        start_kwh, end_kwh = table.start * capacity_kwh, table.end * capacity_kwh
+        battery = Battery(capacity_kwh, charge_kw, discharge_kw, table.efficiency, start_kwh, end_kwh)
+    return SiteDevices(battery, _pv(tables.pv, path.parent) if tables.pv is not None else None)
+
+
+def _pv(table: PvTable, folder: Path) -> Series:
+    if table.radiation is not None:
+        if table.power is not None:
+            raise WrongEntry("stands beside radiation", "pv", "power", hint="leave one of the two")
+        if table.peak is None:
+            raise WrongEntry("peak is missing", "pv", hint='add peak = "300kW"')
+        performance = USUAL_PERFORMANCE if table.performance is None else table.performance
+        file, unit, factor = table.radiation, "W/m2", table.peak / 1e6 * performance
     else:
-        file, unit, factor = FORMAT.entries_below(table, ("power",))["power"], "kW", 1.0
-    name, layout = parse_file_and_layout(_read_text(file))
+        for key in ("peak", "performance"):
+            if getattr(table, key) is not None:
+                raise WrongEntry("goes with radiation", "pv", key, hint=f"leave {key} out, or name radiation")
+        if table.power is None:
+            raise WrongEntry("power is missing", "pv", hint='add power = "pv.csv"')
+        file, unit, factor = table.power, "kW", 1.0
+    name, layout = parse_file_and_layout(file)
     # It loads pyarrow, which an agent without a file of PV does without.
     from offpeak.prices.file import read_series
 
     series = read_series(folder / name.expanduser(), layout, unit=unit)
     # At night an inverter takes a few watts, which meters show as negative power.
     return replace(series, value=np.maximum(series.value, 0.0) * factor, unit="kW")
-
-
-def _read_text(entry: TomlEntry) -> str:
-    if not isinstance(entry.written, str):
-        raise entry.wrong(f"{entry.written!r} is not a text", hint=FORMAT.how_to_write(entry.key.rpartition(".")[2]))
-    return entry.written
-
-
-def _read_energy_kwh(entry: TomlEntry) -> float:
-    try:
-        return parse_energy_kwh(_read_text(entry))
-    except BadInput as problem:
-        raise entry.wrong(str(problem), hint=problem.hint) from None
-
-
-def _above_zero(entry: TomlEntry, read: Callable[[TomlEntry], float]) -> float:
-    value = read(entry)
-    if not value:
-        raise entry.wrong(f"{entry.written!r} is nothing", hint="leave the table out if there is no such device")
-    return value

@@ -4,15 +4,26 @@
 lists of positions. A price of energy or export is fixed, or the market's: price = "spot" with factor and markup.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field, InstanceOf, model_validator
 
 from offpeak.errors import BadInput, BadPrices
 from offpeak.files import read_bytes
-from offpeak.model.toml_file import TomlEntry, TomlFormat
+from offpeak.model.description import (
+    QUOTES,
+    Description,
+    Table,
+    WrongEntry,
+    number_from,
+    read_by,
+    refuse,
+    text_by,
+)
 from offpeak.model.units import parse_demand_price, parse_price
 from offpeak.model.zones import parse_zone
 from offpeak.prices import ASSUMED_TARIFF
@@ -31,28 +42,130 @@ from offpeak.prices.tariff import NO_PRICES, DemandCharge, Tariff, parse_tariff
 from offpeak.prices.urdb import parse_urdb
 
 SPOT = "spot"
-POSITIONS = ("energy", "grid_fee", "levy", "demand", "export")
-WHEN = ("hours", "days", "months")
-FORMAT = TomlFormat(
-    "a tariff",
-    {
+Price = Annotated[tuple[float, str], text_by(parse_price)]
+
+
+def _words(written: object) -> str:
+    if not isinstance(written, str) or not written.strip():
+        refuse(f"{written!r} is no text", hint=QUOTES)
+    return written.strip()
+
+
+def _one_or_more(written: object) -> list[object]:
+    """Return a list as it is, and what is no list as a list of one."""
+    if written == []:
+        refuse("is empty", hint="leave it out, or fill it in")
+    return written if isinstance(written, list) else [written]
+
+
+def _period(text: str) -> str:
+    return text if text in ("month", "year") else refuse(f"{text!r} is no period", hint='write "month" or "year"')
+
+
+def _hours(written: object) -> tuple[tuple[int, int], ...] | None:
+    texts = _one_or_more(written)
+    return None if texts == [ELSE] else tuple(parse_hours(_words(text)) for text in texts)
+
+
+Words = Annotated[str, read_by(_words)]
+
+
+class TimesTable(Table):
+    """Hours, days and months; None for the hours: at all other times."""
+
+    hours: Annotated[tuple[tuple[int, int], ...] | None, read_by(_hours)] = ClockWindow().hours
+    days: Annotated[tuple[int, ...], text_by(parse_kinds)] = ClockWindow().days
+    months: Annotated[tuple[int, ...], text_by(parse_months)] = ClockWindow().months
+
+    @model_validator(mode="after")
+    def _else_stands_alone(self) -> Self:
+        for key in ("days", "months"):
+            if self.hours is None and key in self.model_fields_set:
+                raise WrongEntry(f'stands beside hours = "{ELSE}"', key, hint="leave it out: the rest is the rest")
+        return self
+
+    @property
+    def when(self) -> ClockWindow | None:
+        """The window, None for all other times."""
+        return None if self.hours is None else ClockWindow(self.hours, self.days, self.months)
+
+
+class WindowTable(TimesTable):
+    """A window of a grid fee."""
+
+    name: Words = ""
+    price: Price
+
+    def window(self, name: str) -> RateWindow:
+        """Return the window; `name` is that of a window without one."""
+        return RateWindow(self.name or name, self.price[0], when=self.when)
+
+
+class MarketWindowTable(TimesTable):
+    """A window of energy or export, whose price may be that of the market."""
+
+    name: Words = ""
+    price: Annotated[tuple[float, str] | None, text_by(lambda text: None if text == SPOT else parse_price(text))]
+    factor: Annotated[float, number_from(0.01, 10.0)] = 1.0
+    markup: Price | None = None
+
+    @model_validator(mode="after")
+    def _market_has_factor(self) -> Self:
+        for key in ("factor", "markup"):
+            if self.price is not None and key in self.model_fields_set:
+                raise WrongEntry("is for the market's price", key, hint=f'write price = "{SPOT}", or leave it out')
+        return self
+
+    def window(self, name: str) -> RateWindow:
+        """Return the window; `name` is that of a window without one."""
+        if self.price is not None:
+            return RateWindow(self.name or name, self.price[0], when=self.when)
+        return RateWindow(self.name or name, self.markup[0] if self.markup else 0.0, self.factor, self.when)
+
+
+class LevyTable(Table):
+    """A levy, whose price is the same at all times."""
+
+    name: Words
+    price: Price
+
+
+class DemandTable(Table):
+    """A demand charge."""
+
+    price: Annotated[tuple[float, str], text_by(parse_demand_price)]
+    per: Annotated[str, text_by(_period)]
+    name: Words = "demand"
+    window: Annotated[list[TimesTable], read_by(_one_or_more)] = Field(default_factory=list)
+
+
+class TariffFile(Description):
+    """The whole file."""
+
+    noun = "a tariff"
+    error = BadPrices
+    examples: ClassVar = {
         "currency": '"EUR"',
-        "zone": '"Europe/Berlin"',
-        "holidays": '["DE-NW", "12-24"]',
-        "vat_percent": "19",
         "energy": '[{ price = "spot" }]',
         "name": '"high"',
         "price": '"0.031EUR/kWh"',
-        "factor": "1.02",
-        "markup": '"4EUR/MWh"',
         "hours": '"08:00-20:00"',
         "days": '"mon-fri"',
         "months": '"nov-feb"',
         "per": '"year"',
-    },
-)
+    }
 
-Parsed = TypeVar("Parsed")
+    currency: Words
+    zone: Annotated[InstanceOf[tzinfo] | None, text_by(parse_zone)] = None
+    holidays: Annotated[list[Annotated[str, text_by(check_holiday)]], read_by(_one_or_more)] = Field(
+        default_factory=list
+    )
+    vat_percent: Annotated[float, number_from(0.0, 100.0)] = 0.0
+    energy: Annotated[list[MarketWindowTable], read_by(_one_or_more)]
+    grid_fee: Annotated[list[WindowTable] | None, read_by(_one_or_more)] = None
+    levy: Annotated[list[LevyTable], read_by(_one_or_more)] = Field(default_factory=list)
+    demand: Annotated[list[DemandTable], read_by(_one_or_more)] = Field(default_factory=list)
+    export: Annotated[list[MarketWindowTable] | None, read_by(_one_or_more)] = None
 
 
 def site_tariff(text: str | None, zone: tzinfo = UTC) -> Tariff:
@@ -90,19 +203,23 @@ def is_file(text: str) -> bool:
 
 def parse_tariff_file(text: bytes, file: str, zone: tzinfo) -> Tariff:
     """Return the tariff of the text of a file. Raises BadInput with file and key, and what to write."""
-    whole = FORMAT.parse(text, file)
-    optional = ("zone", "holidays", "vat_percent", *POSITIONS[1:])
-    found = FORMAT.entries_below(whole, ("currency", "energy"), optional=optional)
-    currency = _text(found["currency"]).upper()
-    named = _parse(found["zone"], parse_zone) if "zone" in found else None
-    holidays = tuple(_parse(each, check_holiday) for each in _list(found.get("holidays")))
-    calendar = TariffCalendar(named or zone, holidays)
-    parser = _PositionParser(currency, calendar)
-    schedules = {key: parser.schedule(found[key]) for key in ("energy", "grid_fee", "export") if key in found}
-    levies = [parser.levy(each) for each in _list(found.get("levy"))]
-    demand = tuple(parser.demand(each) for each in _list(found.get("demand")))
-    fees = (*([schedules["grid_fee"]] if "grid_fee" in schedules else []), *levies)
-    energy = schedules["energy"]
+    return TariffFile.parse(text, file, lambda tables: _tariff(tables, file, zone))
+
+
+def _tariff(tables: TariffFile, file: str, zone: tzinfo) -> Tariff:
+    currency = tables.currency.upper()
+    for position in ("energy", "grid_fee", "levy", "demand", "export"):
+        for number, table in enumerate(getattr(tables, position) or ()):
+            for key in ("price", "markup"):
+                price = getattr(table, key, None)
+                if price is not None and price[1] != currency:
+                    what = f"is in {price[1]}, and the tariff in {currency}"
+                    raise WrongEntry(what, position, number, key, hint="use one currency")
+    calendar = TariffCalendar(tables.zone or zone, tuple(tables.holidays))
+    energy = _schedule("energy", tables.energy, calendar)
+    fees = [] if tables.grid_fee is None else [_schedule("grid_fee", tables.grid_fee, calendar)]
+    fees += [RateSchedule(levy.name, calendar, (RateWindow("", levy.price[0]),)) for levy in tables.levy]
+    demand = tuple(_demand(number, table) for number, table in enumerate(tables.demand))
     how = "the market's price" if energy.needs_spot else "a time of use"
     parts = [f"energy at {how}", *(fee.title.replace("_", " ") for fee in fees), *(each.name for each in demand)]
     return Tariff(
@@ -110,122 +227,35 @@ def parse_tariff_file(text: bytes, file: str, zone: tzinfo) -> Tariff:
         energy=energy,
         text=file,
         description=f"{file}: {', '.join(parts)}",
-        fees=fees,
-        export=schedules.get("export"),
+        fees=tuple(fees),
+        export=None if tables.export is None else _schedule("export", tables.export, calendar),
         demand=demand,
-        vat_percent=_number(found["vat_percent"], 0.0, 100.0) if "vat_percent" in found else 0.0,
-        names_zone=named is not None,
+        vat_percent=tables.vat_percent,
+        names_zone=tables.zone is not None,
     )
 
 
-class _PositionParser:
-    """Reads the positions of a file in one currency and on one calendar."""
-
-    def __init__(self, currency: str, calendar: TariffCalendar) -> None:
-        self._currency, self._calendar = currency, calendar
-
-    def schedule(self, position: TomlEntry) -> RateSchedule:
-        """Return the windows of a position, which divide all time."""
-        entries = _list(position)
-        windows = tuple(self._window(each, position.key, number) for number, each in enumerate(entries, 1))
-        if len([window for window in windows if window.when is None]) > 1:
-            raise position.wrong(f'two windows have hours = "{ELSE}"', hint="one covers all times that no other covers")
-        return self._checked(RateSchedule(position.key, self._calendar, windows), position)
-
-    def levy(self, entry: TomlEntry) -> RateSchedule:
-        """Return a levy, whose price is the same at all times."""
-        found = FORMAT.entries_below(entry, ("name", "price"))
-        window = RateWindow("", self._price(found["price"]))
-        return RateSchedule(_text(found["name"]), self._calendar, (window,))
-
-    def demand(self, entry: TomlEntry) -> DemandCharge:
-        """Return a demand charge."""
-        found = FORMAT.entries_below(entry, ("price", "per"), optional=("name", "window"))
-        per_kw, currency = _parse(found["price"], parse_demand_price)
-        self._check_currency(found["price"], currency)
-        per = _text(found["per"])
-        if per not in ("month", "year"):
-            raise found["per"].wrong(f"{per!r} is no period", hint='write "month" or "year"')
-        name = _text(found["name"]) if "name" in found else "demand"
-        windows = []
-        for each in _list(found.get("window")):
-            when = self._when(FORMAT.entries_below(each, (), optional=WHEN))
-            if when is None:
-                raise each.wrong(f"hours = {ELSE!r} is for prices", hint="name the hours in which a peak counts")
-            windows.append(when)
-        return DemandCharge(name, per_kw, per == "year", tuple(windows or [ClockWindow()]))
-
-    def _window(self, entry: TomlEntry, position: str, number: int) -> RateWindow:
-        optional = ("name", *WHEN) if position == "grid_fee" else ("name", "factor", "markup", *WHEN)
-        found = FORMAT.entries_below(entry, ("price",), optional=optional)
-        name = _text(found["name"]) if "name" in found else f"window {number}"
-        when = self._when(found)
-        if found["price"].written != SPOT or position == "grid_fee":
-            for key in ("factor", "markup"):
-                if key in found:
-                    raise found[key].wrong("is for the market's price", hint=f'write price = "{SPOT}", or leave it out')
-            return RateWindow(name, self._price(found["price"]), when=when)
-        factor = _number(found["factor"], 0.01, 10.0) if "factor" in found else 1.0
-        return RateWindow(name, self._price(found["markup"]) if "markup" in found else 0.0, factor, when)
-
-    def _when(self, found: dict[str, TomlEntry]) -> ClockWindow | None:
-        if "hours" in found and found["hours"].written == ELSE:
-            for key in ("days", "months"):
-                if key in found:
-                    raise found[key].wrong(f'stands beside hours = "{ELSE}"', hint="leave it out: the rest is the rest")
-            return None
-        usual = ClockWindow()
-        hours = tuple(_parse(each, parse_hours) for each in _list(found.get("hours")))
-        return ClockWindow(
-            hours or usual.hours,
-            _parse(found["days"], parse_kinds) if "days" in found else usual.days,
-            _parse(found["months"], parse_months) if "months" in found else usual.months,
-        )
-
-    def _price(self, entry: TomlEntry) -> float:
-        per_mwh, currency = _parse(entry, parse_price)
-        self._check_currency(entry, currency)
-        return per_mwh
-
-    def _check_currency(self, entry: TomlEntry, currency: str) -> None:
-        if currency != self._currency:
-            raise entry.wrong(f"is in {currency}, and the tariff in {self._currency}", hint="use one currency")
-
-    def _checked(self, schedule: RateSchedule, position: TomlEntry) -> RateSchedule:
-        try:
-            schedule.table  # noqa: B018
-        except BadInput as problem:
-            raise BadPrices(f"{position.file}: {problem}", hint=problem.hint) from None
-        return schedule
-
-
-def _text(entry: TomlEntry) -> str:
-    if not isinstance(entry.written, str) or not entry.written.strip():
-        key = entry.key.rpartition(".")[2]
-        raise entry.wrong(f"{entry.written!r} is no text", hint=f"write {FORMAT.how_to_write(key)}")
-    return entry.written.strip()
-
-
-def _number(entry: TomlEntry, low: float, high: float) -> float:
-    written = entry.written
-    if isinstance(written, bool) or not isinstance(written, int | float) or not low <= written <= high:
-        raise entry.wrong(f"{written!r} is no number from {low:g} to {high:g}", hint="write it without quotes")
-    return float(written)
-
-
-def _list(entry: TomlEntry | None) -> list[TomlEntry]:
-    """Return the entries of a list, or the entry itself if it is no list; none if the key is missing."""
-    if entry is None:
-        return []
-    if not isinstance(entry.written, list):
-        return [entry]
-    if not entry.written:
-        raise entry.wrong("is empty", hint="leave it out, or fill it in")
-    return [TomlEntry(entry.file, f"{entry.key}[{at}]", each) for at, each in enumerate(entry.written, 1)]
-
-
-def _parse(entry: TomlEntry, parse: Callable[[str], Parsed]) -> Parsed:
+def _schedule(
+    position: str, tables: Sequence[WindowTable | MarketWindowTable], calendar: TariffCalendar
+) -> RateSchedule:
+    """Return the windows of a position, which divide all time."""
+    windows = tuple(table.window(f"window {number}") for number, table in enumerate(tables, 1))
+    if len([window for window in windows if window.when is None]) > 1:
+        hint = "one covers all times that no other covers"
+        raise WrongEntry(f'two windows have hours = "{ELSE}"', position, hint=hint)
+    schedule = RateSchedule(position, calendar, windows)
     try:
-        return parse(_text(entry))
+        schedule.table  # noqa: B018
     except BadInput as problem:
-        raise entry.wrong(str(problem), hint=problem.hint) from None
+        raise WrongEntry(str(problem), hint=problem.hint) from None
+    return schedule
+
+
+def _demand(number: int, table: DemandTable) -> DemandCharge:
+    windows = []
+    for at, times in enumerate(table.window):
+        if times.when is None:
+            what = f"hours = {ELSE!r} is for prices"
+            raise WrongEntry(what, "demand", number, "window", at, hint="name the hours in which a peak counts")
+        windows.append(times.when)
+    return DemandCharge(table.name, table.price[0], table.per == "year", tuple(windows or [ClockWindow()]))

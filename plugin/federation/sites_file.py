@@ -18,7 +18,7 @@ from pydantic import Field
 from offpeak.errors import BadInput, BadSites
 from offpeak.files import is_there, read_bytes
 from offpeak.machines.credentials import secret_path
-from offpeak.machines.toml_tables import Duration, Name, Power, TomlTable, read_by, read_shape
+from offpeak.model.description import Description, Duration, Name, Power, Table, read_by
 from offpeak.model.facility import Facility, facility_named
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes, read_node_class
@@ -35,7 +35,7 @@ Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 
 
-class SiteTable(TomlTable):
+class SiteTable(Table):
     """[sites.NAME]: a cluster."""
 
     nodes: AtLeastOne | None = None
@@ -55,7 +55,7 @@ class SiteTable(TomlTable):
     price_zone: Name | None = None
     tariff: Name | None = None
     energy_mix: dict[str, Number] | None = None
-    esc: Annotated[float, read_by(CARBON)] | None = None
+    esc: Annotated[float, read_by(CARBON.read)] | None = None
     carbon_zone: Name | None = None
     max_per_cycle: AtLeastOne | None = None
     allocations: dict[str, NotNegative] | None = None
@@ -68,16 +68,20 @@ class SiteTable(TomlTable):
     secret_file: Name | None = None
 
 
-class LinkTable(TomlTable):
+class LinkTable(Table):
     """[[links]]: the way that data takes between two sites."""
 
     between: tuple[Name, Name] = Field(strict=False)
-    latency: Annotated[float, read_by(LATENCY)]
-    bandwidth: Annotated[float, read_by(BANDWIDTH)]
+    latency: Annotated[float, read_by(LATENCY.read)]
+    bandwidth: Annotated[float, read_by(BANDWIDTH.read)]
 
 
-class SitesShape(TomlTable):
+class SitesShape(Description):
     """The whole file."""
+
+    noun = "a file of sites"
+    page = "docs/reference/sites.md explains every key"
+    error = BadSites
 
     sites: dict[str, SiteTable] = Field(min_length=1)
     links: tuple[LinkTable, ...] = Field((), strict=False)
@@ -288,7 +292,6 @@ def _known_carbon_zone(zone: str) -> str:
     return zone
 
 
-PAGE = "docs/reference/sites.md explains every key"
 EXAMPLE = files("offpeak.plugin.federation") / "sites.example.toml"
 
 
@@ -306,7 +309,10 @@ def example_sites() -> federation.Grid:
 
 def parse_sites(text: bytes, path: Path) -> federation.Grid:
     """Return the sites in the text of that file. Raises BadSites like `read_sites`."""
-    shape = read_shape(text, SitesShape, file=str(path), error=BadSites, page=PAGE)
+    return SitesShape.parse(text, str(path), lambda shape: _grid(shape, path))
+
+
+def _grid(shape: SitesShape, path: Path) -> federation.Grid:
     sites = tuple(SiteReader(path, name, table).site() for name, table in shape.sites.items())
     grid = federation.Grid(
         sites, tuple(_read_link(path, number, table, sites) for number, table in enumerate(shape.links, start=1))

@@ -6,15 +6,17 @@ ones of a PDU are found by its sysObjectID. Errors name the file, the key and th
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field, model_validator
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.model.toml_file import TomlEntry, TomlFormat
+from offpeak.model.description import Description, Table, Text, WrongEntry, read_by, refuse, text_by
 from offpeak.text import did_you_mean
 
 _UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)?\s*(m|k|M)?(Wh|W|J|A|V)\s*")
@@ -36,10 +38,35 @@ MODEL = "{model}"
 """A placeholder in OIDs for the number of a PDU's model, for makers with one subtree for each model."""
 
 
-@dataclass(frozen=True)
-class ColumnSpec:
-    """A column of a table: a number in it times `step` is watts (power) or joules (energy); `written` is the unit as
-    text.
+OID = re.compile(rf"\d+(\.(\d+|{re.escape(MODEL)}))+")
+_UNITS = {"W": ("power", "10 W"), "J": ("energy", "0.1 kWh"), "A": ("current", "0.1 A"), "V": ("voltage", "V")}
+
+
+def _oid(text: str) -> str:
+    text = text.removeprefix(".")
+    hint = 'write it like "1.3.6.1.4.1.318.1.1.26.4.3.1.5"'
+    return text if OID.fullmatch(text) else refuse(f"{text!r} is not a numeric OID", hint=hint)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as problem:
+        raise BadInput(f"is not a regular expression: {problem}", hint="a dot in a name is written \\.") from None
+
+
+def _number(written: object) -> int:
+    if not isinstance(written, int) or isinstance(written, bool):
+        raise BadInput(f"{written!r} is not a whole number", hint="write it without quotes")
+    return written
+
+
+Oid = Annotated[str, text_by(_oid)]
+Number = Annotated[int, read_by(_number)]
+
+
+class ColumnSpec(Table):
+    """A column of a table: a number in it times `step` is watts (power) or joules (energy); `unit` is its unit as text.
 
     A row's number is at `oid`.row, or at `oid`.row.`after` if several kinds of sensors share a table. `digits` and
     `scale` are columns with the scale of a number: n in `digits` divides by 10^n; -10 in `scale` divides by 10, and 10
@@ -47,62 +74,102 @@ class ColumnSpec:
     names, `names` is the column of names and `like` a pattern for the whole name, whose groups name the row.
     """
 
-    oid: str
-    step: float
-    written: str = ""
-    after: str = ""
-    digits: str = ""
-    scale: str = ""
-    units: str = ""
-    names: str = ""
-    like: re.Pattern[str] | None = None
+    base: ClassVar[str]
+
+    oid: Oid
+    unit: Text = ""
+    after: Text = ""
+    digits: Oid = ""
+    scale: Oid = ""
+    units: Oid = ""
+    names: Oid = ""
+    like: Annotated[re.Pattern[str], text_by(_pattern)] | None = None
+
+    @model_validator(mode="after")
+    def _has_a_unit(self) -> Self:
+        what, example = _UNITS[self.base]
+        if not self.units and parse_step(self.unit, self.base) is None:
+            raise WrongEntry(f"has no unit of {what}", hint=f'add unit = "{example}"')
+        return self
+
+    @property
+    def step(self) -> float:
+        """A unit of the column in the base unit."""
+        return 1.0 if self.units else parse_step(self.unit, self.base) or 1.0
 
 
-@dataclass(frozen=True)
-class RowCondition:
-    """A row counts if its number in `oid` is one of `values` (none of them: `excludes`), or without such a column."""
+class PowerColumn(ColumnSpec):
+    """Watts."""
 
-    oid: str
-    values: frozenset[int]
-    excludes: bool = False
+    base = "W"
+
+
+class EnergyColumn(ColumnSpec):
+    """Joules."""
+
+    base = "J"
+
+
+class CurrentColumn(ColumnSpec):
+    """Amperes."""
+
+    base = "A"
+
+
+class VoltageColumn(ColumnSpec):
+    """Volts."""
+
+    base = "V"
+
+
+class RowCondition(Table):
+    """A row counts if its number in `oid` is one of `is` (none of `not`), or without such a column."""
+
+    oid: Oid = ""
+    is_: tuple[Number, ...] | None = Field(None, alias="is", strict=False)
+    not_: tuple[Number, ...] | None = Field(None, alias="not", strict=False)
+
+    @model_validator(mode="after")
+    def _has_one_condition(self) -> Self:
+        if not self.oid or (self.is_ is None) == (self.not_ is None):
+            raise WrongEntry("needs oid, and is or not", hint='write it like { oid = "1.3.6.1.4.1...", is = [0] }')
+        return self
 
     def allows(self, answer: object) -> bool:
         """Tell whether a row with that number counts."""
-        return (answer in self.values) is not self.excludes
+        return answer in self.is_ if self.is_ is not None else answer not in (self.not_ or ())
 
 
-@dataclass(frozen=True)
-class RowNaming:
+class RowNaming(Table):
     """The name of a row: column `oid`, else `parts` of its index, counted from 1; without either, the whole index.
 
     The number of the PDU in a chain is in column `unit_oid` or part `unit`; it becomes a prefix, "2.7", unless it is
     `first_unit`. If it is a text, part `unit_text` is its length and the parts after that are its characters.
     """
 
-    oid: str = ""
-    parts: tuple[int, ...] = ()
-    unit_oid: str = ""
-    unit: int | None = None
-    unit_text: int | None = None
-    first_unit: int | None = 1
+    oid: Oid = ""
+    parts: tuple[Number, ...] = Field((), strict=False)
+    unit_oid: Oid = ""
+    unit: Number | None = None
+    unit_text: Number | None = None
+    first_unit: Number = 1
 
 
-@dataclass(frozen=True)
-class RowSource:
+class RowSource(Table):
     """One source of values in a family; all rows in it that count add up.
 
     `only` is evaluated once, when rows are found; `valid` at each reading. `current` and `voltage`, in steps of amperes
     and volts, are read once, too: their product must be close to the watts. `doubt` is a known weakness of all values.
     """
 
-    power: ColumnSpec | None = None
-    energy: ColumnSpec | None = None
+    power: PowerColumn | None = None
+    energy: EnergyColumn | None = None
     only: RowCondition | None = None
     valid: RowCondition | None = None
-    current: ColumnSpec | None = None
-    voltage: ColumnSpec | None = None
-    naming: RowNaming = RowNaming()
-    doubt: str = ""
+    current: CurrentColumn | None = None
+    voltage: VoltageColumn | None = None
+    naming: RowNaming = Field(default_factory=lambda: RowNaming.model_validate({}), alias="name")
+    doubt: Text = ""
 
 
 @dataclass(frozen=True)
@@ -141,10 +208,8 @@ def _insert_model(value: Any, model: str) -> Any:
         return {key: _insert_model(each, model) for key, each in value.items()}
     if isinstance(value, tuple):
         return tuple(_insert_model(each, model) for each in value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(
-            value, **{field.name: _insert_model(getattr(value, field.name), model) for field in fields(value)}
-        )
+    if isinstance(value, Table):
+        return value.model_copy(update={name: _insert_model(entry, model) for name, entry in value})
     return value
 
 
@@ -157,113 +222,44 @@ def _columns(source: RowSource) -> list[str]:
     return oids
 
 
-OID = re.compile(rf"\d+(\.(\d+|{re.escape(MODEL)}))+")
-_SOURCE_KEYS = ("power", "energy", "only", "valid", "current", "voltage", "name", "doubt")
-_COLUMN_KEYS = ("oid", "unit", "after", "digits", "scale", "units", "names", "like")
-_UNITS = {"W": ("power", "10 W"), "J": ("energy", "0.1 kWh"), "A": ("current", "0.1 A"), "V": ("voltage", "V")}
-_NAMING_KEYS = ("oid", "parts", "unit_oid", "unit", "unit_text", "first_unit")
+class FamilyFile(Description):
+    """The whole file."""
 
-
-FORMAT = TomlFormat(
-    "a family of PDUs",
-    {
+    noun = "a family of PDUs"
+    examples: ClassVar = {
         "models": '"Our PDU"',
         "power": '{ oid = "...", unit = "W" }',
         "energy": '{ oid = "...", unit = "kWh" }',
         "oid": '"1.3.6.1.4.1..."',
-    },
-)
-_LIST = "write it in brackets; sources as [[total]]"
+    }
+    page = "write lists in brackets, and sources as [[total]]"
 
+    models: Text = ""
+    mib: Text = ""
+    counters: Text = "resettable"
+    detect: tuple[Oid, ...] = Field((), strict=False)
+    no_value: tuple[Number, ...] = Field((), strict=False)
+    total: tuple[RowSource, ...] = Field((), strict=False)
+    energy: tuple[RowSource, ...] = Field((), strict=False)
+    phase: tuple[RowSource, ...] = Field((), strict=False)
+    outlet: tuple[RowSource, ...] = Field((), strict=False)
 
-def _numbers(entry: TomlEntry) -> Iterator[int]:
-    return map(_number, entry.items(_LIST))
-
-
-def _number(entry: TomlEntry) -> int:
-    if not isinstance(entry.written, int) or isinstance(entry.written, bool):
-        raise entry.wrong(f"{entry.written!r} is not a whole number", hint="write it without quotes")
-    return entry.written
-
-
-def read_text(entry: TomlEntry) -> str:
-    """Return a text. Raises BadInput."""
-    if not isinstance(entry.written, str):
-        raise entry.wrong(f"{entry.written!r} is not a text", hint="write it in quotes")
-    return entry.written
-
-
-def read_oid(entry: TomlEntry) -> str:
-    """Return a numeric OID without a leading dot. Raises BadInput."""
-    text = read_text(entry).removeprefix(".")
-    if not OID.fullmatch(text):
-        raise entry.wrong(f"{text!r} is not a numeric OID", hint='write it like "1.3.6.1.4.1.318.1.1.26.4.3.1.5"')
-    return text
-
-
-def read_source(entry: TomlEntry, kind: str) -> RowSource:
-    """Return one source of values. Raises BadInput if it lacks the column for this kind."""
-    below = FORMAT.entries_below(entry, ("energy" if kind == "energy" else "power",), optional=_SOURCE_KEYS)
-    return RowSource(
-        power=_read_column(below["power"], "W") if "power" in below else None,
-        energy=_read_column(below["energy"], "J") if "energy" in below else None,
-        only=_read_condition(below["only"]) if "only" in below else None,
-        valid=_read_condition(below["valid"]) if "valid" in below else None,
-        current=_read_column(below["current"], "A") if "current" in below else None,
-        voltage=_read_column(below["voltage"], "V") if "voltage" in below else None,
-        naming=_read_naming(below["name"]) if "name" in below else RowNaming(),
-        doubt=read_text(below["doubt"]) if "doubt" in below else "",
-    )
-
-
-def _read_column(entry: TomlEntry, base: str) -> ColumnSpec:
-    below = FORMAT.entries_below(entry, ("oid",), optional=_COLUMN_KEYS)
-    oids = {key: read_oid(below[key]) for key in ("oid", "digits", "scale", "units", "names") if key in below}
-    step = 1.0 if "units" in below else _read_step(below.get("unit", entry), base)
-    after = read_text(below["after"]) if "after" in below else ""
-    written = str(below["unit"].written) if "unit" in below else ""
-    return ColumnSpec(
-        step=step, written=written, after=after, like=_read_pattern(below["like"]) if "like" in below else None, **oids
-    )
-
-
-def _read_step(entry: TomlEntry, base: str) -> float:
-    what, example = _UNITS[base]
-    step = parse_step(entry.written, base) if isinstance(entry.written, str) else None
-    if step is None:
-        raise entry.wrong(f"has no unit of {what}", hint=f'add unit = "{example}"')
-    return step
-
-
-def _read_pattern(entry: TomlEntry) -> re.Pattern[str]:
-    try:
-        return re.compile(read_text(entry))
-    except re.error as problem:
-        raise entry.wrong(f"is not a regular expression: {problem}", hint="a dot in a name is written \\.") from None
-
-
-def _read_condition(entry: TomlEntry) -> RowCondition:
-    below = FORMAT.entries_below(entry, (), optional=("oid", "is", "not"))
-    if "oid" not in below or len(below) != 2:
-        raise entry.wrong("needs oid, and is or not", hint='write it like { oid = "1.3.6.1.4.1...", is = [0] }')
-    excludes = "not" in below
-    return RowCondition(read_oid(below["oid"]), frozenset(_numbers(below["not" if excludes else "is"])), excludes)
-
-
-def _read_naming(entry: TomlEntry) -> RowNaming:
-    below = FORMAT.entries_below(entry, (), optional=_NAMING_KEYS)
-    return RowNaming(
-        read_oid(below["oid"]) if "oid" in below else "",
-        tuple(_numbers(below["parts"])) if "parts" in below else (),
-        read_oid(below["unit_oid"]) if "unit_oid" in below else "",
-        _number(below["unit"]) if "unit" in below else None,
-        _number(below["unit_text"]) if "unit_text" in below else None,
-        _number(below["first_unit"]) if "first_unit" in below else 1,
-    )
+    def family(self, name: str) -> PduFamily:
+        """Return the family of that name."""
+        sources: dict[str, tuple[RowSource, ...]] = {kind: getattr(self, kind) for kind in KINDS if getattr(self, kind)}
+        for kind, found in sources.items():
+            needed = "energy" if kind == "energy" else "power"
+            for number, source in enumerate(found):
+                if getattr(source, needed) is None:
+                    hint = f"add {needed} = {self.examples[needed]}"
+                    raise WrongEntry(f"{needed} is missing", kind, number, hint=hint)
+        if not self.total:
+            raise WrongEntry("has no [[total]]", hint="add [[total]], the source of the power of the whole PDU")
+        models, no_value = self.models or name, frozenset(self.no_value)
+        return PduFamily(name, models, self.mib, sources, self.detect, no_value, self.counters)
 
 
 BUNDLED = files("offpeak.power.meters.snmp") / "families"
-_FAMILY_KEYS = ("models", "mib", "counters", "detect", "no_value", *KINDS)
 
 
 def read_family(text: str) -> PduFamily:
@@ -292,20 +288,7 @@ def bundled_family(name: str) -> PduFamily:
 
 def parse_family(text: bytes, name: str, file: str) -> PduFamily:
     """Return the family that a TOML file describes. Raises BadInput with the file, the key and a hint."""
-    top = FORMAT.entries_below(FORMAT.parse(text, file), (), optional=_FAMILY_KEYS)
-    found = {kind: top[kind].items(_LIST) for kind in KINDS if kind in top}
-    sources = {kind: tuple(read_source(item, kind) for item in items) for kind, items in found.items()}
-    if not sources.get("total"):
-        raise BadInput(f"{file}: has no [[total]]", hint="add [[total]], the source of the power of the whole PDU")
-    return PduFamily(
-        name=name,
-        models=read_text(top["models"]) if "models" in top else name,
-        mib=read_text(top["mib"]) if "mib" in top else "",
-        sources=sources,
-        detect=tuple(map(read_oid, top["detect"].items(_LIST))) if "detect" in top else (),
-        no_value=frozenset(_numbers(top["no_value"])) if "no_value" in top else frozenset(),
-        counters=read_text(top["counters"]) if "counters" in top else "resettable",
-    )
+    return FamilyFile.parse(text, file, lambda tables: tables.family(name))
 
 
 SYS_OBJECT_ID = "1.3.6.1.2.1.1.2.0"

@@ -118,7 +118,7 @@ def test_an_unknown_node_is_named(tmp_path: Path) -> None:
         ('user = "admin"', "user = 7", r"credentials\.bmc\.user: 7: input should be a valid string", ""),
         ('rack = "A1"', 'rak = "A1"', r"machines\[1\]\.rak: is no key", "did you mean rack?"),
         ("cipher_suite = 3", "cipher_suite = 0", r"hardware\.compute\.cipher_suite: 0", ""),
-        ('nodes = "nas"\n', "", r"machines\[2\]\.nodes: is missing", "add nodes"),
+        ('nodes = "nas"\n', "", r"machines\[2\]: nodes is missing", "add nodes"),
         ('hardware = "storage"', 'hardware = "storag"', r"there is no \[hardware\.storag\]", "storage?"),
         ('credential = "bmc"\n', "", r"hardware\.compute: has a driver but no credential", "credential"),
         ('credential = "bmc"', 'credential = "bcm"', r"there is no \[credentials\.bcm\]", "did you mean bmc?"),

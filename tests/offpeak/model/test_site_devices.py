@@ -87,7 +87,7 @@ def test_a_series_that_is_short_or_has_a_gap_is_named(tmp_path: Path, begin_h: i
         ('[battery]\ncapacity = "1MWh"\n', "battery: charge is missing"),
         ("[pv]\n", "pv: power is missing"),
         ('[pv]\nradiation = "pv.csv"\n', "pv: peak is missing"),
-        ('[pv]\npower = "pv.csv"\npeak = "3kW"\n', "pv.peak: is no key"),
+        ('[pv]\npower = "pv.csv"\npeak = "3kW"\n', "pv.peak: goes with radiation"),
         ("[pv]\npower = 3\n", "pv.power: 3 is not a text"),
         ('[pv]\npower = "other.csv"\n', "other.csv"),
     ],

@@ -99,7 +99,7 @@ WINDOW = '[[grid_fee]]\nname = "{}"\nprice = "3EUR/MWh"\nhours = "{}"\ndays = "{
         (HEAD + FLAT + 'months = "jan-foo"\n', "unknown month 'foo'", ""),
         (HEAD + 'holidays = ["02-30"]\n' + FLAT, "'02-30' is no date", "12-24"),
         (HEAD + 'holidays = ["DE-XX"]\n' + FLAT, "no public holidays", ""),
-        (HEAD + "vat_percent = 190\n" + FLAT, "no number from 0 to 100", ""),
+        (HEAD + "vat_percent = 190\n" + FLAT, "is not from 0 to 100", ""),
         (HEAD + "vat = 19\n" + FLAT, "vat: is no key of a tariff", "vat_percent"),
         ("currency = EUR", "tariff.toml", "quotes"),
     ],

@@ -115,10 +115,10 @@ WRONG = [
     (NORTH + "largest_job = 121", "sites.north.largest_job: 121 cores, but there are 120", "give fewer"),
     (NORTH + "largest_jobs = 2", "sites.north.largest_jobs: is no key", "largest_job?"),
     (NORTH + "ranks = { hpl = 0 }", "sites.north.ranks.hpl: 0: input should be greater than 0", "sites.md"),
-    (NORTH + 'features = "gpu"', "sites.north.features: 'gpu': input should be a valid tuple", "sites.md"),
+    (NORTH + 'features = "gpu"', "sites.north.features: 'gpu' is not a list", "sites.md"),
     (NORTH + "allocations_since = 2026-10-01", "sites.north.allocations_since: goes with allocations", "give both"),
     (NORTH + "nodes = 3", 'is not TOML: Cannot overwrite a value', "rename one of the two"),
-    ("links = []", "sites: is missing", "add sites"),
+    ("links = []", "sites is missing", "add [sites]"),
     ("sites = {}", "sites: {}: dictionary should have at least 1 item", "sites.md"),
 ]  # fmt: skip
 

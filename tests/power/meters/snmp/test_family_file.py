@@ -49,7 +49,7 @@ def test_bundled_families_say_where_they_are_from(name: str, repository: Path) -
     ("text", "match", "hint"),
     [
         ('mib = "x"', r"has no \[\[total\]\]", "total"),
-        ("total = 3", "total: is not a list", "[[total]]"),
+        ("total = 3", "total: 3 is not a list", "[[total]]"),
         ("[[total]]", "power is missing", "unit"),
         ('[[total]]\npower = { unit = "W" }', "oid is missing", "1.3.6.1.4.1"),
         ('[[total]]\npower = { oid = "1.3.6.1" }', "no unit of power", "10 W"),
