@@ -72,8 +72,9 @@ class AgentSettings:
     )
     limit_capacity: bool = row(
         BOOL,
-        "Offer jobs only as many nodes as the capacity policy decides (ols, profile, two-level): the other nodes are "
-        "closed to jobs. Without it, the scheduler wakes sleeping nodes for any job.",
+        "Offer jobs only as many nodes as the capacity policy decides (ols, profile, two-level, planned, "
+        "forecast-late): the other nodes are closed to jobs. Without it, the scheduler wakes sleeping nodes for any "
+        "job.",
         default=False,
     )
     trial: str | None = row(

@@ -51,8 +51,8 @@ class CapacityPolicy:
 
     @property
     def limits_nodes(self) -> bool:
-        """Whether it decides the number of nodes for jobs, and not only which idle nodes sleep."""
-        return not self.rules.on_demand and not self.keeps_all_awake
+        """Whether it decides which nodes are for jobs, and not only which idle nodes sleep."""
+        return (not self.rules.on_demand or self.rules.plan_s > 0) and not self.keeps_all_awake
 
 
 def no_prices() -> Float64:

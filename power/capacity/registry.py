@@ -62,10 +62,18 @@ CAPACITY_POLICIES = (
         "forecast", "forecast:1h", "idle nodes stay awake while one is likely needed within so long", forecast
     ),
     CapacityPolicyKind(
-        "forecast-late", "forecast-late:1h", "as forecast; nodes are woken by a plan of the queue", forecast_late
+        "forecast-late",
+        "forecast-late:1h",
+        "as forecast; nodes are woken by a plan of the queue",
+        forecast_late,
+        limits=True,
     ),
     CapacityPolicyKind(
-        "planned", "planned:20min", "as timeout; a plan of the queue wakes nodes, and jobs start on awake ones", planned
+        "planned",
+        "planned:20min",
+        "as timeout; a plan of the queue wakes nodes, and jobs start on awake ones",
+        planned,
+        limits=True,
     ),
     CapacityPolicyKind(
         "two-level", "two-level:80%", "all nodes, or so many while they are enough", two_level, limits=True

@@ -1,16 +1,15 @@
 """Decides about one pool: what is needed, the policy's targets, which nodes wake, and which idle nodes sleep. Pure.
 
-`plan_pool` is the entry. The demand is that of reservations, planned starts and deferred jobs; the capacity policy, the
-same as in the simulator, adds its targets. A job that the queue loop may yet delay demands no node. A job wakes nodes
-that can run it, and keeps such nodes awake if others could not: a node of another kind would not help it. Nodes that
-are up for a job stay so until the scheduler had time to start it. In a cycle that wakes a node, none of its kind falls
-asleep. While a job waits whose request is not understood, no idle node of its partitions falls asleep.
+`plan_pool` is the entry. The capacity policy, the same as in the simulator, adds its targets to the known demand. A job
+wakes nodes that can run it, and keeps such nodes awake if others could not: a node of another kind would not help it.
+Nodes that are up for a job stay so until the scheduler had time to start it. In a cycle that wakes a node, none of its
+kind falls asleep. While a job waits whose request is not understood, no idle node of its partitions falls asleep.
 
-While `limit_capacity` is set, a pool offers to jobs as many nodes as its policy has decided: `_plan_limited`.
+While `limit_capacity` is set, a pool offers to jobs as many nodes as its policy has decided (`_plan_limited`), or those
+that are awake and those that a plan of the queue wakes (`_plan_by_queue`).
 """
 
 import copy
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -33,11 +32,18 @@ from offpeak.plugin.capacity.sleepers import (
     new_record,
     pick_sleepers,
 )
-from offpeak.plugin.scheduler.job import Job, JobState
+from offpeak.plugin.scheduler.job import Job
 from offpeak.power.capacity.registry import make_capacity_policy
 from offpeak.power.live.cluster_snapshot import PastUse, PoolMemory
+from offpeak.power.live.demand import (
+    UpcomingDemand,
+    find_demand,
+    list_needs_of_named_nodes,
+    list_needs_of_reservations,
+)
 from offpeak.power.live.observe import PowerRow
 from offpeak.power.live.pools import PoolTable, expected_end_of
+from offpeak.power.live.queue_plan import plan_wakes
 
 ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
 CAPACITY = "capacity"
@@ -98,7 +104,8 @@ def plan_pool(pool: PoolTable, before: PoolMemory | None, *, most_to_sleep: int)
     targets = find_targets(pool, before)
     targets = replace(targets, memory=replace(targets.memory, served_s=demand.served_s))
     if site.agent.limit_capacity and targets.capacity.limits_nodes:
-        return _plan_limited(pool, targets, most_to_sleep)
+        by_queue = targets.capacity.rules.plan_s > 0
+        return (_plan_by_queue if by_queue else _plan_limited)(pool, targets, most_to_sleep)
     needed = _choose_needed(pool, demand)
     candidates = list_nodes_to_wake(pool)
     free = pool.count_by_kind(pool.ready & ~pool.is_among(demand.reserved))
@@ -129,124 +136,6 @@ def plan_pool(pool: PoolTable, before: PoolMemory | None, *, most_to_sleep: int)
             may_sleep.add(row.name)
     sleepers = _choose_sleepers(pool, targets, demand, may_sleep, most_to_sleep)
     return PoolPlan(describe_sleepers(pool, targets.why, sleepers), needed, targets.memory, targets.least)
-
-
-@dataclass(frozen=True)
-class NodeNeed:
-    """When a node is needed (Unix seconds), and for what; `any_equal`: an equal node does as well."""
-
-    at_s: int
-    why: str
-    any_equal: bool = False
-
-
-@dataclass(frozen=True)
-class UpcomingDemand:
-    """The nodes that are needed soon: `nodes` by name, and a number of others by pool of the cluster model.
-
-    `idle_now` idle nodes must be available now, `idle_kept` are worth keeping awake. `reserved` are the nodes that are
-    needed by name so soon that no other job gets them. `kept` nodes stay awake if they are. `served_s`: as in the
-    memory.
-    """
-
-    nodes: Mapping[str, NodeNeed]
-    idle_now: Mapping[int, int]
-    idle_kept: Mapping[int, int]
-    why: str
-    reserved: frozenset[str]
-    kept: frozenset[str]
-    served_s: Mapping[str, int]
-
-
-def find_demand(pool: PoolTable, served_s: Mapping[str, int]) -> UpcomingDemand:
-    """Return the known demand for nodes of a pool in the near future; `served_s` is that of the last cycle."""
-    now_s = pool.snapshot.now_s
-    earliest: dict[str, NodeNeed] = {}
-    for name, need in (
-        *_list_needs_of_reservations(pool),
-        *_list_needs_of_planned_starts(pool),
-        *_list_needs_of_named_nodes(pool, now_s),
-    ):
-        if name in pool.row_of and (name not in earliest or need.at_s < earliest[name].at_s):
-            earliest[name] = need
-    lead_s = pool.rows[0].times.lead_s
-    kept_s = pool.sleep.pays_s() + lead_s
-    reserved = frozenset(name for name, need in earliest.items() if need.at_s - now_s <= kept_s)
-    deferred = [(job.begin_s or 0, job) for job in pool.deferred]
-    first_s, first = min(deferred, key=lambda pair: pair[0], default=(0, None))
-    room, idle_now = pool.free_room(reserved), Counter[int]()
-    for job in _unnamed_parts(pool, (job for begin_s, job in deferred if begin_s - lead_s <= now_s)):
-        idle_now.update(room.take_counts(job))
-    soon = [job for begin_s, job in deferred if begin_s - now_s <= kept_s]
-    idle_kept, served_s = _count_idle_kept(pool, soon, reserved, served_s)
-    return UpcomingDemand(
-        nodes=earliest,
-        idle_now=idle_now,
-        idle_kept=idle_kept,
-        why=f"job {first.job_id} may start in {duration_text(first_s - now_s)}" if first else "",
-        reserved=reserved,
-        kept=pool.unclear.union(*(job.required_hosts for job in pool.waiting)),
-        served_s=served_s,
-    )
-
-
-def _list_needs_of_reservations(pool: PoolTable) -> Iterable[tuple[str, NodeNeed]]:
-    for reservation in pool.cluster.view.reservations:
-        if not reservation.maintenance and pool.cluster.now_s < reservation.end_s:
-            need = NodeNeed(reservation.start_s, f"the reservation {reservation.name}")
-            yield from ((name, need) for name in reservation.nodes)
-
-
-def _list_needs_of_planned_starts(pool: PoolTable) -> Iterable[tuple[str, NodeNeed]]:
-    for job in pool.waiting:
-        if job.start_s is not None and job.state is JobState.PENDING:
-            why = f"job {job.job_id}, planned in {duration_text(max(job.start_s - pool.snapshot.now_s, 0))}"
-            for name in job.known_hosts:
-                yield name, NodeNeed(job.start_s, why, any_equal=name not in job.required_hosts)
-
-
-def _list_needs_of_named_nodes(pool: PoolTable, until_s: int) -> Iterable[tuple[str, NodeNeed]]:
-    """Yield the nodes that deferred jobs request by name; waits count from `until_s`."""
-    for job in pool.deferred:
-        begin_s = job.begin_s or until_s
-        need = NodeNeed(begin_s, f"job {job.job_id}, which may start in {duration_text(begin_s - until_s)}")
-        yield from ((name, need) for name in job.required_hosts)
-
-
-def _unnamed_parts(pool: PoolTable, jobs: Iterable[Job]) -> Iterable[Job]:
-    """Yield the jobs without the nodes that they name: these are needed by name."""
-    for job in jobs:
-        if (nodes := max(job.nodes, 1) - len(job.required_hosts & pool.row_of.keys())) > 0:
-            yield job if nodes >= job.nodes else job._replace(nodes=nodes)
-
-
-def _count_idle_kept(
-    pool: PoolTable, deferred: Iterable[Job], reserved: Collection[str], served_s: Mapping[str, int]
-) -> tuple[Counter[int], dict[str, int]]:
-    """Return the idle nodes by kind that stay awake: for deferred jobs, for new ones, and for those that few nodes fit.
-
-    A new job counts if it could start on free nodes: the scheduler may not have planned it yet. A job that only some of
-    the nodes could run keeps those that idle, until enough of them have been up for `start_patience_s`; the second
-    result is since when they are, by job.
-    """
-    room, now_s, patience_s = pool.free_room(reserved), pool.snapshot.now_s, pool.site.start_patience_s
-    free = pool.count_by_kind(pool.is_free)
-    kept: Counter[int] = Counter()
-    served: dict[str, int] = {}
-    for job in _unnamed_parts(pool, deferred):
-        kept.update(room.take_counts(job))
-    for job in _unnamed_parts(pool, pool.waiting):
-        fitting = pool.cluster.candidate_pools(job)
-        is_new = job.start_s is None and now_s - max(job.submit_s, job.begin_s or 0) <= patience_s
-        if is_new and job.nodes <= sum(free[kind] for kind in fitting):
-            kept.update(room.take_counts(job))
-        elif not job.hosts and job.request is not None and pool.is_selective(fitting):
-            since_s = min(served_s.get(job.job_id, now_s), now_s)
-            taken = room.take_counts(job, awake_only=True) if now_s - since_s < patience_s else None
-            if taken is None or sum(taken.values()) >= job.nodes:
-                served[job.job_id] = since_s
-            kept.update(taken or {})
-    return kept, served
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,7 +324,7 @@ def _plan_limited(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) -> 
     preferred = tuple(dict.fromkeys((*busy, *idle, *to_wake, *resting)))
     named = {name for name in usable if name in pool.may_leave and name in always}
     offered = named | {name for name in usable if name in awake and name not in pool.may_leave}
-    for fit, width in _find_widest_needs(pool, deferred).items():
+    for fit, width in _find_widest_needs(pool, [*pool.waiting, *deferred]).items():
         more = (name for name in preferred if name in fit and name not in offered)
         offered |= set(islice(more, max(width - len(fit & offered), 0)))
     floor = targets.floor + len(named)
@@ -447,19 +336,69 @@ def _plan_limited(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) -> 
     offered |= spare - sleepers.keys()
     offered |= {*[name for name in to_wake if name not in offered][: max(floor - len(offered), 0)]}
     woken = [row.name for row in pool.ours if row.name in offered and row.name not in awake]
-    partitions = frozenset(name for row in pool.rows for name in row.node.partitions)
-    offer = PoolOffer(pool.name, partitions, targets.capacity.name, len(offered), pool.usable_nodes, targets.why)
+    offer = _describe_offer(pool, targets, offered)
     return PoolPlan(
         sleep=describe_sleepers(pool, f"{CAPACITY}: {targets.why}", sleepers),
-        wake={
-            **dict.fromkeys(woken, targets.why),
-            **{row.name: f"for {always[row.name]}" for row in pool.ours if row.is_asleep and row.name in always},
-        },
+        wake={**dict.fromkeys(woken, targets.why), **_wake_named(pool, always)},
         memory=targets.memory,
         least=targets.least,
         offer=offer,
         withdrawn=dict.fromkeys(pool.may_leave - offered - sleepers.keys(), offer.limit),
     )
+
+
+def _plan_by_queue(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) -> PoolPlan:
+    """Return the plan of a pool whose jobs start on awake nodes only, which a plan of the queue wakes in time.
+
+    All awake nodes are on offer. A sleeping node is woken if the plan says so, if an admin, a reservation or a job
+    names it, and at once for a job that only some of the nodes can run, which the plan does not know. As many others as
+    the widest waiting job needs are on offer asleep, so that the scheduler reserves them for it; the rest is withdrawn.
+    """
+    now_s, lead_s = pool.snapshot.now_s, pool.rows[0].times.lead_s
+    always = dict(list_names_always_offered(pool, now_s + lead_s))
+    awake = {row.name for row in pool.rows_at(pool.is_active | pool.rising)}
+    usable = [row.name for row in pool.rows if row.state != FAILED]
+    to_wake = list_nodes_to_wake(pool)
+    preferred = tuple(dict.fromkeys((*_list_busy(pool, awake), *sorted(awake), *to_wake, *usable)))
+    deferred = [job for job in pool.deferred if (job.begin_s or 0) - lead_s <= now_s]
+    selective = [job for job in pool.waiting if pool.is_selective(pool.cluster.candidate_pools(job))]
+    at_once = {name for name in usable if name in always}
+    for fit, width in _find_widest_needs(pool, [*selective, *deferred]).items():
+        more = (name for name in preferred if name in fit and name not in at_once)
+        at_once |= set(islice(more, max(width - len(fit & at_once), 0)))
+    planned = plan_wakes(pool, len(to_wake), targets.capacity.rules.plan_s)
+    up = int(pool.is_active.sum()) + int(pool.rising.sum())
+    missing = max(planned.wakes, targets.floor - up, targets.reserve - int(pool.ready.sum()))
+    woken = [name for name in to_wake if name in at_once]
+    woken += [name for name in to_wake if name not in at_once][: max(missing - len(woken), 0)]
+    offered = awake | set(woken) | at_once
+    for fit, width in _find_widest_needs(pool, [*pool.waiting, *deferred]).items():
+        more = (name for name in preferred if name in fit and name not in offered)
+        offered |= set(islice(more, max(width - len(fit & offered), 0)))
+    idle = {row.name for row in pool.rows_at(pool.is_idle)}
+    may_sleep = {row.name for row in pool.ours if row.name in idle & pool.may_leave - at_once and row.is_on}
+    most = min(up - targets.floor, len(idle) - max(targets.reserve, targets.keep, planned.keep), most_to_sleep)
+    sleepers = pick_depths(pool, targets, may_sleep, max(most, 0))
+    offered -= sleepers.keys()
+    why = f"{targets.why}; by a plan of the queue"
+    offer = _describe_offer(pool, targets, offered)
+    return PoolPlan(
+        sleep=describe_sleepers(pool, f"{CAPACITY}: {targets.why}", sleepers),
+        wake={**dict.fromkeys(woken, why), **_wake_named(pool, always)},
+        memory=targets.memory,
+        least=targets.least,
+        offer=offer,
+        withdrawn=dict.fromkeys(pool.may_leave - offered - sleepers.keys(), offer.limit),
+    )
+
+
+def _wake_named(pool: PoolTable, always: Mapping[str, str]) -> dict[str, str]:
+    return {row.name: f"for {always[row.name]}" for row in pool.ours if row.is_asleep and row.name in always}
+
+
+def _describe_offer(pool: PoolTable, targets: PoolTargets, offered: Collection[str]) -> PoolOffer:
+    partitions = frozenset(name for row in pool.rows for name in row.node.partitions)
+    return PoolOffer(pool.name, partitions, targets.capacity.name, len(offered), pool.usable_nodes, targets.why)
 
 
 def _list_busy(pool: PoolTable, awake: Collection[str]) -> list[str]:
@@ -473,9 +412,8 @@ def _list_busy(pool: PoolTable, awake: Collection[str]) -> list[str]:
     return [row.name for row in sorted(busy, key=lambda row: (row.node.closed_by_us, -ends_s.get(row.name, 0)))]
 
 
-def _find_widest_needs(pool: PoolTable, deferred: Iterable[Job]) -> dict[frozenset[str], int]:
-    """Return how many of some usable nodes the widest job needs: of waiting jobs, and of `deferred` ones that may
-    start soon.
+def _find_widest_needs(pool: PoolTable, jobs: Iterable[Job]) -> dict[frozenset[str], int]:
+    """Return how many of some usable nodes the widest of these jobs needs.
 
     A job that is too wide for the nodes that fit it needs none. A job that excludes nodes, or has several chunks, may
     need nodes of every type, so it needs as many as there are.
@@ -484,7 +422,7 @@ def _find_widest_needs(pool: PoolTable, deferred: Iterable[Job]) -> dict[frozens
     names: dict[tuple[frozenset[int], frozenset[str]], frozenset[str]] = {}
     needs: dict[frozenset[str], int] = {}
     particular = [job for job in pool.cluster.view.jobs if _is_particular(job) and job.is_waiting(pool.snapshot.now_s)]
-    for job in (*pool.waiting, *deferred, *particular):
+    for job in (*jobs, *particular):
         request, excluded = job.request, job.request.excluded if job.request else frozenset[str]()
         width = max(job.nodes, -(-job.count_units(pool.units_per_node) // pool.units_per_node))
         fits = [(frozenset(pool.cluster.candidate_pools(job)), width)]
@@ -508,7 +446,7 @@ def _is_particular(job: Job) -> bool:
 
 def list_names_always_offered(pool: PoolTable, until_s: int) -> Iterable[tuple[str, str]]:
     """Yield the nodes that reservations, jobs and admins name, and by what."""
-    needs = (*_list_needs_of_reservations(pool), *_list_needs_of_named_nodes(pool, until_s))
+    needs = (*list_needs_of_reservations(pool), *list_needs_of_named_nodes(pool, until_s))
     yield from ((name, need.why) for name, need in needs if need.at_s <= until_s)
     yield from ((name, f"job {job.job_id}") for job in pool.waiting for name in job.required_hosts)
     for row in pool.ours:

@@ -263,8 +263,8 @@ def observe_pool(
             node_state=state,
             ready_s=_find_ready_s(own, sleep.wake_s, now_s),
             wake_s=sleep.wake_s,
-            running=_list_running(own, pool.jobs, snapshot, per_node, per_node * len(up)),
-            queued=_list_queued(waiting, usable, snapshot, per_node, shared=site.shared_nodes),
+            running=list_running(own, pool.jobs, snapshot, per_node, per_node * len(up)),
+            queued=list_queued(waiting, usable, snapshot, per_node, shared=site.shared_nodes),
         ),
     )
 
@@ -319,7 +319,7 @@ def _find_ready_s(rows: Sequence[PowerRow], wake_s: tuple[int, ...], now_s: int)
     return ready_s
 
 
-def _list_running(
+def list_running(
     rows: Sequence[PowerRow], jobs: Iterable[Job], snapshot: ClusterSnapshot, per_node: int, most_units: int
 ) -> RunningJobs:
     """Return the columns of the jobs that have nodes, with the units on nodes that have not failed.
@@ -343,7 +343,7 @@ def _list_running(
     return RunningJobs.from_rows(found, 4)
 
 
-def _list_queued(
+def list_queued(
     jobs: Iterable[Job], usable: Sequence[Node], snapshot: ClusterSnapshot, per_node: int, *, shared: bool
 ) -> QueuedJobs:
     """Return the waiting jobs that the nodes can hold, as columns in queue order.

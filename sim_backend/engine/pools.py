@@ -19,6 +19,7 @@ from offpeak.plugin.capacity.peak_shaving import PeakRules
 from offpeak.plugin.capacity.port import CapacityPolicy
 from offpeak.plugin.capacity.rules import CapacityRules, CapacitySchedule, DepthTable, NodeTable
 from offpeak.plugin.capacity.sleepers import NeedRecord, new_record
+from offpeak.plugin.capacity.wake_plan import MOST_PLANNED, ComingUnits, PlannedJobs
 from offpeak.sim_backend.engine.allocation import MACHINE_SCALARS, Nodes, PoolMachine, all_free
 from offpeak.sim_backend.engine.power import MOST_ENTRIES_PER_NODE, Power, TransitionLog, all_active
 from offpeak.sim_backend.engine.rules import NEVER, NOT_YET
@@ -47,17 +48,6 @@ class PoolPolicies(NamedTuple):
     seed: int
 
 
-MOST_PLANNED = 200
-"""So many waiting jobs are planned: those behind them start long after the present decision."""
-
-
-class ComingUnits(NamedTuple):
-    """When nodes and planned jobs give units, in the order of time, and how many."""
-
-    at_s: Int64
-    units: Int64
-
-
 class SleepingPools(NamedTuple):
     """What the kernels move of nodes that sleep.
 
@@ -69,7 +59,7 @@ class SleepingPools(NamedTuple):
     pool. By cell: `jobs`, those on a shared
     node, `units_of_node`, its head while it has some, and `offered`, 1 while jobs may get the node. `seen` is how many
     entries of a pool's log `offered` takes into account. `peak` are the rules of peak shaving, None without it.
-    `coming` is where a plan of the queue lists units, empty where no policy makes one.
+    `planned` and `coming` are where a plan of the queue lists jobs and units, empty where no policy makes one.
     """
 
     policies: PoolPolicies
@@ -89,6 +79,7 @@ class SleepingPools(NamedTuple):
     offered: Int64
     seen: Int64
     peak: PeakRules | None
+    planned: PlannedJobs
     coming: ComingUnits
 
 
@@ -262,6 +253,8 @@ def sleeping_pools(
         )
         for pool, each in zip(pools, capacity, strict=True)
     ]
+    most_planned = MOST_PLANNED if any(each.rules.plan_s for each in capacity) else 0
+    most_coming = int(sizes.sum() + units.sum()) + 2 * MOST_PLANNED + 1 if most_planned else 0
     return SleepingPools(
         policies=policies_of(capacity, classes, seed),
         node_first=_first(sizes),
@@ -280,13 +273,13 @@ def sleeping_pools(
         offered=np.ones(cells, dtype=np.int64),
         seen=np.zeros(len(pools), dtype=np.int64),
         peak=peak,
-        coming=_room_for(int(sizes.sum() + units.sum()) if any(each.rules.plan_s for each in capacity) else 0),
+        planned=PlannedJobs(_zeros(most_planned), _zeros(most_planned)),
+        coming=ComingUnits(_zeros(most_coming), _zeros(most_coming)),
     )
 
 
-def _room_for(running: int) -> ComingUnits:
-    room = running + 2 * MOST_PLANNED + 1
-    return ComingUnits(np.zeros(room, dtype=np.int64), np.zeros(room, dtype=np.int64))
+def _zeros(room: int) -> Int64:
+    return np.zeros(room, dtype=np.int64)
 
 
 def _first(lengths: Int64) -> Int64:

@@ -122,3 +122,15 @@ def test_admins_and_settings_give_nodes_back(cluster: PoweredStage, running: Run
     assert open_nodes(cluster) == set(ALL) - {"node4"}
     offpeak(cluster, "nodes", "node3", "release")
     cluster.admin.open("node4")
+
+
+def test_a_plan_of_the_queue_wakes_as_few_nodes_as_its_jobs_lack(cluster: PoweredStage, zygote: Zygote) -> None:
+    made = RunningAgent(cluster, ("agent", "--config", site(cluster, capacity="planned:2s")), zygote.start)
+    made.start()
+    cluster.wait(lambda: withdrawn(cluster) == set(ALL), what="all nodes to be withdrawn")
+    since_s = time.time()
+    (wide,) = cluster.jobs.submit(nodes=2, seconds=1)
+    cluster.wait(lambda: cluster.jobs.states()[wide] == "COMPLETED", what="the job on two nodes")
+    assert sorted(orders(cluster, node, since_s)[:1] for node in ALL) == [[], [], ["on"], ["on"]]
+    cluster.wait(lambda: withdrawn(cluster) == set(ALL), what="all nodes to be withdrawn again")
+    made.stop()

@@ -127,13 +127,18 @@ def changed_nodes(plan, change: NodeChange) -> set[str]:
         ("ols:1h", {}),
         ("ols:20min:2", {"keep_hot": 2}),
         ("ols:20min:1", {}),
+        ("planned:20min", {}),
+        ("planned:1h", {"keep_hot": 2}),
     ],
 )
 def test_the_same_nodes_are_chosen(policy, bounds) -> None:
     settings = CapacitySettings(**(ONLY_OFF | bounds))
-    site = site_of(NODES, capacity=policy, bounds=settings, hardware=HARDWARE, cycles_per_day=0)
+    is_planned = policy.startswith("planned")
+    site = site_of(
+        NODES, capacity=policy, bounds=settings, hardware=HARDWARE, cycles_per_day=0, limit_capacity=is_planned
+    )
     capacity = make_capacity_policy(policy, Fleet(NODES, 1, SERVER), settings)
-    chosen = 0
+    chosen = woken = 0
     for seed in range(1, 9):
         engine = replay(capacity, seed)
         whole = replay(capacity, seed)
@@ -149,10 +154,13 @@ def test_the_same_nodes_are_chosen(policy, bounds) -> None:
             engine.go_on(at_s)
             down = entered(engine, going_down(OFF), at_s)
             assert changed_nodes(plan, NodeChange.CLOSE) == down, (at_s, plan.decisions)
-            if period_s:
-                assert changed_nodes(plan, NodeChange.POWER_UP) == entered(engine, coming_up(OFF), at_s)
+            if period_s or is_planned:
+                up = entered(engine, coming_up(OFF), at_s)
+                assert changed_nodes(plan, NodeChange.POWER_UP) == up, (at_s, plan.decisions)
+                woken += len(up)
             chosen += len(down)
     assert chosen > 3
+    assert woken > 3 or not is_planned
 
 
 class LiveJobs:
