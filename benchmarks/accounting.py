@@ -16,7 +16,7 @@ from benchmarks.sacct_dump import write_sacct
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 LINES = 1_000_000
 START_S = 1_767_225_600  # 2026-01-01 00:00 UTC

@@ -16,7 +16,7 @@ from benchmarks.logs import REBUILT, price_file, trace_file
 from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES
 from offpeak.sim_backend.traces.swf.read import read_swf
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 OFFPEAK = Path(sys.executable).with_name("offpeak")
 ROUNDS = 5

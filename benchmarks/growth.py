@@ -31,7 +31,7 @@ def main(count: int) -> None:
     """Generate, replay and charge one log at a tariff; print ns a job and the peak memory in MiB."""
     from benchmarks.engine import case_of, jobs_per_s
     from offpeak.settings.replay import PriceSettings, SchedulingSettings
-    from offpeak.sim_backend.workloads.generate import lublin_jobs
+    from offpeak_studies.workloads.generate import lublin_jobs
 
     case = case_of(lublin_jobs(count, machine_size=256, seed=1, load=0.7), 256, PriceSettings())
     rate = jobs_per_s(case, "easy", SchedulingSettings())

@@ -6,7 +6,7 @@ from offpeak.model.jobs import Jobs
 from offpeak.sim_backend.sample import SAMPLE_PRICES
 from offpeak.sim_backend.traces.filters import runnable
 from offpeak.sim_backend.traces.swf.read import read_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 REBUILT = {"KTH-SP2": 100, "SDSC-SP2": 128, "CTC-SP2": 338, "SDSC-BLUE": 1152, "CEA-curie": 80640}
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -14,8 +14,8 @@ from offpeak.model.jobs import Jobs
 from offpeak.plugin.planner.problem import NO_LIMIT, NOTHING_RUNS, Problem, Rates
 from offpeak.plugin.planner.searches import budget_of, multi_search
 from offpeak.plugin.planner.verify import upper_bound, verify_plan
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.profit_cooling.run import NODES, SCENARIOS, curie_jobs, facility_of, machine, work_of
+from offpeak_studies.workloads.generate import lublin_jobs
 
 JOBS = 1500
 BAR_S, VERIFY_BAR_S = 5.0, 0.1

@@ -12,7 +12,7 @@ from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.sample import FOLDER, MONDAY, NODES, SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT, ZONE
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 JOBS, LOAD, SEED = 4_500, 0.75, 1
 PROCESSORS_PER_NODE = 32

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from offpeak.model.jobs import Jobs, Trace
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 Row = tuple[int, int, int, int]
 """Submit, wait, run time [s] and size of a job."""

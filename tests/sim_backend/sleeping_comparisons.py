@@ -17,7 +17,7 @@ from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine, flee
 from offpeak.sim_backend.comparison.compare import Comparison, compare
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 UNITS = 32
 A_MONDAY_S = 1_675_641_600

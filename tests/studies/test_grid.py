@@ -8,10 +8,10 @@ from pyarrow import parquet
 from offpeak.errors import BadInput
 from offpeak.sim_backend.sample import SAMPLE_PRICES
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak.ui.command import run
 from offpeak_studies.grid import read_grid
 from offpeak_studies.harness import JOURNAL
+from offpeak_studies.workloads.generate import lublin_jobs
 
 GRID = """
 [grid]

@@ -9,8 +9,8 @@ from offpeak.settings.capacity import CapacitySettings
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.replay.equal_nodes import PoweredMachine, replay_powered
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.logs import usage_of
+from offpeak_studies.workloads.generate import lublin_jobs
 
 
 def test_from_the_first_submission_to_the_last_end_on_shared_nodes() -> None:

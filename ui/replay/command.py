@@ -16,8 +16,8 @@ from offpeak.ui.options import FEWEST_REPLAYS, JSON, LENIENT, ON, CommandSetting
 
 if TYPE_CHECKING:
     from offpeak.model.jobs import Jobs
-    from offpeak.sim_backend.workloads.generate import LogRequest
     from offpeak_studies.registry import Study
+    from offpeak_studies.workloads.generate import LogRequest
 
 KINDS = ("class", "user", "partition", "day")
 
@@ -143,9 +143,7 @@ def study(
     from offpeak.executor import executor_on, local_processes
     from offpeak.model.units import parse_duration_s
 
-    if find_spec("offpeak_studies") is None:
-        install = f"python3 -m pip --python {shlex.quote(sys.executable)} install ./studies"
-        raise BadInput("the studies are not installed", hint=f"in a clone of offpeak: {install}")
+    _require_studies()
     from offpeak.ui.replay.tables import print_report
     from offpeak.ui.report.page import write_study_page
     from offpeak.ui.terminal import REPLAYING, task_progress
@@ -173,6 +171,12 @@ def study(
     typer.echo(f"written to {order.out}: {', '.join(written)}")
 
 
+def _require_studies() -> None:
+    if find_spec("offpeak_studies") is None:
+        install = f"python3 -m pip --python {shlex.quote(sys.executable)} install ./studies"
+        raise BadInput("the studies are not installed", hint=f"in a clone of offpeak: {install}")
+
+
 def _grid_study(path: Path, part: str | None) -> "Study":
     from offpeak.ui.estimate.accounting_source import log_on_cluster
     from offpeak_studies.grid import SweepGrid, read_grid, sweep
@@ -195,9 +199,10 @@ def generate(
     time_zone: Annotated[str, typer.Option(help="Time zone of the date.")] = "Europe/Berlin",
 ) -> None:
     """Write a synthetic job log from a workload model, as SWF."""
+    _require_studies()
     from offpeak.files import check_writable
     from offpeak.sim_backend.traces.swf.write import write_swf
-    from offpeak.sim_backend.workloads.generate import LogRequest, generate_jobs, notes_of
+    from offpeak_studies.workloads.generate import LogRequest, generate_jobs, notes_of
 
     request = LogRequest(jobs, nodes, load, model, seed)
     begin_s = _midnight_s(start, time_zone)

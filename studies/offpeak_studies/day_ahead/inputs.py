@@ -22,7 +22,9 @@ from offpeak.executor import Executor
 from offpeak.files import replacing
 from offpeak.model.arrays import Float64, Int64
 from offpeak.predictors.prices.models import SARIMA, need_statsmodels
-from offpeak.sim_backend.workloads.lublin_model import (
+from offpeak.text import counted
+from offpeak_studies.simulated_grid.grid import forecast_days
+from offpeak_studies.workloads.lublin_model import (
     TYPELESS,
     Gamma,
     draw_arrivals,
@@ -30,9 +32,7 @@ from offpeak.sim_backend.workloads.lublin_model import (
     draw_sizes,
     stretched,
 )
-from offpeak.sim_backend.workloads.tsafrir import tsafrir_estimates_s
-from offpeak.text import counted
-from offpeak_studies.simulated_grid.grid import forecast_days
+from offpeak_studies.workloads.tsafrir import tsafrir_estimates_s
 
 HOURS = 24
 SITES = "xsede_sites.csv"

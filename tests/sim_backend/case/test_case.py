@@ -10,7 +10,7 @@ from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.settings.replay import MachineSettings, PowerSettings
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.replay_case import PreparedCase, log_span, prepare
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

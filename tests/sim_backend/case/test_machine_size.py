@@ -11,7 +11,7 @@ from offpeak.errors import BadTrace
 from offpeak.model.jobs import Jobs, Trace
 from offpeak.settings.replay import MachineSettings
 from offpeak.sim_backend.case.machine_size import backlog_s, most_in_use, overload_note, units_of
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

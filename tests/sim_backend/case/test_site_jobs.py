@@ -20,7 +20,7 @@ from offpeak.sim_backend.case.site_jobs import cluster_note, round_memory, site_
 from offpeak.sim_backend.comparison.compare import compare
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.read import read_log
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 CLUSTER = Cluster(
     (

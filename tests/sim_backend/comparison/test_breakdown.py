@@ -22,7 +22,7 @@ from offpeak.sim_backend.comparison.breakdown import BreakdownRow, breakdown, da
 from offpeak.sim_backend.comparison.compare import Comparison, compare
 from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NODES, IDLE_W = 16, 75.0

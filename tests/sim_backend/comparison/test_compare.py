@@ -21,7 +21,7 @@ from offpeak.sim_backend.comparison.compare import Comparison, compare
 from offpeak.sim_backend.engine.rules import NOT_YET
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.sim_backend.replay.schedule import JOBS_PER_STEP
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -9,7 +9,7 @@ from offpeak.model.step_integrals import Charge, Usage
 from offpeak.sim_backend.case.replay_case import ReplayMachine
 from offpeak.sim_backend.comparison.outcome import Charges, PolicyRun, outcome_of, saving_pct
 from offpeak.sim_backend.replay.schedule import Schedule
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -15,7 +15,7 @@ from offpeak.settings.table import CapacitySettings, Settings
 from offpeak.sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
 from offpeak.sim_backend.comparison.compare import compare
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(300, machine_size=64, seed=3)
 TRACE = Trace("a log", JOBS, 64, None, None, None)

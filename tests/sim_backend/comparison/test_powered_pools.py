@@ -22,7 +22,7 @@ from offpeak.sim_backend.comparison.breakdown import breakdown
 from offpeak.sim_backend.comparison.compare import compare, curve_of_run, usage_of
 from offpeak.sim_backend.comparison.pools import pool_sleeps
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(200, machine_size=16, seed=3)
 EASY = parse_policy("easy", SchedulingSettings())

@@ -23,7 +23,7 @@ from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.compare import compare
 from offpeak.sim_backend.comparison.replications import LARGEST_SHIFT_S, replay_each, replay_often, shifted, spreads_of
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 NODES = 32
 POLICIES = tuple(parse_policy(name, SchedulingSettings()) for name in ("easy", "greedy"))

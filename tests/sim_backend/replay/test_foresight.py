@@ -11,7 +11,7 @@ from offpeak.sim_backend.engine.rules import NEVER
 from offpeak.sim_backend.replay.equal_nodes import replay, unit_replay
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.replay.replay import foreseeing_steps
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 NODES = 64
 POLICY = parse_policy("easy", replace(SchedulingSettings(), estimates="boosted"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from offpeak.errors import BadTrace
 from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.sim_backend.traces.filters import runnable, whole_nodes
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

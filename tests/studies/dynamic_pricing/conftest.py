@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.logs import LogSource, StudyLog, read_log
+from offpeak_studies.workloads.generate import lublin_jobs
 
 NODES = 16
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.dynamic_pricing.run import (
     MONTH_S,
     PricingSetup,
@@ -17,6 +16,7 @@ from offpeak_studies.dynamic_pricing.run import (
     months_of,
 )
 from offpeak_studies.logs import StudyLog, at_load, offered_load
+from offpeak_studies.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(400, machine_size=16, seed=1, load=0.2)
 

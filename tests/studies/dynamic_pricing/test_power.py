@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.dynamic_pricing.run import DISTRIBUTIONS, LOWEST_W, draw_power_w
+from offpeak_studies.workloads.generate import lublin_jobs
 
 JOBS = lublin_jobs(300, machine_size=64, seed=1)
 

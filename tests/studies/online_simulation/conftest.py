@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.logs import LogSource, read_log
 from offpeak_studies.online_simulation.plan import OnlineSubject, subjects_of
+from offpeak_studies.workloads.generate import lublin_jobs
 
 NODES = 90
 

@@ -18,7 +18,6 @@ from offpeak.model.step_integrals import Usage
 from offpeak.plugin.capacity.port import CapacityTargets
 from offpeak.power.capacity.online_simulation import OnlineSimulation
 from offpeak.sim_backend.nodes.node_log import NodeLog
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.logs import LogSource, read_log, shift_submissions
 from offpeak_studies.online_simulation.plan import OnlineSubject, subjects_of
 from offpeak_studies.online_simulation.run import (
@@ -39,6 +38,7 @@ from offpeak_studies.online_simulation.run import (
     week_edges_s,
     weekly_active,
 )
+from offpeak_studies.workloads.generate import lublin_jobs
 
 
 def result_of(subject: OnlineSubject, setup: OnlineSetup, replay: int = 0) -> OnlineResult:

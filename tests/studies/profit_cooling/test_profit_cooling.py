@@ -10,7 +10,6 @@ from pydantic import TypeAdapter
 
 from offpeak.errors import BadInput
 from offpeak.executor import LocalProcesses
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak_studies.harness import StudyOrder
 from offpeak_studies.profit_cooling import study
 from offpeak_studies.profit_cooling.run import (
@@ -38,6 +37,7 @@ from offpeak_studies.profit_cooling.study import (
     solvers_table,
     study_notes,
 )
+from offpeak_studies.workloads.generate import lublin_jobs
 
 READ = TypeAdapter(CoolingResult).validate_python
 

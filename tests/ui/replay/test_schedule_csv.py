@@ -14,8 +14,8 @@ from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.replay_case import prepare
 from offpeak.sim_backend.comparison.compare import Comparison, compare
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak.ui.replay.simulate import check_schedule_path, schedule_paths, write_schedules
+from offpeak_studies.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -16,8 +16,8 @@ import pytest
 
 from offpeak.sim_backend.sample import SAMPLE_LOG, SAMPLE_PRICES, SAMPLE_SACCT
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak.ui.replay.comparison import SHOWN_ROWS
+from offpeak_studies.workloads.generate import lublin_jobs
 
 Done = subprocess.CompletedProcess[str]
 Offpeak = Callable[..., Done]

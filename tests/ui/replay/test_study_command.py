@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak.ui.command import run
+from offpeak_studies.workloads.generate import lublin_jobs
 
 COMMAND = Path(sys.executable).with_name("offpeak")
 ARGUMENTS = ("study", "dynamic-pricing", "--logs", "logs", "--out", "out")

@@ -17,9 +17,9 @@ from offpeak.sim_backend.case.replay_case import PreparedCase, fleet_of, prepare
 from offpeak.sim_backend.comparison.compare import compare
 from offpeak.sim_backend.comparison.replications import ReplicationSpread
 from offpeak.sim_backend.replay.policy import Policy, parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak.ui.report.figure import Figure
 from offpeak.ui.report.subject import ReportSubject, subject_of
+from offpeak_studies.workloads.generate import lublin_jobs
 
 NODES = 32
 A_MONDAY_S = 1_675_641_600  # 2023-02-06 in UTC

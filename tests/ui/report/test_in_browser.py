@@ -13,9 +13,9 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Route, e
 
 from offpeak.model.jobs import LogNames
 from offpeak.model.node_states import DEPTHS
-from offpeak.sim_backend.workloads.generate import lublin_jobs
 from offpeak.ui.report.subject import ReportSubject
 from offpeak.ui.report.write import report_html
+from offpeak_studies.workloads.generate import lublin_jobs
 
 Make = Callable[..., ReportSubject]
 Open = Callable[..., Page]

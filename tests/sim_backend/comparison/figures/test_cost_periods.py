@@ -21,7 +21,7 @@ from offpeak.sim_backend.case.replay_case import ReplayCase, ReplayMachine
 from offpeak.sim_backend.comparison.breakdown import MOST_PERIODS, cost_by_period, cost_periods
 from offpeak.sim_backend.comparison.compare import Comparison, compare
 from offpeak.sim_backend.replay.policy import parse_policy
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 BERLIN = ZoneInfo("Europe/Berlin")
 TARIFF = PriceSettings(tariff="on=90EUR/MWh,off=30EUR/MWh,zone=Europe/Berlin")

@@ -15,7 +15,7 @@ from offpeak.model.jobs import RejectedJobs, Trace
 from offpeak.sim_backend.traces.swf import lines as swf_lines
 from offpeak.sim_backend.traces.swf.read import read_swf, swf_trace
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

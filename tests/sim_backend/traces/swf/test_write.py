@@ -13,7 +13,7 @@ from offpeak.errors import CannotWrite
 from offpeak.model.jobs import Jobs
 from offpeak.sim_backend.traces.swf.read import read_swf
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 pytestmark = pytest.mark.quick
 

@@ -12,7 +12,7 @@ from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.replay.equal_nodes import replay
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.swf.write import write_swf
-from offpeak.sim_backend.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.generate import lublin_jobs
 
 UNITS, JOBS = 64, 150
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, Arrivals, draw_arrivals, stretched
+from offpeak_studies.workloads.lublin_model import BATCH, INTERACTIVE, Arrivals, draw_arrivals, stretched
 
 
 def drawn(count: int, seed: int) -> tuple[Arrivals, ...]:

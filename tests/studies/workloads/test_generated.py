@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.sim_backend.workloads.generate import MODELS, LogRequest, generate_jobs, lublin_jobs, notes_of
+from offpeak_studies.workloads.generate import MODELS, LogRequest, generate_jobs, lublin_jobs, notes_of
 
 pytestmark = pytest.mark.quick
 

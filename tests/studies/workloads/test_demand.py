@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, JobDemand, Lublin, draw_demand
+from offpeak_studies.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, JobDemand, Lublin, draw_demand
 
 
 @given(st.integers(1, 500), st.integers(1, 10**8), st.integers(0, 99), st.sampled_from([BATCH, INTERACTIVE, TYPELESS]))

@@ -22,9 +22,9 @@ from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.model.jobs import Jobs
-from offpeak.sim_backend.workloads import lublin_model
-from offpeak.sim_backend.workloads.tsafrir import COMMON_ESTIMATES_S, FEWEST_JOBS, tsafrir_estimates_s
 from offpeak.text import did_you_mean
+from offpeak_studies.workloads import lublin_model
+from offpeak_studies.workloads.tsafrir import COMMON_ESTIMATES_S, FEWEST_JOBS, tsafrir_estimates_s
 
 USERS = 100
 LARGEST_OVERESTIMATE = 5.0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.sim_backend.workloads.tsafrir import (
+from offpeak_studies.workloads.tsafrir import (
     HEAD,
     draw_estimate_counts,
     head_shares,

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.jobs import Jobs
 from offpeak.sim_backend.traces.swf.read import read_swf
-from offpeak.sim_backend.workloads.generate import mixed_jobs
-from offpeak.sim_backend.workloads.lublin_model import (
+from offpeak_studies.workloads.generate import mixed_jobs
+from offpeak_studies.workloads.lublin_model import (
     BATCH,
     INTERACTIVE,
     TYPELESS,
@@ -27,7 +27,7 @@ from offpeak.sim_backend.workloads.lublin_model import (
     even_s,
     half_hour_weights,
 )
-from offpeak.sim_backend.workloads.tsafrir import (
+from offpeak_studies.workloads.tsafrir import (
     EstimateCounts,
     assigned_s,
     draw_estimate_counts,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
-from offpeak.sim_backend.workloads.tsafrir import EstimateCounts, assigned_s, sufficient, tsafrir_estimates_s
+from offpeak_studies.workloads.tsafrir import EstimateCounts, assigned_s, sufficient, tsafrir_estimates_s
 
 COUNTS = st.lists(st.integers(0, 20), min_size=1, max_size=10)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offpeak.sim_backend.traces.swf.read import read_swf
-from offpeak.sim_backend.workloads.tsafrir import HEAD, RANKS_BY_TIME, draw_ranks
+from offpeak_studies.workloads.tsafrir import HEAD, RANKS_BY_TIME, draw_ranks
 
 
 @given(st.integers(0, 10_000))

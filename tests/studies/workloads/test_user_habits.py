@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.sim_backend.workloads.generate import (
+from offpeak_studies.workloads.generate import (
     COMMON_ESTIMATES_S,
     USERS,
     draw_estimates_s,

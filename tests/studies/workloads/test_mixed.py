@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.sim_backend.workloads.generate import KINDS, mixed_jobs
+from offpeak_studies.workloads.generate import KINDS, mixed_jobs
 
 LOADS = st.none() | st.floats(0.01, 3)
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from offpeak.errors import BadInput
 from offpeak.model.jobs import Jobs
-from offpeak.sim_backend.workloads.generate import lublin_jobs
-from offpeak.sim_backend.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, Lublin
+from offpeak_studies.workloads.generate import lublin_jobs
+from offpeak_studies.workloads.lublin_model import BATCH, INTERACTIVE, TYPELESS, Lublin
 
 pytestmark = pytest.mark.quick
 
