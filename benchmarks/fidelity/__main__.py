@@ -1,6 +1,7 @@
 """Prints how near the engine comes to a real Slurm.
 
 python -m benchmarks.fidelity [easy] [greedy]: the homogeneous sample on Slurm and in the engine; engine: without Slurm.
+python -m benchmarks.fidelity planned [POLICY]: the sample on nodes that a plan of the queue wakes, on both.
 python -m benchmarks.fidelity mixed POLICY HOUR_S FILE: run the mixed workload on Slurm, an hour in HOUR_S seconds.
 python -m benchmarks.fidelity compare FILE...: compare such runs with the mixed engine.
 python -m benchmarks.fidelity clocks FILE...: write the table of waits under runs of the own order at several clocks.
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 
-from benchmarks.fidelity import homogeneous
+from benchmarks.fidelity import homogeneous, planned
 from benchmarks.fidelity.live import LIMITED, LiveRun, live_run
 from benchmarks.fidelity.replay import Clock
 from benchmarks.fidelity.report import limited_lines, report_lines, write_clocks
@@ -39,6 +40,8 @@ def main(arguments: Sequence[str]) -> None:
             others = [run for run in runs if run.policy != LIMITED]
             for line in chain(report_lines(mixed_day(), others), limited_lines(day_of(LIMITED), limited)):
                 print(line, flush=True)
+        case ["planned", *policy]:
+            print("\n".join(planned.lines(*policy)))
         case ["clocks", first, *others]:
             write_clocks(mixed_day(), [LiveRun.read(Path(file)) for file in (first, *others)])
         case _:

@@ -52,7 +52,10 @@ CAPACITY = "capacity"
 
 @dataclass(frozen=True)
 class PoolOffer:
-    """How many of the usable nodes of a pool its policy offers, to the jobs of which partitions, and the reason."""
+    """How many of the usable nodes of a pool its policy offers, to the jobs of which partitions, and the reason.
+
+    `by_queue`: a plan of the queue wakes further nodes when jobs need them.
+    """
 
     pool: str
     partitions: frozenset[str]
@@ -60,6 +63,7 @@ class PoolOffer:
     offered: int
     usable: int
     why: str
+    by_queue: bool = False
 
     @property
     def text(self) -> str:
@@ -398,7 +402,9 @@ def _wake_named(pool: PoolTable, always: Mapping[str, str]) -> dict[str, str]:
 
 def _describe_offer(pool: PoolTable, targets: PoolTargets, offered: Collection[str]) -> PoolOffer:
     partitions = frozenset(name for row in pool.rows for name in row.node.partitions)
-    return PoolOffer(pool.name, partitions, targets.capacity.name, len(offered), pool.usable_nodes, targets.why)
+    by_queue = targets.capacity.rules.plan_s > 0
+    name, usable = targets.capacity.name, pool.usable_nodes
+    return PoolOffer(pool.name, partitions, name, len(offered), usable, targets.why, by_queue)
 
 
 def _list_busy(pool: PoolTable, awake: Collection[str]) -> list[str]:

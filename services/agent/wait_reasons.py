@@ -192,18 +192,20 @@ class WaitExplainer:
 
     def _of_offer(self, job: Job) -> WaitReason | None:
         """Return the limit on the number of nodes in use, if the job would exceed it."""
-        counts, needed = self._count_nodes(job), self._needed(job)
-        limits = [
-            offer
-            for offer in self._known.offers
-            if offer.offered < min(offer.usable, counts.usable - counts.free + needed)
-            and not offer.partitions.isdisjoint(job.partitions)
-        ]
-        if not limits:
+        offer = self._find_offer(job)
+        if offer is None or offer.by_queue:
             return None
-        offer = limits[0]
         sentence = f"offpeak lets jobs use {offer.offered:,} of {counted(offer.usable, 'node')} now ({offer.policy})"
         return self._timed(job, Cause.CAP, sentence, self._smaller(job), "when more nodes are in use again")
+
+    def _find_offer(self, job: Job) -> PoolOffer | None:
+        """Return the offer of nodes that the job would exceed."""
+        counts, needed = self._count_nodes(job), self._needed(job)
+        for offer in self._known.offers:
+            fits = offer.offered >= min(offer.usable, counts.usable - counts.free + needed)
+            if not fits and not offer.partitions.isdisjoint(job.partitions):
+                return offer
+        return None
 
     def _of_nodes(self, job: Job, decision: DecisionRecord | None, ahead: int) -> WaitReason:
         counts, needed = self._count_nodes(job), self._needed(job)
@@ -221,6 +223,9 @@ class WaitExplainer:
         if ahead:
             sentence = f"{counted(ahead, 'job')} with a higher priority {_verb(ahead)} for the same nodes"
             return self._timed(job, Cause.PRIORITY, sentence, self._smaller(job), "in its turn")
+        if self._find_offer(job) is not None:
+            sentence = "nodes in use become free for it before sleeping ones would have booted"
+            return self._timed(job, Cause.NODES, sentence, NOTHING, "when enough nodes are free")
         if awake < needed <= counts.free:
             sleepers = needed - awake
             sentence = f"{counted(sleepers, 'node')} of the {needed:,} that it needs must boot first"

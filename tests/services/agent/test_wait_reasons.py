@@ -282,6 +282,11 @@ def test_the_cause_is_the_one_that_keeps_the_job_back() -> None:
     )
     assert reason(job, replace(BUSY, offers=(offer,))).cause is Cause.CAP
     assert reason(job, replace(BUSY, nodes=one_up, offers=(offer,))).cause is Cause.CAP, "none of them is offered"
+    planned = replace(offer, by_queue=True)
+    assert reason(job, replace(BUSY, offers=(planned,))).sentence == (
+        "nodes in use become free for it before sleeping ones would have booted"
+    )
+    assert reason(job, replace(BUSY, offers=(planned,)), ahead=2).cause is Cause.PRIORITY
     wider = replace(offer, offered=2)
     assert reason(job, replace(BUSY, nodes=one_up, offers=(wider,))).cause is Cause.ASLEEP
     assert reason(job, replace(BUSY, starts_s={}, is_simulated=False)).start_condition.endswith("ask again in a minute")
