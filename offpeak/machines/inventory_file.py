@@ -23,13 +23,13 @@ from offpeak.machines.inventory import (
     SleepMethod,
 )
 from offpeak.machines.node_sets import expand_in_order
-from offpeak.model.description import Description, Duration, Name, Power, Table
+from offpeak.model.description import Description, Duration, Name, Power, TableModel
 from offpeak.text import did_you_mean
 
 Port = Annotated[int, Field(ge=1, le=65535)]
 
 
-class CredentialTable(Table):
+class CredentialTable(TableModel):
     """[credentials.NAME]: a login."""
 
     user: str = ""
@@ -41,7 +41,7 @@ class CredentialTable(Table):
     known_hosts: Name | None = None
 
 
-class SleepMethodTable(Table):
+class SleepMethodTable(TableModel):
     """[hardware.NAME.standby], .soft_off or .hard_off: a sleep method of such nodes."""
 
     wake: tuple[Literal["bmc", "wol"], ...] = Field(("bmc",), min_length=1, strict=False)
@@ -57,7 +57,7 @@ class StandbyTable(SleepMethodTable):
     mem_sleep: Literal["deep", "shallow", "s2idle"] = "deep"
 
 
-class HardwareTable(Table):
+class HardwareTable(TableModel):
     """[hardware.NAME]: a kind of node."""
 
     driver: Name | None = None
@@ -80,7 +80,7 @@ class HardwareTable(Table):
     hard_off: SleepMethodTable | None = None
 
 
-class MachinesTable(Table):
+class MachinesTable(TableModel):
     """[[machines]]: nodes of one kind, and their addresses in the same order."""
 
     nodes: Name
@@ -93,7 +93,7 @@ class MachinesTable(Table):
     enclosure: Name | None = None
 
 
-class PduTable(Table):
+class PduTable(TableModel):
     """[pdus.NAME]: a power distribution unit, and the nodes on its outlets."""
 
     host: Name
@@ -104,7 +104,7 @@ class PduTable(Table):
     outlets: dict[str, Name] = Field(default_factory=dict)
 
 
-class CollectorTable(Table):
+class CollectorTable(TableModel):
     """[collectors.NAME]: a process in another network, and the nodes and PDUs whose meters it reads there."""
 
     nodes: Name | None = None
@@ -114,7 +114,7 @@ class CollectorTable(Table):
     verify: bool | Name = True
 
 
-class EnrolmentTable(Table):
+class EnrolmentTable(TableModel):
     """A line of [enrolled]: the identity and capabilities that a node's BMC reported."""
 
     identity: Name

@@ -21,7 +21,7 @@ from offpeak.model.cluster import UNKNOWN, Cluster, NodeType, Partition, Pool
 from offpeak.model.description import (
     Description,
     Flag,
-    Table,
+    TableModel,
     Text,
     WrongEntry,
     read_by,
@@ -110,7 +110,7 @@ Shares = Annotated[int | None, read_by(_shares)]
 Gpus = Annotated[dict[str, Count], read_by(lambda gpus: {"": gpus} if isinstance(gpus, int) else gpus)]
 
 
-class NodeTypeTable(Table):
+class NodeTypeTable(TableModel):
     """[node_types.NAME]: nodes of one equipment in the same partitions."""
 
     count: Annotated[int, whole_number_from(1, MOST_NODES)] | None = None
@@ -123,7 +123,7 @@ class NodeTypeTable(Table):
     enclosure: Text = ""
 
 
-class PartitionTable(Table):
+class PartitionTable(TableModel):
     """[partitions.NAME]."""
 
     node_types: Texts
@@ -137,7 +137,7 @@ class PartitionTable(Table):
     job_factor: Amount = 1
 
 
-class QosTable(Table):
+class QosTable(TableModel):
     """[qos.NAME]: limits of a QOS, and the QOS that it preempts."""
 
     most_jobs: Amount | None = None
@@ -163,14 +163,14 @@ def _qos_tables(written: object) -> object:
     return {name: {} for name in written}
 
 
-class PreemptionTable(Table):
+class PreemptionTable(TableModel):
     """[preemption]."""
 
     exempt: Seconds = 0
     youngest_first: Flag = False
 
 
-class AccountTable(Table):
+class AccountTable(TableModel):
     """[priority.accounts.NAME]."""
 
     parent: Text = ""
@@ -178,7 +178,7 @@ class AccountTable(Table):
     users: dict[str, Shares] = Field(default_factory=dict)
 
 
-class PriorityTable(Table):
+class PriorityTable(TableModel):
     """[priority]: the order of jobs."""
 
     order: Annotated[PriorityOrder, _one_of(PriorityOrder, "order of jobs")] = PriorityOrder.MULTIFACTOR

@@ -28,13 +28,13 @@ class WrongEntry(ValueError):
         self.hint, self.key = hint, key
 
 
-class Table(BaseModel):
+class TableModel(BaseModel):
     """A table of a file. It has no other keys than its fields."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Description(Table):
+class Description(TableModel):
     """A whole file: what it describes, such as "a node class", examples of values, and the page that explains it."""
 
     noun: ClassVar[str]

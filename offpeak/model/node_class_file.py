@@ -19,7 +19,7 @@ from offpeak.model.description import (
     Description,
     Power,
     Share,
-    Table,
+    TableModel,
     WrongEntry,
     read_by,
     refuse,
@@ -46,7 +46,7 @@ def _measured_s(written: object) -> int:
     return seconds
 
 
-class TransitionTable(Table):
+class TransitionTable(TableModel):
     """The way into a sleep depth, or out of it."""
 
     duration: Annotated[int, read_by(_measured_s)]
@@ -54,7 +54,7 @@ class TransitionTable(Table):
     failure_probability: Share
 
 
-class DepthTable(Table):
+class DepthModel(TableModel):
     """[powersave], [standby] or [off]: a sleep depth."""
 
     power: Power
@@ -62,7 +62,7 @@ class DepthTable(Table):
     leave: TransitionTable
 
 
-class EnclosureTable(Table):
+class EnclosureTable(TableModel):
     """The enclosure of the nodes."""
 
     nodes: Annotated[int, whole_number_from(2, 1000, hint="count the nodes of one enclosure")]
@@ -96,9 +96,9 @@ class NodeClassFile(Description):
     running: list[Annotated[tuple[Share, Power], read_by(_point), Field(strict=False)]]
     repair: Annotated[int, read_by(_repair_s)] | None = None
     enclosure: EnclosureTable | None = None
-    powersave: DepthTable | None = None
-    standby: DepthTable | None = None
-    off: DepthTable | None = None
+    powersave: DepthModel | None = None
+    standby: DepthModel | None = None
+    off: DepthModel | None = None
 
 
 def node_class_named(text: str) -> NodeClass:
@@ -162,7 +162,7 @@ def _build(name: str, tables: NodeClassFile) -> NodeClass:
 def _depths(tables: NodeClassFile) -> Iterator[DepthPower]:
     above, above_w = "idle", tables.idle
     for number, name in enumerate(DEPTHS):
-        table: DepthTable | None = getattr(tables, name)
+        table: DepthModel | None = getattr(tables, name)
         if table is None:
             continue
         if table.power > above_w:

@@ -18,7 +18,7 @@ from offpeak.display import minute_text
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
 from offpeak.model.arrays import Float64, Int64
-from offpeak.model.description import Description, Share, Table, Text, WrongEntry, refuse, text_by
+from offpeak.model.description import Description, Share, TableModel, Text, WrongEntry, refuse, text_by
 from offpeak.model.step_series import Series, integral_between
 from offpeak.model.units import parse_energy_kwh, parse_power_w
 from offpeak.prices.layout import parse_file_and_layout
@@ -87,7 +87,7 @@ def _efficiency(share: float) -> float:
 Watts = Annotated[float, _above_zero(parse_power_w)]
 
 
-class BatteryTable(Table):
+class BatteryTable(TableModel):
     """[battery]: capacity, powers, efficiency of a round trip, and states of charge."""
 
     capacity: Annotated[float, _above_zero(parse_energy_kwh)]
@@ -98,7 +98,7 @@ class BatteryTable(Table):
     end: Share = 0.5
 
 
-class PvTable(Table):
+class PvTable(TableModel):
     """[pv]: the plant's power, or the radiation from which it follows."""
 
     power: Text | None = None

@@ -17,7 +17,7 @@ from offpeak.files import read_bytes
 from offpeak.model.description import (
     QUOTES,
     Description,
-    Table,
+    TableModel,
     WrongEntry,
     number_from,
     read_by,
@@ -70,7 +70,7 @@ def _hours(written: object) -> tuple[tuple[int, int], ...] | None:
 Words = Annotated[str, read_by(_words)]
 
 
-class TimesTable(Table):
+class TimesTable(TableModel):
     """Hours, days and months; None for the hours: at all other times."""
 
     hours: Annotated[tuple[tuple[int, int], ...] | None, read_by(_hours)] = ClockWindow().hours
@@ -123,14 +123,14 @@ class MarketWindowTable(TimesTable):
         return RateWindow(self.name or name, self.markup[0] if self.markup else 0.0, self.factor, self.when)
 
 
-class LevyTable(Table):
+class LevyTable(TableModel):
     """A levy, whose price is the same at all times."""
 
     name: Words
     price: Price
 
 
-class DemandTable(Table):
+class DemandTable(TableModel):
     """A demand charge."""
 
     price: Annotated[tuple[float, str], text_by(parse_demand_price)]

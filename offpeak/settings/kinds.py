@@ -75,20 +75,12 @@ def _weighing(written: object) -> str:
     return _text(written)
 
 
-def _tariff(written: object) -> str:
-    # The rule's hours need numpy, which settings without a tariff do without.
-    from offpeak.prices.tariff_file import site_tariff
-
-    return site_tariff(_text(written)).text
-
-
 TEXT = SettingKind("text", _text)
 PATH = SettingKind("path", _path)
 BOOL = SettingKind("true or false", _bool, typed=bool)
 NAMES = SettingKind("list of names", _names, typed=list[str])
 POWER = SettingKind("power", lambda written: parse_power_w(_text(written)), suffix="_w")
 NODE_POWER = SettingKind("power", lambda written: parse_node_power_w(_text(written)), suffix="_w")
-TARIFF = SettingKind("text", _tariff)
 WEIGHING = SettingKind("text", _weighing)
 WEIGHTS = SettingKind("text", lambda written: parse_weights(_text(written)))
 CARBON = SettingKind("carbon", lambda written: parse_carbon_g_per_kwh(_text(written)), suffix="_g_per_kwh")

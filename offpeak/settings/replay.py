@@ -14,9 +14,9 @@ from offpeak.settings.kinds import (
     PATH,
     PERCENT,
     PERIOD,
-    TARIFF,
     TEXT,
     WEIGHING,
+    SettingKind,
     choice,
     row,
     whole_number,
@@ -24,6 +24,16 @@ from offpeak.settings.kinds import (
 
 ASSUMED_IDLE_W = 75.0
 """Assumed power of an idle node if it is not set."""
+
+
+def _tariff(written: object) -> str:
+    # The rule's hours need numpy, which settings without a tariff do without.
+    from offpeak.prices.tariff_file import site_tariff
+
+    return site_tariff(TEXT.read(written)).text
+
+
+TARIFF = SettingKind("text", _tariff)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pydantic import Field
 from offpeak.errors import BadInput, BadSites
 from offpeak.files import is_there, read_bytes
 from offpeak.machines.credentials import secret_path
-from offpeak.model.description import Description, Duration, Name, Power, Table, read_by
+from offpeak.model.description import Description, Duration, Name, Power, TableModel, read_by
 from offpeak.model.facility import Facility, facility_named
 from offpeak.model.node_class import NodeClass
 from offpeak.model.node_class_file import bundled_node_class, bundled_node_classes, read_node_class
@@ -35,7 +35,7 @@ Positive = Annotated[Number, Field(gt=0)]
 NotNegative = Annotated[Number, Field(ge=0)]
 
 
-class SiteTable(Table):
+class SiteTable(TableModel):
     """[sites.NAME]: a cluster."""
 
     nodes: AtLeastOne | None = None
@@ -68,7 +68,7 @@ class SiteTable(Table):
     secret_file: Name | None = None
 
 
-class LinkTable(Table):
+class LinkTable(TableModel):
     """[[links]]: the way that data takes between two sites."""
 
     between: tuple[Name, Name] = Field(strict=False)

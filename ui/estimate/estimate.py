@@ -26,7 +26,7 @@ from offpeak.model.cluster_file import cluster_text
 from offpeak.model.site_devices import SiteDevices, read_devices
 from offpeak.power.capacity.levers import LEVERS, REPLAYS, LeverMeasurement, days_of_jobs
 from offpeak.prices import ASSUMED_TARIFF
-from offpeak.settings.kinds import TARIFF
+from offpeak.settings.replay import TARIFF
 from offpeak.settings.table import Settings
 from offpeak.sim_backend.case.site_jobs import cluster_note
 from offpeak.sim_backend.comparison.devices import with_device_bills

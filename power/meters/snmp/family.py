@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.model.description import Description, Table, Text, WrongEntry, read_by, refuse, text_by
+from offpeak.model.description import Description, TableModel, Text, WrongEntry, read_by, refuse, text_by
 from offpeak.text import did_you_mean
 
 _UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)?\s*(m|k|M)?(Wh|W|J|A|V)\s*")
@@ -65,7 +65,7 @@ Oid = Annotated[str, text_by(_oid)]
 Number = Annotated[int, read_by(_number)]
 
 
-class ColumnSpec(Table):
+class ColumnSpec(TableModel):
     """A column of a table: a number in it times `step` is watts (power) or joules (energy); `unit` is its unit as text.
 
     A row's number is at `oid`.row, or at `oid`.row.`after` if several kinds of sensors share a table. `digits` and
@@ -122,7 +122,7 @@ class VoltageColumn(ColumnSpec):
     base = "V"
 
 
-class RowCondition(Table):
+class RowCondition(TableModel):
     """A row counts if its number in `oid` is one of `is` (none of `not`), or without such a column."""
 
     oid: Oid = ""
@@ -140,7 +140,7 @@ class RowCondition(Table):
         return answer in self.is_ if self.is_ is not None else answer not in (self.not_ or ())
 
 
-class RowNaming(Table):
+class RowNaming(TableModel):
     """The name of a row: column `oid`, else `parts` of its index, counted from 1; without either, the whole index.
 
     The number of the PDU in a chain is in column `unit_oid` or part `unit`; it becomes a prefix, "2.7", unless it is
@@ -155,7 +155,7 @@ class RowNaming(Table):
     first_unit: Number = 1
 
 
-class RowSource(Table):
+class RowSource(TableModel):
     """One source of values in a family; all rows in it that count add up.
 
     `only` is evaluated once, when rows are found; `valid` at each reading. `current` and `voltage`, in steps of amperes
@@ -208,7 +208,7 @@ def _insert_model(value: Any, model: str) -> Any:
         return {key: _insert_model(each, model) for key, each in value.items()}
     if isinstance(value, tuple):
         return tuple(_insert_model(each, model) for each in value)
-    if isinstance(value, Table):
+    if isinstance(value, TableModel):
         return value.model_copy(update={name: _insert_model(entry, model) for name, entry in value})
     return value
 
