@@ -23,6 +23,7 @@ from offpeak.plugin.pbs.openpbs_server import (
     Formula,
     parse_formula,
 )
+from offpeak.plugin.pbs.rights import order_keys
 from offpeak.plugin.scheduler.node import Node, NodeUse
 
 SHORTEST_CHECK_S, LONGEST_CHECK_S = 60, 600
@@ -39,9 +40,9 @@ class PbsContract:
     """The configuration of a PBS server, and of its scheduler.
 
     `user` asks the server, which is no manager or operator unless `may_order`. `hidden_jobs` is what hides the jobs of
-    others from it, with the remedy. `hooks` are the enabled ones, None if the server hides them. `failures` are what
-    went wrong with our hooks and with reservations, with hints. `reorder_problem` is why Torque's jobs do not change
-    places, with a hint.
+    others from it, with the remedy. `hidden_config` is the sched_config that it may not read, "" otherwise. `hooks` are
+    the enabled ones, None if the server hides them. `failures` are what went wrong with our hooks and with
+    reservations, with hints. `reorder_problem` is why Torque's jobs do not change places, with a hint.
     """
 
     rules: Sequence[Rule]
@@ -50,6 +51,7 @@ class PbsContract:
     may_order: bool = True
     hidden_jobs: tuple[str, str] | None = None
     sched_config: Mapping[str, str] = field(default_factory=dict)
+    hidden_config: str = ""
     resources: frozenset[str] = frozenset()
     hooks: frozenset[str] | None = None
     failures: tuple[tuple[str, str], ...] = ()
@@ -135,13 +137,13 @@ def _find_eligible_time(contract: PbsContract, _: ManagedSite) -> Iterator[Breac
 
 
 def _find_other_order(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
-    fair_share = contract.sched_config.get("fair_share", "").lower() == "true"
-    keys = [
-        *(["fair_share"] if fair_share else []),
-        *(["job_sort_key"] if "job_sort_key" in contract.sched_config else []),
-    ]
-    if keys and not contract.formula.site:
+    if (keys := order_keys(contract.sched_config)) and not contract.formula.site:
         yield Breach(f"sched_config orders jobs by {' and '.join(keys)}")
+
+
+def _find_hidden_config(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
+    if contract.hidden_config and not contract.formula.site:
+        yield Breach(f"{contract.user.user} may not read {contract.hidden_config}")
 
 
 def _find_no_runjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
@@ -279,9 +281,9 @@ OPENPBS_RULES = (
     Rule("job_sort_formula: our term", FAULT, "jobs do not change places", INSTALL_HINT, _find_no_term, for_queue=True),
     Rule(
         "job_sort_formula: known terms",
-        FAULT,
+        ADVICE,
         "jobs keep their order",
-        "remove that term from the formula, or set queue = off below [agent]",
+        "remove that term from the formula if a price may change the order",
         _find_hidden_term,
         for_queue=True,
     ),
@@ -295,10 +297,18 @@ OPENPBS_RULES = (
     ),
     Rule(
         "job_sort_key, fair_share",
-        FAULT,
-        "offpeak does not know that order, and a job that it moves leaves it",
-        "write the order into job_sort_formula, or set queue = off below [agent]",
+        ADVICE,
+        "offpeak does not know that order, so jobs keep it",
+        "write the order into job_sort_formula if a price may change it",
         _find_other_order,
+        for_queue=True,
+    ),
+    Rule(
+        "sched_config",
+        FAULT,
+        "it may order jobs, so they keep their order",
+        INSTALL_HINT,
+        _find_hidden_config,
         for_queue=True,
     ),
     Rule("offpeak_runjob", FAULT, "no job is deferred", INSTALL_HINT, _find_no_runjob_hook, for_queue=True),

@@ -70,7 +70,7 @@ from offpeak.plugin.pbs.reservations import (
     parse_reservations,
     reservation_names,
 )
-from offpeak.plugin.pbs.rights import SCHED_CONFIG
+from offpeak.plugin.pbs.rights import EACH_JOB, SCHED_CONFIG, order_keys, read_fair_share_entity
 from offpeak.plugin.scheduler.job import HOLDING, Job, JobState
 from offpeak.plugin.scheduler.node import OFFPEAK, Node, NodeUse
 from offpeak.plugin.scheduler.port import Ranking
@@ -489,6 +489,16 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
 
     def _sched_config(self) -> Path:
         return openpbs_home() / SCHED_CONFIG
+
+    def _share_entity(self, server: scheduler.PbsServer) -> str:
+        """Return the entity of fair share; no job is moved where jobs are, or may be, ordered by more than the formula.
+
+        What offpeak adds to the formula counts before fair share and sort keys: a moved job would pass all others.
+        """
+        config = self._read_sched_config()
+        if parse_formula(server.attributes.get("job_sort_formula", "")).site:
+            return read_fair_share_entity(config or {})
+        return EACH_JOB if config is None or order_keys(config) else ""
 
     def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         resources = parse_resources(self.commands.query("qmgr", "-c", "list resource"))

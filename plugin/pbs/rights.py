@@ -1,7 +1,7 @@
 """What a PBS scheduler puts before priorities: the priority of the queue, and the entity of fair share.
 
-sched_config in sched_priv says whether there is fair share, and by what. Only root may read it at most sites: what the
-agent cannot read is taken for the default, which has no fair share.
+sched_config in sched_priv says whether there is fair share, and by what. Only root may read it, unless the setup has
+let the agent's group into that folder.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,16 @@ from offpeak.plugin.pbs.jobs import PbsJob
 from offpeak.plugin.scheduler.job import Job
 
 SCHED_CONFIG = Path("sched_priv", "sched_config")
+
+
+EACH_JOB = "each job"
+"""In the place of an entity: no job is moved."""
+
+
+def order_keys(sched_config: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the settings of sched_config that order jobs."""
+    fair_share = ("fair_share",) if sched_config.get("fair_share", "").lower() == "true" else ()
+    return (*fair_share, "job_sort_key") if "job_sort_key" in sched_config else fair_share
 
 
 def read_fair_share_entity(sched_config: Mapping[str, str]) -> str:
@@ -40,6 +50,8 @@ def _entity_of(job: Job, entity: str) -> str:
             return job.account
         case "queue":
             return ",".join(job.partitions)
+        case str(each) if each == EACH_JOB:
+            return job.array_id or job.job_id
         case _:
             # A group of users is not shown: the jobs of a user stay among themselves.
             return job.user

@@ -9,7 +9,6 @@ Torque in the node's note, which admins read too.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -167,13 +166,15 @@ class PbsScheduler(ABC):
     def traits(self) -> SchedulerTraits:
         """Return the settings of the server and of its scheduler."""
         name, attributes = self._server()
+        sched_config = self._read_sched_config()
         contract = PbsContract(
             self.dialect.rules,
             attributes,
             self.user,
             may_order=bool(self.settings.command) or pbs_jobs.is_manager(name, attributes, self.user),
             hidden_jobs=pbs_jobs.find_hidden_jobs(name, attributes, self.user),
-            sched_config=self._read_sched_config(),
+            sched_config=sched_config or {},
+            hidden_config="" if sched_config is not None else str(self._sched_config()),
         )
         reorder_method, contract = self._complete(contract)
         return SchedulerTraits(
@@ -288,11 +289,14 @@ class PbsScheduler(ABC):
     def _complete(self, contract: PbsContract) -> tuple[str, PbsContract]:
         """Return the command that moves jobs and how that is known, and the contract with what the dialect adds."""
 
-    def _read_sched_config(self) -> dict[str, str]:
-        """Return the settings of the scheduler, {} where this user may not read them."""
-        with suppress(OSError):
+    def _read_sched_config(self) -> dict[str, str] | None:
+        """Return the settings of the scheduler, {} without such a file, None where this user may not read it."""
+        try:
             return parse_sched_config(self._sched_config().read_text(encoding="utf-8", errors="replace"))
-        return {}
+        except PermissionError:
+            return None
+        except OSError:
+            return {}
 
     def _run(self, commands: Sequence[Command]) -> str:
         """Run the commands until one fails; return its failure, "" if none fails."""
@@ -321,7 +325,11 @@ class PbsScheduler(ABC):
             return jobs, sum(each.job.state is not JobState.ENDED for each in jobs)
 
         jobs = pbs_jobs.read_all_jobs(read, lambda: self._server_that_shows_jobs()[1], server.attributes)
-        return with_priority_classes(jobs, server.queues, read_fair_share_entity(self._read_sched_config()))
+        return with_priority_classes(jobs, server.queues, self._share_entity(server))
+
+    def _share_entity(self, server: PbsServer) -> str:  # noqa: ARG002
+        """Return the entity of fair share within which jobs may change places, "" for all jobs."""
+        return read_fair_share_entity(self._read_sched_config() or {})
 
     @abstractmethod
     def _read_jobs(self, server: PbsServer) -> tuple[pbs_jobs.PbsJob, ...]:

@@ -1,5 +1,6 @@
 """The installer on an OpenPBS server runs as root: it follows no link and passes qmgr expressions alone."""
 
+import grp
 import os
 import subprocess
 from pathlib import Path
@@ -24,10 +25,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def setup(repository: Path, folder: Path, what: str, kept: Path) -> subprocess.CompletedProcess[str]:
+def setup(
+    repository: Path, folder: Path, what: str, kept: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [repository / "deploy" / "openpbs" / "setup", what],
-        env={"PATH": f"{folder}:/usr/bin:/bin", "OFFPEAK_FORMULA_FILE": str(kept)},
+        env={"PATH": f"{folder}:/usr/bin:/bin", "OFFPEAK_FORMULA_FILE": str(kept), **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -84,3 +87,24 @@ def test_a_folder_of_another_user_is_refused(repository: Path, folder: Path) -> 
     os.chown(kept.parent, 65534, 65534)
     done = setup(repository, folder, "install", kept)
     assert (done.returncode, "other users may write there" in done.stderr) == (1, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another group: needs root")
+@pytest.mark.parametrize(("group", "kept_group"), [(0, False), (12, True)])
+def test_the_agents_group_enters_the_folder_of_sched_config(
+    repository: Path, folder: Path, group: int, *, kept_group: bool
+) -> None:
+    sched_priv = folder / "sched_priv"
+    sched_priv.mkdir(mode=0o700)
+    os.chown(sched_priv, 0, group)
+    (folder / "pbs.conf").write_text(f"PBS_SERVER=head\nPBS_HOME={folder}\n")
+    environment = {"PBS_CONF_FILE": str(folder / "pbs.conf"), "OFFPEAK_GROUP": "daemon"}
+    kept = folder / "kept" / "job_sort_formula"
+    assert setup(repository, folder, "install", kept, **environment).returncode == 0
+    shared = sched_priv.stat()
+    assert setup(repository, folder, "uninstall", kept, **environment).returncode == 0
+    assert sched_priv.stat().st_gid == group
+    if kept_group:
+        assert (shared.st_gid, shared.st_mode & 0o777) == (group, 0o700)
+    else:
+        assert (shared.st_gid, shared.st_mode & 0o777) == (grp.getgrnam("daemon").gr_gid, 0o710)

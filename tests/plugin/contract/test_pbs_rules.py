@@ -157,6 +157,26 @@ def test_a_scheduler_whose_order_is_not_known(server: Server, monkeypatch: pytes
     assert "USERPRIOWEIGHT" in found.hint
 
 
+@pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
+def test_a_sched_config_that_the_agent_may_not_read(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.running.run("qsub", "-l", "select=1:ncpus=8" if server.kind == OPENPBS else "nodes=1", user="ann")
+    config, read = server.config, Path.read_text
+
+    def refuse(path: Path, *arguments: str, **options: str) -> str:
+        if path == config:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    (found,) = server.findings(PbsUser("root", "head")).values()
+    (job,) = server.scheduler().view().jobs
+    if server.kind == OPENPBS:
+        assert found.message.startswith(f"root may not read {config}: it may order jobs, so they keep their order")
+        assert (found.hint, job.priority_class) == (INSTALL_HINT, f"0/0/{job.job_id}")
+    else:
+        assert "Permission denied" in found.message
+
+
 NODES = (
     (TORQUE, "power_state", {"power": PowerState.OFF}, "power_state is not Running: another program"),
     (OPENPBS, "poweroff_eligible", {"suspend_s": 1800}, "poweroff_eligible = True: the hook PBS_power may"),
@@ -215,7 +235,7 @@ def test_a_user_who_sees_nothing_or_may_order_nothing(server: Server) -> None:
 
 def test_every_rule_has_a_case() -> None:
     tested = {rule for _, rule, *_ in (*ATTRIBUTES, *CONFIGS, *NODES)} | {"query_other_jobs", "managers"}
-    tested |= {"hooks and reservations", "resources", "offpeak_runjob", "offpeak_modifyjob"}
+    tested |= {"hooks and reservations", "resources", "offpeak_runjob", "offpeak_modifyjob", "sched_config"}
     assert {rule.name for rule in (*OPENPBS_RULES, *TORQUE_RULES)} == tested
 
 
