@@ -109,7 +109,7 @@ class WaitExplainer:
     def __init__(self, facts: QueueFacts, rules: QueueRules, known: WaitFacts) -> None:
         self._facts, self._rules, self._known = facts, rules, known
         self._marks: MarksByJob = marks_by_job(facts.marks, facts.jobs)
-        self._counts: dict[tuple[tuple[int, ...], float], _NodeCounts] = {}
+        self._counts: dict[tuple[tuple[int, ...], frozenset[str], float], _NodeCounts] = {}
         self._by_name = {node.name: node for node in known.nodes}
         self._planner = BeginTimePlanner(facts, rules)
 
@@ -265,9 +265,11 @@ class WaitExplainer:
     def _count_nodes(self, job: Job) -> _NodeCounts:
         fit = self._facts.competition.fit(job)
         share = fit.filled_nodes / self._needed(job) if 0 < fit.filled_nodes < self._needed(job) else 1.0
-        key = fit.pools, share
+        named = job.required_hosts if len(job.required_hosts) >= self._needed(job) else frozenset()
+        key = fit.pools, named, share
         if key not in self._counts:
-            names = sorted(name for pool in fit.pools for name in self._facts.cluster.pools[pool].names)
+            of_pools = {name for pool in fit.pools for name in self._facts.cluster.pools[pool].names}
+            names = sorted(of_pools & named if named else of_pools)
             nodes = [self._by_name[name] for name in names if name in self._by_name]
             usable = [node for node in nodes if _is_usable(node)]
             asleep = sum(_is_asleep(node) and node.use is NodeUse.FREE for node in usable)

@@ -292,6 +292,19 @@ def test_the_cause_is_the_one_that_keeps_the_job_back() -> None:
     assert reason(job, replace(BUSY, starts_s={}, is_simulated=False)).start_condition.endswith("ask again in a minute")
 
 
+def test_a_job_that_names_its_node_waits_for_that_node() -> None:
+    nodes = (NODES[0], *(a_node(f"n{number}", PowerState.ON) for number in (1, 2, 3)))
+    job = a_job(1, nodes=1, cpus=8)
+    assert job.request is not None
+    requests = {host: job.request._replace(chunks=(Chunk(1, 8, host=host),)) for host in ("n0", "n1")}
+    found = {
+        host: reason(job._replace(request=request), replace(BUSY, nodes=nodes)).sentence
+        for host, request in requests.items()
+    }
+    assert found["n0"] == "it needs 1 node, and 0 of the 1 that fit it are free"
+    assert found["n1"].startswith("nodes are free for it")
+
+
 @pytest.mark.quick
 def test_a_deadline_without_a_time_limit_says_that_the_job_is_never_delayed() -> None:
     job = a_job(1, comment="offpeak:deadline=2026-11-25T08:00", limit_s=None)
