@@ -38,6 +38,8 @@ COUNTS_AS_UP_IN_S = 660
 another cause than a sleeping node."""
 UNKNOWN_END_S = sys.maxsize
 """The end of a job without a limit."""
+BEHIND_OTHERS = "would break strict sorted order"
+"""OpenPBS's reason, with strict_ordering and without backfill, why it starts no job before the first one."""
 NO_RESERVATIONS: Mapping[str, Sequence[ReservedCpus]] = {}
 LONGEST_PAUSE_S = 4 * HOUR_S
 """A job that never starts, for a reason that is not known, has nodes woken so often at most."""
@@ -149,6 +151,8 @@ def with_demand(
     }
     waiting = [pbs_job for pbs_job in jobs if _could_start(pbs_job.job, now_s)]
     waiting.sort(key=lambda pbs_job: (-pbs_job.job.priority, pbs_job.rank))
+    # The reason of the first job may be older than its place.
+    waiting = [*waiting[:1], *(pbs_job for pbs_job in waiting[1:] if BEHIND_OTHERS not in pbs_job.job.reason)]
     held_until_s = _held_until_s(pbs_job.job for pbs_job in jobs)
     running = count_running_tasks(pbs_job.job for pbs_job in jobs)
     planned: dict[str, Job] = {}

@@ -44,7 +44,10 @@ def bounded_limit_s(limit_s: int | None) -> int | None:
     return limit_s if limit_s is not None and limit_s <= LONGEST_S else None
 
 
-NO_NODE_HELPS = ("limit", "assoc", "qos", "license", "fairshare", "dependency", "hold", "held")
+NO_NODE_HELPS = (
+    *("limit", "assoc", "qos", "license", "fairshare", "dependency", "hold", "held", "not started", "threshold"),
+    *("queue resource", "server resource", "dedicated time", "primetime", "mission"),
+)
 """Words of pending reasons of Slurm, Torque and OpenPBS that free nodes do not resolve."""
 CLOSED_TO_JOB = ("Partition", "Account", "Reservation")
 """Prefixes of such reasons of Slurm; other reasons mention partitions too."""

@@ -137,6 +137,16 @@ ESTIMATED_S = NOW_S + 600
 """What OpenPBS reckons with for a node that sleeps, however soon the node could be up."""
 
 
+def test_a_job_that_must_not_start_before_the_first_one_wakes_no_node() -> None:
+    strict = "Not Running: Job would break strict sorted order"
+    nodes = [a_node("n1", used=8), a_node("n2", DOWN)]
+    first = pbs_job(1, "2:ppn=8")
+    assert planned([first, pbs_job(2, "1:ppn=8")], nodes) == {"2": "n2"}
+    assert planned([first, pbs_job(2, "1:ppn=8", reason=strict)], nodes) == {}
+    # Its reason is older than the end of the job before it.
+    assert planned([pbs_job(2, "1:ppn=8", reason=strict)], nodes) == {"2": "n2"}
+
+
 def estimate_of(*jobs: PbsJob, nodes: list[Node]) -> tuple[int | None, str]:
     first = next(
         job for job in with_demand(jobs, nodes, NOW_S, patience_s=PATIENCE_S).jobs if job.state is JobState.PENDING

@@ -333,7 +333,9 @@ def test_reasons_that_free_nodes_do_not_resolve() -> None:
     """Reasons of Slurm 22.05 and 25.11, and comments of OpenPBS 23.06."""
     limits = ("QOSMaxJobsPerUserLimit", "AssocGrpNodeLimit", "Licenses", "JobArrayTaskLimit", "PartitionTimeLimit")
     others = ("Dependency", "JobHeldUser", "Not Running: User has reached server running job limit.")
-    assert not any(asks(1, Chunk(1, 1), reason=reason).lacks_only_nodes for reason in (*limits, *others))
+    closed = ("Queue not started.", "Insufficient amount of server resource: lic (R: 1 A: 0 T: 1)", "Dedicated Time")
+    closed = tuple(f"Not Running: {reason}" for reason in (*closed, "Job only runs in nonprimetime"))
+    assert not any(asks(1, Chunk(1, 1), reason=reason).lacks_only_nodes for reason in (*limits, *others, *closed))
     reserved = "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partitions"
     scarce = "Not Running: Insufficient amount of resource: ncpus (R: 4 A: 0 T: 8)"
     named = "ReqNodeNotAvail, UnavailableNodes:threshold[1-4],qos1"
