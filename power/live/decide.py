@@ -43,7 +43,7 @@ from offpeak.power.live.demand import (
 )
 from offpeak.power.live.observe import PowerRow
 from offpeak.power.live.pools import PoolTable, expected_end_of
-from offpeak.power.live.queue_plan import plan_wakes
+from offpeak.power.live.queue_plan import plan_wakes, waits_for_unknown
 
 ASLEEP_BY_DEPTH = tuple(asleep(depth) for depth in range(len(DEPTHS)))
 CAPACITY = "capacity"
@@ -356,7 +356,8 @@ def _plan_by_queue(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) ->
 
     All awake nodes are on offer. A sleeping node is woken if the plan says so, if an admin, a reservation or a job
     names it, and at once for a job that only some of the nodes can run, which the plan does not know. As many others as
-    the widest waiting job needs are on offer asleep, so that the scheduler reserves them for it; the rest is withdrawn.
+    the widest waiting job needs are on offer asleep, so that the scheduler reserves them for it; the rest is withdrawn,
+    unless the plan does not know why the first job waits.
     """
     now_s, lead_s = pool.snapshot.now_s, pool.rows[0].times.lead_s
     always = dict(list_names_always_offered(pool, now_s + lead_s))
@@ -379,6 +380,8 @@ def _plan_by_queue(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) ->
     for fit, width in _find_widest_needs(pool, [*pool.waiting, *deferred]).items():
         more = (name for name in preferred if name in fit and name not in offered)
         offered |= set(islice(more, max(width - len(fit & offered), 0)))
+    if waits_for_unknown(pool):
+        offered |= set(usable)
     idle = {row.name for row in pool.rows_at(pool.is_idle)}
     may_sleep = {row.name for row in pool.ours if row.name in idle & pool.may_leave - at_once and row.is_on}
     most = min(up - targets.floor, len(idle) - max(targets.reserve, targets.keep, planned.keep), most_to_sleep)

@@ -66,3 +66,13 @@ def plan_wakes(pool: PoolTable, asleep_nodes: int, plan_s: int) -> PlannedNodes:
         is_easy=True,
     )
     return PlannedNodes(*plan_queue(now, queue, count, coming, listed))
+
+
+def waits_for_unknown(pool: PoolTable) -> bool:
+    """Return whether the first job has not started although nodes were idle for it long enough."""
+    now_s, patience_s = pool.snapshot.now_s, pool.site.start_patience_s
+    first = max(pool.waiting, key=lambda job: (job.priority, -job.submit_s), default=None)
+    if first is None or now_s - max(first.submit_s, first.begin_s or 0) <= patience_s:
+        return False
+    idle = sum(now_s - row.memory.idle_since_s > patience_s for row in pool.rows_at(pool.is_idle))
+    return first.count_units(pool.units_per_node) <= idle * pool.units_per_node

@@ -33,7 +33,9 @@ from offpeak.settings.capacity import CapacitySettings
 
 NAMES = ("n01", "n02", "n03", "n04")
 NODE = st.sampled_from(NAMES)
-POLICY = st.sampled_from(("timeout:2min", "energy-aware", "green-pool:1", "ols:10min", "two-level:2", "planned:2min", "forecast-late:20min"))
+POLICY = st.sampled_from(
+    ("timeout:2min", "energy-aware", "green-pool:1", "ols:10min", "two-level:2", "planned:2min", "forecast-late:20min")
+)
 A_CYCLE_S, MIN_AWAKE_S = 60, 600
 
 

@@ -105,6 +105,18 @@ def test_without_limited_capacity_the_policy_is_a_time_out() -> None:
     assert (plan.offers, plan.withdrawn) == ((), {})
 
 
+def test_no_node_is_withdrawn_while_the_first_job_does_not_start_on_idle_nodes() -> None:
+    fresh, old = waits(), waits()._replace(submit_s=NOW_S - 7200)
+    for job, withdrawn in ((fresh, {"n02", "n03"}), (old, set())):
+        plan = plan_of(["n02", "n03"], idle=["n01"], jobs=[job])
+        assert (set(plan.withdrawn), woken(plan), closing(plan)) == (withdrawn, set(), set())
+    assert plan_of(["n02", "n03"], idle=["n01"], jobs=[old], idle_s=60).withdrawn
+    # It waits for its turn.
+    first = old._replace(job_id="8", nodes=2, priority=200)
+    behind = plan_of(["n02", "n03", "n05"], busy=[("n04", 86_400)], idle=["n01"], jobs=[old, first])
+    assert (woken(behind), set(behind.withdrawn)) == ({"n02", "n03"}, {"n05"})
+
+
 def test_a_node_on_hold_is_not_counted_on() -> None:
     held = {"n02": record_of("n02", NodeState.OFF, hold=Hold("jo", "repair"))}
     nodes = [node_of("n02", power=PowerState.OFF), node_of("n01", use=NodeUse.USED, cpus_used=4)]
