@@ -111,7 +111,7 @@ def _units(sources: tuple[RowSource, ...]) -> list[str]:
 def _unit(column: ColumnSpec) -> str:
     if column.units:
         return "as reported"
-    return column.written + (" with decimals" if column.digits else "")
+    return column.unit + (" with decimals" if column.digits else "")
 
 
 def _family_section(name: str) -> str:
@@ -138,8 +138,8 @@ def _which(source: RowSource, column: ColumnSpec) -> str:
     if column.after:
         terms.append(f"ending in `.{column.after}`")
     if source.only:
-        values = " or ".join(map(str, sorted(source.only.values)))
-        terms.append(f"where `{source.only.oid}` is {'not ' if source.only.excludes else ''}{values}")
+        values = " or ".join(map(str, sorted(source.only.is_ or source.only.not_ or ())))
+        terms.append(f"where `{source.only.oid}` is {'not ' if source.only.not_ else ''}{values}")
     return ", ".join(terms) or "all"
 
 

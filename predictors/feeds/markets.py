@@ -48,6 +48,7 @@ MARKETS: tuple[Market, ...] = (
     Market("EE", "EE", "EE", "EE"),
     Market("LV", "LV", "LV", "LV"),
     Market("LT", "LT", "LT", "LT"),
+    Market("GB", "GB", "GB", clock="Europe/London"),
     Market("CAISO", "US-CAL-CISO", clock="America/Los_Angeles"),
     Market("ERCOT", "US-TEX-ERCO", clock="America/Chicago"),
     Market("ISONE", "US-NE-ISNE", clock="America/New_York"),

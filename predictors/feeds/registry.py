@@ -23,6 +23,7 @@ from offpeak.predictors.feeds.entso_e import (
     day_ahead_prices,
 )
 from offpeak.predictors.feeds.feed import Feed
+from offpeak.predictors.feeds.great_britain import GreatBritain
 from offpeak.predictors.feeds.markets import Market, find_market
 from offpeak.predictors.feeds.open_meteo import (
     ARCHIVE_URL,
@@ -144,6 +145,7 @@ SOURCES: Mapping[str, Mapping[str, Callable[[SourceSettings], FeedSource]]] = {
         "electricity-maps": lambda site: ElectricityMaps(
             site.market.maps, site.key("ELECTRICITY_MAPS_TOKEN"), timeout_s=site.feeds.timeout_s
         ),
+        "great-britain": lambda site: GreatBritain(timeout_s=site.feeds.timeout_s),
         "openadr": lambda site: _openadr(site, GHG),
     },
     "temperature": {
