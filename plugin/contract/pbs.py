@@ -19,6 +19,7 @@ from offpeak.plugin.pbs.openpbs_server import (
     MODIFYJOB_HOOK,
     NODE_RESOURCE,
     PRIORITY_RESOURCE,
+    QUEUEJOB_HOOK,
     RUNJOB_HOOK,
     Formula,
     parse_formula,
@@ -30,6 +31,7 @@ SHORTEST_CHECK_S, LONGEST_CHECK_S = 60, 600
 """pbs_mom reports every 45 s: a Torque server that waits for less takes nodes that are up for dead."""
 LONG_HISTORY_S = DAY_S
 DEFAULT_HISTORY_S = 14 * DAY_S
+LONGEST_CYCLE_S = HOUR_S
 SHOWN_NODES = 5
 
 _SETTING = re.compile(r"^\s*(\w+)\s*:?\s+(.+?)\s*$", re.MULTILINE)
@@ -42,7 +44,8 @@ class PbsContract:
     `user` asks the server, which is no manager or operator unless `may_order`. `hidden_jobs` is what hides the jobs of
     others from it, with the remedy. `hidden_config` is the sched_config that it may not read, "" otherwise. `hooks` are
     the enabled ones, None if the server hides them. `failures` are what went wrong with our hooks and with
-    reservations, with hints. `reorder_problem` is why Torque's jobs do not change places, with a hint.
+    reservations, with hints. `dead_schedulers` do not run. `reorder_problem` is why Torque's jobs do not change
+    places, with a hint.
     """
 
     rules: Sequence[Rule]
@@ -55,6 +58,7 @@ class PbsContract:
     resources: frozenset[str] = frozenset()
     hooks: frozenset[str] | None = None
     failures: tuple[tuple[str, str], ...] = ()
+    dead_schedulers: tuple[str, ...] = ()
     reorder_problem: tuple[str, str] | None = None
 
     @property
@@ -92,6 +96,16 @@ def _find_no_manager(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
 def _find_no_scheduling(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.attributes.get("scheduling", "True") != "True":
         yield Breach("scheduling = False")
+
+
+def _find_long_cycle(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
+    if (cycle_s := as_int(contract.attributes.get("scheduler_iteration"))) > LONGEST_CYCLE_S:
+        yield Breach(f"scheduler_iteration = {cycle_s}")
+
+
+def _find_dead_schedulers(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
+    for name in contract.dead_schedulers:
+        yield Breach(f"the scheduler {name} is down")
 
 
 def _find_unknown_states(_: PbsContract, site: ManagedSite) -> Iterator[Breach]:
@@ -149,6 +163,11 @@ def _find_hidden_config(contract: PbsContract, _: ManagedSite) -> Iterator[Breac
 def _find_no_runjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
     if contract.hooks is not None and RUNJOB_HOOK not in contract.hooks:
         yield Breach(f"the server has no enabled hook {RUNJOB_HOOK}")
+
+
+def _find_no_queuejob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
+    if contract.hooks is not None and QUEUEJOB_HOOK not in contract.hooks:
+        yield Breach(f"the server has no enabled hook {QUEUEJOB_HOOK}")
 
 
 def _find_no_modifyjob_hook(contract: PbsContract, _: ManagedSite) -> Iterator[Breach]:
@@ -253,6 +272,13 @@ SHARED_RULES = (
         for_queue=True,
     ),
     Rule(
+        "scheduler_iteration",
+        FAULT,
+        "nodes that are up for a job that cannot start stay up for one and a half times as long",
+        "qmgr -c 'set server scheduler_iteration = 600'",
+        _find_long_cycle,
+    ),
+    Rule(
         "states of nodes",
         FAULT,
         "such a node is never switched off",
@@ -263,6 +289,14 @@ SHARED_RULES = (
 
 OPENPBS_RULES = (
     *SHARED_RULES,
+    Rule(
+        "pbs_sched",
+        FAULT,
+        "nothing is started",
+        "start it as root on the server's host: /opt/pbs/sbin/pbs_sched",
+        _find_dead_schedulers,
+        for_queue=True,
+    ),
     Rule(
         "poweroff_eligible",
         DANGER,
@@ -312,6 +346,14 @@ OPENPBS_RULES = (
         for_queue=True,
     ),
     Rule("offpeak_runjob", FAULT, "no job is deferred", INSTALL_HINT, _find_no_runjob_hook, for_queue=True),
+    Rule(
+        "offpeak_queuejob",
+        FAULT,
+        "invalid hints pass, and a job that may wait starts at its submission where nodes are free",
+        INSTALL_HINT,
+        _find_no_queuejob_hook,
+        for_queue=True,
+    ),
     Rule(
         "offpeak_modifyjob",
         FAULT,

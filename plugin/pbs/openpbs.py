@@ -56,6 +56,7 @@ from offpeak.plugin.pbs.openpbs_server import (
     OUR_RESOURCES,
     PRIORITY_RESOURCE,
     hook_failures,
+    parse_dead_schedulers,
     parse_formula,
     parse_hooks,
     parse_resources,
@@ -504,7 +505,19 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
         resources = parse_resources(self.commands.query("qmgr", "-c", "list resource"))
         failures = (*hook_failures(), *self._read_reservations()[1])
         method = f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula"
-        return method, replace(contract, resources=resources, hooks=self._hooks(), failures=failures)
+        dead = self._dead_schedulers()
+        return method, replace(
+            contract, resources=resources, hooks=self._hooks(), failures=failures, dead_schedulers=dead
+        )
+
+    def _dead_schedulers(self) -> tuple[str, ...]:
+        """Return the schedulers that do not run; older servers do not show them."""
+        try:
+            return parse_dead_schedulers(self.commands.query("qmgr", "-c", "list sched"))
+        except PbsIsSilent:
+            raise
+        except CannotAskPbs:
+            return ()
 
     def _hooks(self) -> frozenset[str] | None:
         """Return the enabled hooks; None if the server does not show them: only root at its host sees them.

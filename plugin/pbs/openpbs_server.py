@@ -114,7 +114,7 @@ def _term_value(name: str, job: Record, queue_priority: Mapping[str, int]) -> fl
     return float(seconds if seconds is not None else memory_mib(as_text(value)) * 1024)
 
 
-RUNJOB_HOOK, MODIFYJOB_HOOK = "offpeak_runjob", "offpeak_modifyjob"
+RUNJOB_HOOK, QUEUEJOB_HOOK, MODIFYJOB_HOOK = "offpeak_runjob", "offpeak_queuejob", "offpeak_modifyjob"
 INSTALL_HINT = (
     "run `deploy/openpbs/setup install` as root on the server's host; a package has it in /usr/share/offpeak/openpbs"
 )
@@ -126,6 +126,8 @@ RECENT_FAILURE_S = DAY_S
 
 _RESOURCE = re.compile(r"^Resource (\S+)$", re.MULTILINE)
 _HOOK = re.compile(r"^Hook (\S+)$((?:\n[ \t].*)*)", re.MULTILINE)
+_SCHED = re.compile(r"^Sched (\S+)$((?:\n[ \t].*)*)", re.MULTILINE)
+_DOWN = re.compile(r"^\s+state = down$", re.MULTILINE)
 _ENABLED = re.compile(r"^\s+enabled = true", re.MULTILINE | re.IGNORECASE)
 
 
@@ -138,6 +140,12 @@ def parse_hooks(listed: bytes) -> frozenset[str]:
     """Return the names of the enabled hooks in the answer to `qmgr -c 'list hook'`."""
     found = _HOOK.findall(listed.decode(errors="replace"))
     return frozenset(name for name, attributes in found if _ENABLED.search(attributes))
+
+
+def parse_dead_schedulers(listed: bytes) -> tuple[str, ...]:
+    """Return the schedulers that do not run, by the answer to `qmgr -c 'list sched'`."""
+    found = _SCHED.findall(listed.decode(errors="replace"))
+    return tuple(name for name, attributes in found if _DOWN.search(attributes))
 
 
 def hook_failures(now_s: float | None = None) -> list[tuple[str, str]]:

@@ -364,6 +364,8 @@ def _done(pbs: Pbs, verb: str, what: str, name: str, rest: str) -> str:
         return _node(pbs, verb, name, rest)
     if (verb, what, name) == ("set", "pbshook", POWER_HOOK):
         return _server(pbs, verb, f"{POWER} = {rest.partition('=')[2].strip()}")
+    if (verb, what) == ("list", "sched"):
+        return f"Sched default\n    sched_host = {pbs.host}\n    state = {pbs.sched_state}\n\n"
     return _made(pbs.resources if what == "resource" else pbs.hooks, verb, what.capitalize(), name, rest)
 
 

@@ -54,7 +54,8 @@ class SimReservation:
 class Pbs:
     """`kind` is TORQUE or OPENPBS. `attributes` are the server's attributes, `resources` and `hooks` those of the site.
 
-    Whoever is in `managers` may change everything but hooks, which only `roots` may see and change.
+    Whoever is in `managers` may change everything but hooks, which only `roots` may see and change. `sched_state` is
+    that of pbs_sched, "down" while it does not run.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class Pbs:
     resources: dict[str, str] = field(default_factory=dict)
     hooks: dict[str, str] = field(default_factory=dict)
     reservations: dict[str, SimReservation] = field(default_factory=dict)
+    sched_state: str = "idle"
 
     @property
     def queue(self) -> str:
@@ -121,7 +123,8 @@ class Pbs:
     def step(self, now_s: float) -> None:
         """Let time go on."""
         self.reservations = {name: each for name, each in self.reservations.items() if now_s < each.end_s}
-        self.cluster.scheduling = self.attributes.get("scheduling", "True") == "True"
+        is_on = self.attributes.get("scheduling", "True") == "True"
+        self.cluster.scheduling = is_on and self.sched_state != "down"
         self.cluster.iteration_s = _number(self.attributes.get(ITERATION, str(ITERATION_S)))
         self.cluster.step(now_s)
 

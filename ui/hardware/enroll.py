@@ -35,8 +35,9 @@ from offpeak.settings.table import Settings
 from offpeak.text import counted
 
 FIRMWARE_HINT = (
-    "a file of node, UUID and serial number proves them: srun -N COUNT sh -c 'echo $SLURMD_NODENAME "
-    "$(cat /sys/class/dmi/id/product_uuid /sys/class/dmi/id/product_serial)' > dmi.txt; offpeak enroll --dmi dmi.txt"
+    "a file of node, UUID and serial number proves them: for n in NODES; do echo $n "
+    "$(ssh $n cat /sys/class/dmi/id/product_uuid /sys/class/dmi/id/product_serial); done > dmi.txt; "
+    "offpeak enroll --dmi dmi.txt"
 )
 """How to prove which node is behind a BMC."""
 

@@ -81,6 +81,8 @@ def server(servers: dict[str, Server], kind: str, monkeypatch: pytest.MonkeyPatc
 ATTRIBUTES = (
     (TORQUE, "scheduling", "set server scheduling = false", "scheduling = False: nothing is started"),
     (OPENPBS, "scheduling", "set server scheduling = false", "scheduling = False: nothing is started"),
+    (TORQUE, "scheduler_iteration", "set server scheduler_iteration = 86400", "= 86400: nodes that are up for a job"),
+    (OPENPBS, "scheduler_iteration", "set server scheduler_iteration = 86400", "= 86400: nodes that are up for a job"),
     (TORQUE, "mom_job_sync", "set server mom_job_sync = False", "mom_job_sync = False: a job that was lost"),
     (TORQUE, "node_check_rate", "set server node_check_rate = 20", "node_check_rate = 20: below 60 s nodes"),
     (TORQUE, "node_check_rate", "set server node_check_rate = 3600", "node_check_rate = 3600: below 60 s nodes"),
@@ -208,7 +210,13 @@ def test_a_hook_that_failed_and_a_server_that_is_not_set_up(server: Server) -> N
     os.utime(failures / "offpeak_runjob", (time.time() - 10**6,) * 2)
     installed(server.running, server.folder, "uninstall")
     found = server.findings()
-    assert set(found) == {"resources", "job_sort_formula: our term", "offpeak_runjob", "offpeak_modifyjob"}
+    assert set(found) == {
+        "resources",
+        "job_sort_formula: our term",
+        "offpeak_runjob",
+        "offpeak_queuejob",
+        "offpeak_modifyjob",
+    }
     hints = {each.hint for each in found.values()}
     installed(server.running, server.folder)
     assert hints == {INSTALL_HINT}
@@ -218,6 +226,14 @@ def test_a_hook_that_failed_and_a_server_that_is_not_set_up(server: Server) -> N
     assert (
         "src: deploy/openpbs/, dst: /usr/share/offpeak/openpbs" in (REPOSITORY / "deploy/package/nfpm.yaml").read_text()
     )
+
+
+@pytest.mark.parametrize("kind", [OPENPBS])
+def test_a_scheduler_that_does_not_run(server: Server) -> None:
+    server.running.do(lambda pbs: setattr(pbs, "sched_state", "down"))
+    found = server.findings()
+    server.running.do(lambda pbs: setattr(pbs, "sched_state", "idle"))
+    assert [each.message for each in found.values()] == ["the scheduler default is down: nothing is started"]
 
 
 @pytest.mark.parametrize("kind", [TORQUE, OPENPBS])
@@ -235,7 +251,15 @@ def test_a_user_who_sees_nothing_or_may_order_nothing(server: Server) -> None:
 
 def test_every_rule_has_a_case() -> None:
     tested = {rule for _, rule, *_ in (*ATTRIBUTES, *CONFIGS, *NODES)} | {"query_other_jobs", "managers"}
-    tested |= {"hooks and reservations", "resources", "offpeak_runjob", "offpeak_modifyjob", "sched_config"}
+    tested |= {
+        "hooks and reservations",
+        "resources",
+        "offpeak_runjob",
+        "offpeak_queuejob",
+        "offpeak_modifyjob",
+        "sched_config",
+        "pbs_sched",
+    }
     assert {rule.name for rule in (*OPENPBS_RULES, *TORQUE_RULES)} == tested
 
 
