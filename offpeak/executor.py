@@ -369,7 +369,10 @@ class DaskWorkers(ExitStack):
     def _connected(self) -> Any:
         if self._client is None:
             distributed: Any = import_module("distributed")
-            _silence_dask()
+            # Let only our own lines say what happens to workers.
+            for name in filter(re.compile("distributed|dask|tornado").match, logging.root.manager.loggerDict):
+                logging.getLogger(name).disabled = True
+            warnings.filterwarnings("ignore", module="distributed|dask")
             if self._most_jobs:
                 self._jobs = self._job_cluster()
             at = self._jobs or self.on.replace("dask://", "tcp://")
@@ -453,10 +456,3 @@ def _last_line(folder: Path, job: str) -> str:
 def executor_on(on: str | None, otherwise: Executor) -> AbstractContextManager[Executor]:
     """Return the workers that `--on` names, which are left at the end of the block; without it the other executor."""
     return DaskWorkers(on) if on else nullcontext(otherwise)
-
-
-def _silence_dask() -> None:
-    """Let only our own lines say what happens to workers."""
-    for name in filter(re.compile("distributed|dask|tornado").match, logging.root.manager.loggerDict):
-        logging.getLogger(name).disabled = True
-    warnings.filterwarnings("ignore", module="distributed|dask")

@@ -60,7 +60,12 @@ def install_hint(extra: str, *requirements: str, environment: str = "") -> str:
     if own is not None and (own.read_text("INSTALLER") or "").strip() == PACKAGED:
         return _in_a_package(extra, _requirements(own), _pip(*needed, environment=environment, has_pip=True))
     if own is not None and Path(sys.prefix) == PREFIX and extra not in UNLOCKED:
-        return _with_deploy_install(extra, own)
+        origin = json.loads(own.read_text("direct_url.json") or "{}")
+        clone = unquote(urlsplit(origin.get("url", "")).path)
+        # With another Python deploy/install recreates the virtualenv without its extras.
+        python = shlex.quote(getattr(sys, "_base_executable", sys.executable))
+        command = f"{_sudo()}env EXTRAS={extra} PYTHON={python} deploy/install"
+        return f"cd {shlex.quote(clone)} && {command}" if clone else f"in a clone of offpeak: {command}"
     return _pip(*needed, environment=environment)
 
 
@@ -98,16 +103,6 @@ def _pip(*arguments: str, environment: str = "", has_pip: bool | None = None) ->
 
 def _sudo() -> str:
     return "" if os.geteuid() == 0 else "sudo "
-
-
-def _with_deploy_install(extra: str, own: Distribution) -> str:
-    """Return the command for the virtualenv of deploy/install, which takes only locked versions."""
-    origin = json.loads(own.read_text("direct_url.json") or "{}")
-    clone = unquote(urlsplit(origin.get("url", "")).path)
-    # With another Python deploy/install recreates the virtualenv without its extras.
-    python = shlex.quote(getattr(sys, "_base_executable", sys.executable))
-    command = f"{_sudo()}env EXTRAS={extra} PYTHON={python} deploy/install"
-    return f"cd {shlex.quote(clone)} && {command}" if clone else f"in a clone of offpeak: {command}"
 
 
 def _in_a_package(extra: str, requirements: Mapping[str, list[str]], pip: str) -> str:

@@ -88,7 +88,9 @@ def simulate_waits(
     counts = [_sizes(cluster.pools[number].nodes) for number, _ in parts]
     cell_cores = _cell_cores(case)
     unit_cores = 1 if shared else max(sorted(node.cpus for node in nodes)[len(nodes) // 2], 1)
-    cores = unit_cores * _sizes(_total_cores(case, cell_cores), unit_cores)
+    tables = case.tables
+    units = np.where(shared_pools(tables)[tables.cell_pool], tables.capacity[CORES], tables.capacity[SLOTS])
+    cores = unit_cores * _sizes(int((units * cell_cores).sum()), unit_cores)
     sizes = JobSizes(
         pool=np.array([number for number, _ in parts], dtype=np.int64),
         need=np.array([_need(case, number, part) for number, part in parts], dtype=np.int64),
@@ -336,12 +338,6 @@ def _cell_cores(case: EngineCase) -> Int64:
     """Return the cores of a unit of each cell: a node of a pool that is only counted, else a core."""
     cores = np.array([pool.node_type.cores for pool in case.cluster.pools], dtype=np.int64)
     return np.where(shared_pools(case.tables), 1, np.maximum(cores, 1))[case.tables.cell_pool]
-
-
-def _total_cores(case: EngineCase, cell_cores: Int64) -> int:
-    tables = case.tables
-    units = np.where(shared_pools(tables)[tables.cell_pool], tables.capacity[CORES], tables.capacity[SLOTS])
-    return int((units * cell_cores).sum())
 
 
 def _sizes(most: int, unit: int = 1) -> Int64:

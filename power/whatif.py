@@ -226,15 +226,12 @@ def simulate_waits_s(snapshot: Snapshot, size: Int64, estimate_s: Int64) -> Floa
     """
     snapshot = snapshot.without_too_wide()
     units, now_s = snapshot.usable_units, snapshot.now_s
-    _check_width(snapshot, int(size.max(initial=0)))
-    jobs = make_workload(snapshot, units)
-    start_s = all_start_s(jobs, EASY_POLICY, now_s)
-    known = KnownSchedule(start_s, start_s + jobs.workload.runtime_s, jobs.workload.size)
-    return (start_times_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)
-
-
-def _check_width(snapshot: Snapshot, widest: int) -> None:
+    widest = int(size.max(initial=0))
     check_units(snapshot, snapshot.usable_units)
     if widest > snapshot.usable_units:
         message = f"a job of {widest:,} units cannot run on the {snapshot.usable_units:,} that are usable"
         raise BadInput(message, hint="ask for fewer units, or repair nodes")
+    jobs = make_workload(snapshot, units)
+    start_s = all_start_s(jobs, EASY_POLICY, now_s)
+    known = KnownSchedule(start_s, start_s + jobs.workload.runtime_s, jobs.workload.size)
+    return (start_times_of_one_more(known, now_s, units, size, np.maximum(estimate_s, 1)) - now_s).astype(np.float64)

@@ -90,7 +90,10 @@ def forecast_prices(source: PriceSource, window: Window, now_s: int) -> PriceFor
     known = source.feed.known(Window(from_s, window.until_s), now_s)
     if known.series:
         predictor.learn(price_history(known.series), now_s)
-    steps = _steps(window, known.series)
+    series = known.series
+    last_s = int(series.length_s[series.known][-1]) if series and series.known.any() else max(STEPS_S)
+    step_s = last_s if last_s in STEPS_S else max(STEPS_S)
+    steps = PriceSteps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)
     inputs = _learn_inputs(source, predictor, window, now_s)
     problems = (*damage, *known.problems, *(problem for each in inputs for problem in each.problems))
     current = replace(known, problems=problems)
@@ -177,12 +180,6 @@ def _kept(model: Path | None, predictor: PricePredictor) -> tuple[FeedProblem, .
     return ()
 
 
-def _steps(window: Window, series: Series | None) -> PriceSteps:
-    last_s = int(series.length_s[series.known][-1]) if series and series.known.any() else max(STEPS_S)
-    step_s = last_s if last_s in STEPS_S else max(STEPS_S)
-    return PriceSteps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)
-
-
 def _published_now(steps: PriceSteps, known: KnownSeries) -> NDArray[np.bool_]:
     """Return for which steps the feed just returned a price; others may have been published earlier."""
     if known.series is None:
@@ -193,19 +190,15 @@ def _published_now(steps: PriceSteps, known: KnownSeries) -> NDArray[np.bool_]:
 
 def _by_tariff(tariff: Tariff, window: Window, known: KnownSeries) -> PriceForecast:
     based = fill_with_tariff(known, tariff_series(tariff, *window), window, tariff.basis)
-    steps = _steps_that_fit(window, based.series)
+    series = based.series
+    after_s = series.start_s - window.from_s
+    step_s = next((s for s in sorted(STEPS_S, reverse=True) if not np.any(after_s % s)), min(STEPS_S))
+    steps = PriceSteps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)
     start_s = np.arange(steps.start_s, steps.end_s, steps.step_s, dtype=np.int64)
     held = np.searchsorted(based.series.start_s, start_s, side="right") - 1
     price = price_history(based.series).price.reshape(steps.count, -1).mean(axis=1)
     current = replace(certain(price, ""), basis=tuple(based.basis[at] for at in held))
     return PriceForecast(steps, current, based.series.unit, known.problems, exact=based)
-
-
-def _steps_that_fit(window: Window, series: Series) -> PriceSteps:
-    """Return the longest steps whose starts include all changes of the series, else quarter-hours."""
-    after_s = series.start_s - window.from_s
-    step_s = next((s for s in sorted(STEPS_S, reverse=True) if not np.any(after_s % s)), min(STEPS_S))
-    return PriceSteps(window.from_s, step_s, (window.until_s - window.from_s) // step_s)
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,9 +255,16 @@ def price_curve(source: PriceSource, rule: PeakRule, zone: tzinfo, *, now_s: int
 
     It queries the services of the source, which may take as long as their time-outs.
     """
-    window = _whole_days(now_s, now_s + ahead_s, zone)
+    until_s = now_s + ahead_s
+    days = local_days(now_s - DAY_S, until_s + 2 * DAY_S, zone)
+    midnights, _ = to_unix_s(days.astype(np.int64) * DAY_S, zone)
+    first = int(np.searchsorted(midnights, now_s, side="right")) - 1
+    last = int(np.searchsorted(midnights, max(until_s, now_s + 1), side="left"))
+    window = Window(int(midnights[first]), int(midnights[last]))
     if source.is_tariff:
-        return _of_tariff(source.tariff, rule, window)
+        tariff = source.tariff
+        series, peak = classify(tariff_series(tariff, *window), rule)
+        return PriceCurve(series, peak, (tariff.basis,) * len(series))
     # Forecasts are made for whole hours on the clock of UTC, as those of every market.
     hours = Window(window.from_s // HOUR_S * HOUR_S, -(-window.until_s // HOUR_S) * HOUR_S)
     return _of_forecast(forecast_prices(source, hours, now_s), rule, source.contract)
@@ -278,11 +278,6 @@ def weigh_curve(curve: PriceCurve, carbon: Series | None, weighing: Weighing, ru
     at = np.searchsorted(curve.series.start_s, series.start_s, side="right") - 1
     basis = tuple(series.source if series.unit == CO2_UNIT else curve.basis[each] for each in at)
     return replace(curve, weighed=PriceCurve(series, peak, basis), decided_by=str(weighing))
-
-
-def _of_tariff(tariff: Tariff, rule: PeakRule, window: Window) -> PriceCurve:
-    series, peak = classify(tariff_series(tariff, *window), rule)
-    return PriceCurve(series, peak, (tariff.basis,) * len(series))
 
 
 def _of_forecast(forecast: PriceForecast, rule: PeakRule, contract: Tariff | None) -> PriceCurve:
@@ -314,11 +309,3 @@ def _by_interval(forecast: PriceForecast) -> tuple[Series, list[str], Float64]:
     basis = [exact.basis[source[at]] if known[at] else prediction.basis[step[at]] for at in range(len(series))]
     ranges = np.where(known[:, None], price[:, None], ranges[step])
     return replace(series, value=np.where(known, price, series.value)), basis, ranges
-
-
-def _whole_days(from_s: int, until_s: int, zone: tzinfo) -> Window:
-    days = local_days(from_s - DAY_S, until_s + 2 * DAY_S, zone)
-    midnights, _ = to_unix_s(days.astype(np.int64) * DAY_S, zone)
-    first = int(np.searchsorted(midnights, from_s, side="right")) - 1
-    last = int(np.searchsorted(midnights, max(until_s, from_s + 1), side="left"))
-    return Window(int(midnights[first]), int(midnights[last]))

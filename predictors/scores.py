@@ -133,7 +133,14 @@ def teach(
     `answered_s` int64[n] is when the outcome of each question is known.
     """
     last_s = before.last_s if before else -1
-    new = _since(exam, answered_s, last_s)
+    open_questions, news = np.flatnonzero(answered_s > last_s), np.flatnonzero(exam.known_s > last_s)
+    new = Exam(
+        exam.questions.take(open_questions),
+        exam.question_s[open_questions],
+        exam.actual[open_questions],
+        exam.outcomes.take(news),
+        exam.known_s[news],
+    )
     if len(new.outcomes) == 0:
         return before or ModelOrigin(0, 0, 0, float("nan"))
     error = np.abs(new.actual - take_exam(predictor, new).point)
@@ -142,17 +149,6 @@ def teach(
     outcomes = (before.outcomes if before else 0) + len(known)
     total = float(known.sum()) + (before.mae * before.outcomes if before and before.outcomes else 0.0)
     return ModelOrigin(outcomes, first_s, int(new.known_s[-1]), total / outcomes if outcomes else float("nan"))
-
-
-def _since(exam: Exam[QuestionRows, OutcomeRows], answered_s: Int64, last_s: int) -> Exam[QuestionRows, OutcomeRows]:
-    open_questions, news = np.flatnonzero(answered_s > last_s), np.flatnonzero(exam.known_s > last_s)
-    return Exam(
-        exam.questions.take(open_questions),
-        exam.question_s[open_questions],
-        exam.actual[open_questions],
-        exam.outcomes.take(news),
-        exam.known_s[news],
-    )
 
 
 @dataclass(frozen=True)

@@ -245,7 +245,13 @@ class MeterCollector:
             for line in done.lines:
                 LOG.warning("meters: %s", line)
             reports = tuple(MeterReport(each.meter, each.way, each.readings, str(each.error or "")) for each in results)
-            self._keep(Sweep(now.unix_s, now.unix_s, reports))
+            sweep = Sweep(now.unix_s, now.unix_s, reports)
+            self._waiting.append((sweep.at_unix_s, zlib.compress(_sweep_type().dump_json(sweep))))
+            size = sum(len(packed) for _, packed in self._waiting)
+            while size > MOST_WAITING_BYTES or sweep.at_unix_s - self._waiting[0][0] > MOST_LATE_S:
+                size -= len(self._waiting.popleft()[1])
+                self._dropped += 1
+            self._has_more.set()
             await asyncio.sleep(max(0.0, self._pace.period_s - (time.monotonic() - began_s)))
 
     async def post_forever(self) -> None:
@@ -269,15 +275,6 @@ class MeterCollector:
     async def close(self) -> None:
         """Log out."""
         await asyncio.gather(self._api.close(), *(meter.close() for meter in self._meters))
-
-    def _keep(self, sweep: Sweep) -> None:
-        """Add a sweep to those that wait, and drop the oldest ones beyond the bounds."""
-        self._waiting.append((sweep.at_unix_s, zlib.compress(_sweep_type().dump_json(sweep))))
-        size = sum(len(packed) for _, packed in self._waiting)
-        while size > MOST_WAITING_BYTES or sweep.at_unix_s - self._waiting[0][0] > MOST_LATE_S:
-            size -= len(self._waiting.popleft()[1])
-            self._dropped += 1
-        self._has_more.set()
 
     async def _post(self, packed: bytes) -> tuple[str, bool]:
         """Return the problem, "" for none, and whether the sweep needs no other attempt."""

@@ -60,16 +60,7 @@ def remove_socket(path: Path, number: int) -> None:
 def _check(path: Path) -> None:
     if len(os.fsencode(path)) > LONGEST:
         raise BadInput(f"{path}: too long for a socket", hint=f"at most {LONGEST} bytes: socket below [agent]")
-    _check_folder(path.parent)
-    if not is_there(path):
-        return
-    if not path.is_socket():
-        raise BadInput(f"{path}: exists and is no socket", hint="name another: socket below [agent]")
-    if _is_answered(path):
-        raise AgentAnswers(f"{path}: another agent answers there", hint="`offpeak status` shows which")
-
-
-def _check_folder(folder: Path) -> None:
+    folder = path.parent
     try:
         if not is_there(folder):
             folder.mkdir()
@@ -80,6 +71,12 @@ def _check_folder(folder: Path) -> None:
         raise BadInput(f"{folder}: {problem.strerror}", hint=hint) from None
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise BadInput(f"{folder}: every user may put a socket there", hint=f"chmod o-w {folder}")
+    if not is_there(path):
+        return
+    if not path.is_socket():
+        raise BadInput(f"{path}: exists and is no socket", hint="name another: socket below [agent]")
+    if _is_answered(path):
+        raise AgentAnswers(f"{path}: another agent answers there", hint="`offpeak status` shows which")
 
 
 def _is_answered(path: Path) -> bool:

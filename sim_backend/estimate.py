@@ -212,7 +212,10 @@ def estimate_savings(
     """
     whole = started(trace, settings, policies[0], cluster)
     cut = priced(last_days(whole, days), settings.prices)
-    period_s = _period_s(cut)
+    begin_s, until_s = int(cut.jobs.submit_s[0]), known_period_s(cut.jobs)[1]
+    if until_s <= begin_s:
+        raise BadTrace(f"{cut.name}: its jobs took no time at all", hint="a log of more days is needed")
+    period_s = begin_s, until_s
     prepared = prepare(cut, settings, start=None, whole=whole, cluster=cluster)
     comparison = compare(prepared.case, policies[:1])
     are_starts_replayed = not (trace.jobs.logged_start_s >= 0).any()
@@ -254,17 +257,6 @@ def replay_more(
     is_assumed = prepared.power.assumed
     savings = tuple(saving_of(each, estimate.used, "order", is_assumed=is_assumed) for each in spreads[1:])
     return replace(estimate, outcomes=outcomes, spreads=spreads, savings=savings)
-
-
-def _period_s(trace: Trace) -> tuple[int, int]:
-    """Return first submission and end.
-
-    Raises BadTrace if no time lies between them, which could not be a part of a year.
-    """
-    begin_s, until_s = int(trace.jobs.submit_s[0]), known_period_s(trace.jobs)[1]
-    if until_s <= begin_s:
-        raise BadTrace(f"{trace.name}: its jobs took no time at all", hint="a log of more days is needed")
-    return begin_s, until_s
 
 
 def started(trace: Trace, settings: Settings, baseline: Policy, cluster: Cluster | None = None) -> Trace:

@@ -171,7 +171,12 @@ def prepare_schema(engine: Engine, url: str) -> None:
     if file and found:
         copy_sqlite(file, file.with_name(f"{file.name}.before-{HEAD}"))
     with engine.begin() as connection:
-        _take_turn(connection)
+        # Wait until no other process changes the tables; it may have migrated them. SQLite has one writer
+        # anyway.
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('offpeak ledger'))"))
+            # To change the tables of a large ledger takes longer than any query.
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
         if _revision(connection, url) != HEAD:
             _upgrade(connection)
 
@@ -202,14 +207,6 @@ def _revision(connection: Connection, url: str) -> str | None:
         message = f"{ledger_address(url)}: was written by a newer offpeak (tables {found}); nothing was changed"
         raise BadLedger(message, hint="install that version again, or name another ledger below [ledger] url")
     return None if found is None else str(found)
-
-
-def _take_turn(connection: Connection) -> None:
-    """Wait until no other process changes the tables; it may have migrated them. SQLite has one writer anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('offpeak ledger'))"))
-        # To change the tables of a large ledger takes longer than any query.
-        connection.execute(text("SET LOCAL statement_timeout = 0"))
 
 
 def _upgrade(connection: Connection) -> None:

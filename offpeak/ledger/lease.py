@@ -345,7 +345,9 @@ class DatabaseLease(Lease):
 
     def _failed(self, problem: DBAPIError) -> CannotWrite:
         self._let_go()
-        self._problem = _message(self._url, problem)
+        self._problem = (
+            f"{ledger_address(self._url)}: {next(iter(str(problem.orig).strip().splitlines()), type(problem).__name__)}"
+        )
         return CannotWrite(self._problem, hint=RETRY_HINT)
 
     def _let_go(self) -> None:
@@ -375,7 +377,3 @@ def timelines(engine: Engine) -> list[int]:
             cursor.execute(f"SELECT {_TIMELINE}")
             found += cursor.fetchone() or ()
     return found
-
-
-def _message(url: str, problem: DBAPIError) -> str:
-    return f"{ledger_address(url)}: {next(iter(str(problem.orig).strip().splitlines()), type(problem).__name__)}"

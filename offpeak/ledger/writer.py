@@ -50,7 +50,14 @@ class LedgerStore:
         Errors of a row itself pass through.
         """
         try:
-            engine = self._open()
+            # A lost SQLite file is not created again: its record of open intents is lost too.
+            if self._file:
+                self._look_at(self._file)
+            if self._engine is None:
+                name = "offpeak" if self._lease is None else self._lease.holder
+                self._engine = writing_engine(self.url, patience_s=self._patience_s, name=name)
+                prepare_schema(self._engine, self.url)
+            engine = self._engine
             with engine.begin() as connection:
                 if self._lease is not None:
                     # What an agent writes after it has lost its lease would replace what the next one has written.
@@ -71,16 +78,6 @@ class LedgerStore:
         if self._engine:
             self._engine.dispose()
         self._engine = None
-
-    def _open(self) -> Engine:
-        """Return the engine. A lost SQLite file is not created again: its record of open intents is lost too."""
-        if self._file:
-            self._look_at(self._file)
-        if self._engine is None:
-            name = "offpeak" if self._lease is None else self._lease.holder
-            self._engine = writing_engine(self.url, patience_s=self._patience_s, name=name)
-            prepare_schema(self._engine, self.url)
-        return self._engine
 
     def _look_at(self, file: Path) -> None:
         if self._file_is is None:

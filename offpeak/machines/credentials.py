@@ -40,18 +40,14 @@ def read_secret(path: Path) -> Secret:
         if isinstance(problem, PermissionError):
             hint = "run the command as root, or as the user of the agent"
         raise BadInput(f"{path}: cannot be read: {problem.strerror}", hint=hint) from None
-    if mode & _rights_of_others(path):
+    others = stat.S_IRWXG | stat.S_IRWXO
+    # systemd grants a service its credentials by an access list, whose mask replaces the group's permissions.
+    handed = os.environ.get("CREDENTIALS_DIRECTORY")
+    if mode & (others & ~stat.S_IRGRP if handed and path.is_relative_to(handed) else others):
         raise BadInput(f"{path}: others than its owner may read it", hint=f"chmod 600 {path}")
     if not line:
         raise BadInput(f"{path}: its first line is empty", hint="the password is the file's first line")
     return Secret(line)
-
-
-def _rights_of_others(path: Path) -> int:
-    others = stat.S_IRWXG | stat.S_IRWXO
-    # systemd grants a service its credentials by an access list, whose mask replaces the group's permissions.
-    handed = os.environ.get("CREDENTIALS_DIRECTORY")
-    return others & ~stat.S_IRGRP if handed and path.is_relative_to(handed) else others
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,12 @@ def expand_in_order(text: str) -> tuple[str, ...]:
     Raises BadInput like `expand`, and for sets without such an order: n[3-1], n[3,1], operators but the comma.
     """
     _check_count(most_names(text), text)
-    pieces = _split_at_commas(text)
+    # Split at commas, except those within brackets.
+    pieces = [""]
+    for part in re.split(r"(\[[^\[\]]*\])", text):
+        first, *rest = [part] if part.startswith("[") and part.endswith("]") else part.split(",")
+        pieces[-1] += first
+        pieces += rest
     for piece in pieces:
         starts = [[int(start) for start in _STARTS.findall(ranges)] for ranges in _BRACKETS.findall(piece)]
         if any(start != sorted(start) for start in starts) or _OTHER_OPERATORS.search(piece):
@@ -110,16 +115,6 @@ def expand_in_order(text: str) -> tuple[str, ...]:
             raise BadInput(f"{text!r} has no order of its own", hint=hint)
     names = [name for piece in pieces for name in expand(piece)]
     return tuple(dict.fromkeys(names))
-
-
-def _split_at_commas(text: str) -> list[str]:
-    """Split at commas, except those within brackets."""
-    pieces = [""]
-    for part in re.split(r"(\[[^\[\]]*\])", text):
-        first, *rest = [part] if part.startswith("[") and part.endswith("]") else part.split(",")
-        pieces[-1] += first
-        pieces += rest
-    return pieces
 
 
 def fold(names: Iterable[str]) -> str:

@@ -163,7 +163,14 @@ def parse_user_hints(comment: str, zone: tzinfo) -> Flexibility:
 @lru_cache(maxsize=4096)
 def _parse_comment(comment: str, zone: tzinfo) -> Flexibility:
     delays_s, deadlines_s, checkpoints, errors, words = [], [], [], [], set()
-    for hint in _hint_texts(comment):
+    hints = []
+    for chunk in comment.split():
+        begun = False
+        for piece in re.split("[,;]", chunk):
+            begun = begun or piece.startswith(HINT_PREFIX)
+            if piece.startswith(HINT_PREFIX) or (begun and _HINT.fullmatch(piece)):
+                hints.append(piece.removeprefix(HINT_PREFIX))
+    for hint in [hint for hint in hints if hint]:
         name, _, value = hint.partition("=")
         try:
             if hint in ("now", "cap"):
@@ -188,18 +195,6 @@ def _parse_comment(comment: str, zone: tzinfo) -> Flexibility:
         "now" in words,
         tuple(errors),
     )
-
-
-def _hint_texts(comment: str) -> list[str]:
-    """Return the words after each `offpeak:`, and after its commas those that can only be hints."""
-    hints = []
-    for chunk in comment.split():
-        begun = False
-        for piece in re.split("[,;]", chunk):
-            begun = begun or piece.startswith(HINT_PREFIX)
-            if piece.startswith(HINT_PREFIX) or (begun and _HINT.fullmatch(piece)):
-                hints.append(piece.removeprefix(HINT_PREFIX))
-    return [hint for hint in hints if hint]
 
 
 def _deadline_s(text: str, zone: tzinfo) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from offpeak.errors import BadInput
 from offpeak.files import read_bytes
-from offpeak.model.arrays import Float64, Int64
+from offpeak.model.arrays import Float64
 from offpeak.model.jobs import Jobs
 from offpeak.model.node_class import NodeClass
 from offpeak.model.units import HIGHEST_NODE_W, parse_node_power_w
@@ -41,7 +41,8 @@ def read_job_power(path: Path, jobs: Jobs) -> Float64:
         jobs_without = counted(int(np.count_nonzero(missing)), "job")
         message = f"{path}: no power in it for {jobs_without}, the first is of {by} {first}"
         raise BadInput(message, hint=f"add a line such as {first},250")
-    return _look_up_power(table, known, keys)
+    power_w = np.array([table[key] for key in known.tolist()])
+    return power_w[np.searchsorted(known, keys)]
 
 
 def _key_column(header: list[str], path: Path) -> Literal["job_id", "user"]:
@@ -80,11 +81,6 @@ def _parse_power_row(fields: list[str]) -> tuple[int, float] | None:
     )
 
 
-def _look_up_power(table: dict[int, float], known: Int64, keys: Int64) -> Float64:
-    power_w = np.array([table[key] for key in known.tolist()])
-    return power_w[np.searchsorted(known, keys)]
-
-
 POWER_MODEL_EXAMPLES = "measured, constant:250W, uniform:100W-300W, classes:100W,200W,300W or file:FILE"
 
 
@@ -104,7 +100,11 @@ class MeasuredPower:
         known = ~np.isnan(jobs.node_power_w)
         if not known.any():
             raise BadInput("the log holds no measured power", hint=f"choose another job power: {POWER_MODEL_EXAMPLES}")
-        return np.where(known, jobs.node_power_w, _mean_of_user_w(jobs, known))
+        users, user = np.unique(jobs.user, return_inverse=True)
+        readings = np.bincount(user[known], minlength=len(users))
+        total_w = np.bincount(user[known], jobs.node_power_w[known], minlength=len(users))
+        mean_w = np.where(readings > 0, total_w / np.maximum(readings, 1), jobs.node_power_w[known].mean())
+        return np.where(known, jobs.node_power_w, mean_w[user])
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,6 @@ class TabulatedPower:
     def draw_w(self, jobs: Jobs, _rng: Generator, /) -> Float64:
         """Look up each job. Raises BadInput if the table misses one."""
         return read_job_power(self.path, jobs)
-
-
-def _mean_of_user_w(jobs: Jobs, known: NDArray[np.bool_]) -> Float64:
-    users, user = np.unique(jobs.user, return_inverse=True)
-    readings = np.bincount(user[known], minlength=len(users))
-    total_w = np.bincount(user[known], jobs.node_power_w[known], minlength=len(users))
-    mean_w = np.where(readings > 0, total_w / np.maximum(readings, 1), jobs.node_power_w[known].mean())
-    return mean_w[user]
 
 
 POWER_CLASSES = ("low", "middle", "high")

@@ -90,7 +90,16 @@ def align_log(log: LogSpan, series: Series, *, start: date | datetime | None = N
     year; the first Monday for a log without a date. Raises BadPrices if `start` is outside or the series too short.
     """
     if start is not None:
-        return _at_start(log, series, start)
+        unix_s = instant_of(log, start)
+        if not series.start_s[0] <= unix_s < series.end_s:
+            first, end = date_text(int(series.start_s[0]), log.zone), date_text(series.end_s, log.zone)
+            message = f"the start {start} lies outside the prices of {series.source}"
+            raise BadPrices(message, hint=f"they go from {first} to {end}")
+        offset_s = unix_s - log.begin_s
+        weeks = AlignmentWeeks(
+            (offset_s,), "the week is fixed (--start): ranges over replays do not contain its choice"
+        )
+        return LogAlignment(offset_s, f"log mapped to {date_text(unix_s, log.zone)} as asked", weeks)
     if log.unix_start_s is None:
         return _on_monday(log, series)
     own_s = log.unix_start_s + log.first_s
@@ -106,18 +115,6 @@ def instant_of(log: LogSpan, start: date | datetime) -> int:
     return int(_on_days(log, np.array([(start - EPOCH).days], np.int64))[0])
 
 
-def _at_start(log: LogSpan, series: Series, start: date | datetime) -> LogAlignment:
-    unix_s = instant_of(log, start)
-    if not series.start_s[0] <= unix_s < series.end_s:
-        raise BadPrices(
-            f"the start {start} lies outside the prices of {series.source}",
-            hint=f"they go from {date_text(int(series.start_s[0]), log.zone)} to {date_text(series.end_s, log.zone)}",
-        )
-    offset_s = unix_s - log.begin_s
-    weeks = AlignmentWeeks((offset_s,), "the week is fixed (--start): ranges over replays do not contain its choice")
-    return LogAlignment(offset_s, f"log mapped to {date_text(unix_s, log.zone)} as asked", weeks)
-
-
 def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
     unix_s, day = _days_inside(log, series)
     monday = weekday(day) == 0
@@ -130,7 +127,14 @@ def _on_monday(log: LogSpan, series: Series) -> LogAlignment:
 
 def _in_season(log: LogSpan, series: Series, own_s: int) -> LogAlignment:
     own = datetime.fromtimestamp(own_s, log.zone).date()
-    unix_s = _on_days(log, _season_days(own, series, log.zone))
+    zone = log.zone
+    first, last = (datetime.fromtimestamp(unix_s, zone).year for unix_s in (int(series.start_s[0]), series.end_s))
+    days = []
+    for year in range(first - 1, last + 2):
+        # 29 February becomes 28 February in other years.
+        same_day = own.replace(year=year, day=min(own.day, monthrange(year, own.month)[1]))
+        days.append((same_day - EPOCH).days + (own.weekday() - same_day.weekday() + 3) % 7 - 3)
+    unix_s = _on_days(log, np.array(days, np.int64))
     unix_s = unix_s[(unix_s >= series.start_s[0]) & (unix_s < series.end_s)]
     preferred, basis = unix_s + (log.last_s - log.first_s) <= series.end_s, "same weekday and season"
     if len(unix_s) == 0:
@@ -165,17 +169,6 @@ def _weeks_like(log: LogSpan, series: Series, chosen_s: int) -> AlignmentWeeks:
             return AlignmentWeeks(offsets_s, f"replays (--replays) lay it on others of {count} weeks, {which}")
     none = "the prices have no other week for the log: ranges over replays do not contain the choice of the week"
     return AlignmentWeeks((chosen_s - log.begin_s,), none)
-
-
-def _season_days(own: date, series: Series, zone: tzinfo) -> Int64:
-    """Return, for each year of the series and its neighbours, the date of the same weekday nearest to `own`'s day."""
-    first, last = (datetime.fromtimestamp(unix_s, zone).year for unix_s in (int(series.start_s[0]), series.end_s))
-    days = []
-    for year in range(first - 1, last + 2):
-        # 29 February becomes 28 February in other years.
-        same_day = own.replace(year=year, day=min(own.day, monthrange(year, own.month)[1]))
-        days.append((same_day - EPOCH).days + (own.weekday() - same_day.weekday() + 3) % 7 - 3)
-    return np.array(days, np.int64)
 
 
 def _days_inside(log: LogSpan, series: Series) -> tuple[Int64, Int64]:

@@ -6,7 +6,7 @@ is the column that its name or the declared unit shows to be the price: where mo
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC
 from pathlib import Path
 
 import numpy as np
@@ -152,7 +152,7 @@ def _rows_of_one_place(table: Table, layout: PriceFileLayout, export: Export | N
     others = [name for name in table.columns if name not in times.names]
     texts = [name for name in others if not is_numeric(table, name)]
     if layout.area is not None:
-        found = [name for name in others if _has(table, name, layout.area)]
+        found = [name for name in others if bool(pc.any(pc.equal(table.columns[name], layout.area)).as_py())]
         if not found:
             names = {each for name in texts for each in pc.unique(table.columns[name]).to_pylist()[:20] if each}
             raise BadPrices(f"{table.path}: no row is of {layout.area!r}", hint=f"it has {listed(sorted(names))}")
@@ -179,10 +179,6 @@ def _changes(column: pa.Array) -> int:
     """Return how many rows have another value than the row above."""
     known = column.drop_null()
     return pc.sum(pc.not_equal(known[1:], known[:-1]), min_count=0).as_py()  # type: ignore[no-any-return]
-
-
-def _has(table: Table, name: str, text: str) -> bool:
-    return bool(pc.any(pc.equal(table.columns[name], text)).as_py())
 
 
 def _written_units(table: Table, column: str) -> dict[str, WrittenUnit]:
@@ -279,7 +275,14 @@ def _start_times(table: Table, layout: PriceFileLayout, export: Export | None, t
                 f"{table.path}: nothing says whose clock the hours in the column {times.names[1]!r} are of",
                 hint="declare it, such as zone=Europe/Berlin or zone=UTC",
             )
-        start_s = _hours_of_days(table, times, zone, month_first)
+        date, *counts = times.names
+        day_s = parse_dates(table.columns[date], table.where, month_first=month_first)
+        digits = {name: pc.replace_substring_regex(table.columns[name], r"^(\d+).*$", r"\1") for name in counts}
+        number = [read_numbers(Table(table.path, digits, table.lines), name).astype(np.int64) for name in counts]
+        of_day_s = (number[0] - (times.first_hour or 0)) * HOUR_S
+        if len(number) > 1:
+            of_day_s = of_day_s + (number[1] - 1) * QUARTER_S
+        start_s = unix_of_clock(day_s + of_day_s, zone, table.where)
     not_later = np.flatnonzero(np.diff(start_s) <= 0)
     if len(not_later):
         row = int(not_later[0]) + 1
@@ -292,15 +295,3 @@ def _start_times(table: Table, layout: PriceFileLayout, export: Export | None, t
             hint="add a row, or declare start= and step= instead of a time column",
         )
     return start_s
-
-
-def _hours_of_days(table: Table, times: TimeColumns, zone: tzinfo, month_first: bool | None) -> Int64:
-    """Return the begins of hours, or of quarters, that are given by their date and their number in the day."""
-    date, *counts = times.names
-    day_s = parse_dates(table.columns[date], table.where, month_first=month_first)
-    digits = {name: pc.replace_substring_regex(table.columns[name], r"^(\d+).*$", r"\1") for name in counts}
-    number = [read_numbers(Table(table.path, digits, table.lines), name).astype(np.int64) for name in counts]
-    of_day_s = (number[0] - (times.first_hour or 0)) * HOUR_S
-    if len(number) > 1:
-        of_day_s = of_day_s + (number[1] - 1) * QUARTER_S
-    return unix_of_clock(day_s + of_day_s, zone, table.where)

@@ -157,22 +157,18 @@ def parse_peak_rule(text: str, *, zone: tzinfo) -> PeakRule:
     if text == "day-mean":
         return AboveDayMean(zone)
     if name == "quantile":
-        return AboveQuantile(_share(value), zone)
+        try:
+            share = float(value)
+        except ValueError:
+            share = -1.0
+        if not 0 <= share < 1:
+            raise BadInput(f"{value!r} is no quantile", hint="write it like quantile:0.6, from 0 to below 1")
+        return AboveQuantile(share, zone)
     if name == "hours":
         from_s, until_s = parse_hours(value)
         return ClockHours(from_s, until_s, zone=zone)
     hint = did_you_mean(text, ("day-mean", "quantile:0.6", "hours:09:00-23:00"))
     raise BadInput(f"unknown on-peak rule {text!r}", hint=hint)
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise BadInput(f"{text!r} is no quantile", hint="write it like quantile:0.6, from 0 to below 1")
-    return share
 
 
 def weigh(price: Series, carbon: Series | float | None, weighing: Weighing) -> Series:

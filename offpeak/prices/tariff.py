@@ -146,7 +146,10 @@ def parse_tariff(text: str, zone: tzinfo = UTC) -> Tariff:
         raise BadPrices(f"the tariff {text!r} mixes {currency} and {off_currency}", hint="use one currency")
     declared = DEFAULTS | pairs
     on, off = (f"{price:,g} {currency}/MWh" for price in (on_per_mwh, off_per_mwh))
-    hours = _hours(declared, zone)
+    from_s, until_s = rates.parse_hours(declared["hours"])
+    named = parse_zone(declared["zone"]) if "zone" in declared else None
+    place = declared["holidays"] and rates.check_holidays(declared["holidays"])
+    hours = ClockHours(from_s, until_s, rates.parse_days(declared["days"]), place, named or zone)
     return Tariff(
         currency=currency,
         energy=_two_prices(on_per_mwh, off_per_mwh, hours),
@@ -164,13 +167,6 @@ def _when(pairs: dict[str, str], zone: tzinfo) -> str:
     holidays = f" but holidays of {pairs['holidays']}" if pairs["holidays"] else ""
     clock = zone_text(zone) or "this machine"
     return f"from {pairs['hours'].replace('-', ' to ')} {days}{holidays}, clock of {clock}"
-
-
-def _hours(pairs: dict[str, str], zone: tzinfo) -> ClockHours:
-    from_s, until_s = rates.parse_hours(pairs["hours"])
-    named = parse_zone(pairs["zone"]) if "zone" in pairs else None
-    place = pairs["holidays"] and rates.check_holidays(pairs["holidays"])
-    return ClockHours(from_s, until_s, rates.parse_days(pairs["days"]), place, named or zone)
 
 
 def _two_prices(on_per_mwh: float, off_per_mwh: float, hours: ClockHours) -> rates.RateSchedule:

@@ -108,7 +108,12 @@ def unix_of_clock(local_s: Int64, zone: tzinfo, where: RowName) -> Int64:
     if len(never):
         row = int(never[0])
         raise _never_shown(int(local_s[row]), int(first_s[row]), zone, where(row))
-    return np.where(_second_time_round(local_s, last_s > first_s), last_s, first_s)
+    doubled = last_s > first_s
+    steps_back = np.cumsum(np.diff(local_s, prepend=local_s[0] - 1) <= 0)
+    enters = doubled & ~np.append(False, doubled[:-1])
+    entered_at = np.maximum.accumulate(np.where(enters, np.arange(len(local_s)), 0))
+    second: NDArray[np.bool_] = doubled & (steps_back > steps_back[entered_at])
+    return np.where(second, last_s, first_s)
 
 
 def first_failing(rows: int, fails: Callable[[int], bool]) -> int:
@@ -224,15 +229,6 @@ def _unreadable(times: pa.Array, where: RowName, month_first: bool | None) -> Ba
             f"{where(row)}: the time {text!r} {'is written unlike the times before it' if other else 'cannot be read'}"
         )
     return BadPrices(problem, hint="write all like 2024-01-31T23:00Z, or with +01:00")
-
-
-def _second_time_round(local_s: Int64, doubled: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which rows are in the second pass of a repeated hour, after the clock's step back in that hour."""
-    steps_back = np.cumsum(np.diff(local_s, prepend=local_s[0] - 1) <= 0)
-    enters = doubled & ~np.append(False, doubled[:-1])
-    entered_at = np.maximum.accumulate(np.where(enters, np.arange(len(local_s)), 0))
-    second: NDArray[np.bool_] = doubled & (steps_back > steps_back[entered_at])
-    return second
 
 
 def _never_shown(local_s: int, change_s: int, zone: tzinfo, place: str) -> BadPrices:

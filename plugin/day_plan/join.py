@@ -198,7 +198,18 @@ def explain_start_changes(before: DayPlan | None, plan: DayPlan) -> tuple[StartC
     """Return each job whose start has changed, in the order of the new plan; new jobs do not count."""
     if before is None:
         return ()
-    general = _what_happened(before, plan)
+    ran, runs = ({load.job_id: load for load in each.loads} for each in (before, plan))
+    early = sum(job not in runs and load.until_s > plan.at_s for job, load in ran.items())
+    late = sum(job in ran and load.until_s > ran[job].until_s + SAME_START_S for job, load in runs.items())
+    new = len(plan.by_id.keys() - before.by_id.keys())
+    gone = len(before.by_id.keys() - plan.by_id.keys() - runs.keys())
+    changes = [
+        f"{early} ended early" if early else "",
+        f"{late} run longer than expected" if late else "",
+        f"{new} were submitted" if new else "",
+        f"{gone} vanished" if gone else "",
+    ]
+    general = ", ".join(change for change in changes if change) or "nodes, prices or the order have changed"
     return tuple(
         StartChange(job.job_id, old.start_s, job.start_s, _job_reason(old, job, before, plan) or general)
         for job in plan.jobs
@@ -225,22 +236,6 @@ def _job_reason(old: PlannedJob, job: PlannedJob, before: DayPlan, plan: DayPlan
     if old.run_s != job.run_s:
         return "another run time is expected"
     return ""
-
-
-def _what_happened(before: DayPlan, plan: DayPlan) -> str:
-    """Return what has happened to other jobs since."""
-    ran, runs = ({load.job_id: load for load in each.loads} for each in (before, plan))
-    early = sum(job not in runs and load.until_s > plan.at_s for job, load in ran.items())
-    late = sum(job in ran and load.until_s > ran[job].until_s + SAME_START_S for job, load in runs.items())
-    new = len(plan.by_id.keys() - before.by_id.keys())
-    gone = len(before.by_id.keys() - plan.by_id.keys() - runs.keys())
-    changes = [
-        f"{early} ended early" if early else "",
-        f"{late} run longer than expected" if late else "",
-        f"{new} were submitted" if new else "",
-        f"{gone} vanished" if gone else "",
-    ]
-    return ", ".join(change for change in changes if change) or "nodes, prices or the order have changed"
 
 
 NEGATIVE_PRICES = "some prices are negative: in those hours energy earns money, and so does cooling"
@@ -343,11 +338,6 @@ def _join_arrays(parts: Sequence[PlannedJob]) -> Iterable[PlannedJob]:
     return found.values()
 
 
-def _rounds_of_tasks(job: Job) -> int:
-    """Return how many tasks of an array run one after the other, because only so many may run at once."""
-    return -(-job.tasks // job.task_limit) if job.task_limit else 1
-
-
 def _planned_job(inputs: PlanInputs, job: Job, hold: StartHold, start_s: int, hosts: tuple[str, ...]) -> PlannedJob:
     facts = inputs.queue
     return PlannedJob(
@@ -356,7 +346,7 @@ def _planned_job(inputs: PlanInputs, job: Job, hold: StartHold, start_s: int, ho
         partitions=job.partitions,
         nodes=max(job.nodes, 1),
         start_s=None if start_s == TOMORROW else facts.now_s + start_s,
-        run_s=(expected_run_s_of(job, facts) or 1) * _rounds_of_tasks(job),
+        run_s=(expected_run_s_of(job, facts) or 1) * (-(-job.tasks // job.task_limit) if job.task_limit else 1),
         power_w=facts.node_power_w[job.job_id] * max(job.nodes, 1),
         hosts=hosts,
         begin_s=hold.begin_s,

@@ -16,10 +16,9 @@ import numpy as np
 
 from offpeak.errors import BadInput
 from offpeak.machines.node_sets import expand
-from offpeak.model.arrays import Float64
 from offpeak.model.constants import HOUR_S
 from offpeak.plugin.day_plan.day_plan import Load
-from offpeak.plugin.day_plan.inputs import PlanFacility, PlanInputs, expected_end_s, expected_run_s_of, is_usable
+from offpeak.plugin.day_plan.inputs import PlanInputs, expected_end_s, expected_run_s_of, is_usable
 from offpeak.plugin.day_plan.limits import (
     Amounts,
     Supply,
@@ -304,7 +303,10 @@ def _work(
     tasks = np.array(pool.tasks, np.float64)
     power_w = np.array([facts.node_power_w[job.job_id] * max(job.nodes, 1) for job in jobs], np.float64) * tasks
     cpus = np.array([max(job.cpus, job.nodes, 1) for job in jobs], np.float64) * tasks
-    revenue_per_s = cpus * _per_core_h(inputs.room, jobs) / HOUR_S
+    room = inputs.room
+    usual = room.revenue_per_core_h
+    each = (revenue_per_core_h(room.revenues, job.account, job.qos, usual=usual) for job in jobs)
+    revenue_per_s = cpus * np.fromiter(each, np.float64, len(jobs)) / HOUR_S
     return Work(
         job_id=np.arange(len(jobs)),
         units=units,
@@ -318,12 +320,6 @@ def _work(
         revenue_per_s=revenue_per_s,
         pools=np.array(pool.job_bits, np.int64),
     )
-
-
-def _per_core_h(room: PlanFacility, jobs: Sequence[Job]) -> Float64:
-    usual = room.revenue_per_core_h
-    each = (revenue_per_core_h(room.revenues, job.account, job.qos, usual=usual) for job in jobs)
-    return np.fromiter(each, np.float64, len(jobs))
 
 
 def _times(inputs: PlanInputs, job: Job, hold: StartHold) -> tuple[int, int, int]:

@@ -60,7 +60,11 @@ def explain_decision(cycle: GridCycle, decision: GridDecision) -> tuple[SiteChoi
 def _explain_choice(cycle: GridCycle, decision: GridDecision, fit: SiteFit, job: int) -> SiteChoice:
     place = int(decision.site[job])
     chosen = None if place == NO_SITE else estimate_at(cycle, decision, job, place)
-    second = _second_best(cycle, decision, job)
+    others = decision.score[job].copy()
+    if decision.site[job] != NO_SITE:
+        others[decision.site[job]] = np.inf
+    best = int(np.argmin(others))
+    second = estimate_at(cycle, decision, job, best) if np.isfinite(others[best]) else None
     missing = find_mismatches(cycle, fit, decision.predicted.runtime_s, job)
     parts = {
         "missing": "; ".join(f"{miss.site}: {miss.text}" for miss in missing),
@@ -96,15 +100,6 @@ def estimate_at(cycle: GridCycle, decision: GridDecision, job: int, site: int) -
         score=score if np.isfinite(score) else None,
         transfer_s=float(transfer_s(cycle.jobs.take(np.array([job])), cycle.grid)[0, site]),
     )
-
-
-def _second_best(cycle: GridCycle, decision: GridDecision, job: int) -> SiteEstimate | None:
-    """Return the best of the other sites by what the policy compared, None if there is no other."""
-    others = decision.score[job].copy()
-    if decision.site[job] != NO_SITE:
-        others[decision.site[job]] = np.inf
-    best = int(np.argmin(others))
-    return estimate_at(cycle, decision, job, best) if np.isfinite(others[best]) else None
 
 
 def _figures_text(estimate: SiteEstimate, currency: str) -> str:
@@ -233,22 +228,17 @@ def choose_together(
     that job, with the reason. Jobs `sent` to sites count against their allocations, and as load until the sites report
     them. Raises BadInput for a feature that no site has, BadPrices for prices in two currencies.
     """
-    known = _with_sent_jobs(replies, sent)
+    known = dict(replies)
+    for name, reply in replies.items():
+        if reply.report is not None:
+            sent_there = [job for job in sent if job.site == name]
+            known[name] = replace(reply, report=add_sent_jobs(reply.report, sent_there))
     sites = [_site_now(site, known.get(site.name, NOT_POLLED), now_s, stale_s) for site in grid.sites]
     cycle = _cycle(requests, grid, _unify_units(sites), now_s, without)
     states = replace(cycle.states, left_core_s=left_core_s(grid, sent))
     cycle = replace(cycle, states=states, rules=rules, turn=turn % len(grid))
     decision = grid_policy(policy).decide(cycle)
     return CycleChoices(explain_decision(cycle, decision), decision.turn)
-
-
-def _with_sent_jobs(replies: Mapping[str, SiteReply], sent: Sequence[SentJob]) -> dict[str, SiteReply]:
-    known = dict(replies)
-    for name, reply in replies.items():
-        if reply.report is not None:
-            sent_there = [job for job in sent if job.site == name]
-            known[name] = replace(reply, report=add_sent_jobs(reply.report, sent_there))
-    return known
 
 
 def _cycle(

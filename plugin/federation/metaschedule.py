@@ -246,12 +246,23 @@ def mcmf(cycle: GridCycle) -> GridDecision:
     longest = model.predict(cycle.wait_s + longest_extra_wait_s(cycle, alone)) if together else alone
     weights, scale = weights_of(cycle), scale_of(alone.compatible, alone, longest)
     allowed, most = sites_in_time(cycle, alone), cycle.grid.max_per_cycle
-    arc_cost = _break_ties(integer_costs(flow_cost(alone, weights, scale), allowed), cycle)
+    cost = integer_costs(flow_cost(alone, weights, scale), allowed)
+    jobs, sites = cost.shape
+    place = np.tile(np.arange(1, sites + 1), (jobs, 1))
+    place[np.arange(jobs), cycle.jobs.home] = 0
+    arc_cost = np.asarray(cost * (jobs * sites + 1) + place)
     site = solve_within_allocations(cycle, alone, allowed, lambda left: cheapest_flow(arc_cost, left, most))
     predicted = alone
     if together:
         costs = _exchange_costs(cycle, model, alone, weights, scale)
-        site = exchange_places(site, costs, _exchange_limits(cycle, alone, site))
+        project = cycle.jobs.project
+        core_s = alone.units * cycle.grid.cores_per_unit * alone.runtime_s
+        placed = np.flatnonzero(site != NO_SITE)
+        at = site[placed]
+        left_core_s = cycle.states.left_core_s.copy()
+        np.subtract.at(left_core_s, (project[placed], at), core_s[placed, at])
+        places = np.minimum(cycle.grid.max_per_cycle, len(site)) - np.bincount(at, minlength=len(cycle.grid))
+        site = exchange_places(site, costs, PlacementLimits(alone.compatible, places, left_core_s, core_s, project))
         predicted = model.predict(cycle.wait_s + extra_wait_s(cycle, alone, _is_at(site, cycle)))
     possible = sites_in_time(cycle, predicted) | _is_at(site, cycle)
     score = np.where(possible, flow_cost(predicted, weights, scale), np.inf)
@@ -299,18 +310,6 @@ def _exchange_costs(
     )
 
 
-def _exchange_limits(cycle: GridCycle, alone: Predictions, site: Int64) -> PlacementLimits:
-    """Return the limits of the sites, less what the placement takes of them."""
-    project = cycle.jobs.project
-    core_s = alone.units * cycle.grid.cores_per_unit * alone.runtime_s
-    placed = np.flatnonzero(site != NO_SITE)
-    at = site[placed]
-    left_core_s = cycle.states.left_core_s.copy()
-    np.subtract.at(left_core_s, (project[placed], at), core_s[placed, at])
-    places = np.minimum(cycle.grid.max_per_cycle, len(site)) - np.bincount(at, minlength=len(cycle.grid))
-    return PlacementLimits(alone.compatible, places, left_core_s, core_s, project)
-
-
 def _is_at(site: Int64, cycle: GridCycle) -> NDArray[np.bool_]:
     """Return which site each job has, bool[n, m]."""
     return np.asarray(site[:, None] == np.arange(len(cycle.grid)))
@@ -329,11 +328,3 @@ def sites_in_time(cycle: GridCycle, predicted: Predictions) -> NDArray[np.bool_]
     by_then = cycle.now_s + predicted.response_s <= cycle.jobs.latest_end_s[:, None]
     in_time = predicted.compatible & by_then
     return np.asarray(np.where(in_time.any(axis=1, keepdims=True), in_time, predicted.compatible))
-
-
-def _break_ties(cost: Int64, cycle: GridCycle) -> Int64:
-    """Return costs in the same order, where of equal costs the home site has the lowest, then the earlier site."""
-    jobs, sites = cost.shape
-    place = np.tile(np.arange(1, sites + 1), (jobs, 1))
-    place[np.arange(jobs), cycle.jobs.home] = 0
-    return np.asarray(cost * (jobs * sites + 1) + place)

@@ -217,7 +217,15 @@ def expected_wait(report: SiteReport, site: Site, request: PlacementRequest) -> 
     """Return how long the job would wait at the site if it were submitted there now."""
     if not report.pools:
         return SiteWait(_wait_by_cores_s(report, site, request))
-    requested = _request_at(report, site, request)
+    # Partitions of another scheduler do not count there. Features that no node reports are those of the
+    # sites file.
+    given = request.request or Request((), (Chunk(request.cores),), apart=False)
+    is_own = site.reach is not None and site.reach.submit == request.submit
+    partitions = given.partitions if is_own else ()
+    partitions = partitions or tuple(each.name for each in report.partitions if each.is_default)
+    needed = frozenset(request.features) & {name for pool in report.pools for name in pool.features}
+    chunks = tuple(chunk._replace(features=(needed,) if needed else ()) for chunk in given.chunks)
+    requested = given._replace(partitions=partitions, chunks=chunks)
     return wait_on_pools(report.pools, report.partitions, requested, request.limit_s)
 
 
@@ -246,20 +254,6 @@ def _wait_by_cores_s(report: SiteReport, site: Site, request: PlacementRequest) 
     at_once = not report.queued and cores <= report.idle_cores
     # A job that is too wide has its own message; its wait does not matter.
     return 0.0 if at_once or cores > site.cores else report.waits.of(cores, request.limit_s)
-
-
-def _request_at(report: SiteReport, site: Site, request: PlacementRequest) -> Request:
-    """Return the request as the site's scheduler gets it.
-
-    Partitions of another scheduler do not count there. Features that no node reports are those of the sites file.
-    """
-    given = request.request or Request((), (Chunk(request.cores),), apart=False)
-    is_own = site.reach is not None and site.reach.submit == request.submit
-    partitions = given.partitions if is_own else ()
-    partitions = partitions or tuple(each.name for each in report.partitions if each.is_default)
-    needed = frozenset(request.features) & {name for pool in report.pools for name in pool.features}
-    chunks = tuple(chunk._replace(features=(needed,) if needed else ()) for chunk in given.chunks)
-    return given._replace(partitions=partitions, chunks=chunks)
 
 
 def _refusal(terms: PartitionTerms, request: Request, limit_s: int) -> str:

@@ -70,7 +70,15 @@ def all_orders(work: Work, machine: NodeCapacities) -> Mapping[str, Int64]:
 
 
 def _keys(work: Work, machine: NodeCapacities) -> Mapping[str, tuple[Float64, ...]]:
-    node_share = _share_of_node(work, machine)
+    shares = [
+        requested / max(int(has.max()), 1)
+        for requested, has in (
+            (work.cores, machine.cores),
+            (work.memory_mb, machine.memory_mb),
+            (work.gpus, machine.gpus),
+        )
+    ]
+    node_share = np.asarray(np.maximum.reduce(shares))
     whole = node_share * work.units
     power_per_profit = power_per_revenue(work)
     duration_s = work.duration_s.astype(np.float64)
@@ -94,19 +102,6 @@ def power_per_revenue(work: Work) -> Float64:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = work.power_w / work.revenue_per_s
     return np.where(work.revenue_per_s > 0, ratio, np.inf)
-
-
-def _share_of_node(work: Work, machine: NodeCapacities) -> Float64:
-    """Return the share of the largest node that a unit takes, of the resource of which it takes most."""
-    shares = [
-        requested / max(int(has.max()), 1)
-        for requested, has in (
-            (work.cores, machine.cores),
-            (work.memory_mb, machine.memory_mb),
-            (work.gpus, machine.gpus),
-        )
-    ]
-    return np.asarray(np.maximum.reduce(shares))
 
 
 NEGLIGIBLE = 1e-9
@@ -138,17 +133,6 @@ def leave_out_losses(problem: Problem, plan: Plan) -> Plan:
         later = place_one_by_one(problem, left, plan.solver, kept=best, not_before_s=_best_starts(problem, best, left))
         best = better_plan(problem, best, _without_losses(problem, later))
     return best if best.note == plan.note else Plan(best.start_s, best.node, plan.solver, plan.note)
-
-
-def delay_for_price(problem: Problem, plan: Plan) -> Plan:
-    """Return the plan, or a better one in which each job waits for the start that pays best for it alone."""
-    jobs = np.arange(len(problem.work))
-    held_s = _best_starts(problem, plan, jobs)
-    if (held_s <= problem.work.release_s).all():
-        return plan
-    order = _by_start(plan)
-    held = leave_out_losses(problem, place_one_by_one(problem, order, plan.solver, not_before_s=held_s))
-    return better_plan(problem, plan, held)
 
 
 def better_plan(problem: Problem, plan: Plan, other: Plan) -> Plan:
@@ -221,7 +205,9 @@ def delay_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
     """Return the best plan found within the budget, the incumbent if none is better."""
     best, best_profit = incumbent, compute_profit(problem, incumbent).total
     held_s = np.zeros(len(problem.work), np.int64)
-    for job in _largest_first(problem, incumbent):
+    work = problem.work
+    size = np.where(incumbent.placed, work.units * work.cores * work.duration_s, -1)
+    for job in np.argsort(-size, kind="stable")[: int(incumbent.placed.sum())]:
         while held_s[job] < problem.rates.horizon_s:
             if not budget.left_s:
                 return best
@@ -232,12 +218,6 @@ def delay_search(problem: Problem, incumbent: Plan, budget: Budget) -> Plan:
                 best, best_profit = plan, profit
         held_s[job] = max(best.start_s[job], 0)
     return best
-
-
-def _largest_first(problem: Problem, plan: Plan) -> Int64:
-    work = problem.work
-    size = np.where(plan.placed, work.units * work.cores * work.duration_s, -1)
-    return np.argsort(-size, kind="stable")[: int(plan.placed.sum())]
 
 
 def _by_start(plan: Plan) -> Int64:
@@ -285,4 +265,10 @@ def best_plan(problem: Problem, plans: list[Plan]) -> Plan:
     best = max(
         (leave_out_losses(problem, plan) for plan in plans), key=lambda plan: compute_profit(problem, plan).total
     )
-    return delay_for_price(problem, best)
+    jobs = np.arange(len(problem.work))
+    held_s = _best_starts(problem, best, jobs)
+    if (held_s <= problem.work.release_s).all():
+        return best
+    order = _by_start(best)
+    held = leave_out_losses(problem, place_one_by_one(problem, order, best.solver, not_before_s=held_s))
+    return better_plan(problem, best, held)

@@ -45,7 +45,17 @@ class PlanVerdict:
 
 def verify_plan(problem: Problem, plan: Plan) -> PlanVerdict:
     """Return the verdict; a plan without violations is one that the machine can carry out."""
-    pieces = _pieces(problem, plan)
+    running, work = problem.running, problem.work
+    unit = np.flatnonzero(np.repeat(plan.start_s, work.units) != TOMORROW)
+    job = np.repeat(np.arange(len(work)), work.units)[unit]
+    pieces = _Pieces(
+        np.concatenate([running.node, plan.node[unit]]),
+        np.concatenate([np.zeros_like(running.until_s), plan.start_s[job]]),
+        np.concatenate([running.until_s, plan.start_s[job] + work.duration_s[job]]),
+        np.concatenate([resource_columns(running), resource_columns(work)[job]]),
+        np.concatenate([running.power_w, (work.power_w / work.units)[job]]),
+        np.concatenate([running.revenue_per_s, (work.revenue_per_s / work.units)[job]]),
+    )
     wrong = [*_broken_jobs(problem, plan), *_overfull(problem, pieces), *_above_cap(problem, pieces)]
     wrong += _above_limits(problem, plan) if len(problem.limits) else ()
     return PlanVerdict(tuple(wrong), _profit(problem, pieces))
@@ -63,20 +73,6 @@ class _Pieces:
     revenue_per_s: Float64
 
 
-def _pieces(problem: Problem, plan: Plan) -> _Pieces:
-    running, work = problem.running, problem.work
-    unit = np.flatnonzero(np.repeat(plan.start_s, work.units) != TOMORROW)
-    job = np.repeat(np.arange(len(work)), work.units)[unit]
-    return _Pieces(
-        np.concatenate([running.node, plan.node[unit]]),
-        np.concatenate([np.zeros_like(running.until_s), plan.start_s[job]]),
-        np.concatenate([running.until_s, plan.start_s[job] + work.duration_s[job]]),
-        np.concatenate([resource_columns(running), resource_columns(work)[job]]),
-        np.concatenate([running.power_w, (work.power_w / work.units)[job]]),
-        np.concatenate([running.revenue_per_s, (work.revenue_per_s / work.units)[job]]),
-    )
-
-
 def _broken_jobs(problem: Problem, plan: Plan) -> Iterator[str]:
     work, start_s = problem.work, plan.start_s
     placed = start_s != TOMORROW
@@ -85,7 +81,12 @@ def _broken_jobs(problem: Problem, plan: Plan) -> Iterator[str]:
     late = placed & (start_s + work.duration_s > work.latest_end_s)
     job = np.repeat(np.arange(len(work)), work.units)
     unplaced = _any_of(job, plan.node != TOMORROW, len(work)) & ~placed
-    wrong = _any_of(job, _no_node_of_its_own(problem, plan, job), len(work)) & placed
+    found = (plan.node < 0) | (plan.node >= len(problem.machine))
+    found[~found] = ~may_use(problem, job[~found], plan.node[~found])
+    order = np.lexsort([plan.node, job])
+    twice = (np.diff(job[order]) == 0) & (np.diff(plan.node[order]) == 0)
+    found[order[1:][twice]] = True
+    wrong = _any_of(job, found, len(work)) & placed
     first = np.cumsum(work.units) - work.units
     for at in np.flatnonzero(outside | early | late | unplaced | wrong).tolist():
         name = f"job {work.job_id[at]}"
@@ -105,16 +106,6 @@ def _broken_jobs(problem: Problem, plan: Plan) -> Iterator[str]:
 def _any_of(job: Int64, unit: NDArray[np.bool_], jobs: int) -> NDArray[np.bool_]:
     """Return of which jobs it holds for some unit."""
     return np.bincount(job[unit], minlength=jobs) > 0
-
-
-def _no_node_of_its_own(problem: Problem, plan: Plan, job: Int64) -> NDArray[np.bool_]:
-    """Return which units are on no node that their job may use, or on that of another unit of their job."""
-    found = (plan.node < 0) | (plan.node >= len(problem.machine))
-    found[~found] = ~may_use(problem, job[~found], plan.node[~found])
-    order = np.lexsort([plan.node, job])
-    twice = (np.diff(job[order]) == 0) & (np.diff(plan.node[order]) == 0)
-    found[order[1:][twice]] = True
-    return found
 
 
 def _overfull(problem: Problem, pieces: _Pieces) -> Iterator[str]:

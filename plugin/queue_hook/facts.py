@@ -150,12 +150,6 @@ def _fit_of(cluster: Cluster, request: Request) -> RequestFit:
     return RequestFit(pools, tiers, sum(chunk.copies * largest.node_type.share(chunk) for chunk in request.chunks))
 
 
-def find_split_arrays(jobs: Iterable[Job]) -> frozenset[str]:
-    """Return the arrays of which waiting tasks have records of their own: a change of the array would reach them."""
-    waits = (JobState.PENDING, JobState.HELD)
-    return frozenset(job.array_id for job in jobs if job.array_id and not job.is_array and job.state in waits)
-
-
 PLAN, OFF = "plan", "off"
 """The policies of the queue hook that are no window policies. PLAN carries out the day plan."""
 
@@ -278,7 +272,8 @@ class QueueFacts:
     @cached_property
     def split_arrays(self) -> frozenset[str]:
         """The arrays of which waiting tasks have records of their own."""
-        return find_split_arrays(self.jobs)
+        waits = (JobState.PENDING, JobState.HELD)
+        return frozenset(job.array_id for job in self.jobs if job.array_id and not job.is_array and job.state in waits)
 
     def startable_tasks(self, job: Job) -> int:
         """Return how many tasks of the job could start now; 1 for a job that is no array."""

@@ -198,7 +198,10 @@ class BeginTimePlanner:
                 return self._keep_back(constraint) if constraint else self._choose_delay(job, hints)
             cap_until_s, is_stopped = (marks[BY_CAP].to, bool(marks[BY_CAP].was)) if BY_CAP in marks else (0, False)
             if constraint is None and cap_until_s > now_s:
-                return self._lift(job, hints, after_s=max(job.begin_s - cap_until_s, 0), is_stopped=is_stopped)
+                after_s = max(job.begin_s - cap_until_s, 0)
+                choice = None if is_stopped or self._gains_nothing(job) else self._choose_delay(job, hints)
+                begin_s = self.facts.now_s + after_s if after_s and not hints.now else NOW
+                return choice or BeginChoice(begin_s, LET_GO, NO_CAP)
             if constraint is None and is_stopped:
                 # A release that the scheduler did not carry out is ordered again.
                 to = marks[BEGIN].to
@@ -227,12 +230,6 @@ class BeginTimePlanner:
         begin_s = constraint.begin_s
         reason = f"not before {self._clock(begin_s)}: {constraint.why}"
         return BeginChoice(begin_s, KEPT_BACK, reason, (("begin_s", float(begin_s)),))
-
-    def _lift(self, job: Job, hints: Flexibility, *, after_s: int, is_stopped: bool) -> BeginChoice:
-        """Return the begin time of a job that no cap keeps back: `after_s` from now, or one that is cheaper."""
-        choice = None if is_stopped or self._gains_nothing(job) else self._choose_delay(job, hints)
-        begin_s = self.facts.now_s + after_s if after_s and not hints.now else NOW
-        return choice or BeginChoice(begin_s, LET_GO, NO_CAP)
 
     def _gains_nothing(self, job: Job) -> bool:
         return self.facts.planned is not None and job.job_id in self.facts.planned.not_held

@@ -94,17 +94,11 @@ def parse_node_state(native_state: str, busy: bool) -> SlurmNodeState:
 def _parse_use(flags: frozenset[str], busy: bool) -> NodeUse:
     if flags - _KNOWN or not flags & BASE_STATES.keys():
         return NodeUse.UNKNOWN
-    if busy or ("COMPLETING" in flags and not _is_silent(flags)):
+    # A slurmctld that was killed has forgotten that the job ended. Before an order to the node, squeue
+    # shows that job.
+    if busy or ("COMPLETING" in flags and not ({"IDLE", "NOT_RESPONDING"} <= flags)):
         return NodeUse.USED
     return next(use for base, use in BASE_STATES.items() if base in flags)
-
-
-def _is_silent(flags: frozenset[str]) -> bool:
-    """Whether a node without processors in use does not answer: a job that completes there waits for nothing but that.
-
-    A slurmctld that was killed has forgotten that the job ended. Before an order to the node, squeue shows that job.
-    """
-    return {"IDLE", "NOT_RESPONDING"} <= flags
 
 
 def _parse_power(flags: frozenset[str], use: NodeUse) -> PowerState:

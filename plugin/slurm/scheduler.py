@@ -245,7 +245,16 @@ _RELEASE = re.compile(r"(\d+)\.(\d+)")
 
 def read_pyslurm(timeout_s: float) -> SlurmSnapshot:
     """Return jobs and nodes from pyslurm, all else from squeue and scontrol. Raises CannotAskSlurm if it is unfit."""
-    check_pyslurm(timeout_s)
+    major, minor = slurm_version(timeout_s)
+    try:
+        installed = version("pyslurm")
+    except PackageNotFoundError:
+        hint = f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}"
+        raise CannotAskSlurm("pyslurm: is not installed", hint=hint) from None
+    match = _RELEASE.match(installed)
+    if not match or (int(match[1]), int(match[2])) != (major, minor):
+        message = f"pyslurm: {installed} is not made for Slurm {major}.{minor:02}"
+        raise CannotAskSlurm(message, hint=f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}")
     try:
         # -P: the folder of the program is not searched for imports.
         answer = ask(sys.executable, "-P", str(CHILD), timeout_s=timeout_s)
@@ -271,20 +280,6 @@ def with_tres(answer: bytes, tres: Mapping[int, Mapping[str, str]]) -> bytes:
     """Return pyslurm's jobs with their TRES from squeue; a job that has ended since has none."""
     jobs = json.loads(answer)["jobs"]
     return json.dumps({"jobs": [job | tres.get(job["job_id"], {}) for job in jobs]}).encode()
-
-
-def check_pyslurm(timeout_s: float) -> None:
-    """Return if pyslurm is installed and of Slurm's own version, by year and month. Raises CannotAskSlurm if not."""
-    major, minor = slurm_version(timeout_s)
-    try:
-        installed = version("pyslurm")
-    except PackageNotFoundError:
-        hint = f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}"
-        raise CannotAskSlurm("pyslurm: is not installed", hint=hint) from None
-    match = _RELEASE.match(installed)
-    if not match or (int(match[1]), int(match[2])) != (major, minor):
-        message = f"pyslurm: {installed} is not made for Slurm {major}.{minor:02}"
-        raise CannotAskSlurm(message, hint=f"{_install_pyslurm_hint(major, minor)}, or {READ_TEXT_HINT}")
 
 
 def _install_pyslurm_hint(major: int, minor: int) -> str:

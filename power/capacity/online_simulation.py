@@ -72,17 +72,13 @@ DEFAULT_PERIOD = "1h"
 def parse_period_and_sla(name: str, argument: str, sla: float) -> tuple[int, float]:
     """Return the argument's period [s] and SLA, by default an hour and `sla`. Raises BadInput, naming the policy."""
     period, _, own_sla = (argument or DEFAULT_PERIOD).partition(":")
-    return _parse_period_s(name, period), _parse_sla(name, own_sla) if own_sla else sla
-
-
-def _parse_period_s(name: str, text: str) -> int:
     try:
-        period_s = parse_duration_s(text)
+        period_s = parse_duration_s(period)
     except BadInput as problem:
         raise BadInput(f"capacity policy {name!r}: {problem}", hint=f"write it like {name}:1h") from None
     if period_s == 0:
         raise BadInput(f"capacity policy {name!r}: the period is zero", hint=f"write it like {name}:1h")
-    return period_s
+    return period_s, _parse_sla(name, own_sla) if own_sla else sla
 
 
 def _parse_sla(name: str, text: str) -> float:

@@ -71,7 +71,11 @@ def search_profiles(simulation: ProfileSimulation, sla: float) -> Iterator[Profi
         return
     prices = simulation.prices
     most_expensive = np.argsort(-prices.per_mwh, kind="stable")[: int(prices.is_expensive.sum())]
-    search = _ProfileSearch(simulation, sla, uncapped, most_expensive, _list_cap_levels(simulation))
+    snapshot = simulation.snapshot
+    fewest, per_node = price_profile.find_fewest_units(snapshot, simulation.prices), snapshot.units_per_node
+    nodes = (snapshot.usable_units - fewest) // per_node
+    steps: Int64 = fewest + nodes * np.arange(CAP_LEVELS)[:, None] // CAP_LEVELS * per_node
+    search = _ProfileSearch(simulation, sla, uncapped, most_expensive, steps)
     for best in search.caps():
         yield best
     yield from search.lower(best)
@@ -121,15 +125,6 @@ class _ProfileSearch:
     def is_good(self, plan: ProfilePlan) -> bool:
         """Tell whether the plan keeps the slowdown SLA and the latest ends."""
         return plan.slowdown <= self.sla and bool((plan.late_s <= self.uncapped.late_s).all())
-
-
-def _list_cap_levels(simulation: ProfileSimulation) -> Int64:
-    """Return the cap levels of each interval [units], int64[LEVELS, intervals], ascending, in whole nodes."""
-    snapshot = simulation.snapshot
-    fewest, per_node = price_profile.find_fewest_units(snapshot, simulation.prices), snapshot.units_per_node
-    nodes = (snapshot.usable_units - fewest) // per_node
-    steps: Int64 = fewest + nodes * np.arange(CAP_LEVELS)[:, None] // CAP_LEVELS * per_node
-    return steps
 
 
 def _cap_profile(profile: price_profile.OfferProfile, intervals: Int64, units: Int64) -> price_profile.OfferProfile:

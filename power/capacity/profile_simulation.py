@@ -87,7 +87,20 @@ def resume_machine(snapshot: Snapshot, order: Int64, terms: PowerTerms) -> Engin
     )
     assert state.sleeping is not None
     _put_nodes(snapshot, state.sleeping)
-    _put_units(state, state.sleeping)
+    # Count the free units; only units of active nodes are available to jobs.
+    pools = state.sleeping
+    power, free_bits = pools.power, pools.nodes.free
+    nodes, table = power.scalars[0], power.table
+    free = nodes["units_per_node"] - table.busy
+    active, rising = table.state == ACTIVE, IS_RISING[table.state]
+    nodes["idle_nodes"] = int((active & (table.busy == 0)).sum())
+    nodes["rising_idle"] = int((rising & (table.busy == 0)).sum())
+    nodes["idle_units"] = int(free[active].sum())
+    nodes["spare_units"] = int(free[IS_SPARE[table.state]].sum())
+    nodes["next_ready_s"] = int(power.ready_s.min(initial=NEVER))
+    power.spare[:] = free_bits & ~bitmap(np.repeat(active, nodes["units_per_node"]))
+    free_bits[:] &= ~power.spare
+    state.free[SLOTS, 0] = pools.machine["free"][0] = nodes["idle_units"]
     return EngineMachine(tables, workload, state)
 
 
@@ -122,22 +135,6 @@ def _put_nodes(snapshot: Snapshot, pools: SleepingPools) -> None:
     if snapshot.units_in_use > up:
         hint = "correct the sizes of the running jobs, or the states of the nodes"
         raise BadInput(f"jobs hold {snapshot.units_in_use:,} units, nodes that are up have {up:,}", hint=hint)
-
-
-def _put_units(state: State, pools: SleepingPools) -> None:
-    """Count the free units; only units of active nodes are available to jobs."""
-    power, free_bits = pools.power, pools.nodes.free
-    nodes, table = power.scalars[0], power.table
-    free = nodes["units_per_node"] - table.busy
-    active, rising = table.state == ACTIVE, IS_RISING[table.state]
-    nodes["idle_nodes"] = int((active & (table.busy == 0)).sum())
-    nodes["rising_idle"] = int((rising & (table.busy == 0)).sum())
-    nodes["idle_units"] = int(free[active].sum())
-    nodes["spare_units"] = int(free[IS_SPARE[table.state]].sum())
-    nodes["next_ready_s"] = int(power.ready_s.min(initial=NEVER))
-    power.spare[:] = free_bits & ~bitmap(np.repeat(active, nodes["units_per_node"]))
-    free_bits[:] &= ~power.spare
-    state.free[SLOTS, 0] = pools.machine["free"][0] = nodes["idle_units"]
 
 
 LogEntries = tuple[Int64, Int32, Int8]

@@ -17,7 +17,7 @@ from offpeak.machines.inventory import Inventory, InventoryNode, SleepMethod
 from offpeak.machines.node_sets import expand
 from offpeak.model.orders import NodeOrder, NodeState
 from offpeak.plugin.scheduler.port import FindUses
-from offpeak.power.door.node_orders import InterlockContext, NodeOrders, make_node_orders
+from offpeak.power.door.node_orders import InterlockContext, make_node_orders
 from offpeak.power.drivers.registry import DriverPool
 from offpeak.power.drivers.ssh import NodeProbe, NodeSsh, check_standby
 from offpeak.power.drivers.transport import Transport
@@ -116,7 +116,10 @@ class _StandbyTest:
             return self._result
         after = await self._wake_up()
         if after is None and before.wake_clock:
-            after = await self._alarm_rings(queried_s)
+            method = self._parts.method
+            after = await self._answer_until(queried_s + alarm_after_s(method) + method.wake_timeout_s)
+            if after:
+                self._result = replace(self._result, woken_by=OWN_CLOCK)
         self._evaluate(before, after)
         return self._result
 
@@ -136,18 +139,15 @@ class _StandbyTest:
         if enter_s is None:
             self._goes_wrong(self._never_went())
         else:
-            self._evaluate_power(row)
-
-    def _evaluate_power(self, row: int) -> None:
-        watts, ceiling = self._result.asleep_w, self._parts.method.ceiling_w
-        if watts is None or ceiling is None:
-            missing = "no meter showed its power" if watts is None else "the rung has no ceiling"
-            self._note(f"not proven by power: {missing}")
-        elif row < SILENT_POLLS:
-            message = f"{self._result.node}: silent, but draws {watts:g} W, above the ceiling of {ceiling:g} W"
-            self._goes_wrong(BadAnswer(message, hint="it may hang, or the ceiling is too low: look at its console"))
-        else:
-            self._result = replace(self._result, by_power=True)
+            watts, ceiling = self._result.asleep_w, self._parts.method.ceiling_w
+            if watts is None or ceiling is None:
+                missing = "no meter showed its power" if watts is None else "the rung has no ceiling"
+                self._note(f"not proven by power: {missing}")
+            elif row < SILENT_POLLS:
+                message = f"{self._result.node}: silent, but draws {watts:g} W, above the ceiling of {ceiling:g} W"
+                self._goes_wrong(BadAnswer(message, hint="it may hang, or the ceiling is too low: look at its console"))
+            else:
+                self._result = replace(self._result, by_power=True)
 
     async def _wake_up(self) -> NodeProbe | None:
         """Try the method's ways one after the other. Return the node's first answer, None if none of them woke it."""
@@ -164,13 +164,6 @@ class _StandbyTest:
                 return after
             self._note(f"{way}: did not wake it within {patience_s} s")
         return None
-
-    async def _alarm_rings(self, queried_s: float) -> NodeProbe | None:
-        method = self._parts.method
-        after = await self._answer_until(queried_s + alarm_after_s(method) + method.wake_timeout_s)
-        if after:
-            self._result = replace(self._result, woken_by=OWN_CLOCK)
-        return after
 
     def _evaluate(self, before: NodeProbe, after: NodeProbe | None) -> None:
         node = self._result.node
@@ -259,7 +252,10 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
     machines = {each.node: each for each in trial.inventory.machines}
     ways = DriverPool(machines, wire, dead_man_s=alarm_after_s(method))
     try:
-        seen = await _observe_nodes(trial, ways)
+        nodes = expand(trial.settings.nodes) if trial.settings.nodes else ()
+        seen = dict(
+            zip(nodes, await asyncio.gather(*(_observe_node(node, ways, trial.wire) for node in nodes)), strict=True)
+        )
         inventory = _with_proof(trial.inventory, machine, method)
         site = InterlockContext(inventory, ways, seen.get, wire.clock, trial.hold_of, trial.find_uses)
         orders = make_node_orders(trial.settings, site, trial.journal)
@@ -268,7 +264,13 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
             # The node is on before it is suspended, and proven to be in standby before it is woken.
             state = NodeState.STANDBY if order is NodeOrder.ON else NodeState.ON
             seen[machine.node] = StateReading(state, wire.clock())
-            await _send_order(orders, _standby_effect(machine, order, way, trial.by, method))
+            inputs = (("way", way),) if way else (("alarm_s", alarm_after_s(method)),)
+            effect = Effect(machine.node, order, trial.by, "test of its standby", inputs)
+            answer = await orders.order(effect)
+            if isinstance(answer, Refusal):
+                raise OrderRefused(f"{answer.message}; it was not touched", hint=answer.hint)
+            if answer.result != "done":
+                raise BadAnswer(answer.message, hint=f"offpeak check {effect.subject}")
 
         watts = partial(_read_watts, meter) if meter else None
         return await suspend_and_wake(StandbyParts(machine, node, method, order, watts))
@@ -286,27 +288,6 @@ def _with_proof(inventory: Inventory, machine: InventoryNode, method: SleepMetho
     assumed = replace(machine, enrolled=enrolled)
     return replace(
         inventory, machines=tuple(assumed if each.node == machine.node else each for each in inventory.machines)
-    )
-
-
-def _standby_effect(machine: InventoryNode, order: NodeOrder, way: str, by: str, method: SleepMethod) -> Effect:
-    inputs = (("way", way),) if way else (("alarm_s", alarm_after_s(method)),)
-    return Effect(machine.node, order, by, "test of its standby", inputs)
-
-
-async def _send_order(orders: NodeOrders, effect: Effect) -> None:
-    answer = await orders.order(effect)
-    if isinstance(answer, Refusal):
-        raise OrderRefused(f"{answer.message}; it was not touched", hint=answer.hint)
-    if answer.result != "done":
-        raise BadAnswer(answer.message, hint=f"offpeak check {effect.subject}")
-
-
-async def _observe_nodes(trial: StandbyContext, ways: DriverPool) -> dict[str, StateReading]:
-    """Return the states of all opted-in nodes: the door counts how many of them are on."""
-    nodes = expand(trial.settings.nodes) if trial.settings.nodes else ()
-    return dict(
-        zip(nodes, await asyncio.gather(*(_observe_node(node, ways, trial.wire) for node in nodes)), strict=True)
     )
 
 

@@ -154,7 +154,16 @@ class RedfishCap:
             self._path = await self._find_path()
         resource = await self._service.get(self._path)
         if "PowerLimitWatts" in resource:
-            return _parse_power_limit_watts(resource)
+            limit = resource["PowerLimitWatts"]
+            kept = {key: limit[key] for key in ("SetPoint", "ControlMode") if isinstance(limit, dict) and key in limit}
+            is_off = kept.get("ControlMode") == "Disabled" or not kept.get("SetPoint")
+            return CapState(
+                limit_w=None if is_off else _number(limit, "SetPoint"),
+                draw_w=_number(resource.get("PowerWatts"), "Reading"),
+                least_w=_number(limit, "AllowableMin"),
+                most_w=_number(limit, "AllowableMax"),
+                settings=json.dumps({"PowerLimitWatts": kept}),
+            )
         state = _parse_power_control(resource, self._of_node)
         if state is None:
             raise self._no_limit()
@@ -198,19 +207,6 @@ class RedfishCap:
 
     def _no_limit(self) -> NotSupported:
         return NotSupported(f"{self._service.who}: has no power limit", hint='cap its processors: cap_by = "cpu"')
-
-
-def _parse_power_limit_watts(resource: Mapping[str, Any]) -> CapState:
-    limit = resource["PowerLimitWatts"]
-    kept = {key: limit[key] for key in ("SetPoint", "ControlMode") if isinstance(limit, dict) and key in limit}
-    is_off = kept.get("ControlMode") == "Disabled" or not kept.get("SetPoint")
-    return CapState(
-        limit_w=None if is_off else _number(limit, "SetPoint"),
-        draw_w=_number(resource.get("PowerWatts"), "Reading"),
-        least_w=_number(limit, "AllowableMin"),
-        most_w=_number(limit, "AllowableMax"),
-        settings=json.dumps({"PowerLimitWatts": kept}),
-    )
 
 
 def _parse_power_control(resource: Mapping[str, Any], of_node: Set[str]) -> CapState | None:

@@ -27,7 +27,7 @@ from offpeak.errors import (
     OffpeakError,
     WrongDevice,
 )
-from offpeak.machines.credentials import Credential, Secret
+from offpeak.machines.credentials import Secret
 from offpeak.machines.inventory import DEEP, InventoryNode, SleepMethod
 from offpeak.model.constants import HOUR_S
 from offpeak.model.orders import NodeOrder, PowerState
@@ -173,7 +173,18 @@ class NodeSsh:
         self.node = machine.node
         self._host = machine.ssh or machine.node
         self._port = machine.hardware.ssh_port
-        self._credential, self._key_file, self._known_hosts = _ssh_login_of(machine)
+        kind, credential = machine.hardware.name, machine.hardware.ssh
+        if credential is None:
+            raise BadInventory(f"hardware.{kind}: has no ssh", hint=f'set ssh = "nodes" below [hardware.{kind}]')
+        where = f"credentials.{credential.name}"
+        # Without known_hosts asyncssh would accept any host.
+        if credential.known_hosts is None or credential.key_file is None:
+            missing = "key_file" if credential.key_file is None else "known_hosts"
+            raise BadInventory(f"{where}: has no {missing}", hint=f"add {missing} below [{where}]")
+        if not credential.known_hosts.is_file():
+            hint = f"create it: ssh-keyscan NODES >{credential.known_hosts}, and compare the fingerprints"
+            raise BadInventory(f"{credential.known_hosts}: no such file", hint=hint)
+        self._credential, self._key_file, self._known_hosts = credential, credential.key_file, credential.known_hosts
         self._logins, self._timeout_s = logins, timeout_s
 
     async def probe(self) -> NodeProbe:
@@ -293,21 +304,6 @@ class NodeSsh:
             return WrongDevice(f"{self.node}: {self._known_hosts} has no host key of {name}", hint=hint)
         hint = f"if the node was reinstalled: ssh-keygen -R '{name}' -f {self._known_hosts}, then add its new key"
         return WrongDevice(f"{self.node}: its host key is not the one in {self._known_hosts}", hint=hint)
-
-
-def _ssh_login_of(machine: InventoryNode) -> tuple[Credential, Path, Path]:
-    kind, credential = machine.hardware.name, machine.hardware.ssh
-    if credential is None:
-        raise BadInventory(f"hardware.{kind}: has no ssh", hint=f'set ssh = "nodes" below [hardware.{kind}]')
-    where = f"credentials.{credential.name}"
-    # Without known_hosts asyncssh would accept any host.
-    if credential.known_hosts is None or credential.key_file is None:
-        missing = "key_file" if credential.key_file is None else "known_hosts"
-        raise BadInventory(f"{where}: has no {missing}", hint=f"add {missing} below [{where}]")
-    if not credential.known_hosts.is_file():
-        hint = f"create it: ssh-keyscan NODES >{credential.known_hosts}, and compare the fingerprints"
-        raise BadInventory(f"{credential.known_hosts}: no such file", hint=hint)
-    return credential, credential.key_file, credential.known_hosts
 
 
 DEAD_MAN_S = 12 * HOUR_S

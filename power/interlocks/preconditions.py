@@ -188,7 +188,10 @@ class AvailabilityLimits:
         def refuse(effect: Effect) -> Refusal | None:
             if not effect.takes_power_away or least == 0:
                 return None
-            going = _find_going_down(history)
+            latest: dict[str, bool] = {}
+            for entry in history.within(HOUR_S):
+                latest.setdefault(entry.effect.subject, entry.effect.takes_power_away)
+            going = {node for node, down in latest.items() if down}
             left = sum(self._is_on(node) for node in self._nodes if node != effect.subject and node not in going)
             if left >= least:
                 return None
@@ -221,10 +224,3 @@ class AvailabilityLimits:
     def _is_known(self, node: str) -> bool:
         reading = self._reading_of(node)
         return reading is not None and reading.state != NodeState.UNKNOWN
-
-
-def _find_going_down(history: EffectHistory) -> set[str]:
-    latest: dict[str, bool] = {}
-    for entry in history.within(HOUR_S):
-        latest.setdefault(entry.effect.subject, entry.effect.takes_power_away)
-    return {node for node, down in latest.items() if down}

@@ -69,7 +69,11 @@ def _in_standby(record: NodeRecord, observation: NodeObservation, context: NodeC
     if observation.answers:
         return _when_on(record, observation, context), ""
     if little is False:
-        return _restless(record, observation, context)
+        if record.observed.known is NodeState.STANDBY:
+            return NodeState.BOOTING, ""
+        if observation.power is PowerState.OFF and record.attempts.pending is None:
+            return NodeState.UNKNOWN, OFF_BUT_DRAWS
+        return _when_on(record, observation, context), ""
     if observation.power is PowerState.OFF or count_silent_polls(record, observation, context) >= STANDBY_POLLS:
         return NodeState.STANDBY, ""
     if not slept:
@@ -77,15 +81,6 @@ def _in_standby(record: NodeRecord, observation: NodeObservation, context: NodeC
     return (
         (NodeState.UNKNOWN, NO_EVIDENCE) if little is None and observation.answers is None else (NodeState.STANDBY, "")
     )
-
-
-def _restless(record: NodeRecord, observation: NodeObservation, context: NodeContext) -> tuple[NodeState, str]:
-    """Return the state of a node that is silent and draws too much for standby."""
-    if record.observed.known is NodeState.STANDBY:
-        return NodeState.BOOTING, ""
-    if observation.power is PowerState.OFF and record.attempts.pending is None:
-        return NodeState.UNKNOWN, OFF_BUT_DRAWS
-    return _when_on(record, observation, context), ""
 
 
 def _when_on(record: NodeRecord, observation: NodeObservation, context: NodeContext) -> NodeState:

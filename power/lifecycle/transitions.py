@@ -19,7 +19,6 @@ from offpeak.power.lifecycle.node_record import (
     SETTLED,
     UNKNOWN_CAUSE,
     Attempts,
-    DesiredState,
     DesiredStateChange,
     Event,
     Fault,
@@ -116,7 +115,16 @@ def record_failure(record: NodeRecord, reason: str, now: Instant, context: NodeC
     fault = record.fault
     if tries >= retry.tries:
         tries, pause_s = retry.tries, retry.ours_again_s
-        fault = _make_fault(record, reason, now, ours)
+        up = record.desired is not None and record.desired.order is NodeOrder.ON
+        if ours:
+            what, hint = NOT_REACHED, f"does its BMC work? try: offpeak check {record.node}"
+        else:
+            what = NOT_UP if up else NOT_DOWN
+            hint = _console_hint(record)
+        since_unix_s = (
+            record.fault.since_unix_s if record.fault is not None and record.fault.what == what else now.unix_s
+        )
+        fault = Fault(what, reason, hint, ours, since_unix_s)
     next_try_s = now.monotonic_s + context.spread(pause_s)
     attempts = replace(
         record.attempts,
@@ -151,17 +159,6 @@ def _console_hint(record: NodeRecord) -> str:
     return f"look at its console; when it is fixed: offpeak nodes {record.node} release"
 
 
-def _make_fault(record: NodeRecord, reason: str, now: Instant, ours: bool) -> Fault:
-    up = record.desired is not None and record.desired.order is NodeOrder.ON
-    if ours:
-        what, hint = NOT_REACHED, f"does its BMC work? try: offpeak check {record.node}"
-    else:
-        what = NOT_UP if up else NOT_DOWN
-        hint = _console_hint(record)
-    since_unix_s = record.fault.since_unix_s if record.fault is not None and record.fault.what == what else now.unix_s
-    return Fault(what, reason, hint, ours, since_unix_s)
-
-
 DONE = "done"
 FINAL_ERRORS = (ErrorKind.ACCESS_REFUSED, ErrorKind.WRONG_DEVICE)
 """Errors that another attempt cannot resolve, and may make worse."""
@@ -181,7 +178,13 @@ def record_answer(record: NodeRecord, answered: OrderAnswer, now: Instant, conte
     if answer.error_kind in FINAL_ERRORS:
         return hand_over(record, answer.message, answer.hint if isinstance(answer, Refusal) else "", now)
     if isinstance(answer, Refusal):
-        return _record_refusal(record, answered.order, answer, now, context)
+        order = answered.order
+        retry, times = context.retry, record.attempts.refusals + 1
+        # A job waits for a node that is being woken.
+        in_a_row = 1 if order is NodeOrder.ON else times
+        pause_s = backoff_s(in_a_row, first_s=retry.refused_pause_s, longest_s=retry.longest_refused_pause_s)
+        next_try_s = now.monotonic_s + context.spread(pause_s)
+        return replace(record, attempts=replace(record.attempts, refusal=answer, refusals=times, next_try_s=next_try_s))
     done = answer.result == DONE
     if before is not None and (before.order, before.way) == (answered.order, answered.way):
         pending = replace(before, sent=before.sent + 1, sent_s=now.monotonic_s if done else before.sent_s)
@@ -202,17 +205,6 @@ def _record_not_accepted(
     # Only a wake has another step: power is not cut because a BMC rejects an order.
     other_way = take_next_step(record, pending, reason, context) if pending.order is NodeOrder.ON else None
     return other_way or record_failure(record, reason, now, context, ours=True)
-
-
-def _record_refusal(
-    record: NodeRecord, order: NodeOrder, refusal: Refusal, now: Instant, context: NodeContext
-) -> NodeRecord:
-    retry, times = context.retry, record.attempts.refusals + 1
-    # A job waits for a node that is being woken.
-    in_a_row = 1 if order is NodeOrder.ON else times
-    pause_s = backoff_s(in_a_row, first_s=retry.refused_pause_s, longest_s=retry.longest_refused_pause_s)
-    next_try_s = now.monotonic_s + context.spread(pause_s)
-    return replace(record, attempts=replace(record.attempts, refusal=refusal, refusals=times, next_try_s=next_try_s))
 
 
 FLAPPING = "changes by itself"
@@ -414,28 +406,20 @@ def apply_event(record: NodeRecord, event: Event, now: Instant, context: NodeCon
                 else replace(record, scheduler_state=scheduler_state)
             )
         case DesiredStateChange(desired):
-            return _set_desired_state(record, desired)
+            # The same state again changes nothing.
+            before = record.desired
+            if before is not None and desired is not None and (before.order, before.by) == (desired.order, desired.by):
+                return record
+            # An admin's order is tried again, whatever failed before.
+            fault = record.fault if desired is None or desired.by == AGENT else None
+            return replace(record, desired=desired, fault=fault, attempts=Attempts(pending=record.attempts.pending))
         case HoldChange(hold):
             return replace(record, hold=hold)
         case Release():
-            return _release(record)
+            attempts = Attempts(pending=record.attempts.pending)
+            return replace(record, hold=None, fault=None, attempts=attempts, surprises=(), paused_until_s=0.0)
         case Opened():
             return record if sleep_order_of(record) is None else replace(record, sent=None)
         case WakesElsewhere():
             # An order that may still have its effect stays known.
             return record if record.sent is not None else record_sending(record, NodeOrder.ON, SCHEDULER, now)
-
-
-def _set_desired_state(record: NodeRecord, desired: DesiredState | None) -> NodeRecord:
-    """Return the record with another desired state. The same state again changes nothing."""
-    before = record.desired
-    if before is not None and desired is not None and (before.order, before.by) == (desired.order, desired.by):
-        return record
-    # An admin's order is tried again, whatever failed before.
-    fault = record.fault if desired is None or desired.by == AGENT else None
-    return replace(record, desired=desired, fault=fault, attempts=Attempts(pending=record.attempts.pending))
-
-
-def _release(record: NodeRecord) -> NodeRecord:
-    attempts = Attempts(pending=record.attempts.pending)
-    return replace(record, hold=None, fault=None, attempts=attempts, surprises=(), paused_until_s=0.0)

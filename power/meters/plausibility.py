@@ -113,7 +113,11 @@ def check_reading(
     if impossible := _find_impossible(power_w, bound):
         refused = replace(reading, power_w=None, why=f"refused: {impossible}")
         return refused, (), _refuse(before, (*waiting, refused))
-    contradiction = _find_contradiction(power_w, before, bound)
+    if bound.expected_w is not None:
+        usual_w, of = bound.expected_w, f"the most expected of {bound.of} in this state"
+    else:
+        usual_w, of = AGREE_FACTOR * before.held_w or math.inf, "twice the highest draw that lasted"
+    contradiction = "" if power_w <= usual_w else f"{power_w:,.0f} W, more than {usual_w:,.0f} W, {of}"
     if contradiction and not (before.known_w and power_w <= AGREE_FACTOR * max(before.known_w)):
         refused = replace(reading, power_w=None, why=f"refused: {contradiction}")
         waiting = (*waiting, replace(reading, why=refused.why))
@@ -142,15 +146,6 @@ def _find_impossible(power_w: float, bound: DrawBound) -> str:
     if bound.possible_w is not None and power_w > bound.possible_w:
         return f"{power_w:,.0f} W, more than {bound.possible_w:,.0f} W, the most that is possible for {bound.of}"
     return ""
-
-
-def _find_contradiction(power_w: float, before: PartHistory, bound: DrawBound) -> str:
-    """Return why a possible power is doubtful, "" if it is not."""
-    if bound.expected_w is not None:
-        usual_w, of = bound.expected_w, f"the most expected of {bound.of} in this state"
-    else:
-        usual_w, of = AGREE_FACTOR * before.held_w or math.inf, "twice the highest draw that lasted"
-    return "" if power_w <= usual_w else f"{power_w:,.0f} W, more than {usual_w:,.0f} W, {of}"
 
 
 def _refuse(history: PartHistory, refused: tuple[Reading, ...]) -> PartHistory:

@@ -100,14 +100,19 @@ class NordPool:
         if not self.area:
             return FeedProblem(FeedCondition.WRONG_ZONE, self.name, "does not publish this zone")
         entries: list[NordPoolEntry] = []
-        for day in _days(window):
+        first = datetime.fromtimestamp(window.from_s, UTC).astimezone(DAYS_OF).date()
+        last = datetime.fromtimestamp(window.until_s - 1, UTC).astimezone(DAYS_OF).date()
+        for day in [first + timedelta(days=i) for i in range((last - first).days + 1)]:
             answer = self._day(day)
             if isinstance(answer, FeedProblem) and answer.condition is FeedCondition.NOT_YET_PUBLISHED and entries:
                 break
             if isinstance(answer, FeedProblem):
                 return answer
             entries += answer.multiAreaEntries
-        return self._series(entries)
+        start_s = [round(entry.deliveryStart.timestamp()) for entry in entries]
+        end_s = np.array([round(entry.deliveryEnd.timestamp()) for entry in entries], np.int64)
+        prices = [entry.entryPerArea[self.area] for entry in entries]
+        return build_series(self.name, f"{self.currency}/MWh", start_s, prices, length_s=end_s - start_s)
 
     def _day(self, day: date) -> NordPoolDay | FeedProblem:
         query = {"date": f"{day}", "market": "DayAhead", "deliveryArea": self.area, "currency": self.currency}
@@ -133,18 +138,6 @@ class NordPool:
         return (
             FeedProblem(wrong, self.name, f"the answer for {day} in {self.area}, {self.currency}") if wrong else answer
         )
-
-    def _series(self, entries: list[NordPoolEntry]) -> SourceAnswer:
-        start_s = [round(entry.deliveryStart.timestamp()) for entry in entries]
-        end_s = np.array([round(entry.deliveryEnd.timestamp()) for entry in entries], np.int64)
-        prices = [entry.entryPerArea[self.area] for entry in entries]
-        return build_series(self.name, f"{self.currency}/MWh", start_s, prices, length_s=end_s - start_s)
-
-
-def _days(window: Window) -> list[date]:
-    first = datetime.fromtimestamp(window.from_s, UTC).astimezone(DAYS_OF).date()
-    last = datetime.fromtimestamp(window.until_s - 1, UTC).astimezone(DAYS_OF).date()
-    return [first + timedelta(days=i) for i in range((last - first).days + 1)]
 
 
 # What gridstatus calls the markets, and the column that holds the price [USD/MWh].

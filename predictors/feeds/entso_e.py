@@ -111,7 +111,9 @@ class EntsoE:
         return self._query(client, session, [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in edges_s])
 
     def _query(self, client: Any, session: "_TagSession", edges: list[Any]) -> SourceAnswer:
-        _keep_keys_out_of_logs()
+        # The key is part of the address, which both write down at level DEBUG.
+        for name in ("entsoe.entsoe", "urllib3.connectionpool"):
+            logging.getLogger(name).addFilter(_above_debug)
         try:
             answer = getattr(client, self.document.query)(self.area, start=edges[0], end=edges[1])
         except requests.HTTPError as error:
@@ -212,12 +214,6 @@ def _with_text(response: requests.Response, text: str) -> requests.Response:
     changed.status_code, changed.url, changed.headers = response.status_code, response.url, response.headers
     changed.raw, changed.encoding = io.BytesIO(text.encode()), "utf-8"
     return changed
-
-
-def _keep_keys_out_of_logs() -> None:
-    # The key is part of the address, which both write down at level DEBUG.
-    for name in ("entsoe.entsoe", "urllib3.connectionpool"):
-        logging.getLogger(name).addFilter(_above_debug)
 
 
 def _above_debug(record: logging.LogRecord) -> bool:

@@ -117,7 +117,17 @@ def check_series(series: Series, context: CheckContext, *, own: bool) -> FeedPro
     for check in OF_ALL if own else OF_ALL + OF_PUBLISHED + LAST:
         if found := check(series, context):
             return FeedProblem(found[0], series.source, found[1])
-    return _incomplete(series, context)
+    from_s, until_s = context.window
+    missing_s = until_s - from_s - known_s(series, context.window)
+    if missing_s == 0:
+        return None
+    part = clip_series(series, context.window)
+    end_s = from_s if part is None or not part.known.any() else int((part.start_s + part.length_s)[part.known][-1])
+    if missing_s == until_s - end_s and _is_edge(end_s, context):
+        return FeedProblem(FeedCondition.NOT_YET_PUBLISHED, series.source, f"ends at {utc_minute_text(end_s)}")
+    return FeedProblem(
+        FeedCondition.HALF_MISSING, series.source, f"{missing_s / HOUR_S:g} h of {(until_s - from_s) / HOUR_S:g} h"
+    )
 
 
 def _unit(series: Series, context: CheckContext) -> tuple[FeedCondition, str] | None:
@@ -178,20 +188,6 @@ def _other(series: Series, context: CheckContext) -> tuple[FeedCondition, str] |
 OF_ALL: tuple[Check, ...] = (_unit, _limits, _sentinels)
 OF_PUBLISHED: tuple[Check, ...] = (_steps, _flat)
 LAST: tuple[Check, ...] = (_shifted, _other)
-
-
-def _incomplete(series: Series, context: CheckContext) -> FeedProblem | None:
-    from_s, until_s = context.window
-    missing_s = until_s - from_s - known_s(series, context.window)
-    if missing_s == 0:
-        return None
-    part = clip_series(series, context.window)
-    end_s = from_s if part is None or not part.known.any() else int((part.start_s + part.length_s)[part.known][-1])
-    if missing_s == until_s - end_s and _is_edge(end_s, context):
-        return FeedProblem(FeedCondition.NOT_YET_PUBLISHED, series.source, f"ends at {utc_minute_text(end_s)}")
-    return FeedProblem(
-        FeedCondition.HALF_MISSING, series.source, f"{missing_s / HOUR_S:g} h of {(until_s - from_s) / HOUR_S:g} h"
-    )
 
 
 def _is_edge(end_s: int, context: CheckContext) -> bool:
@@ -275,7 +271,11 @@ class CachedSeries:
 
 def write_cache(path: Path, kept: CachedSeries) -> FeedProblem | None:
     """Replace the file. On failure return the problem and keep the old file."""
-    text = _text(kept)
+    series = kept.series
+    values = (repr(value) if known else "" for value, known in zip(series.value.tolist(), series.known, strict=True))
+    rows = "".join(f"{start_s},{value}\n" for start_s, value in zip(series.start_s.tolist(), values, strict=True))
+    head = f"source,{series.source}\nunit,{series.unit}\nfetched_s,{kept.fetched_s}\nend_s,{series.end_s}\n"
+    text = f"{head}start_s,value\n{rows}".encode()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as file:
@@ -283,14 +283,6 @@ def write_cache(path: Path, kept: CachedSeries) -> FeedProblem | None:
     except (OSError, CannotWrite) as error:
         return FeedProblem(FeedCondition.CACHE_UNWRITABLE, "cache", f"{path}: {error}")
     return None
-
-
-def _text(kept: CachedSeries) -> bytes:
-    series = kept.series
-    values = (repr(value) if known else "" for value, known in zip(series.value.tolist(), series.known, strict=True))
-    rows = "".join(f"{start_s},{value}\n" for start_s, value in zip(series.start_s.tolist(), values, strict=True))
-    head = f"source,{series.source}\nunit,{series.unit}\nfetched_s,{kept.fetched_s}\nend_s,{series.end_s}\n"
-    return f"{head}start_s,value\n{rows}".encode()
 
 
 def read_cache(path: Path) -> CachedSeries | FeedProblem | None:
@@ -349,18 +341,15 @@ class Feed:
                 return KnownSeries(problems=(FeedProblem(FeedCondition.HALF_MISSING, self.sources[0].name, beyond),))
             window = near
         kept, damage = _usable(read_cache(self.cache), self.quantity)
-        published = self._published(kept)
+        # Values from the operator's own file cannot validate a market's answer.
+        names = {source.name for source in self.sources if not source.own}
+        published = kept.series if kept and kept.series.source in names else None
         fresh, source_problems = self._ask(CheckContext(window, self.quantity, self.clock, published))
         if fresh is None or (self.quantity.final and published and known_s(published, window) > known_s(fresh, window)):
             return _from_cache(kept, now_s, window, (*damage, *source_problems))
         failed = write_cache(self.cache, CachedSeries(fresh, now_s))
         problems = (*damage, *source_problems, *((failed,) if failed else ()))
         return KnownSeries(fresh, fresh.source, now_s, 0, fresh=True, problems=problems)
-
-    def _published(self, kept: CachedSeries | None) -> Series | None:
-        # Values from the operator's own file cannot validate a market's answer.
-        names = {source.name for source in self.sources if not source.own}
-        return kept.series if kept and kept.series.source in names else None
 
     def _ask(self, context: CheckContext) -> tuple[Series | None, list[FeedProblem]]:
         best: Series | None = None

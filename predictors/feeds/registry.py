@@ -88,7 +88,11 @@ def _file(site: SourceSettings) -> FeedSource:
 def _weather(site: SourceSettings, url: str, name: str, variable: WeatherVariable = TEMPERATURE) -> FeedSource:
     if site.feeds.place is None:
         raise BadSetting("feeds.place: is not set", hint='write such as place = "52.52,13.41" below [feeds]')
-    north, east = _degrees(site.feeds.place)
+    text = site.feeds.place
+    match = re.fullmatch(r"\s*(-?\d+\.?\d*)\s*,\s*(-?\d+\.?\d*)\s*", text)
+    if match is None or abs(float(match[1])) > 90 or abs(float(match[2])) > 180:
+        raise BadSetting(f"feeds.place: {text!r} is no place", hint="degrees north and east, such as 52.52,13.41")
+    north, east = float(match[1]), float(match[2])
     return OpenMeteo(north, east, url, site.feeds.timeout_s, name, variable)
 
 
@@ -119,13 +123,6 @@ def _input(name: str, site: SourceSettings) -> FeedSource:
     if isinstance(wanted, EntsoEDocument):
         return _entso_e(site, name, wanted)
     return _weather(site, FORECAST_URL, name, wanted)
-
-
-def _degrees(text: str) -> tuple[float, float]:
-    match = re.fullmatch(r"\s*(-?\d+\.?\d*)\s*,\s*(-?\d+\.?\d*)\s*", text)
-    if match is None or abs(float(match[1])) > 90 or abs(float(match[2])) > 180:
-        raise BadSetting(f"feeds.place: {text!r} is no place", hint="degrees north and east, such as 52.52,13.41")
-    return float(match[1]), float(match[2])
 
 
 USUAL_CURRENCY = "EUR"

@@ -119,15 +119,11 @@ def join_histories(earlier: PriceHistory | None, later: PriceHistory, *, kept_s:
     start_s = max(min(part.start_s for part in parts), end_s - kept_s)
     price = np.full((end_s - start_s) // QUARTER_S, np.nan)
     for part in parts:
-        _lay_over(price, part, start_s)
+        index = (part.steps.quarter_s - start_s) // QUARTER_S
+        quarters = part.quarters()
+        is_known = (index >= 0) & ~np.isnan(quarters)
+        price[index[is_known]] = quarters[is_known]
     return PriceHistory(start_s, QUARTER_S, price)
-
-
-def _lay_over(price: Float64, part: PriceHistory, start_s: int) -> None:
-    index = (part.steps.quarter_s - start_s) // QUARTER_S
-    quarters = part.quarters()
-    is_known = (index >= 0) & ~np.isnan(quarters)
-    price[index[is_known]] = quarters[is_known]
 
 
 def price_at(history: PriceHistory, unix_s: Int64) -> Float64:
@@ -209,13 +205,9 @@ def split_days(history: PriceHistory, zone: tzinfo) -> Days:
     count = np.bincount(slot, minlength=(int(day[known].max()) - first + 1) * QUARTERS)
     total = np.bincount(slot, price[known], len(count))
     quarter = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0).reshape(-1, QUARTERS)
-    return Days(first, quarter[: _ended(quarter)])
-
-
-def _ended(quarter: Float64) -> int:
     # A day in progress, or published in part, does not count as past.
     ended = np.flatnonzero(~np.isnan(quarter[:, -1]))
-    return int(ended[-1]) + 1 if len(ended) else 0
+    return Days(first, quarter[: (int(ended[-1]) + 1 if len(ended) else 0)])
 
 
 def fill_days(days: Days, *, ahead: int, holidays: str | None, inputs: Sequence[Days] = ()) -> Past:

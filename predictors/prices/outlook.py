@@ -70,7 +70,12 @@ def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outloo
     """
     models = fit_all(members, past)
     coming = TrackedDay(forecasts(models, past), _known_inputs(past))
-    _check_any(coming.forecast, past, members)
+    if np.isnan(coming.forecast).all():
+        least = min(members, key=lambda member: member.days)
+        raise BadPrices(
+            f"{least.name} needs {least.days} whole days of prices, and {int(past.known.sum())} are known",
+            hint="load older prices, or use the ensemble until there are as many",
+        )
     days = [int(day) for day in np.flatnonzero(past.known) if day >= max(1, len(past) - TRACKED_DAYS)]
     track = {past.first_day + day: _member_forecasts(past, day, members, before) for day in days}
     every = past.price[days, None] - np.array([day.forecast for day in track.values()]).reshape(-1, len(members), 24)
@@ -81,7 +86,9 @@ def look_ahead(past: Past, members: tuple[Member, ...], before: Track) -> Outloo
         share = shares(error, said, members)
         price[ahead] = mix_forecasts(said, share)
         errors.append(_errors(mix_forecasts(error, share), past))
-        basis.append(_basis(past, members, share))
+        most = sorted(range(len(members)), key=lambda i: -share[i])[:3]
+        parts = ", ".join(f"{members[i].name} {share[i]:.0%}" for i in most if share[i] >= 0.005)
+        basis.append(f"forecast from {counted(int(past.known.sum()), 'day')}: {parts}")
         extended = extended.followed_by(price[ahead])
     track[past.first_day + len(past)] = coming
     return Outlook(price, tuple(errors), tuple(basis), track)
@@ -107,15 +114,6 @@ def _errors(error: Float64, past: Past) -> Float64:
     return complete if len(complete) else past.price[-1:] - past.price[-1].mean()
 
 
-def _check_any(coming: Float64, past: Past, members: tuple[Member, ...]) -> None:
-    if np.isnan(coming).all():
-        least = min(members, key=lambda member: member.days)
-        raise BadPrices(
-            f"{least.name} needs {least.days} whole days of prices, and {int(past.known.sum())} are known",
-            hint="load older prices, or use the ensemble until there are as many",
-        )
-
-
 def _member_forecasts(past: Past, day: int, members: tuple[Member, ...], before: Track) -> TrackedDay:
     tracked = before.get(past.first_day + day)
     if tracked is not None:
@@ -123,12 +121,6 @@ def _member_forecasts(past: Past, day: int, members: tuple[Member, ...], before:
     # Which values of an input were known before that day, nobody knows any more.
     earlier = replace(past.until(day), inputs=np.empty((0, 0, 24)))
     return TrackedDay(forecasts(fit_all(members, earlier), earlier))
-
-
-def _basis(past: Past, members: tuple[Member, ...], share: Float64) -> str:
-    most = sorted(range(len(members)), key=lambda i: -share[i])[:3]
-    parts = ", ".join(f"{members[i].name} {share[i]:.0%}" for i in most if share[i] >= 0.005)
-    return f"forecast from {counted(int(past.known.sum()), 'day')}: {parts}"
 
 
 FALLBACK_RULE = ChoiceRule(window=14 * 24, least=ENOUGH_DAYS * 24)

@@ -101,7 +101,22 @@ class PricePredictor:
 
     def predict(self, question: PriceSteps, at_s: int) -> Prediction:  # noqa: ARG002 - the port's: nothing here ages
         """Return the price of each step: as published, else as forecast. BadPrices before any price is known."""
-        view = self._viewed()
+        if self._view is None or self._stale:
+            days = split_days(self._history, self._zone)
+            if len(days.quarter) == 0:
+                raise BadPrices("no day of prices is known to forecast from", hint="check the price feed or file")
+            inputs = [split_days(each, self._zone) for each in self._inputs.values()]
+            past = fill_days(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays, inputs=inputs)
+            outlook = look_ahead(past, self._members, self._track)
+            self._track = outlook.track
+            if self._errs_more(past):
+                outlook = copy_last_week(past, outlook.track)
+            quarter = days.quarter
+            by_hour = quarter[-COURSE_DAYS:].reshape(-1, 24, QUARTERS // 24)
+            distance = (by_hour - by_hour.mean(axis=2, keepdims=True)).reshape(-1, QUARTERS)
+            self._view = _View(past, np.nan_to_num(mean_known(distance, axis=0)), outlook)
+            self._stale = False
+        view = self._view
         published = price_at(self._history, question.quarter_s)
         forecast, spread = _forecast(view, question.quarter_s, self._zone)
         unknown = np.isnan(published)
@@ -111,24 +126,6 @@ class PricePredictor:
         ahead = _days_ahead(view, question.quarter_s, self._zone)[:: question.step_s // QUARTER_S].tolist()
         pairs = zip(ahead, all_known, strict=True)
         return Prediction(mean, quantiles, tuple(PUBLISHED if known else view.outlook.basis[at] for at, known in pairs))
-
-    def _viewed(self) -> _View:
-        if self._view is None or self._stale:
-            self._view = self._new_view()
-            self._stale = False
-        return self._view
-
-    def _new_view(self) -> _View:
-        days = split_days(self._history, self._zone)
-        if len(days.quarter) == 0:
-            raise BadPrices("no day of prices is known to forecast from", hint="check the price feed or file")
-        inputs = [split_days(each, self._zone) for each in self._inputs.values()]
-        past = fill_days(days, ahead=AHEAD_DAYS + 1, holidays=self._holidays, inputs=inputs)
-        outlook = look_ahead(past, self._members, self._track)
-        self._track = outlook.track
-        if self._errs_more(past):
-            outlook = copy_last_week(past, outlook.track)
-        return _View(past, _quarter_profile(days.quarter), outlook)
 
     def _errs_more(self, past: Past) -> bool:
         """Judge the forecasts of the days that are known by now, and return whether the week before is used instead."""
@@ -141,7 +138,9 @@ class PricePredictor:
     @property
     def known_until_s(self) -> int:
         """The end of the last known price [Unix s], 0 if there is none."""
-        return _known_until_s(self._history)
+        history = self._history
+        known = np.flatnonzero(~np.isnan(history.quarters()))
+        return history.start_s + QUARTER_S * (int(known[-1]) + 1) if len(known) else 0
 
     def input_history(self, name: str) -> PriceHistory:
         """Return the values of an input that were learned."""
@@ -188,11 +187,6 @@ class PricePredictor:
         self._stale = True
 
 
-def _known_until_s(history: PriceHistory) -> int:
-    known = np.flatnonzero(~np.isnan(history.quarters()))
-    return history.start_s + QUARTER_S * (int(known[-1]) + 1) if len(known) else 0
-
-
 def _restored_track(state: State, members: tuple[Member, ...], *, same_inputs: bool) -> Track:
     """Return the tracked days, without the forecasts that were made with other inputs."""
     has_inputs = np.array([member.inputs for member in members])
@@ -214,12 +208,6 @@ def _restored_history(state: State) -> PriceHistory:
 
 def _same(one: PriceHistory, other: PriceHistory) -> bool:
     return one.start_s == other.start_s and np.array_equal(one.price, other.price, equal_nan=True)
-
-
-def _quarter_profile(quarter: Float64) -> Float64:
-    by_hour = quarter[-COURSE_DAYS:].reshape(-1, 24, QUARTERS // 24)
-    distance = (by_hour - by_hour.mean(axis=2, keepdims=True)).reshape(-1, QUARTERS)
-    return np.nan_to_num(mean_known(distance, axis=0))
 
 
 def _forecast(view: _View, quarter_s: Int64, zone: tzinfo) -> tuple[Float64, Float64]:

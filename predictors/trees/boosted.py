@@ -151,11 +151,8 @@ class BoostedTrees:
                 open_job.errors.add(open_job.predicted, float(came[row]))
                 self._history.add(open_job.features, came[row])
             self._features.learn(category[row : row + 1], came[row : row + 1])
-            self._grow_if_due()
-
-    def _grow_if_due(self) -> None:
-        if self._can_grow and self._history.count >= self._due_at:
-            self._adopt(grow(self.lessons(), self.growth))
+            if self._can_grow and self._history.count >= self._due_at:
+                self._adopt(grow(self.lessons(), self.growth))
 
     def predict(self, question: Jobs, _at_s: int) -> Prediction:
         """Return the prediction of the trees for each job, corrected by their latest errors."""

@@ -158,13 +158,9 @@ def grow(lessons: TrainingData, growth: Growth) -> Forest:
         random_state=0,
     )
     with threadpool_limits(1):
-        return extract_forest(model.fit(_without_empty_columns(lessons.features), lessons.target))
-
-
-def _without_empty_columns(features: Float64) -> Float64:
-    """Return the features with 0 in columns that hold nothing but NaN, which scikit-learn cannot divide into bins."""
-    empty = np.isnan(features).all(axis=0)
-    return np.where(empty, 0.0, features) if empty.any() else features
+        features = lessons.features
+        empty = np.isnan(features).all(axis=0)
+        return extract_forest(model.fit(np.where(empty, 0.0, features) if empty.any() else features, lessons.target))
 
 
 def extract_forest(model: Any) -> Forest:

@@ -74,11 +74,8 @@ class BoostedWaits:
             self._history.add(known, log_wait[row])
             self._running.learn(category[row : row + 1], log_wait[row : row + 1, None])
             if self._can_grow and self._history.count >= self._due_at:
-                self._grow()
-
-    def _grow(self) -> None:
-        self._forest = forest.grow(self._history.lessons(), self._growth)
-        self._due_at = self._schedule.next_after(self._history.count)
+                self._forest = forest.grow(self._history.lessons(), self._growth)
+                self._due_at = self._schedule.next_after(self._history.count)
 
     def predict(self, question: WaitQuestions, _at_s: int) -> Prediction:
         """Return the expected waits; until enough jobs have started, the mean of those so far."""
@@ -160,7 +157,13 @@ class Arbiter:
         predicted_s, case = np.stack([answer.point for answer in answers], axis=1), _case(question)
         real = question.job_id != NO_JOB
         self._open.remember(question.job_id[real].tolist(), map(MemberAnswers, predicted_s[real], case[real].tolist()))
-        return _picked(answers, self.members, _middle(predicted_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2))
+        chosen = _middle(predicted_s, 1 / (self._error_s[case] + LEAST_ERROR_S) ** 2)
+        rows = np.arange(len(chosen))
+        return Prediction(
+            np.stack([answer.mean for answer in answers])[chosen, rows],
+            np.stack([answer.quantiles for answer in answers])[chosen, rows],
+            tuple(f"{self.members[one].name}: {answers[one].basis[row]}" for row, one in enumerate(chosen.tolist())),
+        )
 
     def state(self) -> State:
         """Return the errors and the state of each member."""
@@ -187,16 +190,6 @@ def _middle(predicted_s: Float64, weight: Float64) -> Int64:
     middle = (so_far >= so_far[:, -1:] / 2).argmax(axis=1)
     chosen: Int64 = rising[np.arange(len(middle)), middle]
     return chosen
-
-
-def _picked(answers: list[Prediction], members: tuple[WaitPredictor, ...], chosen: Int64) -> Prediction:
-    """Return row i of answer `chosen[i]`, with the member's name before its basis."""
-    rows = np.arange(len(chosen))
-    return Prediction(
-        np.stack([answer.mean for answer in answers])[chosen, rows],
-        np.stack([answer.quantiles for answer in answers])[chosen, rows],
-        tuple(f"{members[one].name}: {answers[one].basis[row]}" for row, one in enumerate(chosen.tolist())),
-    )
 
 
 class NoWaitPredictor:

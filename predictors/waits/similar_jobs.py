@@ -31,15 +31,12 @@ class LatestRows:
         """Put rows at the end."""
         for row, wait in zip(rows, wait_s, strict=True):
             if self._end == len(self._rows):
-                self._move_to_front()
+                self._rows[: self._most] = self._rows[self._most :]
+                self._wait_s[: self._most] = self._wait_s[self._most :]
+                self._end = self._most
             self._rows[self._end] = row
             self._wait_s[self._end] = wait
             self._end += 1
-
-    def _move_to_front(self) -> None:
-        self._rows[: self._most] = self._rows[self._most :]
-        self._wait_s[: self._most] = self._wait_s[self._most :]
-        self._end = self._most
 
     def __len__(self) -> int:
         return min(self._end, self._most)

@@ -256,21 +256,21 @@ class LogStates(Sequence[Snapshot]):
         return self._state(len(self), now_s)
 
     def _state(self, job: int, now_s: int) -> Snapshot:
-        running, queued = self._running(job, now_s), self._queued(job, now_s)
-        units = max(self.units, int(running.size.sum()))
-        return Snapshot(now_s, units, *all_active(1, now_s=now_s), NO_WAKING_S, running, queued)
-
-    def _present(self, job: int, now_s: int) -> slice:
-        return slice(int(np.searchsorted(self._all_ended_by_s[:job], now_s - 1, side="right")), job)
-
-    def _running(self, job: int, now_s: int) -> RunningJobs:
         present = self._present(job, now_s)
         runs = np.flatnonzero((self.start_s[present] < now_s) & (self.end_s[present] > now_s)) + present.start
         runs = runs[np.argsort(self.start_s[runs], kind="stable")]
         jobs, start_s = self.jobs, self.start_s[runs]
         expected_end_s = start_s + self.expected_s[runs]
         expected_end_s = np.where(expected_end_s > now_s, expected_end_s, start_s + jobs.estimate_s[runs])
-        return RunningJobs(jobs.size[runs], jobs.submit_s[runs], start_s, expected_end_s)
+        running, queued = (
+            RunningJobs(jobs.size[runs], jobs.submit_s[runs], start_s, expected_end_s),
+            self._queued(job, now_s),
+        )
+        units = max(self.units, int(running.size.sum()))
+        return Snapshot(now_s, units, *all_active(1, now_s=now_s), NO_WAKING_S, running, queued)
+
+    def _present(self, job: int, now_s: int) -> slice:
+        return slice(int(np.searchsorted(self._all_ended_by_s[:job], now_s - 1, side="right")), job)
 
     def _queued(self, job: int, now_s: int) -> QueuedJobs:
         present = self._present(job, now_s)

@@ -60,7 +60,10 @@ class LeverSaving:
     @property
     def known(self) -> str:
         """How the saving is known: measured, partly measured or modelled; "" if the rows do not say."""
-        return _known(self.measured_share)
+        share = self.measured_share
+        if share is None:
+            return ""
+        return MEASURED if share >= MEASURED_SHARE else MODELLED if share <= MODELLED_SHARE else PARTLY
 
     @property
     def name(self) -> str:
@@ -361,12 +364,6 @@ def _is_known(row: Mapping[str, Any]) -> bool:
 def _cost_of(row: Mapping[str, Any]) -> float | None:
     baseline, cost = row["baseline_cost"], row["cost"]
     return None if baseline is None or cost is None else float(baseline) - float(cost)
-
-
-def _known(share: float | None) -> str:
-    if share is None:
-        return ""
-    return MEASURED if share >= MEASURED_SHARE else MODELLED if share <= MODELLED_SHARE else PARTLY
 
 
 def _sum(values: Sequence[float | None]) -> float | None:

@@ -110,7 +110,11 @@ class SavedPredictor:
         self._make, self._path, self._kept_s = make, path, time.monotonic()
         self.predictor, self._origin = make(), NOTHING_LEARNED
         if path is not None and path.exists():
-            self._take_over(path)
+            try:
+                self._origin = load_model(path, self.predictor)
+            except BadInput as problem:
+                self.problem = f"{problem}; the forecast starts again"
+                self._begin()
 
     @property
     def errors(self) -> ChosenErrors:
@@ -128,7 +132,10 @@ class SavedPredictor:
         self._origin = replace(self._origin, outcomes=self._origin.outcomes + len(ended), first_s=first_s, last_s=at_s)
 
         if time.monotonic() - self._kept_s >= SAVE_PREDICTOR_EVERY_S:
-            self._try_to_keep()
+            try:
+                self.keep()
+            except CannotWrite as problem:
+                self.problem = f"{problem}; {problem.hint}"
 
     def keep(self) -> None:
         """Save the predictor on the disk: call it in a thread. Raises CannotWrite if that fails."""
@@ -139,21 +146,8 @@ class SavedPredictor:
             save_model(self._path, self.predictor, self._origin)
             self.problem = ""
 
-    def _try_to_keep(self) -> None:
-        try:
-            self.keep()
-        except CannotWrite as problem:
-            self.problem = f"{problem}; {problem.hint}"
-
     def _begin(self) -> None:
         self.predictor, self._origin = self._make(), NOTHING_LEARNED
-
-    def _take_over(self, path: Path) -> None:
-        try:
-            self._origin = load_model(path, self.predictor)
-        except BadInput as problem:
-            self.problem = f"{problem}; the forecast starts again"
-            self._begin()
 
 
 RUN_TIMES_FILE = "run_time_predictors.npz"

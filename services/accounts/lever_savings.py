@@ -162,7 +162,15 @@ def _replay_levers(
     inputs = read_replay_inputs(connection, ahead, site.zone, settings.prices)
     if inputs is None:
         raise BadInput("the ledger has no prices for that time")
-    found = ledger_trace(connection, window, site.cluster, (_marker(window.from_unix_s), *site.not_ended))
+    begin_unix_s = window.from_unix_s
+    at_s = begin_unix_s - MARK_S
+    marker = JobUse("", at_s, at_s, "", "", "", nodes="", energy_j=0.0, cost=None, currency="")
+    found = ledger_trace(
+        connection,
+        window,
+        site.cluster,
+        (replace(marker, submitted_unix_s=at_s, node_count=1, cpus=1), *site.not_ended),
+    )
     jobs = found.trace.jobs
     if found.left_out > MOST_LEFT_OUT * (len(jobs) - 1 + found.left_out):
         raise BadInput(f"{counted(found.left_out, 'job')} of that time were booked without their submission")
@@ -191,13 +199,6 @@ def _replay_levers(
     billed = bill_days(case, tuple(replays), edges, seed=settings.power.seed)
     left_out = found.left_out + sum(len(each.job_ids) for each in prepared.rejected)
     return LeverReplays(billed, edges, (0, real, would, asleep), case.prices.aligned.series.currency, left_out)
-
-
-def _marker(begin_unix_s: float) -> JobUse:
-    """Return a job of no time before all others: without it replays begin with the first job, their nodes all on."""
-    at_s = begin_unix_s - MARK_S
-    marker = JobUse("", at_s, at_s, "", "", "", nodes="", energy_j=0.0, cost=None, currency="")
-    return replace(marker, submitted_unix_s=at_s, node_count=1, cpus=1)
 
 
 def _bounds(settings: Settings) -> CapacitySettings:

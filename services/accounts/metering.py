@@ -64,21 +64,17 @@ def next_comparison(
     )
     if now_s - before.since_s < COMPARE_EVERY_S:
         return after, ()
-    wrong = _find_differences(after)
-    begun = [f"{of}: {reported}" for of, reported in wrong.items() if of not in before.wrong]
-    ended = [f"{of}: agree again" for of in before.wrong if of not in wrong]
-    return MeterComparison(now_s, wrong=wrong), (*begun, *ended)
-
-
-def _find_differences(found: MeterComparison) -> dict[str, str]:
     places = {
         f"{node}, {difference.outer} and {difference.inner}": difference.problem
-        for node, of_node in energy.compare_meters(found.sums).items()
+        for node, of_node in energy.compare_meters(after.sums).items()
         for difference in of_node
         if difference.problem
     }
-    counters = energy.find_contradictions(found.sums, found.counts).items()
-    return places | {f"{meter} {part}, counter and watts": reported for (meter, _, part, _), reported in counters}
+    counters = energy.find_contradictions(after.sums, after.counts).items()
+    wrong = places | {f"{meter} {part}, counter and watts": reported for (meter, _, part, _), reported in counters}
+    begun = [f"{of}: {reported}" for of, reported in wrong.items() if of not in before.wrong]
+    ended = [f"{of}: agree again" for of in before.wrong if of not in wrong]
+    return MeterComparison(now_s, wrong=wrong), (*begun, *ended)
 
 
 LatestReadings = Mapping[energy.Part, Reading]

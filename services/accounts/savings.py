@@ -25,7 +25,7 @@ from offpeak.ledger.records import states_in
 from offpeak.ledger.rows import NodeStateRecord, SavingRecord
 from offpeak.machines.inventory import Enclosure
 from offpeak.model.constants import DAY_S, HOUR_S, J_PER_KWH, J_PER_MWH, QUARTER_S
-from offpeak.model.node_class import DepthPower, NodeClass
+from offpeak.model.node_class import NodeClass
 from offpeak.model.node_states import DEPTH_OF_STATE
 from offpeak.model.orders import NodeState
 from offpeak.model.time_range import TimeRange
@@ -158,7 +158,9 @@ class RestUse:
 
 def sleep_energy_j(period: SleepPeriod, node_class: NodeClass) -> float | None:
     """Return the energy of such a node over a sleep period; None if the class does not have the depth of its sleep."""
-    depth = _deepest(period, node_class)
+    slept = [depth for state, depth in DEPTH_OF_STATE.items() if state in period.seconds]
+    # A sleep period that midnight cut off before the node slept, or after: such nodes are mostly switched off.
+    depth = node_class.find_depth(max(slept)) if slept else (node_class.depths[-1] if node_class.depths else None)
     if depth is None:
         return None
     draw_w: Mapping[NodeState, float] = {
@@ -183,6 +185,12 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
         error = None
     saved = (idle_cost or 0.0) - (cost or 0.0)
     rest_s = sum(use.period.length_s for use in every)
+    hours = sum(use.period.length_s for use in every) / HOUR_S
+    nodes = counted(len({use.period.node for use in every}), "node")
+    asleep, idle = (
+        _basis_of([use.period for use in every if is_measured(use)], hours)
+        for is_measured in (lambda use: use.measured, lambda use: use.idle_error_j is not None)
+    )
     return SavingRecord(
         from_unix_s=span.from_unix_s,
         until_unix_s=span.until_unix_s,
@@ -192,7 +200,7 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
         energy_j=energy_j,
         cost=cost,
         currency=currency,
-        basis=_basis(every),
+        basis=f"{hours:.1f} h of rest of {nodes}; {asleep}; idle {idle}",
         lever=SLEEP,
         low_cost=None if error is None else saved - abs(error),
         high_cost=None if error is None else saved + abs(error),
@@ -200,12 +208,6 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
         measured_share=_measured_s(every) / rest_s if rest_s else 0.0,
         node_hours=rest_s / HOUR_S,
     )
-
-
-def _deepest(period: SleepPeriod, node_class: NodeClass) -> DepthPower | None:
-    slept = [depth for state, depth in DEPTH_OF_STATE.items() if state in period.seconds]
-    # A sleep period that midnight cut off before the node slept, or after: such nodes are mostly switched off.
-    return node_class.find_depth(max(slept)) if slept else (node_class.depths[-1] if node_class.depths else None)
 
 
 def _cost(uses: Iterable[RestUse], energies_j: Iterable[float]) -> float | None:
@@ -225,16 +227,6 @@ def _carbon_g(uses: Iterable[RestUse]) -> float | None:
     if any(use.price.carbon_g_per_kwh is None for use in every):
         return None
     return sum((use.price.carbon_g_per_kwh or 0.0) * (use.idle_j - use.energy_j) for use in every) / J_PER_KWH
-
-
-def _basis(uses: tuple[RestUse, ...]) -> str:
-    hours = sum(use.period.length_s for use in uses) / HOUR_S
-    nodes = counted(len({use.period.node for use in uses}), "node")
-    asleep, idle = (
-        _basis_of([use.period for use in uses if is_measured(use)], hours)
-        for is_measured in (lambda use: use.measured, lambda use: use.idle_error_j is not None)
-    )
-    return f"{hours:.1f} h of rest of {nodes}; {asleep}; idle {idle}"
 
 
 def _basis_of(measured: Iterable[SleepPeriod], hours: float) -> str:

@@ -147,27 +147,22 @@ class MeterLoop(Loop):
         )
         self._metering = done.after
         if is_first and done.after.silent:
-            await self._remember_silent_parts()
+            # Let the parts of meters that are silent at the start be gaps, as they are where one falls silent
+            # later. Else a node with two outlets would seem to be covered by the one that answers.
+            now_s, last = self._clock(), dict[Part, Reading]()
+            with suppress(BadLedger):
+                found = await asyncio.to_thread(query_ledger, self._ledger.settings.url, measured_parts, now_s - DAY_S)
+                for meter, way, part, node in found:
+                    if (meter, way) in self._metering.silent:
+                        blank = Reading(meter, way, part, None, now_s, node=node or None, why="silent since the start")
+                        last[part_of(blank)] = blank
+            self._metering = replace(self._metering, last=last | dict(self._metering.last))
         self._write(done.rows)
         for line in done.lines:
             LOG.warning("meters: %s", line)
         self._problem_log.report("readings", self._find_problem())
         for name, problem in self._intake.problems(section.inventory, HELD_PERIODS * section.pace.period_s).items():
             self._problem_log.report(f"collector {name}", problem)
-
-    async def _remember_silent_parts(self) -> None:
-        """Let the parts of meters that are silent at the start be gaps, as they are where one falls silent later.
-
-        Else a node with two outlets would seem to be covered by the one that answers.
-        """
-        now_s, last = self._clock(), dict[Part, Reading]()
-        with suppress(BadLedger):
-            found = await asyncio.to_thread(query_ledger, self._ledger.settings.url, measured_parts, now_s - DAY_S)
-            for meter, way, part, node in found:
-                if (meter, way) in self._metering.silent:
-                    blank = Reading(meter, way, part, None, now_s, node=node or None, why="silent since the start")
-                    last[part_of(blank)] = blank
-        self._metering = replace(self._metering, last=last | dict(self._metering.last))
 
     def _write(self, rows: Sequence[MeterReading]) -> None:
         self._ledger.write_readings(rows)

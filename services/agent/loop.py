@@ -115,14 +115,9 @@ class LoopRunner:
         return max(self.loop.least_pause_s, self.loop.period_s / self._clock.factor)
 
     @property
-    def stuck_s(self) -> float:
-        """The time after which the present round, or the next one, counts as stuck, on the clock of `ended_s`."""
-        return self.ended_s + STUCK_S + 10 * self.period_s
-
-    @property
     def left_s(self) -> float:
         """The real seconds until the present round counts as stuck; below 0 it does."""
-        return self.stuck_s - time.monotonic()
+        return (self.ended_s + STUCK_S + 10 * self.period_s) - time.monotonic()
 
     def trigger(self) -> None:
         """Begin the next round at once."""

@@ -65,7 +65,14 @@ class NodeCloser:
         why = f"{OFFPEAK}: {desired.by} has ordered {desired.order}"
         _check(await orders.change_node(name, NodeChange.CLOSE, why=why, by=desired.by))
         try:
-            await self._wait_until_free(name)
+            last_s = time.monotonic() + STATE_FOLLOWS_S
+            while use := await asyncio.to_thread(in_use, self.scheduler, name):
+                if time.monotonic() > last_s:
+                    hint = f"order it again when the job has ended; `offpeak nodes {name} wake` opens it to jobs"
+                    raise JobThere(
+                        f"{name}: {use}; nothing was sent to it, and it is closed to new jobs now", hint=hint
+                    )
+                await asyncio.sleep(POLL_S)
             record = await send()
         except JobThere:
             raise
@@ -104,14 +111,6 @@ class NodeCloser:
     async def _node(self, name: str) -> Node | None:
         view = await asyncio.to_thread(self.scheduler.view)
         return next((node for node in view.nodes if node.name == name), None)
-
-    async def _wait_until_free(self, name: str) -> None:
-        last_s = time.monotonic() + STATE_FOLLOWS_S
-        while use := await asyncio.to_thread(in_use, self.scheduler, name):
-            if time.monotonic() > last_s:
-                hint = f"order it again when the job has ended; `offpeak nodes {name} wake` opens it to jobs"
-                raise JobThere(f"{name}: {use}; nothing was sent to it, and it is closed to new jobs now", hint=hint)
-            await asyncio.sleep(POLL_S)
 
     def _sleep_order(self, name: str) -> Intent | None:
         """Return the order to sleep that was sent so recently that the admin may not know of it."""

@@ -310,7 +310,9 @@ class Observer:
                 return self.latest
             requested_s, begun_s = self._clock(), time.monotonic()
             try:
-                await self._read_traits()
+                if self._clock() - self._traits_requested_s > max(TRAITS_LAST_S, TRAITS_PAUSES * self.pace.pause_s):
+                    self.traits = await asyncio.to_thread(self._scheduler.traits)
+                    self._traits_requested_s = self._clock()
                 self.latest = await asyncio.to_thread(self._scheduler.view)
             except SchedulerError as problem:
                 self.problem = f"{problem}; {problem.hint}"
@@ -347,11 +349,6 @@ class Observer:
     def forget(self) -> None:
         """Read the scheduler again the next time, because it was changed. A view that is being read is too old."""
         self._changed_s = self._clock()
-
-    async def _read_traits(self) -> None:
-        if self._clock() - self._traits_requested_s > max(TRAITS_LAST_S, TRAITS_PAUSES * self.pace.pause_s):
-            self.traits = await asyncio.to_thread(self._scheduler.traits)
-            self._traits_requested_s = self._clock()
 
     def _check_contract(self, view: SchedulerView) -> None:
         """Report what breaks a rule now, and the end of what did before."""

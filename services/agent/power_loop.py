@@ -330,7 +330,11 @@ class PowerController:
             self._publish,
         )
         orders.nodes.door.history.begin_sweep()
-        self._publish(await sweep(context, self._without_new_desires(), scheduler_states))
+        received = {node for node, event in self._received if isinstance(event, DesiredStateChange)}
+        free = {node: replace(self.records.nodes[node], desired=None) for node in received & self.records.nodes.keys()}
+        self._publish(
+            await sweep(context, NodeRecords({**self.records.nodes, **free}, self.records.times), scheduler_states)
+        )
         self._is_polled = True
         self._save()
 
@@ -347,12 +351,6 @@ class PowerController:
     def forget_refusals(self) -> None:
         """Request all changes again that the door has refused, because the door was reopened."""
         self._changes = NodeChanges(self._steady)
-
-    def _without_new_desires(self) -> NodeRecords:
-        """Return the records without the desired states that were received in this round."""
-        received = {node for node, event in self._received if isinstance(event, DesiredStateChange)}
-        free = {node: replace(self.records.nodes[node], desired=None) for node in received & self.records.nodes.keys()}
-        return NodeRecords({**self.records.nodes, **free}, self.records.times)
 
     def _follow_clock(self, now: Instant) -> None:
         """Let waits go on as if the clock had not been set; in the time that it left out no state is known."""

@@ -160,7 +160,10 @@ def _why_text(
     parts = [reason.sentence] if reason else []
     if job.state is JobState.RUNNING and decision is not None and decision.decided in CHECKPOINT_STEPS:
         parts.append(f"{decision.decided}: {decision.reason}")
-    parts += [_early_start(job, rules), *hints.errors]
+    may_be_delayed = rules.policy != OFF and rules.longest_delay_s > 0 and rules.hints(job).allows_delay
+    has_started = job.state in (JobState.STARTS, JobState.RUNNING) and job.start_s is not None
+    is_early = has_started and (job.start_s or 0) - job.submit_s <= AT_SUBMISSION_S
+    parts += [STARTED_EARLY if may_be_delayed and is_early else "", *hints.errors]
     if reason and hints.deadline_s is not None and job.limit_s is None and not hints.now:
         parts.append(NO_LIMIT)
     if job.reason and job.reason != "None" and not (reason and job.reason in reason.sentence):
@@ -170,14 +173,6 @@ def _why_text(
 
 STARTED_EARLY = "it may wait, and the scheduler started it at its submission, before offpeak could delay it"
 AT_SUBMISSION_S = 5
-
-
-def _early_start(job: Job, rules: QueueRules) -> str:
-    """Return that a job which may wait has started too early to be delayed, "" for other jobs."""
-    may_be_delayed = rules.policy != OFF and rules.longest_delay_s > 0 and rules.hints(job).allows_delay
-    has_started = job.state in (JobState.STARTS, JobState.RUNNING) and job.start_s is not None
-    is_early = has_started and (job.start_s or 0) - job.submit_s <= AT_SUBMISSION_S
-    return STARTED_EARLY if may_be_delayed and is_early else ""
 
 
 def _number(value: float | str | None) -> float | None:

@@ -293,7 +293,22 @@ def make_reply(
         raise not_ready()
     if question == WHY:
         job_id = str(request.request.get("job", ""))
-        return {"published": status_json(_explain_job(job_id, published, request.user, ended))}
+        user = request.user
+        found = _find_jobs(job_id, published) or _find_jobs(array_of(job_id), published)
+        if not found:
+            just = [job for job in ended() if job_id in (job.job_id, job.job_id.partition(".")[0])]
+            if just and user in (None, just[0].user):
+                ran, hint = (
+                    just[0].start_s is not None,
+                    "ask again in some minutes: its energy and cost are booked then",
+                )
+                what = "has ended, and is not booked yet" if ran else "has ended, and never ran"
+                raise BadInput(f"job {job_id} {what}", hint=hint if ran else "the scheduler knows why")
+            hint = "it has ended or is not in a partition of the agent; `squeue --job` knows more"
+            raise BadInput(f"job {job_id}: the agent does not know it", hint=hint)
+        if user is not None and found[0].user != user:
+            raise BadInput(f"job {job_id} is another user's", hint="`offpeak queue` shows the jobs that are yours")
+        return {"published": status_json(replace(published.seen_by(user), jobs=tuple(found)))}
     seen = published.seen_by(request.user)
     if question == "status":
         return {"published": status_json(replace(seen, jobs=())), "wakes": sorted(wakes())}
@@ -350,21 +365,6 @@ def _pass_on(request: AgentRequest, receive: NodeRequestSink) -> dict[str, Any]:
         text = format_order(order, by=f"{ADMIN}{request.person}", reason=reason)
     reply = receive(NodeRequest(what, names, text, since_s))
     return {"nodes": list(names)} if reply is None else reply.to_json()
-
-
-def _explain_job(job_id: str, published: StatusReply, user: str | None, ended: EndedJobs) -> StatusReply:
-    found = _find_jobs(job_id, published) or _find_jobs(array_of(job_id), published)
-    if not found:
-        just = [job for job in ended() if job_id in (job.job_id, job.job_id.partition(".")[0])]
-        if just and user in (None, just[0].user):
-            ran, hint = just[0].start_s is not None, "ask again in some minutes: its energy and cost are booked then"
-            what = "has ended, and is not booked yet" if ran else "has ended, and never ran"
-            raise BadInput(f"job {job_id} {what}", hint=hint if ran else "the scheduler knows why")
-        hint = "it has ended or is not in a partition of the agent; `squeue --job` knows more"
-        raise BadInput(f"job {job_id}: the agent does not know it", hint=hint)
-    if user is not None and found[0].user != user:
-        raise BadInput(f"job {job_id} is another user's", hint="`offpeak queue` shows the jobs that are yours")
-    return replace(published.seen_by(user), jobs=tuple(found))
 
 
 def _find_jobs(job_id: str, published: StatusReply) -> list[JobStatus]:

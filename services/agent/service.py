@@ -391,7 +391,11 @@ class AgentEventLoop(asyncio.SelectorEventLoop):
 
 def run_agent(settings: Settings, reread: Callable[[], Settings]) -> int:
     """Run the agent until a signal; return the exit code. Raises BadInput for unusable settings or inventory."""
-    _log_to_stderr()
+    # Log to the journal, which adds the time, or to a terminal with the time.
+    form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
+    begin_log(form)
+    for noisy in ("pyghmi", "asyncssh", "sqlalchemy", "alembic"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
     with exclusive_lock(settings.agent.state_folder):
         ledger, calls, event_loop = Ledger(settings.ledger), CallThreads(), AgentEventLoop()
         try:
@@ -453,11 +457,3 @@ async def _serve(settings: Settings, ledger: Ledger, reread: Callable[[], Settin
     finally:
         lost = await agent.close()
     return lost
-
-
-def _log_to_stderr() -> None:
-    """Log to the journal, which adds the time, or to a terminal with the time."""
-    form = "%(message)s" if "JOURNAL_STREAM" in os.environ else "%(asctime)s %(levelname)s %(message)s"
-    begin_log(form)
-    for noisy in ("pyghmi", "asyncssh", "sqlalchemy", "alembic"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -172,7 +172,8 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
     if settings.plan.facility:
         # Refuse a wrong facility at the start, not in each round.
         facility_named(settings.plan.facility, full_power_w=1.0)
-    inventory = _read_inventory(settings)
+    path = settings.hardware.inventory
+    inventory = Inventory(path) if settings.agent.nodes is None and not is_there(path) else read_inventory(path)
     chosen = inventory.chosen(expand(settings.agent.nodes)) if settings.agent.nodes else ()
     by_name = {machine.node: machine for machine in inventory.machines}
     transport = Transport(timeout_s=settings.hardware.timeout_s, clock=clock.unix_s)
@@ -203,12 +204,6 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
 def _find_node_classes(inventory: Inventory) -> dict[str, NodeClass]:
     kinds = {machine.hardware.name: machine.hardware for machine in inventory.machines}
     return {name: node_class_named(hardware.node_class) for name, hardware in kinds.items() if hardware.node_class}
-
-
-def _read_inventory(settings: Settings) -> Inventory:
-    """Return the inventory; a site that switches no nodes needs none, because its queue can be ordered without."""
-    path = settings.hardware.inventory
-    return Inventory(path) if settings.agent.nodes is None and not is_there(path) else read_inventory(path)
 
 
 @dataclass(frozen=True)

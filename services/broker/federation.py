@@ -310,7 +310,11 @@ COUNTED_STATES = (TRIED, TAKEN, CANCELLED)
 def add_sent_jobs(federation: Federation, given: ReadSubmissions) -> Federation:
     """Return the federation with the jobs of its sites; older ones are summed up for each site and project."""
     recent_s = federation.clock() - federation.stale_s - ON_THE_WAY_S
-    periods_s = _periods_s(federation.grid)
+    periods_s = {
+        site.name: float(site.allocations_since_s or 0)
+        for site in federation.grid.sites
+        if site.allocations is not None
+    }
     found = given(COUNTED_STATES, recent_s, periods_s)
     older = [
         SentJob(site, periods_s[site], cores=1, held_s=core_s, project=project, there=False)
@@ -330,11 +334,6 @@ def sent_job_of(row: SubmissionRecord) -> SentJob:
         str(row.answer.get("project", "")),
         there=row.state != CANCELLED,
     )
-
-
-def _periods_s(grid: Grid) -> dict[str, float]:
-    """Return the begin of the allocations of sites, 0 if they have none."""
-    return {site.name: float(site.allocations_since_s or 0) for site in grid.sites if site.allocations is not None}
 
 
 def make_choice(federation: Federation, job: BrokerJob) -> dict[str, Any]:

@@ -147,7 +147,8 @@ class PlacementCycle:
                 LOG.info("%s", problem)
             except OffpeakError as problem:
                 LOG.warning("key %s: %s", each.row.key, problem)
-                if not _is_recorded(self._ledger, each.row):
+                now = self._ledger.submission(each.row.key)
+                if not (now is not None and now.state != TRIED):
                     return
 
     async def _settle(self, broker: Broker, row: SubmissionRecord) -> None:
@@ -165,12 +166,6 @@ class PlacementCycle:
         if problem != self._reported:
             LOG.warning("%s", problem or "jobs are placed again")
             self._reported = problem
-
-
-def _is_recorded(ledger: Ledger, row: SubmissionRecord) -> bool:
-    """Return whether the record says that the attempt has ended, so that the site is not in doubt."""
-    now = ledger.submission(row.key)
-    return now is not None and now.state != TRIED
 
 
 def _read_mark(ledger: Ledger) -> dict[str, object]:

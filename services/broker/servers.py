@@ -259,7 +259,8 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
             self._answer(lambda: answer(key))
 
     def _answer(self, answer: Callable[[], dict[str, Any]]) -> None:
-        if not self._may_ask():
+        shown = self.headers.get("Authorization", "").encode(errors="replace")
+        if not hmac.compare_digest(shown, b"Bearer " + self.server.token.value):
             self._say(HTTPStatus.UNAUTHORIZED, {"error": "no token, or the wrong one", "hint": "Authorization: Bearer"})
             return
         try:
@@ -267,10 +268,6 @@ class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
         except OffpeakError as problem:
             status = next((code for kind, code in STATUS if isinstance(problem, kind)), HTTPStatus.BAD_GATEWAY)
             self._say(status, {"error": str(problem), "hint": problem.hint})
-
-    def _may_ask(self) -> bool:
-        shown = self.headers.get("Authorization", "").encode(errors="replace")
-        return hmac.compare_digest(shown, b"Bearer " + self.server.token.value)
 
     def _body(self) -> object:
         length = self.headers.get("Content-Length", "")
@@ -315,7 +312,10 @@ LAST_SUBMISSION_S = 45.0
 def run_broker(settings: Settings, listen: str) -> int:
     """Run until SIGTERM or SIGINT; returns the exit code. Raises BadInput for what cannot be used."""
     begin_log("%(asctime)s %(levelname)s %(message)s")
-    place, broker = parse_listen(listen), settings.broker
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise BadInput(f"--listen {listen}: is no address with a port", hint="write it like 127.0.0.1:8450")
+    place, broker = (host, int(port)), settings.broker
     if broker.token_file is None:
         hint = "(umask 077; openssl rand -hex 32 >FILE), and name it: token_file below [broker]"
         raise BadSetting("broker.token_file: is not set", hint=hint)
@@ -336,14 +336,6 @@ def run_broker(settings: Settings, listen: str) -> int:
     finally:
         lost = ledger.close()
     return 1 if lost else 0
-
-
-def parse_listen(listen: str) -> tuple[str, int]:
-    """Return host and port. Raises BadInput if that is none."""
-    host, _, port = listen.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise BadInput(f"--listen {listen}: is no address with a port", hint="write it like 127.0.0.1:8450")
-    return host, int(port)
 
 
 def _bind(place: tuple[str, int], questions: BrokerPortal, secrets: tuple[Secret, Secret | None]) -> WebServer:

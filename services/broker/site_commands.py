@@ -7,7 +7,7 @@ of a submission; the ledger keeps their class names.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -53,7 +53,10 @@ class LocalRoute:
         """Return the result of the command."""
         environment = plain_environment() if stdin is None else dict(os.environ)
         try:
-            child = await _start(command, environment)
+            pipe = asyncio.subprocess.PIPE
+            child = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment
+            )
         except OSError as problem:
             return BatchResult(127, "", f"{command[0]}: cannot be run: {problem.strerror}")
         try:
@@ -66,11 +69,6 @@ class LocalRoute:
                 child.kill()
                 await child.wait()
         return BatchResult(child.returncode, output.decode(errors="replace"), complaint.decode(errors="replace"))
-
-
-async def _start(command: Sequence[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
-    pipe = asyncio.subprocess.PIPE
-    return await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
 
 
 def reach_of(site: Site) -> Reach:
@@ -88,12 +86,6 @@ def route_of(site: Site) -> SiteRoute:
     from offpeak.power.drivers.ssh import SshRoute
 
     return SshRoute(site.name, reach)
-
-
-def batch_of(site: Site) -> SlurmBatch | PbsBatch:
-    """Return the commands of the site's scheduler."""
-    reach = reach_of(site)
-    return PbsBatch() if reach.submit == "qsub" else SlurmBatch(reach.cluster)
 
 
 ANSWER_S = 30.0
@@ -142,7 +134,11 @@ class SiteCommands:
     async def submit(self, submission: JobSubmission) -> str:
         """Return the job that the site has taken. Raises SiteRefused if it surely has not, NotKnown if it may have."""
         if self.submitter is not None and self.submitter.user not in self.without_rights:
-            await self._check_rights(self.submitter)
+            submitter = self.submitter
+            if right := await self._admin_right(submitter):
+                hint = "submit as an account without admin rights, such as offpeak-broker"
+                raise SiteRefused(f"{self.name}: jobs are not submitted as {submitter.user}, which is {right}: {hint}")
+            self.without_rights.add(submitter.user)
         command = self.batch.submit_command(submission)
         result = await self.route.run(command, stdin=submission.script, timeout_s=SUBMIT_S + ON_THE_WAY_S)
         if job := self.batch.submitted_job(result):
@@ -150,12 +146,6 @@ class SiteCommands:
         if refused := self.batch.refusal(result):
             raise SiteRefused(f"{self.name}: {refused}")
         raise NotKnown(f"{self.name}: {_complaint(result)}")
-
-    async def _check_rights(self, submitter: Submitter) -> None:
-        if right := await self._admin_right(submitter):
-            hint = "submit as an account without admin rights, such as offpeak-broker"
-            raise SiteRefused(f"{self.name}: jobs are not submitted as {submitter.user}, which is {right}: {hint}")
-        self.without_rights.add(submitter.user)
 
     async def _admin_right(self, submitter: Submitter) -> str:
         """Return the right by which the account administers machine, agent or scheduler, "" for none."""
@@ -226,7 +216,13 @@ class SiteCommands:
 def commands_of_site(site: Site, *, agent_socket: Path) -> SiteCommands:
     """Return the commands of that site; `agent_socket` is that of this machine's agent."""
     own_account = reach_of(site).way in (LOCAL, SLURM)
-    return SiteCommands(site.name, batch_of(site), route_of(site), this_account(agent_socket) if own_account else None)
+    reach = reach_of(site)
+    return SiteCommands(
+        site.name,
+        PbsBatch() if reach.submit == "qsub" else SlurmBatch(reach.cluster),
+        route_of(site),
+        this_account(agent_socket) if own_account else None,
+    )
 
 
 def _complaint(result: BatchResult) -> str:

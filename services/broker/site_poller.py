@@ -153,19 +153,18 @@ class Poller:
     async def round(self) -> None:
         """Poll all sites once; rounds follow each other."""
         async with self._polling:
-            await self._poll_once()
-
-    async def _poll_once(self) -> None:
-        grid = self._sites.grid()
-        self._report("file of sites", str(self._sites.problem or ""))
-        replies = await poll_sites(grid.sites, socket=self._socket, timeout_s=self._settings.timeout_s)
-        now = {name: self._or_before(name, reply) for name, reply in replies.items()}
-        self.federation = self._with_sent(make_federation(self._settings, grid, now, self.federation.sent))
-        try:
-            write_snapshots(self._folder, FederationSnapshot(now, self.federation.sent or ()), at_unix_s=time.time())
-            self._report("state folder", "")
-        except OffpeakError as problem:
-            self._report("state folder", str(problem))
+            grid = self._sites.grid()
+            self._report("file of sites", str(self._sites.problem or ""))
+            replies = await poll_sites(grid.sites, socket=self._socket, timeout_s=self._settings.timeout_s)
+            now = {name: self._or_before(name, reply) for name, reply in replies.items()}
+            self.federation = self._with_sent(make_federation(self._settings, grid, now, self.federation.sent))
+            try:
+                write_snapshots(
+                    self._folder, FederationSnapshot(now, self.federation.sent or ()), at_unix_s=time.time()
+                )
+                self._report("state folder", "")
+            except OffpeakError as problem:
+                self._report("state folder", str(problem))
 
     def _with_sent(self, federation: Federation) -> Federation:
         """Return the federation with the jobs of its sites, or with those of before if the ledger does not answer."""

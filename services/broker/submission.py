@@ -166,7 +166,14 @@ class Broker:
         if outcome.result == "done":
             return self.taken(row, outcome.message, "accepted")
         if outcome.error_kind != SiteRefused.__name__:
-            return await self._doubtful(row, outcome)
+            try:
+                found = await self.at(row.site).find(row.key)
+            except NotKnown:
+                found = None
+            if found is None:
+                hint = f"offpeak submit --status {row.key} finds out; no other site gets it until then"
+                raise NotKnown(f"whether it was taken is not known yet: {outcome.message}", hint=hint)
+            return self.taken(row, found.job, "found there by its key")
         return self._not_taken(row, outcome.message, refused=True)
 
     def taken(self, row: SubmissionRecord, job: str, message: str) -> SubmissionRecord:
@@ -221,17 +228,6 @@ class Broker:
             Effect(f"site {row.site}", JobOrder.SUBMIT, self.by, choice.reason, inputs), act
         )
 
-    async def _doubtful(self, row: SubmissionRecord, outcome: Outcome) -> SubmissionRecord:
-        """Return the record if the site has the job after all. Raises NotKnown if that cannot be decided yet."""
-        try:
-            found = await self.at(row.site).find(row.key)
-        except NotKnown:
-            found = None
-        if found is None:
-            hint = f"offpeak submit --status {row.key} finds out; no other site gets it until then"
-            raise NotKnown(f"whether it was taken is not known yet: {outcome.message}", hint=hint)
-        return self.taken(row, found.job, "found there by its key")
-
     def at(self, site: str) -> SiteCommands:
         """Return the commands of a site. Raises NotKnown for a site that is no longer in the file of sites."""
         if site not in self.sites:
@@ -282,7 +278,9 @@ async def cancel(broker: Broker, key: str) -> SubmissionRecord:
         raise OffpeakError(answer.message, hint=MODE_HINT if answer.rule == "mode" else answer.hint)
     if answer.result != "done":
         raise SiteRefused(answer.message, hint=f"offpeak submit --status {key} shows its state")
-    held = row.answer | {"held_s": _longest_run_s(row, broker.clock())}
+    now_s = broker.clock()
+    run_s = (row.answer.get("expected") or {}).get("run_s", 0)
+    held = row.answer | {"held_s": float(min(run_s, max(now_s - row.tried_unix_s, 0.0)))}
     return broker.changed(row, replace(row, state=CANCELLED, message=f"cancelled by {broker.by}", answer=held))
 
 
@@ -299,12 +297,6 @@ def submission_json(row: SubmissionRecord) -> dict[str, Any]:
         "said": row.message,
         "choice": without_job(row.answer),
     }
-
-
-def _longest_run_s(row: SubmissionRecord, now_s: float) -> float:
-    """Return the longest time that a job may have run if it is cancelled now."""
-    run_s = (row.answer.get("expected") or {}).get("run_s", 0)
-    return float(min(run_s, max(now_s - row.tried_unix_s, 0.0)))
 
 
 async def _settle(broker: Broker, key: str) -> SubmissionRecord:

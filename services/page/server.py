@@ -143,7 +143,12 @@ class Guarded:
         if scope["path"].startswith("/collectors/") or may_see(Headers(scope=scope), self._token):
             return self._app
         if self._token is not None and is_token(request.query_params.get("token", ""), self._token):
-            return _with_cookie(request, self._token)
+            # Keep the token in a cookie, so that it does not stay in the address.
+            token = self._token
+            response = RedirectResponse(request.url.path, status_code=303)
+            secure = request.url.scheme == "https"
+            response.set_cookie(COOKIE, token.value.decode(), httponly=True, samesite="strict", secure=secure)
+            return response
         if self._token is None:
             return PlainTextResponse(NOT_HERE, status_code=403)
         return PlainTextResponse(REFUSED, status_code=401, headers={"WWW-Authenticate": "Bearer"})
@@ -228,28 +233,10 @@ def plotly_script() -> Path:
     return Path(found.origin).parent / "package_data" / PLOTLY
 
 
-def _with_cookie(request: Request, token: Secret) -> Response:
-    """Keep the token in a cookie, so that it does not stay in the address."""
-    response = RedirectResponse(request.url.path, status_code=303)
-    secure = request.url.scheme == "https"
-    response.set_cookie(COOKIE, token.value.decode(), httponly=True, samesite="strict", secure=secure)
-    return response
-
-
 BACKLOG = 64
 KEEP_ALIVE_S = 5
 PATIENCE_S = 2
 """The time for which the server waits for followers when it ends."""
-
-
-def check_certificate(certificate: Path, key: Path | None) -> None:
-    """Raise BadSetting if certificate and key cannot be used together."""
-    try:
-        # Without a password OpenSSL would ask for one at the terminal.
-        ssl.create_default_context().load_cert_chain(certificate, key, password="")
-    except OSError as problem:
-        hint = "both are PEM files, the key has no passphrase, and the page's user may read them"
-        raise BadSetting(f"page.certificate: {certificate}: {problem.strerror or problem}", hint=hint) from None
 
 
 def run_page(settings: Settings) -> int:
@@ -258,7 +245,13 @@ def run_page(settings: Settings) -> int:
     host, port = parse_page_listen(settings.page.listen)
     check_page_listen(host, token)
     if settings.page.certificate:
-        check_certificate(settings.page.certificate, settings.page.key)
+        certificate = settings.page.certificate
+        try:
+            # Without a password OpenSSL would ask for one at the terminal.
+            ssl.create_default_context().load_cert_chain(certificate, settings.page.key, password="")
+        except OSError as problem:
+            hint = "both are PEM files, the key has no passphrase, and the page's user may read them"
+            raise BadSetting(f"page.certificate: {certificate}: {problem.strerror or problem}", hint=hint) from None
     followers, metrics = Followers(lambda: PageReader(settings).read), Metrics(settings)
     config = uvicorn.Config(
         page_app(followers, metrics.text, token, settings.agent.socket),

@@ -79,7 +79,14 @@ def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log:
     Processors become whole nodes where the settings say how many a node has. Where only the header does, jobs keep
     their processors and share nodes.
     """
-    declared = _declared_size(trace, machine)
+    # A header's processors come before its nodes: both count in the log's own unit.
+    declared = machine.nodes or trace.processors or trace.nodes
+    if declared is None:
+        widest = int(trace.jobs.size.max(initial=0))
+        raise BadTrace(
+            f"{trace.name}: the log does not say how large the machine is",
+            hint=f"--nodes N, in the log's own unit; its widest job asks for {widest:,}",
+        )
     size, notes, assumed = declared, list[str](), list[str]()
     if (machine.nodes is None or holds_log) and _is_overfull(seen, declared):
         most = most_in_use(seen)
@@ -105,21 +112,6 @@ def _of_header(trace: Trace, machine: MachineSettings, seen: Jobs, *, holds_log:
     if per_node > 1:
         notes.append(f"counted in processors, {per_node} of them a node: the header has {declared_nodes}")
     return AllocationUnits(trace.jobs, nodes * per_node, per_node, per_node, tuple(notes), tuple(assumed))
-
-
-def _declared_size(trace: Trace, machine: MachineSettings) -> int:
-    """Return the machine's size in the log's own unit: as set, else as its header says.
-
-    A header's processors come before its nodes: both count in the log's own unit.
-    """
-    declared = machine.nodes or trace.processors or trace.nodes
-    if declared is None:
-        widest = int(trace.jobs.size.max(initial=0))
-        raise BadTrace(
-            f"{trace.name}: the log does not say how large the machine is",
-            hint=f"--nodes N, in the log's own unit; its widest job asks for {widest:,}",
-        )
-    return declared
 
 
 def _whole(trace: Trace, processors: int, per_node: int) -> int:

@@ -381,7 +381,13 @@ def charge_period(
     case: ReplayCase, schedule: Schedule, meters: Meters, begin_s: int, until_s: int
 ) -> tuple[Charges, int]:
     """Return what a schedule used in [begin_s, until_s), and for how many node-seconds nodes were not on then."""
-    within = _within(schedule, begin_s, until_s)
+    edges, lost = (begin_s, until_s), schedule.lost
+    within = replace(
+        schedule,
+        start_s=np.clip(schedule.start_s, *edges),
+        end_s=np.clip(schedule.end_s, *edges),
+        lost=JobRuns(lost.job, np.clip(lost.start_s, *edges), np.clip(lost.end_s, *edges)),
+    )
     usage = usage_of(case, within, begin_s, until_s)
     powered = pool_usages(case, within, usage)
     if not powered:
@@ -389,17 +395,6 @@ def charge_period(
     times = [state_times(meters.price, each.node_log, begin_s, until_s).seconds for each in powered]
     away_s = sum(int(seconds.sum() - seconds[[ACTIVE, FAILED]].sum()) for seconds in times)
     return sum_of_charges([powered_charges_of(each, meters) for each in powered]), away_s
-
-
-def _within(schedule: Schedule, begin_s: int, until_s: int) -> Schedule:
-    """Return the part of the schedule in that period; a run outside it takes no time."""
-    edges, lost = (begin_s, until_s), schedule.lost
-    return replace(
-        schedule,
-        start_s=np.clip(schedule.start_s, *edges),
-        end_s=np.clip(schedule.end_s, *edges),
-        lost=JobRuns(lost.job, np.clip(lost.start_s, *edges), np.clip(lost.end_s, *edges)),
-    )
 
 
 def meters_of(case: ReplayCase, until_s: int) -> Meters:

@@ -118,7 +118,7 @@ def _export_price(tariff: Tariff | None, market: Series | None, start_s: Int64) 
 
 def operate_day_ahead(whole: DispatchProblem, edges_s: Int64, midnights_s: Int64) -> Dispatch:
     """Return what becomes of the plans that are made at each midnight, with the knowledge of that time only."""
-    one_day, two_days = (_earlier(edges_s, days) for days in (1, 2))
+    one_day, two_days = ((np.searchsorted(edges_s, edges_s[:-1] - days * DAY_S, side="right") - 1) for days in (1, 2))
     inside = midnights_s[(midnights_s > edges_s[0]) & (midnights_s < edges_s[-1])]
     firsts = [0, *np.searchsorted(edges_s, inside).tolist(), len(whole), len(whole)]
     battery, peaks_kw, parts = whole.battery, whole.peak_so_far_kw, []
@@ -141,11 +141,6 @@ def operate_day_ahead(whole: DispatchProblem, edges_s: Int64, midnights_s: Int64
         parts.append(done)
     names = [column.name for column in fields(Dispatch)]
     return Dispatch(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
-
-
-def _earlier(edges_s: Int64, days: int) -> Int64:
-    """Return the slot that lies so many times 24 hours before the begin of each slot; -1 before the first."""
-    return np.searchsorted(edges_s, edges_s[:-1] - days * DAY_S, side="right") - 1
 
 
 def _taken(column: Float64, at: Int64, unknown: float) -> Float64:

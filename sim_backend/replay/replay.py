@@ -417,20 +417,16 @@ def foreseeing_steps(jobs: Jobs, workload: Workload, start_s: Int64) -> Iterator
     for begin, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
         now_s = int(jobs.submit_s[begin])
         yield now_s - 1, begin
-        over, awaited = _over(awaited, start_s, workload.runtime_s, now_s)
+        runtime_s = workload.runtime_s
+        end_s = np.where(start_s[awaited] == NOT_YET, NEVER, start_s[awaited] + runtime_s[awaited])
+        is_over = end_s < now_s
+        over, awaited = awaited[is_over][np.argsort(end_s[is_over], kind="stable")], awaited[~is_over]
         predictor.learn(ended.take(over), now_s)
         block = np.arange(begin, end)
         median_s = predictor.predict(submitted_jobs.take(block), now_s).point
         workload.foreseen_s[block] = np.rint(median_s).astype(np.int64)
         awaited = np.append(awaited, block)
     yield NEVER - 1, len(jobs)
-
-
-def _over(awaited: Int64, start_s: Int64, runtime_s: Int64, now_s: int) -> tuple[Int64, Int64]:
-    """Return which of the jobs have ended before now, in the order of their ends, and the others."""
-    end_s = np.where(start_s[awaited] == NOT_YET, NEVER, start_s[awaited] + runtime_s[awaited])
-    is_over = end_s < now_s
-    return awaited[is_over][np.argsort(end_s[is_over], kind="stable")], awaited[~is_over]
 
 
 NOTHING = np.empty(0, dtype=np.int64)

@@ -41,7 +41,10 @@ class ColumnStore:
         """Add the same columns as before."""
         for name, values in block.items():
             segments = self._segments.setdefault(name, [])
-            _append(segments, _narrow(values))
+            is_narrow = values.dtype == np.int64 and (
+                not len(values) or NARROW.min <= values.min() <= values.max() <= NARROW.max
+            )
+            _append(segments, values.astype(np.int32) if is_narrow else values)
         self._length += len(values)
 
     def get(self, name: str) -> Column:
@@ -92,13 +95,6 @@ def _append(segments: list[_Segment], values: Column) -> None:
         last.values[last.length : last.length + len(taken)] = taken
         last.length += len(taken)
         values = values[len(taken) :]
-
-
-def _narrow(values: Float64 | Int64) -> Column:
-    is_narrow = values.dtype == np.int64 and (
-        not len(values) or NARROW.min <= values.min() <= values.max() <= NARROW.max
-    )
-    return values.astype(np.int32) if is_narrow else values
 
 
 WHOLE_NODES = 0.9

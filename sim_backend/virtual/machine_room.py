@@ -204,7 +204,19 @@ class SnmpAgent:
         separate_snmp_random_numbers()
         self._engine = SnmpEngine()
         _name(self._engine, pdu.name)
-        _admit(self._engine, logins)
+        engine = self._engine
+        config.add_v1_system(engine, "readers", logins.community)
+        for version in (V1, V2C):
+            config.add_vacm_user(engine, version, "readers", "noAuthNoPriv", EVERYTHING)
+        for user in logins.users:
+            keys = (
+                AUTHENTICATIONS[user.authentication],
+                user.password,
+                config.USM_PRIV_CFB128_AES,
+                user.privacy_password,
+            )
+            config.add_v3_user(engine, user.name, *keys)
+            config.add_vacm_user(engine, V3, user.name, "authPriv", EVERYTHING)
         context = SnmpContext(self._engine)
         context.unregister_context_name(b"")
         context.register_context_name(b"", _Objects(apc_rows(pdu)))
@@ -276,16 +288,6 @@ def _typed(oid: Oid, value: Value) -> Any:
     if isinstance(value, int):
         return TimeTicks(value) if oid == UPTIME else Integer32(value)
     return OctetString(value) if isinstance(value, str) else ObjectIdentifier(value)
-
-
-def _admit(engine: SnmpEngine, logins: PduLogins) -> None:
-    config.add_v1_system(engine, "readers", logins.community)
-    for version in (V1, V2C):
-        config.add_vacm_user(engine, version, "readers", "noAuthNoPriv", EVERYTHING)
-    for user in logins.users:
-        keys = AUTHENTICATIONS[user.authentication], user.password, config.USM_PRIV_CFB128_AES, user.privacy_password
-        config.add_v3_user(engine, user.name, *keys)
-        config.add_vacm_user(engine, V3, user.name, "authPriv", EVERYTHING)
 
 
 def _name(engine: SnmpEngine, pdu: str) -> None:

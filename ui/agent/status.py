@@ -106,17 +106,17 @@ def why_lines(reply: StatusReply, clock: LocalClock) -> list[str]:
         *([f"place      {_place_text(job)}"] if job.place is not None else ()),
         f"price      {price_text(reply.price, clock)}",
         *([f"tier       {printable(job.tier)}"] if job.tier else ()),
-        *([f"opt out    {_opt_out_text(job, reply.scheduler)}"] if not _is_opt_out(job.remedy) else ()),
+        *(
+            [f"opt out    {_opt_out_text(job, reply.scheduler)}"]
+            if not (OPT_OUT in job.remedy or "OFFPEAK=now" in job.remedy)
+            else ()
+        ),
     ]
     if reply.mode != "active":
         lines.append(f"mode       {reply.mode}: offpeak records what it would do, and changes nothing")
     elif reply.own_policy_is_shadowed:
         lines.append(f"order      {_own_policy_text(reply)}")
     return [part for line in lines for part in _wrapped(line)]
-
-
-def _is_opt_out(remedy: str) -> bool:
-    return OPT_OUT in remedy or "OFFPEAK=now" in remedy
 
 
 def _wrapped(line: str) -> list[str]:

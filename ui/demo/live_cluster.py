@@ -116,21 +116,18 @@ class LiveCluster:
         with self._turn:
             now_s = self.clock()
             submit_until(self.cluster, self.jobs, now_s)
-            self._count(now_s)
+            counted_j = sum(node.energy_j for node in self.room.nodes.values())
+            # The room has run since it was opened, the day begins with the first look.
+            new_j = 0.0 if self._counted_j is None else counted_j - self._counted_j
+            self._counted_j = counted_j
+            self.energy_j += new_j
+            self.cost += new_j / J_PER_MWH * price_at(now_s)
             for name, node in self.room.nodes.items():
                 up = node.now().state == ACTIVE
                 if up != self.cluster.nodes[name].alive:
                     (self.cluster.comes_up if up else self.cluster.goes_down)(name, now_s)
             self.cluster.step(now_s)
             self._use()
-
-    def _count(self, now_s: float) -> None:
-        counted_j = sum(node.energy_j for node in self.room.nodes.values())
-        # The room has run since it was opened, the day begins with the first look.
-        new_j = 0.0 if self._counted_j is None else counted_j - self._counted_j
-        self._counted_j = counted_j
-        self.energy_j += new_j
-        self.cost += new_j / J_PER_MWH * price_at(now_s)
 
     def _use(self) -> None:
         used = node_utilisation(self.cluster)
@@ -181,15 +178,11 @@ def without_offpeak(jobs: Iterable[DemoJob], model: Cluster, node_class: NodeCla
     for at_s in range(BEGIN_S, BEGIN_S + int(length_s), STEP_S):
         submit_until(cluster, to_come, at_s)
         cluster.step(at_s)
-        step_j = STEP_S * _power_w(cluster, node_class)
+        used = node_utilisation(cluster)
+        busy_w = sum(node_class.running_w(utilisation) for utilisation in used.values())
+        step_j = STEP_S * (busy_w + (len(cluster.nodes) - len(used)) * node_class.idle_w)
         energy_j, cost = energy_j + step_j, cost + step_j / J_PER_MWH * price_at(at_s)
     return outcome_of(cluster, BEGIN_S + length_s, energy_j=energy_j, cost=cost)
-
-
-def _power_w(cluster: SimulatedCluster, node_class: NodeClass) -> float:
-    used = node_utilisation(cluster)
-    busy_w = sum(node_class.running_w(utilisation) for utilisation in used.values())
-    return busy_w + (len(cluster.nodes) - len(used)) * node_class.idle_w
 
 
 def summary(with_: DemoOutcome, without: DemoOutcome, saved: SavingsAccount, *, factor: float) -> str:

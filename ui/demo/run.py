@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -81,19 +81,19 @@ def run_demo(plan: DemoPlan, say: Say, *, stays: bool) -> None:
         make_folder(plan), message=f"another demo runs in {plan.folder}", hint="a second one needs --folder demo2"
     )
     with lock:
-        _run_alone(plan, jobs, say, stays=stays)
-
-
-def _run_alone(plan: DemoPlan, jobs: tuple[DemoJob, ...], say: Say, *, stays: bool) -> None:
-    settings = write_site(plan)
-    begin_log("%(asctime)s %(message)s", plan.folder / "agent.log")
-    with beside("page", plan, "page", "--config", str(plan.settings_file)) as page:
-        _wait_for_page(plan, page)
-        say(f"the page: http://{plan.listen}/")
-        say(f"{plan.nodes} virtual nodes, {len(jobs)} jobs, {plan.hours:.0f} hours in {plan.seconds:.0f} s")
-        say(f"{cluster_note(plan.cluster)}; partitions {' and '.join(plan.cluster.partitions)}".replace("; ", "\n  "))
-        say(f"ask it in another terminal, status or queue:\n  {_command('status', plan)}\n")
-        asyncio.run(Demo(plan, settings, jobs, say, stays=stays).run())
+        settings = write_site(plan)
+        begin_log("%(asctime)s %(message)s", plan.folder / "agent.log")
+        with beside("page", plan, "page", "--config", str(plan.settings_file)) as page:
+            _wait_for_page(plan, page)
+            say(f"the page: http://{plan.listen}/")
+            say(f"{plan.nodes} virtual nodes, {len(jobs)} jobs, {plan.hours:.0f} hours in {plan.seconds:.0f} s")
+            say(
+                f"{cluster_note(plan.cluster)}; partitions {' and '.join(plan.cluster.partitions)}".replace(
+                    "; ", "\n  "
+                )
+            )
+            say(f"ask it in another terminal, status or queue:\n  {_command('status', plan)}\n")
+            asyncio.run(Demo(plan, settings, jobs, say, stays=stays).run())
 
 
 WATCH_S = 600.0
@@ -134,7 +134,19 @@ class Story:
                 self._known.add(key)
                 steps[each["decided"]].append(each)
         for decided, records in steps.items():
-            self._tell_step(decided, records)
+            at_s, why, subjects = (
+                records[0]["at_unix_s"],
+                records[0]["reason"],
+                [str(each["subject"]) for each in records],
+            )
+            if decided == SLEEP:
+                saved_w = len(subjects) * (self.plan.node_class.idle_w - self.plan.node_class.asleep_w)
+                self._line(at_s, f"asleep: {fold(subjects)}, saves {power_text(saved_w)}", why)
+            elif decided == WAKE:
+                self._line(at_s, f"awake:  {fold(subjects)}, for jobs")
+            elif decided == DELAYED:
+                expected = money_text(sum(dict(each["inputs"]).get(EXPECTED_SAVING, 0.0) for each in records), "EUR")
+                self._line(at_s, f"{' and '.join(subjects)} wait, as their owners allow: {expected} expected", why)
         if forward := steps[FORWARD]:
             text = f"the queue is reordered: {counted(len(forward), 'job')} forward, {len(steps[BACK])} back"
             self._line(forward[0]["at_unix_s"], text, f"{forward[0]['subject']} goes {forward[0]['reason']}")
@@ -158,18 +170,6 @@ class Story:
         price = money_text(float(curve.series.value[curve.at(now_s)]), curve.series.unit)
         what, which = ("high", "low-power") if peak == Peak.ON_PEAK else ("low", "high-power")
         self._line(since_s, f"prices are {what} until {until} ({price}): {which} jobs go first")
-
-    def _tell_step(self, decided: str, records: Sequence[Record]) -> None:
-        """Print what was decided for the nodes or jobs of these records, if it is part of the story."""
-        at_s, why, subjects = records[0]["at_unix_s"], records[0]["reason"], [str(each["subject"]) for each in records]
-        if decided == SLEEP:
-            saved_w = len(subjects) * (self.plan.node_class.idle_w - self.plan.node_class.asleep_w)
-            self._line(at_s, f"asleep: {fold(subjects)}, saves {power_text(saved_w)}", why)
-        elif decided == WAKE:
-            self._line(at_s, f"awake:  {fold(subjects)}, for jobs")
-        elif decided == DELAYED:
-            expected = money_text(sum(dict(each["inputs"]).get(EXPECTED_SAVING, 0.0) for each in records), "EUR")
-            self._line(at_s, f"{' and '.join(subjects)} wait, as their owners allow: {expected} expected", why)
 
     def _line(self, at_s: float, text: str, why: str = "") -> None:
         lines = [f"{self._clock(at_s)}  {shorten(text, WIDTH - 7, placeholder=' ...')}"]
@@ -221,7 +221,12 @@ class Demo:
         until_s, story = BEGIN_S + self.plan.length_s, Story(self.plan, live, agent, self.say)
         while clock.unix_s() < until_s and not ending.done():
             live.follow()
-            await self._watch(agent)
+            # Note that the agent sees all jobs: the loop that books the order pauses by real time, here for ten
+            # hours.
+            view = agent.observer.latest
+            if view is not None and view.at_s >= self._watched_s + WATCH_S:
+                self._watched_s = view.at_s
+                await agent.levers.watch(float(view.at_s))
             story.tell(clock.unix_s())
             await asyncio.sleep(LOOK_S)
         at_s = min(clock.unix_s(), until_s)
@@ -234,13 +239,6 @@ class Demo:
         else:
             await self._conclude(live, agent, at_s, ending)
         service.end()
-
-    async def _watch(self, agent: SiteAgent) -> None:
-        """Note that the agent sees all jobs: the loop that books the order pauses by real time, here for ten hours."""
-        view = agent.observer.latest
-        if view is not None and view.at_s >= self._watched_s + WATCH_S:
-            self._watched_s = view.at_s
-            await agent.levers.watch(float(view.at_s))
 
     async def _conclude(self, live: LiveCluster, agent: SiteAgent, at_s: float, ending: "asyncio.Task[None]") -> None:
         """Print the day's outcome, write its report, and wait for a signal where the demo stays."""

@@ -266,7 +266,13 @@ class DemoPlan:
 
 def write_site(plan: DemoPlan) -> Settings:
     """Write all but the accounting into the folder, which an earlier demo may have left, and return the settings."""
-    _empty(plan)
+    # Delete the files of an earlier demo, and nothing else.
+    mark = make_folder(plan)
+    for each in plan.folder.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+        elif each != mark:
+            each.unlink()
     inventory = write_inventory(plan.folder, plan.room, node_class=CLASS, made_by="offpeak demo")
     inventory.write_text(inventory.read_text().replace('wake = ["bmc"]', LONG_PATIENCE))
     write_days(plan.folder / PRICES, "price", HOURLY_PRICES)
@@ -286,16 +292,6 @@ def make_folder(plan: DemoPlan) -> Path:
     except OSError as problem:
         raise BadInput(f"{plan.folder}: {problem.strerror}", hint="name another folder with --folder") from None
     return mark
-
-
-def _empty(plan: DemoPlan) -> None:
-    """Delete the files of an earlier demo, and nothing else."""
-    mark = make_folder(plan)
-    for each in plan.folder.iterdir():
-        if each.is_dir():
-            shutil.rmtree(each)
-        elif each != mark:
-            each.unlink()
 
 
 def enrol(plan: DemoPlan, room: MachineRoom) -> None:

@@ -110,14 +110,21 @@ def answer(settings: Settings, request: EstimateRequest) -> None:
     if len(policies) < 2:
         raise BadInput("an estimate needs a baseline and another policy", hint="--policy easy,greedy")
     if request.write_cluster is not None:
-        _write_cluster(request.write_cluster, settings)
+        path = request.write_cluster
+        check_writable(path, example="cluster.toml")
+        cluster = site_cluster(settings)
+        with replacing(path) as file:
+            file.write(cluster_text(cluster, "The cluster that the scheduler reported, for --cluster.").encode())
+        typer.echo(f"{path}: {cluster_note(cluster)}", err=True)
     if request.report is not None:
         check_writable(request.report, example="estimate.html")
     if not request.as_json:
         settings = _with_typed_prices(settings)
     devices = settings.plan.devices and read_devices(settings.plan.devices)
     accounting = accounting_of(request.log, request.days or ESTIMATE_DAYS, settings, lenient=request.lenient)
-    if _reads_site_cluster(request, settings):
+    machine = settings.machine
+    is_described = machine.nodes is not None or machine.processors_per_node is not None or machine.cluster is not None
+    if request.log is None and not is_described:
         accounting = with_site_cluster(accounting, settings)
     settings = with_nodes(settings, accounting)
     refuse_unused(request.given, settings, accounting, is_repeated=True, is_estimate=True)
@@ -289,18 +296,3 @@ def _with_typed_prices(settings: Settings) -> Settings:
     if "=" in typed:
         return replace(settings, prices=replace(prices, tariff=TARIFF.read(typed)))
     return replace(settings, prices=replace(prices, file=Path(typed)))
-
-
-def _reads_site_cluster(request: EstimateRequest, settings: Settings) -> bool:
-    """Return whether the log of a scheduler is replayed on the nodes that it reports, rather than on equal ones."""
-    machine = settings.machine
-    is_described = machine.nodes is not None or machine.processors_per_node is not None or machine.cluster is not None
-    return request.log is None and not is_described
-
-
-def _write_cluster(path: Path, settings: Settings) -> None:
-    check_writable(path, example="cluster.toml")
-    cluster = site_cluster(settings)
-    with replacing(path) as file:
-        file.write(cluster_text(cluster, "The cluster that the scheduler reported, for --cluster.").encode())
-    typer.echo(f"{path}: {cluster_note(cluster)}", err=True)

@@ -37,14 +37,16 @@ from offpeak.ui.report.page import bullets, definitions, paragraph, section, sti
 def write_estimate_page(path: Path, answer: LeversAnswer) -> None:
     """Write the page; raise CannotWrite on failure, without a partial file."""
     with replacing(path) as file:
-        file.write(estimate_page(answer).encode())
-
-
-def estimate_page(answer: LeversAnswer) -> str:
-    """Return the page as HTML."""
-    name = answer.estimate.trace.name
-    sections = [*_bill(answer), *_measures(answer), *_waits(answer), _reasons(answer), _sure(answer), _details(answer)]
-    return still_page(f"{name}: what pays", _head(answer), sections)
+        name = answer.estimate.trace.name
+        sections = [
+            *_bill(answer),
+            *_measures(answer),
+            *_waits(answer),
+            _reasons(answer),
+            _sure(answer),
+            _details(answer),
+        ]
+        file.write(still_page(f"{name}: what pays", _head(answer), sections).encode())
 
 
 def _head(answer: LeversAnswer) -> str:
@@ -64,19 +66,19 @@ def _head(answer: LeversAnswer) -> str:
         text = NOT_CLAIMED if is_far(estimate) else "Nothing saves money here for certain without making users wait."
         parts.append(paragraph(text, css_class="answer"))
     else:
-        parts += [_hero(answer), paragraph(_advice(answer), css_class="answer")]
+        assert answer.recommended is not None
+        saving, currency = answer.recommended.saving, answer.estimate.used.currency
+        money = saving.a_year
+        held = (
+            f"{money.low:,.0f} to {money.high:,.0f} {currency} in 19 of 20 years like this period; " * saving.has_range
+        )
+        small = f" <small>{escape(held)}{energy_text(saving.energy_kwh, 0)} of electricity</small>"
+        parts += [
+            f'<p class="hero">{money.middle:,.0f} {escape(currency)} a year{small}</p>',
+            paragraph(_advice(answer), css_class="answer"),
+        ]
     parts += map(paragraph, assumed_prices_lines(estimate))
     return "\n".join([*parts, definitions(facts), "</header>"])
-
-
-def _hero(answer: LeversAnswer) -> str:
-    """Return the yearly saving in large type."""
-    assert answer.recommended is not None
-    saving, currency = answer.recommended.saving, answer.estimate.used.currency
-    money = saving.a_year
-    held = f"{money.low:,.0f} to {money.high:,.0f} {currency} in 19 of 20 years like this period; " * saving.has_range
-    small = f" <small>{escape(held)}{energy_text(saving.energy_kwh, 0)} of electricity</small>"
-    return f'<p class="hero">{money.middle:,.0f} {escape(currency)} a year{small}</p>'
 
 
 def _advice(answer: LeversAnswer) -> str:

@@ -13,7 +13,6 @@ from offpeak.display import clock_text, watts_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
-from offpeak.model.snapshot import Snapshot
 from offpeak.model.units import parse_duration_s
 from offpeak.power.whatif import simulate_waits_s
 from offpeak.predictors.job_history import jobs_at_submission, stable_code, with_stable_codes
@@ -211,7 +210,8 @@ def answer_wait(settings: Settings, request: JobForecastRequest) -> None:
             f"a job of {job.size:,} cannot run on the {log.units:,} that are usable", hint="a smaller --size"
         )
     expected_s = expected_run_s(log, LEARN_ONCE)
-    snapshot = _state_at_the_end(log, expected_s)
+    now_s = int(log.jobs.submit_s[-1]) + 1
+    snapshot = LogStates(log.jobs, log.start_s, log.end_s, expected_s, log.units).at(now_s)
     exam = waits_of(log, expected_s)
     question = if_submitted_now(
         snapshot,
@@ -256,11 +256,6 @@ def _as_jobs(job: ForecastJob, log: LogFile) -> Jobs:
     }
     any_job = log.jobs.take(np.array([0]))
     return jobs_at_submission(replace(any_job, **{name: np.array([number]) for name, number in numbers.items()}))
-
-
-def _state_at_the_end(log: LogFile, expected_s: Int64) -> Snapshot:
-    now_s = int(log.jobs.submit_s[-1]) + 1
-    return LogStates(log.jobs, log.start_s, log.end_s, expected_s, log.units).at(now_s)
 
 
 def _answer_quantity(subject: PredictedQuantity, request: JobForecastRequest, log: LogFile, question: Any) -> None:

@@ -137,7 +137,13 @@ def answer(settings: Settings, from_text: str | None, to_text: str | None, *, as
     check_libraries(settings.feeds)
     feed = build_price_feed(settings.feeds, settings.prices)
     zone = site_zone(settings.feeds.zone)
-    window = window_of(from_text, to_text, int(time.time()), zone)
+    now_s = int(time.time())
+    from_s = int(parse_time(from_text or "today", now_unix_s=now_s, zone=zone))
+    later = datetime.fromtimestamp(from_s, zone).date() + timedelta(days=SHOWN_DAYS)
+    until_s = int(parse_time(to_text or later.isoformat(), now_unix_s=now_s, zone=zone))
+    if until_s <= from_s:
+        raise BadInput("--to is not after --from", hint="--to 2026-01-03 is the end of 2 January")
+    window = Window(from_s, until_s)
     known = feed.known(window, int(time.time()))
     if known.series is None:
         reasons = "; ".join(str(problem) for problem in known.problems)
@@ -151,13 +157,3 @@ def answer(settings: Settings, from_text: str | None, to_text: str | None, *, as
         typer.echo(prices_json(prices))
     else:
         print_prices(prices)
-
-
-def window_of(from_text: str | None, to_text: str | None, now_s: int, zone: tzinfo) -> Window:
-    """Return the requested time window; raise BadInput if it is invalid."""
-    from_s = int(parse_time(from_text or "today", now_unix_s=now_s, zone=zone))
-    later = datetime.fromtimestamp(from_s, zone).date() + timedelta(days=SHOWN_DAYS)
-    until_s = int(parse_time(to_text or later.isoformat(), now_unix_s=now_s, zone=zone))
-    if until_s <= from_s:
-        raise BadInput("--to is not after --from", hint="--to 2026-01-03 is the end of 2 January")
-    return Window(from_s, until_s)

@@ -323,7 +323,14 @@ def _score_table(kind: ScoreKind, results: Sequence[LogResult]) -> StudyTable:
     headers = ("log", "predictor", "jobs", *mae, f"pinball [{kind.unit}]", "within 80 % [%]", kind.measure, "CPU [s]")
     naive_mae = {result.task.path: result.score.mae for result in results if result.task.predictor == kind.naive}
     rows = tuple(_score_row(kind, result, naive_mae.get(result.task.path)) for result in results)
-    return StudyTable(kind.name, kind.title, " ".join([kind.note, LEGEND, *_log_notes(results)]), headers, rows)
+    notes = {result.log: result.notes for result in results if result.notes}
+    return StudyTable(
+        kind.name,
+        kind.title,
+        " ".join([kind.note, LEGEND, *[f"{log}: {'; '.join(noted)}." for log, noted in notes.items()]]),
+        headers,
+        rows,
+    )
 
 
 def _score_row(kind: ScoreKind, result: LogResult, naive_mae: float | None) -> tuple[TableCell, ...]:
@@ -343,9 +350,3 @@ def _score_row(kind: ScoreKind, result: LogResult, naive_mae: float | None) -> t
 def _known(value: float | None) -> float | None:
     """Return the value, None if it is NaN."""
     return None if value is None or value != value else value
-
-
-def _log_notes(results: Sequence[LogResult]) -> list[str]:
-    """Return a sentence for each log with assumptions."""
-    notes = {result.log: result.notes for result in results if result.notes}
-    return [f"{log}: {'; '.join(noted)}." for log, noted in notes.items()]

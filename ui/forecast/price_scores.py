@@ -259,17 +259,19 @@ def run_price_task(task: PriceTask, progress: Callable[[float], None] = lambda _
         return replace(result, refused=f"{problem}; {problem.hint}")
     cpu_s = None if task.predictor in dict(file.published) else process_time() - began_s
     score, days = _score(file, exam, given), exam.questions.step_s / DAY_S
-    return replace(result, score=score, worst_month=_worst_month(exam, given), days=score.count * days, cpu_s=cpu_s)
-
-
-def _worst_month(exam: PriceExam, given: Prediction) -> float:
     inside = (exam.actual >= given.quantiles[:, 0]) & (exam.actual <= given.quantiles[:, -1])
     # Days of 23 and of 25 hours count as well.
     day = (exam.question_s - exam.question_s[0] + DAY_S // 2) // DAY_S
     until = [np.append(0.0, np.cumsum(np.bincount(day, each))) for each in (inside, ~np.isnan(exam.actual))]
     held, total = (each[MONTH_DAYS:] - each[:-MONTH_DAYS] for each in until)
     enough = total > MONTH_DAYS * DAY_S / exam.questions.step_s / 2
-    return float(np.min(held[enough] / total[enough])) if enough.any() else nan
+    return replace(
+        result,
+        score=score,
+        worst_month=float(np.min(held[enough] / total[enough])) if enough.any() else nan,
+        days=score.count * days,
+        cpu_s=cpu_s,
+    )
 
 
 def _given(task: PriceTask, exam: PriceExam, progress: Callable[[float], None]) -> Prediction:

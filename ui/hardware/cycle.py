@@ -10,7 +10,7 @@ from offpeak.display import duration_text
 from offpeak.errors import OffpeakError
 from offpeak.plugin.slurm.batch import probe_command
 from offpeak.plugin.slurm.commands import CannotAskSlurm, ask
-from offpeak.power.live.cycle_watch import CycleStep, CycleWatch, describe_cycle, parse_watch
+from offpeak.power.live.cycle_watch import CycleStep, describe_cycle, parse_watch
 from offpeak.services.agent.requests import CYCLE
 from offpeak.services.agent.status import AgentSilent, exchange
 from offpeak.settings.table import Settings
@@ -45,10 +45,6 @@ def print_cycle(settings: Settings, node: str, sleep: Callable[[float], None] = 
     ran = not watch.problem and _has_run(job, sleep)
     if job and not ran:
         _ask_slurm("scancel", job)
-    _print_end(watch, job, ran=ran)
-
-
-def _print_end(watch: CycleWatch, job: str, *, ran: bool) -> None:
     end = describe_cycle(watch)
     typer.echo(f"{end.text}\n  hint: {end.hint}" if end.hint else end.text)
     if not watch.problem and job.isdecimal():

@@ -6,7 +6,7 @@ Standby tests run one after the other and stop at the first node that does not c
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -18,7 +18,7 @@ from offpeak.door.effect import ADMIN
 from offpeak.errors import BadInput, BadInventory, OffpeakError
 from offpeak.files import check_writable, is_there, read_bytes
 from offpeak.ledger.ledger import open_ledger_to_write
-from offpeak.machines.enrolment import ImportedNode, add_machines, netbox_nodes, racksdb_nodes, write_enrolments
+from offpeak.machines.enrolment import add_machines, netbox_nodes, racksdb_nodes, write_enrolments
 from offpeak.machines.inventory import Inventory, InventoryNode, is_standby_proof
 from offpeak.machines.inventory_file import read_inventory
 from offpeak.machines.node_sets import expand, fold
@@ -131,7 +131,16 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
         raise BadInput("--standby-test: name the nodes", hint="offpeak enroll n001 --standby-test; drain them first")
     for export, nodes_of in ((request.from_racksdb, racksdb_nodes), (request.from_netbox, netbox_nodes)):
         if export is not None:
-            _import_nodes(path, export, nodes_of)
+            found = nodes_of(read_bytes(export, BadInventory), export)
+            there = {machine.node for machine in read_inventory(path).machines} if is_there(path) else set()
+            new = [node for node in found if node.node not in there]
+            if new:
+                add_machines(path, new)
+            typer.echo(f"{export}: {counted(len(found), 'node')}, {len(new)} of them new in {path}")
+            without = [node.node for node in new if node.bmc is None]
+            if without:
+                hint = "are not known: add bmc = to their [[machines]]"
+                typer.echo(f"  hint: the addresses of the BMCs of {fold(without)} {hint}")
     inventory = read_inventory(path)
     machines = _machines_with_bmc(inventory, request.nodes)
     rules = EnrolmentRules(
@@ -144,7 +153,14 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
     if unproven := [result.node for result in probed if result.enrolled and not result.same and not result.proof]:
         bmc_of = {machine.node: machine.bmc or "" for machine in machines if machine.node in unproven}
         replaced = {machine.node for machine in machines if request.replace and machine.enrolled}
-        if not _accepts_pairs(bmc_of, accepted=request.accept_pairs or set(unproven) <= replaced):
+        accepted = request.accept_pairs or set(unproven) <= replaced
+        typer.echo(
+            f"not proven to be the BMCs of these nodes: {counted(len(bmc_of), 'pair')}; nothing shows a wrong address"
+        )
+        for line in pair_lines(bmc_of):
+            typer.echo(f"  {line}")
+        typer.echo(f"  hint: {FIRMWARE_HINT}")
+        if not (accepted or (sys.stdin.isatty() and typer.confirm("Are these pairs right?"))):
             probed = tuple(_refused(result) if result.node in {*unproven} - replaced else result for result in probed)
     write_enrolments(path, {result.node: result.enrolled for result in probed if result.enrolled and not result.same})
     print_enrolled(probed)
@@ -153,35 +169,10 @@ def enroll_nodes(settings: Settings, request: EnrollRequest) -> None:
         raise typer.Exit(1)
 
 
-def _accepts_pairs(bmc_of: Mapping[str, str], *, accepted: bool) -> bool:
-    """Show pairs that nothing proves; return whether the admin accepts them, or has accepted them by an option."""
-    typer.echo(
-        f"not proven to be the BMCs of these nodes: {counted(len(bmc_of), 'pair')}; nothing shows a wrong address"
-    )
-    for line in pair_lines(bmc_of):
-        typer.echo(f"  {line}")
-    typer.echo(f"  hint: {FIRMWARE_HINT}")
-    return accepted or (sys.stdin.isatty() and typer.confirm("Are these pairs right?"))
-
-
 def _refused(result: EnrolmentResult) -> EnrolmentResult:
     hint = "compare the pairs above with the cables; if they are right: offpeak enroll --accept-pairs"
     error = BadInventory(f"{result.node}: nothing proves that its BMC is that of the node", hint=hint)
     return replace(result, enrolled=None, error=error)
-
-
-def _import_nodes(path: Path, export: Path, nodes_of: Callable[[bytes, Path], tuple[ImportedNode, ...]]) -> None:
-    found = nodes_of(read_bytes(export, BadInventory), export)
-    there = {machine.node for machine in read_inventory(path).machines} if is_there(path) else set()
-    new = [node for node in found if node.node not in there]
-    if new:
-        add_machines(path, new)
-    typer.echo(f"{export}: {counted(len(found), 'node')}, {len(new)} of them new in {path}")
-    without = [node.node for node in new if node.bmc is None]
-    if without:
-        typer.echo(
-            f"  hint: the addresses of the BMCs of {fold(without)} are not known: add bmc = to their [[machines]]"
-        )
 
 
 def _machines_with_bmc(inventory: Inventory, nodes: str | None) -> tuple[InventoryNode, ...]:

@@ -17,24 +17,11 @@ from offpeak.model.constants import J_PER_KWH
 from offpeak.power.check.findings import failed_finding, group_findings
 from offpeak.power.drivers.transport import Transport
 from offpeak.power.meters.kernel import HeadNodeLoad, read_head_node_load
-from offpeak.power.meters.port import Meter, MeterResult, Reading, read_meters
+from offpeak.power.meters.port import MeterResult, Reading, read_meters
 from offpeak.power.meters.registry import site_meters
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from offpeak.ui.terminal import plain_console, text_table
-
-
-def readings_json(taken: Sequence[MeterResult], here: HeadNodeLoad | None) -> str:
-    """Return all readings, the problems of meters without a reading, and the load of this machine."""
-    readings = [asdict(reading) for result in taken for reading in result.readings]
-    problems = [
-        {"meter": result.meter, "way": result.way, "said": str(result.error), "hint": result.error.hint}
-        for result in taken
-        if result.error
-    ]
-    answer = {"readings": readings, "troubles": problems} | ({"head_node": asdict(here)} if here else {})
-    return json.dumps(answer, indent=2)
-
 
 OUTLETS, BY_BMC = "at its outlets", "by its BMC"
 COLUMN_OF_WAY = {"snmp": OUTLETS, "dcmi": BY_BMC, "redfish": BY_BMC, "rapl": "its processors", "slurm": "by Slurm"}
@@ -143,21 +130,18 @@ def print_readings(settings: Settings, nodes: str | None, *, as_json: bool) -> N
     taken = asyncio.run(_read_all(settings, nodes))
     here = None if nodes else asyncio.run(read_head_node_load())
     if as_json:
-        typer.echo(readings_json(taken, here))
+        readings = [asdict(reading) for result in taken for reading in result.readings]
+        problems = [
+            {"meter": result.meter, "way": result.way, "said": str(result.error), "hint": result.error.hint}
+            for result in taken
+            if result.error
+        ]
+        answer = {"readings": readings, "troubles": problems} | ({"head_node": asdict(here)} if here else {})
+        typer.echo(json.dumps(answer, indent=2))
     else:
         print_power(taken, here, now_unix_s=time.time())
     if not any(result.readings for result in taken):
         raise typer.Exit(1)
-
-
-def selected_meters(settings: Settings, nodes: str | None, wire: Transport) -> tuple[Meter, ...]:
-    """Return the meters of these nodes, or of all machines; raise BadInventory if there is none."""
-    inventory = read_inventory(settings.hardware.inventory)
-    meters = site_meters(settings, inventory, nodes, wire)
-    if not meters:
-        hint = "docs/reference/inventory.md shows how BMCs and PDUs are written"
-        raise BadInventory(f"{inventory.path}: nothing there measures power", hint=hint)
-    return meters
 
 
 def select_nodes(taken: Sequence[MeterResult], nodes: str | None) -> tuple[MeterResult, ...]:
@@ -173,7 +157,11 @@ def select_nodes(taken: Sequence[MeterResult], nodes: str | None) -> tuple[Meter
 
 async def _read_all(settings: Settings, nodes: str | None) -> tuple[MeterResult, ...]:
     wire = Transport(timeout_s=settings.hardware.timeout_s)
-    meters = selected_meters(settings, nodes, wire)
+    inventory = read_inventory(settings.hardware.inventory)
+    meters = site_meters(settings, inventory, nodes, wire)
+    if not meters:
+        hint = "docs/reference/inventory.md shows how BMCs and PDUs are written"
+        raise BadInventory(f"{inventory.path}: nothing there measures power", hint=hint)
     try:
         first = await read_meters(meters, timeout_s=MAX_ROUND_S)
         if not any(result.way in COUNTER_WAYS for result in first):

@@ -201,21 +201,17 @@ SAVED = ("saved by", "energy kWh", "money", "19 of 20 cases", "CO2 kg", "basis")
 
 def answer(settings: Settings, wanted: MonthRequest) -> None:
     """Print the report of a month, and write page and CSV if requested."""
-    subject = month_subject(settings, wanted.month)
-    _print(subject)
-    rows = [dict(vars(line)) for line in subject.lines]
-    write_files({wanted.html: lambda: month_page(subject).encode(), wanted.csv: lambda: rows_csv(rows).encode()})
-
-
-def month_subject(settings: Settings, month_text: str | None) -> MonthSubject:
-    """Return the content of the report; raise BadLedger without a ledger."""
+    month_text = wanted.month
     zone = site_zone(settings.feeds.zone)
     month = month_of(month_text, now_unix_s=time.time(), zone=zone)
     with open_ledger(settings.ledger.url) as connection:
         tariff = site_tariff(settings.prices.tariff, zone)
         account = make_month_account(connection, month.span, zone, tariff)
         seal = next(reversed(read_seals(connection, month.whole)), None)
-    return MonthSubject(month, zone, account, lines_of(account, tariff), seal)
+    subject = MonthSubject(month, zone, account, lines_of(account, tariff), seal)
+    _print(subject)
+    rows = [dict(vars(line)) for line in subject.lines]
+    write_files({wanted.html: lambda: month_page(subject).encode(), wanted.csv: lambda: rows_csv(rows).encode()})
 
 
 def _print(subject: MonthSubject) -> None:

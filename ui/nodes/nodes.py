@@ -93,7 +93,11 @@ def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) 
         rows = rows if each else [row for members in by_type.values() for row in members]
     console.print(_nodes_table(rows, each=each, now_unix_s=now_unix_s))
     console.print()
-    console.print(nodes_summary(rows))
+    states = sorted(row.state for row in rows)
+    counts = ", ".join(f"{len(list(group))} {state}" for state, group in groupby(states))
+    known = [row.watts for row in rows if row.watts is not None]
+    drawn = f"; {power_text(sum(known))} drawn by {len(known)} of them" if known else ""
+    console.print(f"{counted(len(rows), 'node')}: {counts}{drawn}")
 
 
 def _rows_by_type(rows: Iterable[NodeRow]) -> dict[str, list[NodeRow]]:
@@ -141,15 +145,6 @@ def since_text(rows: Iterable[NodeRow], now_unix_s: float) -> str:
     ages = sorted(max(0.0, now_unix_s - row.since_unix_s) for row in rows if row.since_unix_s is not None)
     texts = [clock_text(age_s) for age_s in ages]
     return " to ".join(dict.fromkeys((texts[0], texts[-1]))) if texts else ""
-
-
-def nodes_summary(rows: Sequence[NodeRow]) -> str:
-    """Return the number of nodes by state, and the known power."""
-    states = sorted(row.state for row in rows)
-    counts = ", ".join(f"{len(list(group))} {state}" for state, group in groupby(states))
-    known = [row.watts for row in rows if row.watts is not None]
-    drawn = f"; {power_text(sum(known))} drawn by {len(known)} of them" if known else ""
-    return f"{counted(len(rows), 'node')}: {counts}{drawn}"
 
 
 MAX_ROUND_S = 60.0

@@ -204,7 +204,9 @@ def order(settings: Settings, name: str, wanted: NodeOrder, reason: str | None) 
     """
     inventory, to = read_inventory(settings.hardware.inventory), wanted
     (machine,) = inventory.chosen((name,))
-    _check_sleep_method(machine, to)
+    if to is not NodeOrder.ON and machine.hardware.sleep_method(to) is None:
+        hint = f"add a table [hardware.{machine.hardware.name}.{to}], or choose another --depth"
+        raise BadInventory(f"{machine.node}: its hardware has no {to}", hint=hint)
     try:
         with exclusive_lock(settings.agent.state_folder):
             _drive_node(settings, inventory, machine, to, reason or "by hand")
@@ -258,12 +260,6 @@ def error_of_order(record: NodeRecord, to: NodeOrder, wire: Transport) -> OrderR
     return BadAnswer(
         f"{record.node}: is {record.observed.state}: {why or 'on its way'}", hint=f"offpeak nodes {record.node} show"
     )
-
-
-def _check_sleep_method(machine: InventoryNode, to: NodeOrder) -> None:
-    if to is not NodeOrder.ON and machine.hardware.sleep_method(to) is None:
-        hint = f"add a table [hardware.{machine.hardware.name}.{to}], or choose another --depth"
-        raise BadInventory(f"{machine.node}: its hardware has no {to}", hint=hint)
 
 
 def _admin() -> str:

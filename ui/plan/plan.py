@@ -39,22 +39,6 @@ HEADERS = ("job", "user", "partition", "nodes", "power", "starts", "ends", "late
 RIGHT = ("nodes", "power", "starts", "ends", "latest")
 
 
-def print_plan(plan: DayPlan, zone: tzinfo, *, day: str | None, problems: Sequence[str]) -> None:
-    """Print the plan; `day` is today, tomorrow, or None for the whole plan."""
-    clock = LocalClock(float(plan.at_s), zone)
-    jobs = jobs_of(plan, zone, day)
-    if jobs:
-        texts = [at for at, header in enumerate(HEADERS) if header not in RIGHT]
-        print_table(text_table(HEADERS, (job_cells(job, clock) for job in jobs), texts=texts))
-    else:
-        typer.echo(f"no job is to start {day}" if day else "no job waits that can be planned")
-    typer.echo("")
-    for name, text in sums(plan, clock):
-        typer.echo(f"{name:<7}{text}")
-    for sentence in (*plan.remarks, *plan.violations, *problems):
-        typer.echo(f"- {printable(sentence)}")
-
-
 def jobs_of(plan: DayPlan, zone: tzinfo, day: str | None) -> list[PlannedJob]:
     """Return the jobs that start on that day, in order of their starts; for all days, then the jobs without a start."""
     started = sorted((job for job in plan.jobs if job.start_s is not None), key=lambda job: job.start_s or 0)
@@ -80,24 +64,20 @@ def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:
     cost = f"{money_text(profile.cost(), plan.currency)} for energy and cooling, PUE {float(profile.pue[0]):.2f} now"
     found = [("plan", f"{counts}; {ahead}"), ("power", power), ("cost", cost)]
     if plan.devices is not None:
-        found += [("energy", _battery_text(plan.devices, clock))]
+        schedule = plan.devices
+        dispatch, hours = schedule.dispatch, np.diff(schedule.edge_s) / HOUR_S
+        texts = []
+        for verb, power_kw in (("charges", dispatch.charge_kw), ("discharges", dispatch.discharge_kw)):
+            change = np.diff(power_kw > NOTHING_KW, prepend=False, append=False)
+            for first, last in np.flatnonzero(change).reshape(-1, 2).tolist():
+                energy = energy_text(float(power_kw[first:last] @ hours[first:last]), 0)
+                times = (clock.text(int(schedule.edge_s[at])) for at in (first, last))
+                texts.append((first, f"{verb} {energy} from {' to '.join(times)}"))
+        battery = ", ".join(text for _, text in sorted(texts)) or "holds"
+        pv, lost = (energy_text(float(power @ hours), 0) for power in (schedule.pv_kw, dispatch.curtailed_kw))
+        found += [("energy", f"the battery {battery}; PV {pv}, of which {lost} are curtailed")]
         found += [("bill", f"{money_text(plan.devices.cost, plan.currency)} with PV and battery instead of that cost")]
     return [*found, *(_cap(cap, clock) for cap in plan.caps)]
-
-
-def _battery_text(schedule: DeviceSchedule, clock: LocalClock) -> str:
-    """Return when the battery charges and discharges, and what becomes of PV."""
-    dispatch, hours = schedule.dispatch, np.diff(schedule.edge_s) / HOUR_S
-    texts = []
-    for verb, power_kw in (("charges", dispatch.charge_kw), ("discharges", dispatch.discharge_kw)):
-        change = np.diff(power_kw > NOTHING_KW, prepend=False, append=False)
-        for first, last in np.flatnonzero(change).reshape(-1, 2).tolist():
-            energy = energy_text(float(power_kw[first:last] @ hours[first:last]), 0)
-            times = (clock.text(int(schedule.edge_s[at])) for at in (first, last))
-            texts.append((first, f"{verb} {energy} from {' to '.join(times)}"))
-    battery = ", ".join(text for _, text in sorted(texts)) or "holds"
-    pv, lost = (energy_text(float(power @ hours), 0) for power in (schedule.pv_kw, dispatch.curtailed_kw))
-    return f"the battery {battery}; PV {pv}, of which {lost} are curtailed"
 
 
 def _cap(cap: PowerCap, clock: LocalClock) -> tuple[str, str]:
@@ -187,6 +167,16 @@ def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
     keys = [key for key in (RUNS, PLANNED, WAITS, CAPPED) if any(bar.key is key for bar in bars)]
     data = [_bar_trace([bar for bar in bars if bar.key is key], hosts, key, zone) for key in keys]
     caps = [CAP] if plan.caps else []
+    profile = plan.power_profile
+    power = _steps(profile.edge_s, profile.power_w / 1000, POWER, zone, "%{y:.4~g} kW")
+    drawn = [power | {"fill": "tozeroy", "fillcolor": POWER.colour, "yaxis": "y2"}]
+    for cap in plan.caps:
+        edges = np.array([max(cap.from_s, plan.at_s), min(cap.until_s, plan.until_s)], np.int64)
+        if edges[1] > edges[0]:
+            kilowatts = np.array([cap.cap_w / 1000])
+            drawn.append(_steps(edges, kilowatts, CAP, zone, "cap %{y:.4~g} kW") | {"yaxis": "y2"})
+    price = _steps(profile.edge_s, 1000 * profile.price_per_kwh, PRICE, zone, "%{y:.4~g}")
+    outside = _steps(profile.edge_s, profile.temperature_c, OUTSIDE, zone, "%{y:.3~g} °C")
     return Figure(
         name="plan",
         heading="Jobs on nodes",
@@ -194,7 +184,7 @@ def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
         caption="A bar is a job on a node; the scheduler may choose other nodes that are as good. Times are expected:"
         " when a job ends sooner or later, those behind it move.",
         keys=(*keys, POWER, *caps, PRICE, OUTSIDE),
-        data=[*data, *_profile_traces(plan, zone)],
+        data=[*data, *[*drawn, price | {"yaxis": "y3"}, outside | {"yaxis": "y4"}]],
         layout={
             "height": gantt_px + REST_PX,
             "barmode": "overlay",
@@ -256,20 +246,6 @@ def _names(hosts: Sequence[str]) -> Json:
     return {"tickvals": list(range(len(hosts))), "ticktext": [name_text(host) for host in hosts]}
 
 
-def _profile_traces(plan: DayPlan, zone: tzinfo) -> list[Json]:
-    profile = plan.power_profile
-    power = _steps(profile.edge_s, profile.power_w / 1000, POWER, zone, "%{y:.4~g} kW")
-    drawn = [power | {"fill": "tozeroy", "fillcolor": POWER.colour, "yaxis": "y2"}]
-    for cap in plan.caps:
-        edges = np.array([max(cap.from_s, plan.at_s), min(cap.until_s, plan.until_s)], np.int64)
-        if edges[1] > edges[0]:
-            kilowatts = np.array([cap.cap_w / 1000])
-            drawn.append(_steps(edges, kilowatts, CAP, zone, "cap %{y:.4~g} kW") | {"yaxis": "y2"})
-    price = _steps(profile.edge_s, 1000 * profile.price_per_kwh, PRICE, zone, "%{y:.4~g}")
-    outside = _steps(profile.edge_s, profile.temperature_c, OUTSIDE, zone, "%{y:.3~g} °C")
-    return [*drawn, price | {"yaxis": "y3"}, outside | {"yaxis": "y4"}]
-
-
 def _steps(edge_s: Int64, value: Float64, key: Key, zone: tzinfo, text: str) -> Json:
     return {
         "type": "scatter",
@@ -311,7 +287,13 @@ def answer(settings: Settings, request: PlanRequest) -> None:
     """Print the plan, and write its page or carry it out if requested; errors as offpeak.services.agent.plan_once."""
     if request.report:
         check_writable(request.report, example="report.html")
-    notes = _check_events(settings)
+    known, now_s = OrderedEvents(), int(time.time())
+    server = read_server_events(settings.plan, known, now_s=now_s)
+    if problem := read_file_events(settings.plan, machine_zone(), known, now_s).problem or server.problem:
+        what, _, hint = problem.rpartition("; ")
+        raise BadSetting(what, hint=hint)
+    others = (f"OpenADR: {counted(server.foreign, 'event')} for others",) if server.foreign else ()
+    notes = (*server.unreadable, *others)
     applied = _applied(settings) if request.apply else None
     plan, problems = (applied.plan, applied.problems) if applied else _planned(settings, request)
     problems = tuple(dict.fromkeys((*problems, *notes)))
@@ -323,7 +305,19 @@ def answer(settings: Settings, request: PlanRequest) -> None:
     if request.as_json:
         typer.echo(json.dumps(plan_json(plan, zone, request.day) | {"troubles": problems} | _done(applied), indent=2))
     else:
-        print_plan(plan, zone, day=request.day, problems=problems)
+        day = request.day
+        clock = LocalClock(float(plan.at_s), zone)
+        jobs = jobs_of(plan, zone, day)
+        if jobs:
+            texts = [at for at, header in enumerate(HEADERS) if header not in RIGHT]
+            print_table(text_table(HEADERS, (job_cells(job, clock) for job in jobs), texts=texts))
+        else:
+            typer.echo(f"no job is to start {day}" if day else "no job waits that can be planned")
+        typer.echo("")
+        for name, text in sums(plan, clock):
+            typer.echo(f"{name:<7}{text}")
+        for sentence in (*plan.remarks, *plan.violations, *problems):
+            typer.echo(f"- {printable(sentence)}")
         if applied:
             typer.echo(_applied_text(applied))
     if request.report:
@@ -354,20 +348,6 @@ def _applied(settings: Settings) -> AppliedPlan:
     except AlreadyRunning as problem:
         hint = 'the agent carries plans out itself: queue = "plan" below [agent], then have it read that by SIGHUP'
         raise AlreadyRunning(str(problem), hint=hint) from None
-
-
-def _check_events(settings: Settings) -> tuple[str, ...]:
-    """Return which events of the server do not apply.
-
-    Raises an error for settings that the agent would only log, because here a user waits for the plan.
-    """
-    known, now_s = OrderedEvents(), int(time.time())
-    server = read_server_events(settings.plan, known, now_s=now_s)
-    if problem := read_file_events(settings.plan, machine_zone(), known, now_s).problem or server.problem:
-        what, _, hint = problem.rpartition("; ")
-        raise BadSetting(what, hint=hint)
-    others = (f"OpenADR: {counted(server.foreign, 'event')} for others",) if server.foreign else ()
-    return (*server.unreadable, *others)
 
 
 def _done(applied: AppliedPlan | None) -> dict[str, object]:

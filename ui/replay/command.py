@@ -73,11 +73,15 @@ def simulate(
     """Replay a job log under several policies, and compare them."""
     from offpeak.ui.replay.simulate import SimulateRequest, answer
 
+    kinds = tuple(kind.strip() for kind in by.split(",")) if by else ()
+    for kind in kinds:
+        if kind not in KINDS:
+            raise BadInput(f"--by: unknown group {kind!r}", hint=did_you_mean(kind, KINDS))
     request = SimulateRequest(
         start=start,
         lenient=lenient,
         replays=replays,
-        kinds=_kinds(by),
+        kinds=kinds,
         schedule=schedule,
         report=report,
         as_json=as_json,
@@ -86,14 +90,6 @@ def simulate(
         on=on,
     )
     answer(log, chosen.read(), request)
-
-
-def _kinds(by: str | None) -> tuple[str, ...]:
-    kinds = tuple(kind.strip() for kind in by.split(",")) if by else ()
-    for kind in kinds:
-        if kind not in KINDS:
-            raise BadInput(f"--by: unknown group {kind!r}", hint=did_you_mean(kind, KINDS))
-    return kinds
 
 
 def study(

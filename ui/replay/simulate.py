@@ -104,7 +104,11 @@ def answer(source: str, settings: Settings, request: SimulateRequest) -> None:
     if request.on is not None and request.replays is None:
         raise BadInput("--on changes nothing: one replay runs on this machine", hint="add --replays 20")
     parse_policies(settings)
-    _check_paths(settings, request)
+    if request.schedule is not None:
+        policies = len(settings.scheduling.policies) * len(expand_front(settings.capacity.policies))
+        check_schedule_path(request.schedule, policies)
+    if request.report is not None:
+        check_writable(request.report, example="report.html")
     if settings.plan.devices:
         read_devices(settings.plan.devices)
     accounting = log_on_cluster(source, settings, lenient=request.lenient)
@@ -165,15 +169,6 @@ def _for_peaks(prepared: PreparedCase) -> PreparedCase:
     return replace(prepared, case=add_sleeping_nodes(prepared.case, prepared.units_per_node)[0])
 
 
-def _check_paths(settings: Settings, request: SimulateRequest) -> None:
-    """Raise BadInput for a file that cannot be written: better known before a long replay than after it."""
-    if request.schedule is not None:
-        policies = len(settings.scheduling.policies) * len(expand_front(settings.capacity.policies))
-        check_schedule_path(request.schedule, policies)
-    if request.report is not None:
-        check_writable(request.report, example="report.html")
-
-
 def _spreads(
     prepared: PreparedCase, policies_at: PoliciesAt, replays: int | None, seed: int, executor: Executor
 ) -> tuple[ReplicationSpread, ...]:
@@ -212,7 +207,12 @@ def write_schedules(comparison: Comparison, path: Path) -> tuple[Path, ...]:
     """Write all schedules, gzipped for names in .gz; return their files. Raises CannotWrite, leaving no half file."""
     paths = schedule_paths(path, tuple(run.policy for run in comparison.runs))
     for run, target in zip(comparison.runs, paths, strict=True):
-        content = _schedule_csv(comparison, run)
+        table = _schedule_table(comparison, run).select(["job_id", "start_s", "end_s"])
+        buffer = pa.BufferOutputStream()
+        # Arrow would put the header's names in quotes.
+        csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="none"))
+        header = ",".join(table.column_names).encode() + b"\n"
+        content = header + bytes(buffer.getvalue())
         with replacing(target) as file:
             # No time stamp inside: the same schedule makes the same file.
             file.write(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
@@ -231,12 +231,3 @@ def _schedule_table(comparison: Comparison, run: PolicyRun) -> pa.Table:
             "size": jobs.size,
         }
     )
-
-
-def _schedule_csv(comparison: Comparison, run: PolicyRun) -> bytes:
-    table = _schedule_table(comparison, run).select(["job_id", "start_s", "end_s"])
-    buffer = pa.BufferOutputStream()
-    # Arrow would put the header's names in quotes.
-    csv.write_csv(table, buffer, csv.WriteOptions(include_header=False, quoting_style="none"))
-    header = ",".join(table.column_names).encode() + b"\n"
-    return header + bytes(buffer.getvalue())

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from offpeak.display import ENERGY_UNITS, Unit, clock_text, energy_text, figure, percent_text, unit_of
-from offpeak.report_tables import Report, StudyTable, cell_text
+from offpeak.report_tables import Report, cell_text
 from offpeak.sim_backend.comparison.compare import Comparison
 from offpeak.sim_backend.comparison.outcome import DeviceBill, PolicyOutcome, PolicyRun
 from offpeak.sim_backend.comparison.pools import PoolSleep, pool_sleeps
@@ -231,16 +230,12 @@ def print_report(report: Report) -> None:
     for note in report.notes:
         console.print(note)
     for table in report.tables:
-        _print_table(console, table)
-
-
-def _print_table(console: Console, table: StudyTable) -> None:
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for header in table.headers:
-        shown.add_column(header, vertical="bottom")
-    for row in table.rows:
-        shown.add_row(*map(cell_text, row))
-    console.print()
-    console.print(table.title, style="bold")
-    console.print(table.note)
-    console.print(shown)
+        shown = Table(box=None, pad_edge=False, header_style="bold")
+        for header in table.headers:
+            shown.add_column(header, vertical="bottom")
+        for row in table.rows:
+            shown.add_row(*map(cell_text, row))
+        console.print()
+        console.print(table.title, style="bold")
+        console.print(table.note)
+        console.print(shown)

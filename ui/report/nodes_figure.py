@@ -18,7 +18,6 @@ from offpeak.sim_backend.comparison.figures import (
     IDLE,
     RUNNING,
     BusiestWindow,
-    NodeBands,
     node_bands,
     placed,
 )
@@ -251,12 +250,8 @@ def _drawn(subject: ReportSubject, policy: ReportPolicy, detail: BusiestWindow) 
     if bands.units.shape[1] <= most_steps(most):
         return _Drawn(bands.edges_s, seen, bands.units[list(seen)].astype(np.float64), ())
     bins_s, stretches_s = stretches_of(bands.edges_s, detail, most_stretches=most)
-    return _Drawn(bins_s, seen, _means(bands, seen, bins_s), stretches_s)
-
-
-def _means(bands: NodeBands, seen: tuple[int, ...], bins_s: Int64) -> Float64:
     sums = [integral_between(bands.edges_s, bands.units[band].astype(np.float64), bins_s) for band in seen]
-    return np.stack(sums) / np.diff(bins_s)
+    return _Drawn(bins_s, seen, np.stack(sums) / np.diff(bins_s), stretches_s)
 
 
 def _traces(subject: ReportSubject, policy: ReportPolicy, drawn: _Drawn) -> list[Json]:
@@ -270,7 +265,7 @@ def _traces(subject: ReportSubject, policy: ReportPolicy, drawn: _Drawn) -> list
     areas: list[Json] = [
         {
             "name": BAND_KEYS[band].name,
-            "y": _held(mean),
+            "y": packed(np.append(mean, mean[-1:])),
             "stackgroup": f"policy {policy.number}",
             "fillcolor": BAND_KEYS[band].colour,
             "line": {"shape": "hv", "width": 0},
@@ -278,11 +273,6 @@ def _traces(subject: ReportSubject, policy: ReportPolicy, drawn: _Drawn) -> list
         for band, mean in zip(drawn.bands, drawn.mean, strict=True)
     ]
     return [common | own for own in areas]
-
-
-def _held(value: Float64) -> Json:
-    """Return the values with the last held to the end."""
-    return packed(np.append(value, value[-1:]))
 
 
 def _caption(subject: ReportSubject, stretches_s: tuple[int, ...]) -> str:

@@ -193,7 +193,25 @@ POLICY = (
 
 def page(subject: ReportSubject, summary: list[str], sections: list[str]) -> str:
     """Return the page: a sheet with its head and the summary, then the sections."""
-    sheet = "\n".join(['<div class="sheet">', _head(subject), *summary, "</div>"])
+    comparison = subject.comparison
+    calendar = subject.calendar
+    begin_s, until_s = comparison.begin_s, comparison.outcomes[0].until_s
+    period = f"{calendar.day_text(begin_s)} to {calendar.day_text(until_s)}, {length_text(until_s - begin_s)}"
+    facts = (
+        ("log", subject.trace.name),
+        ("jobs", f"{len(comparison.case.jobs):,}"),
+        (f"{subject.unit}s", f"{comparison.case.machine.size:,}"),
+        ("period", period),
+        ("prices", prices_text(subject.prepared.basis)),
+    )
+    sheet = "\n".join(
+        [
+            '<div class="sheet">',
+            page_head(f"{subject.trace.name}, replayed", answer(subject), facts),
+            *summary,
+            "</div>",
+        ]
+    )
     return html_page(f"{subject.trace.name}: power and prices", sheet, sections)
 
 
@@ -294,21 +312,6 @@ def _swatch(key: Key) -> str:
     else:
         shape = f'<line x2="30" y1="6" y2="6" stroke="{key.colour}" stroke-width="2.5" stroke-dasharray="{key.dash}"/>'
     return f'<svg width="{18 if key.is_area else 30}" height="12" aria-hidden="true">{shape}</svg>'
-
-
-def _head(subject: ReportSubject) -> str:
-    comparison = subject.comparison
-    calendar = subject.calendar
-    begin_s, until_s = comparison.begin_s, comparison.outcomes[0].until_s
-    period = f"{calendar.day_text(begin_s)} to {calendar.day_text(until_s)}, {length_text(until_s - begin_s)}"
-    facts = (
-        ("log", subject.trace.name),
-        ("jobs", f"{len(comparison.case.jobs):,}"),
-        (f"{subject.unit}s", f"{comparison.case.machine.size:,}"),
-        ("period", period),
-        ("prices", prices_text(subject.prepared.basis)),
-    )
-    return page_head(f"{subject.trace.name}, replayed", answer(subject), facts)
 
 
 def _source(name: str, package: str = "offpeak.ui.report") -> str:

@@ -102,7 +102,11 @@ class ProgramRunner:
 
 
 async def _run_program(command: Sequence[str], call: ProgramCall, address: str, secret: Secret) -> ProgramOutput:
-    pipe = _filled_pipe(call.secret_text(secret))
+    text = call.secret_text(secret)
+    read_end, write_end = os.pipe()
+    os.write(write_end, text)
+    os.close(write_end)
+    pipe = read_end
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -124,14 +128,6 @@ async def _run_program(command: Sequence[str], call: ProgramCall, address: str, 
         await process.communicate()
         raise
     return ProgramOutput(process.returncode, output.decode(errors="replace"), errors.decode(errors="replace"))
-
-
-def _filled_pipe(text: bytes) -> int:
-    """Return the read end of a pipe that holds the text, which is much shorter than the pipe's buffer."""
-    read_end, write_end = os.pipe()
-    os.write(write_end, text)
-    os.close(write_end)
-    return read_end
 
 
 IPMITOOL_LEVELS = {"user": "USER", "operator": "OPERATOR", "admin": "ADMINISTRATOR"}

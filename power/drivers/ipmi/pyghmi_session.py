@@ -162,12 +162,6 @@ def abandon_session(session: HeldSession) -> None:
     session._mark_broken()
 
 
-def run_pyghmi(timeout_s: float) -> None:
-    """Receive packets, resend lost requests and keep sessions alive, for at most that long."""
-    if Session.socketpool:
-        Session.wait_for_rsp(timeout_s)
-
-
 TURN_S = 0.02
 """While a call is pending: a wake-up that pyghmi loses, or a new call, waits at most this long."""
 IDLE_TURN_S = 0.5
@@ -235,7 +229,10 @@ class PyghmiThread:
             postponed = [job for job in (*postponed, *self._arrived(wait_s)) if not job()]
             # A malformed packet of one BMC must not end the thread for all. Its caller runs into the time-out.
             with suppress(Exception):
-                run_pyghmi(TURN_S if self._unanswered or postponed else 0.0)
+                # Receive packets, resend lost requests and keep sessions alive, for at most that long.
+                timeout_s = TURN_S if self._unanswered or postponed else 0.0
+                if Session.socketpool:
+                    Session.wait_for_rsp(timeout_s)
 
     def _arrived(self, wait_s: float | None) -> Iterator[Callable[[], bool]]:
         with suppress(Empty):

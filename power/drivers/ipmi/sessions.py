@@ -107,7 +107,14 @@ class IpmiSessions:
     async def _answer(self, bmc: BmcAddress, held: _HeldSession, request: IpmiRequest, guard: Guard | None) -> bytes:
         if guard is not None and (held.session is None or not is_usable(held.session)):
             raise OrderTooLate(f"{bmc}: its session has ended")
-        session = await self._session(bmc, held)
+        if held.session is None or not is_usable(held.session):
+            held.session = None
+            address = await find_bmc(bmc, self._timeout_s, at_once=self._searches)
+            secret = read_password(bmc)
+            held.session = await self._logins.log_in(
+                bmc.credential, bmc.host, lambda: self._log_in(bmc, address, secret), secret=secret
+            )
+        session = held.session
 
         def guarded(settle: Settle) -> bool:
             return send_request(session, request, settle, guard)
@@ -126,16 +133,6 @@ class IpmiSessions:
             raise error_of_code(bmc, request.name, answer["code"])
         return bytes(answer["data"])
 
-    async def _session(self, bmc: BmcAddress, held: _HeldSession) -> HeldSession:
-        if held.session is None or not is_usable(held.session):
-            held.session = None
-            address = await find_bmc(bmc, self._timeout_s, at_once=self._searches)
-            secret = read_password(bmc)
-            held.session = await self._logins.log_in(
-                bmc.credential, bmc.host, lambda: self._log_in(bmc, address, secret), secret=secret
-            )
-        return held.session
-
     async def _log_in(self, bmc: BmcAddress, address: str, secret: Secret) -> HeldSession:
         begun: list[HeldSession] = []
         try:
@@ -146,16 +143,14 @@ class IpmiSessions:
         except BaseException:
             pyghmi_thread().soon(lambda: _abandon_logins(begun))
             raise
-        self._keep_suite(bmc, 3 if begun[0].integrityalgo == SHA1 else 17)
-        return begun[0]
-
-    def _keep_suite(self, bmc: BmcAddress, suite: int) -> None:
-        """Log once a cipher suite that is weaker than the one in the inventory."""
+        # Log once a cipher suite that is weaker than the one in the inventory.
+        suite = 3 if begun[0].integrityalgo == SHA1 else 17
         if suite < bmc.cipher_suite and self._suites.get(bmc) != suite:
             LOG.warning(
                 "%s: the BMC refused cipher suite %d; its sessions use %d (SHA-1)", bmc, bmc.cipher_suite, suite
             )
         self._suites[bmc] = suite
+        return begun[0]
 
     async def _in_time(self, bmc: BmcAddress, job: Job) -> Any:
         """Return what the job settles with, or raise its DeviceError; other errors become one."""

@@ -231,7 +231,13 @@ class SnmpClient:
     async def _ask(self, login: SnmpLogin, command: Any, oids: tuple[str, ...], *numbers: int) -> tuple[int, int, Any]:
         """Return error status, error index and values. Raises DeviceError if there is no answer."""
         wanted = [NumericOid(oid) for oid in oids]
-        to, auth = await self._resolved(), auth_data_of(login)
+        if self._target is None:
+            family, address = await self._address()
+            kind = Udp6TransportTarget if family == socket.AF_INET6 else UdpTransportTarget
+            self._target = await kind.create((address, self._port))
+        self._target.timeout = self._patience.timeout_s
+        self._target.retries = max(0, self._patience.retries - self._retries_saved)
+        to, auth = self._target, auth_data_of(login)
         try:
             async with self._engines.asking():
                 engine = self._engines.engine(login, self._user)
@@ -245,15 +251,6 @@ class SnmpClient:
             self._target = None
             raise error_of_indication(error, self._device, self._host, login)
         return int(status), int(index), found
-
-    async def _resolved(self) -> UdpTransportTarget | Udp6TransportTarget:
-        if self._target is None:
-            family, address = await self._address()
-            kind = Udp6TransportTarget if family == socket.AF_INET6 else UdpTransportTarget
-            self._target = await kind.create((address, self._port))
-        self._target.timeout = self._patience.timeout_s
-        self._target.retries = max(0, self._patience.retries - self._retries_saved)
-        return self._target
 
     async def _address(self) -> tuple[int, str]:
         """Resolve the host name in a thread, within the time-out of packets."""

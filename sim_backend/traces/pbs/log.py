@@ -214,7 +214,14 @@ class JobIds:
         number, rest = np.divmod(keys, max(len(texts), 1))
         number += UNNUMBERED
         split = [text.partition(b".") for text in texts]
-        home = _home([server for _, _, server in split], rest)
+        servers = [server for _, _, server in split]
+        jobs: Counter[bytes] = Counter()
+        count = np.bincount(rest, minlength=len(servers))
+        first = np.full(len(servers), len(rest))
+        first[rest[::-1]] = np.arange(len(rest) - 1, -1, -1)
+        for code in np.argsort(first, kind="stable").tolist():
+            jobs[servers[code]] += int(count[code])
+        home = max(jobs, key=jobs.__getitem__, default=b"")
         is_home = np.array([server == home for _, _, server in split], bool)
         own = _own_numbers(number, rest, [short for short, _, _ in split])
         is_first = np.zeros(len(own), bool)
@@ -229,17 +236,6 @@ class JobIds:
             end = split[rest[row]][0] if is_home[rest[row]] else texts[rest[row]]
             names[int(own[row])] = (begin + end).decode(errors="replace")
         return own, names
-
-
-def _home(servers: list[bytes], rest: Int64) -> bytes:
-    """Return the server that most jobs belong to, of several the one that comes first."""
-    jobs: Counter[bytes] = Counter()
-    count = np.bincount(rest, minlength=len(servers))
-    first = np.full(len(servers), len(rest))
-    first[rest[::-1]] = np.arange(len(rest) - 1, -1, -1)
-    for code in np.argsort(first, kind="stable").tolist():
-        jobs[servers[code]] += int(count[code])
-    return max(jobs, key=jobs.__getitem__, default=b"")
 
 
 def _own_numbers(number: Int64, rest: Int64, shorts: list[bytes]) -> Int64:

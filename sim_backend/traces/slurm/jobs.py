@@ -153,24 +153,20 @@ def with_energy_of_steps(energy_j: Float64, number: Int64, row: Int64, steps: pa
     """
     if not len(steps) or not np.isnan(energy_j).any():
         return energy_j
-    run = _run_of_step(number, row, steps["row"].to_numpy(), step_number)
-    known, extern = run >= 0, steps["is_extern"].to_numpy()
-    step_j, jobs = steps["energy_j"].to_numpy(), len(number)
-    of_all = np.bincount(run[known], step_j[known], jobs)
-    of_extern = np.bincount(run[known & extern], step_j[known & extern], jobs)
-    sum_j = np.where(of_extern > 0, of_extern, of_all)
-    return np.where(np.isnan(energy_j) & (sum_j > 0), sum_j, energy_j)
-
-
-def _run_of_step(number: Int64, row: Int64, step_row: Int64, step_number: Int64) -> Int64:
-    """Return the index of each step's job, -1 for steps of jobs that are not there."""
+    step_row = steps["row"].to_numpy()
     order = np.lexsort((row, number))
     numbers, span = number[order], 1 + int(max(row.max(initial=0), step_row.max(initial=0)))
     first = np.searchsorted(numbers, step_number, side="left")
     last = np.searchsorted(numbers, step_number, side="right") - 1
     before = np.searchsorted(numbers * span + row[order], step_number * span + step_row) - 1
     place = np.clip(before, first, np.maximum(last, first))
-    return np.where(last >= first, np.append(order, -1)[place], -1)
+    run = np.where(last >= first, np.append(order, -1)[place], -1)
+    known, extern = run >= 0, steps["is_extern"].to_numpy()
+    step_j, jobs = steps["energy_j"].to_numpy(), len(number)
+    of_all = np.bincount(run[known], step_j[known], jobs)
+    of_extern = np.bincount(run[known & extern], step_j[known & extern], jobs)
+    sum_j = np.where(of_extern > 0, of_extern, of_all)
+    return np.where(np.isnan(energy_j) & (sum_j > 0), sum_j, energy_j)
 
 
 NAMES = ("User", "Account", "Partition", "JobName", "State")
@@ -224,7 +220,9 @@ def job_lines(fields: pa.Table, zone: tzinfo) -> JobLines:
     names = {name: _names(fields, name) for name in texts}
     lists = _names(fields, NODE_LIST) if NODE_LIST in fields.column_names else None
     if lists is not None:
-        names[NODE_LIST] = _first_nodes(lists)
+        found = (_FIRST_NODE.match(text) for text in lists.dictionary.to_pylist())
+        first = [match[1] + (match[2] or b"") if match else b"" for match in found]
+        names[NODE_LIST] = pa.DictionaryArray.from_arrays(lists.indices, pa.array(first, pa.binary()))
     distinct = () if lists is None else lists.dictionary.take(pc.unique(lists.indices)).to_pylist()
     clusters = set(_names(fields, CLUSTER).dictionary.to_pylist()) if CLUSTER in fields.column_names else set()
     return JobLines(pa.table(columns | names), read, tuple(distinct), frozenset(clusters))
@@ -259,13 +257,6 @@ def _read(fields: pa.Table, readers: Readers, read: dict[str, Int64]) -> Int64:
     # AllocTRES may hold both processors and nodes.
     read[name] = np.minimum(read.get(name, values), values)
     return values
-
-
-def _first_nodes(lists: pa.DictionaryArray) -> pa.DictionaryArray:
-    """Return the first node of each list such as g[01-04,7],t1; "" for a text that is none, as "None assigned"."""
-    found = (_FIRST_NODE.match(text) for text in lists.dictionary.to_pylist())
-    first = [match[1] + (match[2] or b"") if match else b"" for match in found]
-    return pa.DictionaryArray.from_arrays(lists.indices, pa.array(first, pa.binary()))
 
 
 class NamedNodes:

@@ -36,11 +36,6 @@ ENDED = frozenset(
 KNOWN = WAITING | NEVER_STARTED | RUNNING | ENDED
 
 
-def state_names(states: tuple[bytes, ...]) -> tuple[str, ...]:
-    """Return the first word of each state, such as CANCELLED of "CANCELLED by 1000" or of its cut form CANCELLED+."""
-    return tuple(_whole(text.decode(errors="replace").partition(" ")[0]) for text in states)
-
-
 def _whole(name: str) -> str:
     """Return the state that `sacct` without -P has cut to a column of ten letters, or the name as it is."""
     if not name.endswith("+"):
@@ -83,7 +78,7 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
 
     Lines of one number and start are one run; the one that lasted longest counts.
     """
-    names = state_names(states)
+    names = tuple(_whole(text.decode(errors="replace").partition(" ")[0]) for text in states)
     is_running = is_one_of(RUNNING, jobs.get("State"), names) & (jobs.get("end_s") < 0)
     reason = _reason(jobs, is_running, names)
     once = _once(number, jobs)
@@ -93,7 +88,10 @@ def runs_of(jobs: ColumnStore, number: Int64, states: tuple[bytes, ...]) -> Slur
     del once
     # What still waits in one dump may have run in the next.
     left = left[(reason[left] != NEVER) | ~np.isin(number[left], number[kept])]
-    suspended = kept[_was_suspended(jobs, names)[kept]]
+    # Elapsed is the time from start to end without that of suspension.
+    end_s, held_s = jobs.get("end_s"), jobs.get("end_s") - jobs.get("start_s")
+    is_suspended = is_one_of(frozenset(("SUSPENDED",)), jobs.get("State"), names)
+    suspended = kept[(is_suspended | ((end_s >= 0) & (held_s > jobs.get("runtime_s") + CLOCK_S)))[kept]]
     notes = (
         *note_on(int(np.count_nonzero(is_running[kept])), "still running: counted with the run time so far"),
         *note_on(_repeated(number[kept]), "of requeued jobs: counted as jobs of their own", "more run"),
@@ -122,13 +120,6 @@ def count_of_other_clusters(number: Int64, jobs: ColumnStore) -> int:
         return len(others)
     at_once = np.count_nonzero(start_s[again] + CLOCK_S < (start_s + runtime_s)[again - 1])
     return int(at_once) if at_once > max(FEW, len(again) / 2) else 0
-
-
-def _was_suspended(jobs: ColumnStore, names: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Tell which jobs are suspended or were: Elapsed is the time from start to end without that of suspension."""
-    end_s, held_s = jobs.get("end_s"), jobs.get("end_s") - jobs.get("start_s")
-    is_suspended = is_one_of(frozenset(("SUSPENDED",)), jobs.get("State"), names)
-    return is_suspended | ((end_s >= 0) & (held_s > jobs.get("runtime_s") + CLOCK_S))
 
 
 def _reason(jobs: ColumnStore, is_running: NDArray[np.bool_], names: tuple[str, ...]) -> NDArray[np.int8]:

@@ -315,7 +315,8 @@ def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
     parsed = _read(text, header)
     if parsed is None or parsed.header.power_column != header.power_column:
         # Comments may be anywhere, but hardly ever after the first block.
-        header = _header(text)
+        blocks = (block for block in text.blocks(lines.BLOCK_BYTES) if b";" in block)
+        header = parse_header(tuple(comment for block in blocks for comment in swf_lines.split_lines(block).comments))
         parsed = _read(text, header)
     if parsed is None:
         return _without_malformed(text, header, name, lenient)
@@ -333,11 +334,6 @@ def _without_malformed(text: LongText, header: SwfHeader, name: str, lenient: bo
     if parsed is None or not parsed.width:
         raise BadTrace(f"{name}: no job line can be read, {len(dropped):,} are malformed", hint=EXPECTED)
     return replace(parsed, width=width, skipped_lines=len(dropped))
-
-
-def _header(text: LongText) -> SwfHeader:
-    blocks = (block for block in text.blocks(lines.BLOCK_BYTES) if b";" in block)
-    return parse_header(tuple(comment for block in blocks for comment in swf_lines.split_lines(block).comments))
 
 
 def _wanted(header: SwfHeader) -> tuple[int, ...]:

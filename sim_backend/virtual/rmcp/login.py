@@ -32,7 +32,8 @@ def open_session(desk: LoginDesk, request: bytes, now_s: float) -> bytes:
     if len(request) < 32:
         raise Malformed("open session")
     tag, requested, console_id = request[0], request[1] & 0x0F, request[4:8]
-    suite = _suite_of(_requested_algorithms(request))
+    authentication, integrity, confidentiality = (ALGORITHM.unpack_from(request, at)[2] for at in (8, 16, 24))
+    suite = _suite_of((authentication, integrity, confidentiality))
     if isinstance(suite, int):
         return bytes([tag, suite, 0, 0]) + console_id
     session = desk.sessions.open(int.from_bytes(console_id, "little"), suite, now_s)
@@ -100,11 +101,6 @@ def _established(desk: LoginDesk, session: BmcSession, password: bytes) -> bytes
     managed_id = session.managed_id.to_bytes(4, "little")
     proof = session.suite.code(key, session.console_random, managed_id, guid_bytes(desk.bmc))
     return proof[: session.suite.check_bytes]
-
-
-def _requested_algorithms(request: bytes) -> tuple[int, int, int]:
-    authentication, integrity, confidentiality = (ALGORITHM.unpack_from(request, at)[2] for at in (8, 16, 24))
-    return authentication, integrity, confidentiality
 
 
 def _suite_of(requested: tuple[int, int, int]) -> CipherSuite | int:

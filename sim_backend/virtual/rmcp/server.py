@@ -380,7 +380,12 @@ async def serve(bmc: VirtualBmc, host: str, port: int) -> asyncio.DatagramTransp
 def _reply(desk: LoginDesk, datagram: bytes, now_s: float) -> bytes | None:
     packet = rmcp.read_packet(datagram)
     if packet.session_id:
-        return _in_session(desk, datagram, packet, now_s)
+        session = desk.sessions.find(packet.session_id, now_s)
+        if session is None or session.keys is None:
+            raise rmcp.Malformed("no such session")
+        message = rmcp.opened(session, session.keys, datagram, packet)
+        session.received_s = now_s
+        return rmcp.sealed(session, session.keys, _answered(desk, session, message))
     if packet.protection:
         raise rmcp.Malformed("protected outside of a session")
     if packet.payload_type in LOGIN_STEPS:
@@ -390,15 +395,6 @@ def _reply(desk: LoginDesk, datagram: bytes, now_s: float) -> bytes | None:
     if packet.payload_type != rmcp.IPMI:
         raise rmcp.Malformed("no payload for a BMC")
     return rmcp.write_packet(replace(packet, sequence=0, payload=_answered(desk, None, packet.payload)))
-
-
-def _in_session(desk: LoginDesk, datagram: bytes, packet: rmcp.Packet, now_s: float) -> bytes:
-    session = desk.sessions.find(packet.session_id, now_s)
-    if session is None or session.keys is None:
-        raise rmcp.Malformed("no such session")
-    message = rmcp.opened(session, session.keys, datagram, packet)
-    session.received_s = now_s
-    return rmcp.sealed(session, session.keys, _answered(desk, session, message))
 
 
 def _answered(desk: LoginDesk, session: rmcp.BmcSession | None, message: bytes) -> bytes:

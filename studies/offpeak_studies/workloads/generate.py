@@ -159,7 +159,13 @@ def mixed_jobs(
     check_request(count, machine_size, load)
     rng = np.random.default_rng(seed)
     user_power_w = draw_user_power_w(rng)
-    arrivals = _first_arrivals(count, rng)
+    drawn = [lublin_model.draw_arrivals(count, model, rng) for model in KINDS]
+    clock_s = np.concatenate([kind.clock_s(slice(None)) for kind in drawn])
+    first = np.argpartition(clock_s, count - 1)[:count]
+    number = np.bincount(first // count, minlength=len(KINDS))
+    arrivals = {
+        queue: replace(kind, even_s=kind.even_s[: number[queue]]) for queue, kind in enumerate(drawn) if number[queue]
+    }
     demand = _joined(
         [lublin_model.draw_demand(len(arrivals[queue].even_s), KINDS[queue], machine_size, rng) for queue in arrivals]
     )
@@ -171,17 +177,6 @@ def mixed_jobs(
     order = np.argsort(submit_s, kind="stable")
     jobs = jobs_of(lublin_model.JobDemand(demand.size[order], demand.runtime_s[order]), user_power_w, estimates, rng)
     return replace(jobs, submit_s=submit_s[order], queue=queue[order])
-
-
-def _first_arrivals(count: int, rng: Generator) -> dict[int, lublin_model.Arrivals]:
-    """Draw the first `count` arrivals of all kinds, by queue; a kind without arrivals is left out."""
-    drawn = [lublin_model.draw_arrivals(count, model, rng) for model in KINDS]
-    clock_s = np.concatenate([kind.clock_s(slice(None)) for kind in drawn])
-    first = np.argpartition(clock_s, count - 1)[:count]
-    number = np.bincount(first // count, minlength=len(KINDS))
-    return {
-        queue: replace(kind, even_s=kind.even_s[: number[queue]]) for queue, kind in enumerate(drawn) if number[queue]
-    }
 
 
 def _joined(demands: list[lublin_model.JobDemand]) -> lublin_model.JobDemand:

@@ -22,24 +22,16 @@ def upgrade() -> None:
         for column in columns:
             op.add_column(name, column)
     op.add_column("prices", sa.Column("known_unix_s", sa.Float(53)))
-    _trial_days()
-    _seals()
-
-
-def _numbers(*names: str) -> list[sa.Column[Any]]:
-    return [sa.Column(f"{name}_unix_s", sa.Float(53), nullable=False) for name in names]
-
-
-def _trial_days() -> None:
     keys = [sa.Column(name, sa.Text(), primary_key=True) for name in ("trial", "lever", "partition")]
     begin = sa.Column("from_unix_s", sa.Float(53), primary_key=True)
     is_on, seed = sa.Column("is_on", sa.Integer(), nullable=False), sa.Column("seed", sa.Text(), nullable=False)
     op.create_table("trial_days", *keys, begin, *_numbers("until", "drawn"), is_on, seed)
-
-
-def _seals() -> None:
     key = sa.Column("until_unix_s", sa.Float(53), primary_key=True)
     texts = [sa.Column(name, sa.Text(), nullable=False) for name in ("previous", "digest")]
     rows = sa.Column("rows", sa.BigInteger(), nullable=False)
     of_tables = sa.Column("tables", sa.JSON(), nullable=False)
     op.create_table("seals", key, *_numbers("from", "sealed"), *texts, rows, of_tables)
+
+
+def _numbers(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(f"{name}_unix_s", sa.Float(53), nullable=False) for name in names]
