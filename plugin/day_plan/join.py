@@ -323,7 +323,23 @@ def _planned(inputs: PlanInputs, result: PoolResult) -> list[PlannedJob]:
         start_s, power_w = int(plan.start_s[at]), float(work.power_w[at])
         rows = plan.node[firsts[at] : firsts[at + 1]].tolist() if start_s != TOMORROW else ()
         hosts = tuple(pool.nodes[row].name for row in rows)
-        planned = _planned_job(inputs, job, result.holds[job.job_id], start_s, hosts)
+        hold = result.holds[job.job_id]
+        facts = inputs.queue
+        planned = PlannedJob(
+            job_id=job.job_id,
+            user=job.user,
+            partitions=job.partitions,
+            nodes=max(job.nodes, 1),
+            start_s=None if start_s == TOMORROW else facts.now_s + start_s,
+            run_s=(expected_run_s_of(job, facts) or 1) * (-(-job.tasks // job.task_limit) if job.task_limit else 1),
+            power_w=facts.node_power_w[job.job_id] * max(job.nodes, 1),
+            hosts=hosts,
+            begin_s=hold.begin_s,
+            why="electricity is cheaper then" if hold.for_price else "",
+            latest_start_s=hold.latest_start_s,
+            waits_for_price=hold.for_price,
+            opted_out=inputs.rules.hints(job).now,
+        )
         found.append(replace(planned, power_w=power_w))
     return found
 
@@ -336,22 +352,3 @@ def _join_arrays(parts: Sequence[PlannedJob]) -> Iterable[PlannedJob]:
         if known is None or (part.start_s is not None and (known.start_s is None or part.start_s < known.start_s)):
             found[part.job_id] = part
     return found.values()
-
-
-def _planned_job(inputs: PlanInputs, job: Job, hold: StartHold, start_s: int, hosts: tuple[str, ...]) -> PlannedJob:
-    facts = inputs.queue
-    return PlannedJob(
-        job_id=job.job_id,
-        user=job.user,
-        partitions=job.partitions,
-        nodes=max(job.nodes, 1),
-        start_s=None if start_s == TOMORROW else facts.now_s + start_s,
-        run_s=(expected_run_s_of(job, facts) or 1) * (-(-job.tasks // job.task_limit) if job.task_limit else 1),
-        power_w=facts.node_power_w[job.job_id] * max(job.nodes, 1),
-        hosts=hosts,
-        begin_s=hold.begin_s,
-        why="electricity is cheaper then" if hold.for_price else "",
-        latest_start_s=hold.latest_start_s,
-        waits_for_price=hold.for_price,
-        opted_out=inputs.rules.hints(job).now,
-    )

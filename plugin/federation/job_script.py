@@ -52,7 +52,29 @@ def parse_script(text: str) -> ScriptRequest:
     if not text.startswith("#!"):
         raise BadInput("the job's script does not begin with #!", hint="its first line is such as #!/bin/bash")
     if lines := _lines(text, SLURM):
-        found = _of_slurm(_parsed(_SLURM, lines, SLURM))
+        arguments = _parsed(_SLURM, lines, SLURM)
+        if arguments.array:
+            raise BadInput("a job array is many jobs, and sites are chosen for one", hint="submit its tasks one by one")
+        nodes = None if arguments.nodes is None else _number(arguments.nodes.rpartition("-")[2], "--nodes")
+        per_task = _number(arguments.cpus_per_task or "1", "--cpus-per-task")
+        cores = None
+        if arguments.ntasks is not None:
+            cores = _number(arguments.ntasks, "--ntasks") * per_task
+        elif nodes is not None and arguments.ntasks_per_node is not None:
+            cores = nodes * _number(arguments.ntasks_per_node, "--ntasks-per-node") * per_task
+        elif nodes is None:
+            cores = per_task
+        found = ScriptRequest(
+            system=SLURM,
+            cores=cores,
+            nodes=nodes,
+            limit_s=None if arguments.time is None else parse_limit_s(arguments.time),
+            project=arguments.account or "",
+            features=tuple(filter(None, re.split("[&,]", arguments.constraint or ""))),
+            comment=arguments.comment or "",
+            name=arguments.job_name or "",
+            request=_slurm_request(arguments, cores, nodes),
+        )
         hints = found.comment
     elif lines := _lines(text, PBS):
         found = _of_pbs(_parsed(_PBS, lines, PBS))
@@ -135,31 +157,6 @@ def _parsed(options: ArgumentParser, lines: list[str], sign: str) -> Namespace:
         return options.parse_known_args(arguments)[0]
     except BadInput as problem:
         raise BadInput(f"{sign}: {problem}", hint="the job's script names an option without its value") from None
-
-
-def _of_slurm(arguments: Namespace) -> ScriptRequest:
-    if arguments.array:
-        raise BadInput("a job array is many jobs, and sites are chosen for one", hint="submit its tasks one by one")
-    nodes = None if arguments.nodes is None else _number(arguments.nodes.rpartition("-")[2], "--nodes")
-    per_task = _number(arguments.cpus_per_task or "1", "--cpus-per-task")
-    cores = None
-    if arguments.ntasks is not None:
-        cores = _number(arguments.ntasks, "--ntasks") * per_task
-    elif nodes is not None and arguments.ntasks_per_node is not None:
-        cores = nodes * _number(arguments.ntasks_per_node, "--ntasks-per-node") * per_task
-    elif nodes is None:
-        cores = per_task
-    return ScriptRequest(
-        system=SLURM,
-        cores=cores,
-        nodes=nodes,
-        limit_s=None if arguments.time is None else parse_limit_s(arguments.time),
-        project=arguments.account or "",
-        features=tuple(filter(None, re.split("[&,]", arguments.constraint or ""))),
-        comment=arguments.comment or "",
-        name=arguments.job_name or "",
-        request=_slurm_request(arguments, cores, nodes),
-    )
 
 
 def _slurm_request(arguments: Namespace, cores: int | None, nodes: int | None) -> Request:

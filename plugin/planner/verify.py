@@ -195,7 +195,12 @@ def upper_bound(problem: Problem) -> float:
     work = problem.work
     on_nodes = np.stack([work.units * work.cores, work.units * work.memory_mb], axis=1)
     needed = np.concatenate([on_nodes, problem.limits.amounts_of(work.demand)], axis=1)
-    has = np.concatenate([_capacity(question), _left_of_limits(question)])
+    limits, taken = question.limits, question.limits.taken
+    used = np.zeros((len(limits), len(question.rates.edge_s) - 1))
+    np.add.at(used, taken.limit, taken.amount[:, None] * overlap_s(question.rates, taken.from_s, taken.until_s))
+    has = np.concatenate(
+        [_capacity(question), np.maximum(limits.most[:, None] * np.diff(question.rates.edge_s) - used, 0.0)]
+    )
     scale = has.max(axis=1, keepdims=True).clip(1)
     return ran + _least(rates, per_s, starts_s, problem.work.duration_s, needed / scale.T, has / scale)
 
@@ -245,14 +250,6 @@ def _capacity(problem: Problem) -> Float64:
     return (
         np.stack([machine.cores.sum() * np.diff(rates.edge_s), machine.memory_mb.sum() * np.diff(rates.edge_s)]) - used
     )
-
-
-def _left_of_limits(problem: Problem) -> Float64:
-    """Return what others leave of each limit in each step, in amounts x seconds; float64[limits, steps]."""
-    limits, taken = problem.limits, problem.limits.taken
-    used = np.zeros((len(limits), len(problem.rates.edge_s) - 1))
-    np.add.at(used, taken.limit, taken.amount[:, None] * overlap_s(problem.rates, taken.from_s, taken.until_s))
-    return np.maximum(limits.most[:, None] * np.diff(problem.rates.edge_s) - used, 0.0)
 
 
 def _least(rates: Rates, per_s: Float64, starts_s: Int64, duration_s: Int64, needed: Float64, has: Float64) -> float:

@@ -131,13 +131,19 @@ def _plan_all(facts: QueueFacts, rules: QueueRules) -> QueuePlan:
     startable = [job._replace(begin_s=None) if job.job_id in released else job for job in facts.pending]
     positions = queue_positions(startable, marks, facts)
     ranks = _plan_ranks(positions, marks, begins.delayed | returns, facts=facts, rules=rules)
+    rank = ranks.rank
+    stale, busy = [], positions.admin_overrides | rank.keys()
+    for position in positions.all:
+        of_job = marks.get(position.job.job_id, NO_MARKS)
+        if RANK in of_job and not position.added and position.job.job_id not in busy:
+            stale += [of_job[kind] for kind in (RANK, RANK + BEFORE) if kind in of_job]
     return QueuePlan(
         rank=ranks.rank,
         begin_s=begins.begin_s,
         tell=begins.tell,
         remember=(*begins.remember, *ranks.remember),
         seen=(*begins.seen, *ranks.seen),
-        forget=(*_marks_of_ended_jobs(facts), *_stale_marks(positions, marks, ranks.rank)),
+        forget=(*_marks_of_ended_jobs(facts), *stale),
         decisions=(*begins.decisions, *ranks.decisions),
         problem=ranks.problem,
     )
@@ -368,16 +374,6 @@ def _marks_of_ended_jobs(facts: QueueFacts) -> list[JobMark]:
         if (found is JobState.ENDED and not is_shift) or (found is None and mark.at_unix_s < oldest_s):
             forget.append(mark)
     return forget
-
-
-def _stale_marks(positions: QueuePositions, marks: MarksByJob, rank: Mapping[str, int]) -> list[JobMark]:
-    """Return the marks of jobs that have the site's priority and keep it."""
-    stale, busy = [], positions.admin_overrides | rank.keys()
-    for position in positions.all:
-        of_job = marks.get(position.job.job_id, NO_MARKS)
-        if RANK in of_job and not position.added and position.job.job_id not in busy:
-            stale += [of_job[kind] for kind in (RANK, RANK + BEFORE) if kind in of_job]
-    return stale
 
 
 def restore_plan(jobs: Sequence[Job], marks: Iterable[JobMark], *, ranking: Ranking) -> QueuePlan:

@@ -27,9 +27,14 @@ _SHARE = re.compile(rb"\sOverSubscribe=(\S+)")
 
 def traits_of_text(config: bytes, partitions: bytes, rights: SlurmRights = ALL_RIGHTS) -> SchedulerTraits:
     """Return the traits from `scontrol show config` and `scontrol --all --oneliner show partitions`."""
-    settings, by_name = parse_config(config), _parse_partitions(partitions)
+    records = (f"PartitionName={record}" for record in partitions.decode(errors="replace").split("PartitionName=")[1:])
+    found = (dict(_FIELD.findall(record)) for record in records)
+    settings, by_name = parse_config(config), {fields["PartitionName"]: fields for fields in found}
     limit = _rate_limit(settings)
     contract = make_slurm_contract(settings, by_name, rights, rate_limit=limit)
+    named = _scheduler_parameters(settings)
+    interval_s = _number(named, "bf_interval", DEFAULT_BF_INTERVAL_S)
+    backfill_s = interval_s + _number(named, "bf_max_time", interval_s)
     return SchedulerTraits(
         name="slurm",
         version=settings.get("SLURM_VERSION", ""),
@@ -41,7 +46,7 @@ def traits_of_text(config: bytes, partitions: bytes, rights: SlurmRights = ALL_R
         cluster=settings.get("ClusterName", ""),
         partitions=tuple(_partition(settings, fields) for fields in by_name.values()),
         timing=parse_timing(settings),
-        cycle_s=_longest_cycle_s(settings),
+        cycle_s=max(_number(named, "sched_interval", DEFAULT_SCHED_INTERVAL_S), backfill_s),
         requests_per_s=limit[1] if limit else None,
         power_terms=_power_terms(config, settings, by_name),
     )
@@ -103,14 +108,6 @@ def parse_timing(config: Mapping[str, str]) -> SchedulerTiming:
     )
 
 
-def _longest_cycle_s(config: Mapping[str, str]) -> int:
-    """Return the longest time from one look at all jobs to the next: a backfill lasts up to its own interval."""
-    named = _scheduler_parameters(config)
-    interval_s = _number(named, "bf_interval", DEFAULT_BF_INTERVAL_S)
-    backfill_s = interval_s + _number(named, "bf_max_time", interval_s)
-    return max(_number(named, "sched_interval", DEFAULT_SCHED_INTERVAL_S), backfill_s)
-
-
 def _scheduler_parameters(config: Mapping[str, str]) -> dict[str, str]:
     return dict(term.partition("=")[::2] for term in config.get("SchedulerParameters", "").split(","))
 
@@ -123,13 +120,6 @@ def _cred_expire_s(config: Mapping[str, str]) -> int:
     """Return how long a job's credential is valid: slurmctld starts a requeued job when its old one is not any more."""
     named = dict(term.partition("=")[::2] for term in config.get("AuthInfo", "").split(","))
     return count(named.get("cred_expire", "")) or DEFAULT_CRED_EXPIRE_S
-
-
-def _parse_partitions(shown: bytes) -> dict[str, dict[str, str]]:
-    """Return the fields of each partition of `scontrol --all show partitions`, on one line each or on several."""
-    records = (f"PartitionName={record}" for record in shown.decode(errors="replace").split("PartitionName=")[1:])
-    found = (dict(_FIELD.findall(record)) for record in records)
-    return {fields["PartitionName"]: fields for fields in found}
 
 
 def _partition(config: Mapping[str, str], fields: Mapping[str, str]) -> Partition:

@@ -75,7 +75,22 @@ def run_as_agent(arguments: Sequence[str], remark: Callable[[str], None]) -> int
         return None
     if unit is None:
         return _run_as_user(arguments, remark)
-    return _run_in_unit(unit, arguments, remark)
+    trial = _run_captured(*sandbox_command(unit, [*unit.program, "--version"], {}))
+    if trial.returncode in EXEC_FAILED:
+        message = f"{UNIT} cannot start {unit.program[0]}: systemd's exit code {trial.returncode}"
+        hint = (
+            f"systemctl status {UNIT}; 203: the program, or its Python (head -1 {unit.program[0]}), is in a folder "
+            "that the unit cannot enter, such as a home: PYTHON=/usr/bin/python3.11 deploy/install"
+        )
+        raise UnitCannotRun(message, hint=hint)
+    if trial.returncode:
+        why = " ".join(trial.stderr.split()) or f"exit code {trial.returncode}"
+        remark(f"checked as root, outside the sandbox of {UNIT}, which may restrict the agent further: {why}")
+        return None
+    remark(f"checked as the agent's user, in the sandbox of {UNIT}")
+    kept = {name: os.environ[name] for name in ("TERM", "COLUMNS", "NO_COLOR", "LANG", "LC_ALL") if name in os.environ}
+    command = [*unit.program, *arguments, *unit.config]
+    return subprocess.run(sandbox_command(unit, command, {**kept, AS_AGENT_VARIABLE: "1"}), check=False).returncode
 
 
 def read_installed_unit() -> UnitSettings | None:
@@ -115,25 +130,6 @@ def sandbox_command(unit: UnitSettings, command: Sequence[str], environment: Map
         *(f"--setenv={name}={value}" for name, value in environment.items()),
         *("--", *command),
     ]
-
-
-def _run_in_unit(unit: UnitSettings, arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:
-    trial = _run_captured(*sandbox_command(unit, [*unit.program, "--version"], {}))
-    if trial.returncode in EXEC_FAILED:
-        message = f"{UNIT} cannot start {unit.program[0]}: systemd's exit code {trial.returncode}"
-        hint = (
-            f"systemctl status {UNIT}; 203: the program, or its Python (head -1 {unit.program[0]}), is in a folder "
-            "that the unit cannot enter, such as a home: PYTHON=/usr/bin/python3.11 deploy/install"
-        )
-        raise UnitCannotRun(message, hint=hint)
-    if trial.returncode:
-        why = " ".join(trial.stderr.split()) or f"exit code {trial.returncode}"
-        remark(f"checked as root, outside the sandbox of {UNIT}, which may restrict the agent further: {why}")
-        return None
-    remark(f"checked as the agent's user, in the sandbox of {UNIT}")
-    kept = {name: os.environ[name] for name in ("TERM", "COLUMNS", "NO_COLOR", "LANG", "LC_ALL") if name in os.environ}
-    command = [*unit.program, *arguments, *unit.config]
-    return subprocess.run(sandbox_command(unit, command, {**kept, AS_AGENT_VARIABLE: "1"}), check=False).returncode
 
 
 def _run_as_user(arguments: Sequence[str], remark: Callable[[str], None]) -> int | None:

@@ -337,10 +337,12 @@ def record_from_json(text: str, *, monotonic_s: float) -> NodeRecord:
 
 
 def _shift_times(record: NodeRecord, by_s: float) -> NodeRecord:
+    attempts = record.attempts
+    pending = attempts.pending and replace(attempts.pending, sent_s=attempts.pending.sent_s + by_s)
     return replace(
         record,
         observed=_shift_observed_state(record.observed, by_s),
-        attempts=_shift_attempts(record.attempts, by_s),
+        attempts=replace(attempts, pending=pending, next_try_s=attempts.next_try_s + by_s),
         sent=record.sent and replace(record.sent, at_s=record.sent.at_s + by_s),
         surprises=tuple(at_s + by_s for at_s in record.surprises),
         paused_until_s=record.paused_until_s + by_s,
@@ -350,11 +352,6 @@ def _shift_times(record: NodeRecord, by_s: float) -> NodeRecord:
 def _shift_observed_state(observed: ObservedState, by_s: float) -> ObservedState:
     since_s = observed.unknown_since_s
     return replace(observed, at_s=observed.at_s + by_s, unknown_since_s=None if since_s is None else since_s + by_s)
-
-
-def _shift_attempts(attempts: Attempts, by_s: float) -> Attempts:
-    pending = attempts.pending and replace(attempts.pending, sent_s=attempts.pending.sent_s + by_s)
-    return replace(attempts, pending=pending, next_try_s=attempts.next_try_s + by_s)
 
 
 STORED_NAMES = {

@@ -357,16 +357,6 @@ def record_time(record: NodeRecord, now: Instant, context: NodeContext) -> NodeR
     pending = record.attempts.pending
     if pending is None or now.monotonic_s - pending.sent_s < order_timeout_s(pending, context):
         return record
-    return _record_timeout(record, pending, now, context)
-
-
-def order_timeout_s(pending: PendingOrder, context: NodeContext) -> float:
-    """Return after how long [s] the order counts as not followed."""
-    steps = list_steps(pending.order, pending.was, context)
-    return next((step.time_out_s for step in steps if (step.order, step.way) == (pending.order, pending.way)), 0.0)
-
-
-def _record_timeout(record: NodeRecord, pending: PendingOrder, now: Instant, context: NodeContext) -> NodeRecord:
     desired, observed = record.desired, record.observed
     reason = f"{pending.order} was not followed within {now.monotonic_s - pending.sent_s:.0f} s"
     if pending.order is NodeOrder.ON and observed.is_incomplete:
@@ -380,6 +370,12 @@ def _record_timeout(record: NodeRecord, pending: PendingOrder, now: Instant, con
     if pending.order is NodeOrder.ON and observed.state is NodeState.BOOTING:
         return record_hang(record, reason, now)
     return take_next_step(record, pending, reason, context) or record_failure(record, reason, now, context, ours=False)
+
+
+def order_timeout_s(pending: PendingOrder, context: NodeContext) -> float:
+    """Return after how long [s] the order counts as not followed."""
+    steps = list_steps(pending.order, pending.was, context)
+    return next((step.time_out_s for step in steps if (step.order, step.way) == (pending.order, pending.way)), 0.0)
 
 
 def _record_long_silence(record: NodeRecord, now: Instant, context: NodeContext) -> NodeRecord:

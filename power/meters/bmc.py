@@ -113,28 +113,25 @@ class RedfishMeter:
     async def read(self) -> tuple[Reading, ...]:
         """Return a reading for each chassis. Raises DeviceError if the service fails or measures nothing."""
         if self._chassis is None:
-            self._chassis = await self._that_measure()
+            self._system = await find_system(self._service, self._machine)
+            links = parse_links(get_nested(await self._service.get(self._system), "Links", "Chassis"))
+            found = [parse_chassis(path, await self._service.get(path)) for path in links]
+            measuring = tuple(chassis for chassis in found if chassis.metrics or chassis.power)
+            own = tuple(chassis for chassis in measuring if not chassis.is_shared)
+            if measuring and not own and len(found) > 1:
+                hint = "measure it at its PDU, or by IPMI"
+                raise NotSupported(f"{self._service.who}: measures only what it shares with other nodes", hint=hint)
+            measuring = own or measuring
+            if not measuring:
+                hint = "measure it at its PDU, or by IPMI"
+                raise NotSupported(f"{self._service.who}: measures no power by Redfish", hint=hint)
+            self._chassis = measuring
         return tuple([await self._reading(chassis) for chassis in self._chassis])
 
     async def close(self) -> None:
         """Close the connection."""
         self._chassis = None
         await self._service.close()
-
-    async def _that_measure(self) -> tuple[Chassis, ...]:
-        self._system = await find_system(self._service, self._machine)
-        links = parse_links(get_nested(await self._service.get(self._system), "Links", "Chassis"))
-        found = [parse_chassis(path, await self._service.get(path)) for path in links]
-        measuring = tuple(chassis for chassis in found if chassis.metrics or chassis.power)
-        own = tuple(chassis for chassis in measuring if not chassis.is_shared)
-        if measuring and not own and len(found) > 1:
-            hint = "measure it at its PDU, or by IPMI"
-            raise NotSupported(f"{self._service.who}: measures only what it shares with other nodes", hint=hint)
-        measuring = own or measuring
-        if not measuring:
-            hint = "measure it at its PDU, or by IPMI"
-            raise NotSupported(f"{self._service.who}: measures no power by Redfish", hint=hint)
-        return measuring
 
     async def _reading(self, chassis: Chassis) -> Reading:
         metrics = await self._get(chassis.metrics)

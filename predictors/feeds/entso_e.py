@@ -108,9 +108,7 @@ class EntsoE:
         )
         # A single row does not tell how long it holds.
         edges_s = window.from_s - DAY_S, window.until_s + DAY_S
-        return self._query(client, session, [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in edges_s])
-
-    def _query(self, client: Any, session: "_TagSession", edges: list[Any]) -> SourceAnswer:
+        edges = [pandas.Timestamp(edge_s, unit="s", tz="UTC") for edge_s in edges_s]
         # The key is part of the address, which both write down at level DEBUG.
         for name in ("entsoe.entsoe", "urllib3.connectionpool"):
             logging.getLogger(name).addFilter(_above_debug)

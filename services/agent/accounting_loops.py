@@ -453,7 +453,21 @@ class SealLoop(Loop):
 
     def _seal_a_day(self, key: str, now_unix_s: float) -> bool:
         booked_unix_s, (whole, zone) = self._booked_unix_s(), self._site()
-        settings = settings_behind_figures(whole, zone)
+        tariff = whole.prices.tariff
+        values = {
+            f"{setting.section}.{setting.attribute}": json.dumps(
+                getattr(getattr(whole, setting.section), setting.attribute), default=str
+            )
+            for setting in SETTINGS
+            if setting.name.startswith(OF_FIGURES)
+        }
+        settings = values | {
+            "zone": zone_text(zone) or "UTC",
+            "tariff": json.dumps(read_source(tariff) if tariff else None),
+            "offpeak": installed_version(),
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("numpy", "pyarrow", "sqlalchemy")},
+        }
         if not self._ledger.settle():
             return False
         with open_ledger(self._ledger.settings.url) as connection:
@@ -464,25 +478,3 @@ class SealLoop(Loop):
 
 
 OF_FIGURES = ("prices.", "carbon.", "power.", "machine.", "scheduling.", "capacity.", "plan.")
-
-
-def settings_behind_figures(settings: Settings, zone: tzinfo) -> dict[str, str]:
-    """Return the settings from which figures come, and time zone, tariff and versions, which have no section.
-
-    Raises BadInput if the file of the tariff cannot be read.
-    """
-    tariff = settings.prices.tariff
-    values = {
-        f"{setting.section}.{setting.attribute}": json.dumps(
-            getattr(getattr(settings, setting.section), setting.attribute), default=str
-        )
-        for setting in SETTINGS
-        if setting.name.startswith(OF_FIGURES)
-    }
-    return values | {
-        "zone": zone_text(zone) or "UTC",
-        "tariff": json.dumps(read_source(tariff) if tariff else None),
-        "offpeak": installed_version(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "pyarrow", "sqlalchemy")},
-    }

@@ -54,7 +54,10 @@ class CycleStarter:
                 jobs.setdefault(job.partitions, []).append(job.job_id)
         for partitions, names in jobs.items():
             if view.at_s >= self._not_before_s:
-                result = await orders.start_cycle(",".join(partitions), names, why=_describe(names))
+                more = f" and {len(names) - 1:,} more" if names[1:] else ""
+                result = await orders.start_cycle(
+                    ",".join(partitions), names, why=f"job {names[0]}{more} can start: nodes are up"
+                )
                 if result.done and not result.failed:
                     self._failures = 0
                     return True
@@ -80,8 +83,3 @@ def _list_startable_jobs(view: SchedulerView, open_nodes: frozenset[str]) -> Ite
 def _is_open(node: Node) -> bool:
     is_kept = node.closed or node.failed or node.reserved or node.is_marked
     return node.power is PowerState.ON and node.responds and not is_kept
-
-
-def _describe(jobs: list[str]) -> str:
-    more = f" and {len(jobs) - 1:,} more" if jobs[1:] else ""
-    return f"job {jobs[0]}{more} can start: nodes are up"

@@ -6,7 +6,7 @@ brokers is made in a thread, once for each reading of the scheduler.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
 
@@ -70,7 +70,20 @@ def job_statuses(
 
     What a delay would save is computed for the `detailed` jobs only.
     """
-    places = find_places(queue_positions(facts.pending, marks_by_job(facts.marks, facts.jobs), facts).all, facts)
+    positions = queue_positions(facts.pending, marks_by_job(facts.marks, facts.jobs), facts).all
+    pools: dict[object, list[QueuePosition]] = {}
+    for position in positions:
+        pools.setdefault(facts.competition.group(position.job), []).append(position)
+    places: dict[str, QueuePlace] = {}
+    for pool in pools.values():
+        now, by_site = (
+            {position.job.job_id: at for at, position in enumerate(ordered, 1)}
+            for ordered in (
+                sorted(pool, key=lambda position: (-position.job.priority, position.number)),
+                sorted(pool, key=lambda position: (-position.site_priority, position.number)),
+            )
+        )
+        places |= {job: QueuePlace(at, by_site[job], len(pool)) for job, at in now.items()}
     shown = [job for job in facts.jobs if job.state in SHOWN]
     last = len(shown) + 1
     shown.sort(key=lambda job: (facts.competition.group(job), places[job.job_id].now if job.job_id in places else last))
@@ -90,24 +103,6 @@ def job_statuses(
             status = replace(status, saves=saves)
         found.append(_add_place(status, place))
     return tuple(found)
-
-
-def find_places(positions: Sequence[QueuePosition], facts: QueueFacts) -> dict[str, QueuePlace]:
-    """Return the place of each pending job among those that compete with it."""
-    pools: dict[object, list[QueuePosition]] = {}
-    for position in positions:
-        pools.setdefault(facts.competition.group(position.job), []).append(position)
-    places: dict[str, QueuePlace] = {}
-    for pool in pools.values():
-        now, by_site = (
-            {position.job.job_id: at for at, position in enumerate(ordered, 1)}
-            for ordered in (
-                sorted(pool, key=lambda position: (-position.job.priority, position.number)),
-                sorted(pool, key=lambda position: (-position.site_priority, position.number)),
-            )
-        )
-        places |= {job: QueuePlace(at, by_site[job], len(pool)) for job, at in now.items()}
-    return places
 
 
 def _add_place(status: JobStatus, place: QueuePlace | None) -> JobStatus:

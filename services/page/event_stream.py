@@ -24,7 +24,7 @@ from offpeak.model.constants import DAY_S, HOUR_S, QUARTER_S
 from offpeak.model.time_range import TimeRange
 from offpeak.services.accounts.account_of_savings import SavingsAccount, account_of, daily_accounts, delays_text
 from offpeak.services.accounts.ended_jobs import JobSpan, find_node_runs
-from offpeak.services.agent.status import StatusSnapshot, fetch_snapshot, snapshot_json
+from offpeak.services.agent.status import fetch_snapshot, snapshot_json
 from offpeak.settings.table import Settings
 
 SHOWN_S = 24 * HOUR_S
@@ -135,9 +135,6 @@ class PageReader:
         self._today = {"day": [savings_json(each) for each in (published.saved_today, published.shadow_today)]}
         self._since_unix_s = {"week": snapshot.day_unix_s - WEEK_S, "month": snapshot.month_unix_s}
         of_ledger = self._of_ledger(published.at_unix_s if published.now_unix_s is None else published.now_unix_s)
-        return {**self._of_agent(snapshot), **of_ledger}
-
-    def _of_agent(self, snapshot: StatusSnapshot) -> Sections:
         values = snapshot_json(snapshot)
         status = {name: value for name, value in values["published"].items() if name not in CHANGING_FIELDS}
         status |= {name: value for name, value in values.items() if name not in OWN_SECTIONS}
@@ -150,7 +147,7 @@ class PageReader:
         if not snapshot.jobs_left_out:
             self._jobs_unix_s = snapshot.published.at_unix_s
             sections["jobs"] = _text(values["published"]["jobs"])
-        return sections
+        return {**sections, **of_ledger}
 
     def _of_ledger(self, now_unix_s: float) -> Sections:
         try:

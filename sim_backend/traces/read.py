@@ -66,7 +66,10 @@ def read_log(source: str, *, lenient: bool, zone: tzinfo) -> Trace:
         return trace_of_text(LongText(read_stdin(BadTrace)), "standard input", lenient=lenient, zone=zone)
     path = Path(source)
     text = accounting_text(path) if path.is_dir() else text_of_file(path, BadTrace)
-    return replace(trace_of_text(text, source, lenient=lenient, zone=zone), name=_short_name(path))
+    name = path.name or str(path)
+    for suffix in SUFFIXES:
+        name = name.removesuffix(suffix)
+    return replace(trace_of_text(text, source, lenient=lenient, zone=zone), name=name)
 
 
 def trace_of_text(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trace:
@@ -114,10 +117,3 @@ def _what_it_is(line: str) -> tuple[str, str]:
         if len(fields) > 1:
             return f"it is a table separated by {named}: {line[:SHOWN]!r}", ""
     return f"its first line is {line[:SHOWN]!r}", ""
-
-
-def _short_name(path: Path) -> str:
-    name = path.name or str(path)
-    for suffix in SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name

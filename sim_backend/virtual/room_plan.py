@@ -165,17 +165,6 @@ def write_inventory(folder: Path, plan: RoomPlan, *, node_class: str, made_by: s
     Raises BadInput if there is another inventory, which may be in use.
     """
     _make(folder)
-    path, text = folder / INVENTORY, _inventory(plan, node_class, made_by).encode()
-    if not is_there(path):
-        with replacing(path) as file:
-            file.write(text)
-    elif path.read_bytes().partition(b"\n")[0] != text.partition(b"\n")[0]:
-        hint = "give the same options as then, remove the file, or name another folder with --folder"
-        raise BadInput(f"{path}: is there already, and of another room", hint=hint)
-    return path
-
-
-def _inventory(plan: RoomPlan, node_class: str, made_by: str) -> str:
     head = HEAD.format(
         made_by=made_by,
         user=USER,
@@ -190,7 +179,14 @@ def _inventory(plan: RoomPlan, node_class: str, made_by: str) -> str:
         parts.append(MACHINES.format(nodes=fold(nodes), bmcs=fold(bmcs)))
         outlets = f"1-{len(nodes)}" if len(nodes) > 1 else "1"
         parts.append(PDU.format(number=number, host=pdu, port=plan.pdu_port, outlets=outlets, nodes=fold(nodes)))
-    return "".join(parts)
+    path, text = folder / INVENTORY, "".join(parts).encode()
+    if not is_there(path):
+        with replacing(path) as file:
+            file.write(text)
+    elif path.read_bytes().partition(b"\n")[0] != text.partition(b"\n")[0]:
+        hint = "give the same options as then, remove the file, or name another folder with --folder"
+        raise BadInput(f"{path}: is there already, and of another room", hint=hint)
+    return path
 
 
 def _secret_in(folder: Path, name: str) -> bytes:

@@ -66,29 +66,25 @@ def read_price_file(path: Path, *, start: str | None = None) -> PriceFile:
     """
     table = read_table(path, with_empty_lines=False)
     if LOCAL_TIME in table.columns:
-        return _with_published(path, table)
+        market = market_in(path.name)
+        inputs = _inputs(table)
+        price = first_numeric(table, besides=(LOCAL_TIME, *inputs))
+        others = [name for name in table.columns if name not in (LOCAL_TIME, price, *inputs)]
+        layout = PriceFileLayout(LOCAL_TIME, unit=_unit(path) or NO_CURRENCY, zone=UTC)
+        history, *published = (_column(path, replace(layout, value=name)) for name in (price, *others))
+        forecasts = tuple((f"published {name}", series.price) for name, series in zip(others, published, strict=True))
+        holidays = country_of(market)
+        return PriceFile(
+            name=str(path),
+            unit=_unit(path),
+            history=history,
+            published=forecasts,
+            zone=UTC,
+            holidays=holidays,
+            clock=f"local, without changes{_of(holidays)}",
+            inputs=_input_values(path, inputs, layout),
+        )
     return _undated(path, start) if len(table.columns) == 1 else _dated(path, table)
-
-
-def _with_published(path: Path, table: Table) -> PriceFile:
-    market = market_in(path.name)
-    inputs = _inputs(table)
-    price = first_numeric(table, besides=(LOCAL_TIME, *inputs))
-    others = [name for name in table.columns if name not in (LOCAL_TIME, price, *inputs)]
-    layout = PriceFileLayout(LOCAL_TIME, unit=_unit(path) or NO_CURRENCY, zone=UTC)
-    history, *published = (_column(path, replace(layout, value=name)) for name in (price, *others))
-    forecasts = tuple((f"published {name}", series.price) for name, series in zip(others, published, strict=True))
-    holidays = country_of(market)
-    return PriceFile(
-        name=str(path),
-        unit=_unit(path),
-        history=history,
-        published=forecasts,
-        zone=UTC,
-        holidays=holidays,
-        clock=f"local, without changes{_of(holidays)}",
-        inputs=_input_values(path, inputs, layout),
-    )
 
 
 def _inputs(table: Table) -> tuple[str, ...]:

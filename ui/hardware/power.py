@@ -36,7 +36,19 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
         if table.row_count:
             console.print(table)
             console.print()
-    for line in (*power_summary(taken), *([load_line(here)] if here else []), *problem_lines(taken)):
+    lines = []
+    for place in dict.fromkeys(COLUMN_OF_WAY.values()):
+        ways = [way for way in COLUMN_OF_WAY if COLUMN_OF_WAY[way] == place]
+        nodes = node_readings(reading for result in taken for reading in result.readings if reading.way in ways)
+        known = [total_w([part for way in parts.values() for part in way]) for parts in nodes.values()]
+        silent = (
+            {result.meter for result in taken if result.error and result.way in ways} if place != OUTLETS else set()
+        )
+        if nodes or silent:
+            drawn = [value for value in known if value is not None]
+            of = counted(len(nodes) + len(silent), "node")
+            lines.append(f"{place}: {power_text(sum(drawn))}, {len(drawn)} of {of}")
+    for line in (*lines, *([load_line(here)] if here else []), *problem_lines(taken)):
         console.print(line)
 
 
@@ -79,23 +91,6 @@ def total_w(parts: Iterable[Reading]) -> float | None:
     """Return the sum over the parts of a node, None if any of them has no value."""
     power_w = [part.power_w for part in parts]
     return None if None in power_w else sum(value for value in power_w if value is not None)
-
-
-def power_summary(taken: Sequence[MeterResult]) -> list[str]:
-    """Return one line per measuring point: the power of all nodes, and how many of them have a reading."""
-    lines = []
-    for place in dict.fromkeys(COLUMN_OF_WAY.values()):
-        ways = [way for way in COLUMN_OF_WAY if COLUMN_OF_WAY[way] == place]
-        nodes = node_readings(reading for result in taken for reading in result.readings if reading.way in ways)
-        known = [total_w([part for way in parts.values() for part in way]) for parts in nodes.values()]
-        silent = (
-            {result.meter for result in taken if result.error and result.way in ways} if place != OUTLETS else set()
-        )
-        if nodes or silent:
-            drawn = [value for value in known if value is not None]
-            of = counted(len(nodes) + len(silent), "node")
-            lines.append(f"{place}: {power_text(sum(drawn))}, {len(drawn)} of {of}")
-    return lines
 
 
 def load_line(here: HeadNodeLoad) -> str:

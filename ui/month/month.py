@@ -49,11 +49,6 @@ KEYS = Key("as it was", "var(--busy)", is_area=True), Key("without offpeak", "va
 def month_page(subject: MonthSubject) -> str:
     """Return the page: one number, the bill by day, what each measure saved, who used what, and the method folded."""
     sections = [*_bill(subject), *_measures(subject), *_noticed(subject), *_used(subject), _details(subject)]
-    return still_page(f"{subject.month.name}: energy and cost", _head(subject), sections)
-
-
-def _head(subject: MonthSubject) -> str:
-    """Return what was saved in large type, the range of it, and what was used."""
     account, so_far = subject.account, ", so far" if subject.month.goes_on else ""
     saved = account.saved if account.saved.levers or not account.shadow.levers else account.shadow
     parts = [f"<header>\n<h1>Electricity of the cluster in {escape(subject.month.name)}{so_far}</h1>"]
@@ -66,7 +61,11 @@ def _head(subject: MonthSubject) -> str:
         amount = escape(f"{money_text(saved.cost, saved.currency)} {would}")
         parts.append(f'<p class="hero">{amount} <small>{escape(small)}</small></p>')
         parts.append(paragraph(_share_text(saved), css_class="answer"))
-    return "\n".join([*parts, definitions(_facts(subject)), "</header>"])
+    return still_page(
+        f"{subject.month.name}: energy and cost",
+        "\n".join([*parts, definitions(_facts(subject)), "</header>"]),
+        sections,
+    )
 
 
 def _share_text(saved: SavingsAccount) -> str:

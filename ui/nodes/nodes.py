@@ -159,7 +159,29 @@ def print_nodes(settings: Settings, choice: NodeChoice, *, each: bool, as_json: 
     places = None
     if choice.node_type or choice.partition:
         places = read_node_places(settings)
-        machines = _chosen(machines, places, choice)
+        found = {machine.node: places[machine.node] for machine in machines if machine.node in places}
+        if not found:
+            hint = "is the agent running? `offpeak check` shows whether the scheduler answers"
+            raise BadInput(
+                "node types and partitions are not known: neither agent nor scheduler reports them", hint=hint
+            )
+        partitions = {name for place in found.values() for name in place.partitions.split(",")}
+        if choice.partition and choice.partition not in partitions:
+            hint = did_you_mean(choice.partition, partitions)
+            raise BadInput(f"no node is in a partition {choice.partition!r}", hint=hint)
+        kinds = {place.node_type for place in found.values() if place.node_type}
+        wanted = (choice.node_type or "").casefold()
+        if wanted and not any(wanted in kind.casefold() for kind in kinds):
+            raise BadInput(f"no node has a type with {choice.node_type!r}", hint=f"types: {'; '.join(sorted(kinds))}")
+        chosen = {
+            name
+            for name, place in found.items()
+            if wanted in place.node_type.casefold()
+            and (not choice.partition or choice.partition in place.partitions.split(","))
+        }
+        if not chosen:
+            raise BadInput(f"no node of partition {choice.partition} has a type with {choice.node_type!r}")
+        machines = tuple(machine for machine in machines if machine.node in chosen)
     rows = node_rows(settings, machines, places)
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
@@ -179,32 +201,6 @@ def read_node_places(settings: Settings) -> Mapping[str, NodePlace]:
         return find_node_places(scheduler_of(settings).view().nodes)
     except OffpeakError:
         return {}
-
-
-def _chosen(
-    machines: Sequence[InventoryNode], places: Mapping[str, NodePlace], choice: NodeChoice
-) -> tuple[InventoryNode, ...]:
-    found = {machine.node: places[machine.node] for machine in machines if machine.node in places}
-    if not found:
-        hint = "is the agent running? `offpeak check` shows whether the scheduler answers"
-        raise BadInput("node types and partitions are not known: neither agent nor scheduler reports them", hint=hint)
-    partitions = {name for place in found.values() for name in place.partitions.split(",")}
-    if choice.partition and choice.partition not in partitions:
-        hint = did_you_mean(choice.partition, partitions)
-        raise BadInput(f"no node is in a partition {choice.partition!r}", hint=hint)
-    kinds = {place.node_type for place in found.values() if place.node_type}
-    wanted = (choice.node_type or "").casefold()
-    if wanted and not any(wanted in kind.casefold() for kind in kinds):
-        raise BadInput(f"no node has a type with {choice.node_type!r}", hint=f"types: {'; '.join(sorted(kinds))}")
-    chosen = {
-        name
-        for name, place in found.items()
-        if wanted in place.node_type.casefold()
-        and (not choice.partition or choice.partition in place.partitions.split(","))
-    }
-    if not chosen:
-        raise BadInput(f"no node of partition {choice.partition} has a type with {choice.node_type!r}")
-    return tuple(machine for machine in machines if machine.node in chosen)
 
 
 def node_rows(

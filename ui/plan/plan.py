@@ -177,6 +177,7 @@ def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
             drawn.append(_steps(edges, kilowatts, CAP, zone, "cap %{y:.4~g} kW") | {"yaxis": "y2"})
     price = _steps(profile.edge_s, 1000 * profile.price_per_kwh, PRICE, zone, "%{y:.4~g}")
     outside = _steps(profile.edge_s, profile.temperature_c, OUTSIDE, zone, "%{y:.3~g} °C")
+    last_s = max([bar.until_s for bar in bars], default=plan.at_s)
     return Figure(
         name="plan",
         heading="Jobs on nodes",
@@ -190,7 +191,9 @@ def plan_figure(plan: DayPlan, zone: tzinfo) -> Figure:
             "barmode": "overlay",
             "hovermode": "closest",
             "margin": {"l": 76, "r": 24, "t": 30, "b": 36},
-            "xaxis": time_axis(anchor="y4", range=[_ms(plan.at_s, zone), _ms(_shown_until_s(plan, bars), zone)]),
+            "xaxis": time_axis(
+                anchor="y4", range=[_ms(plan.at_s, zone), _ms(min(max(last_s, plan.at_s + DAY_S), plan.until_s), zone)]
+            ),
             "yaxis": axis("node", domain=[share, 1], range=[len(hosts) - 0.5, -0.5], **_names(hosts)),
             "yaxis2": axis("kW", domain=[0.62 * share, 0.94 * share], rangemode="tozero"),
             "yaxis3": axis(f"{plan.currency}/MWh", domain=[0.3 * share, 0.56 * share]),
@@ -213,12 +216,6 @@ def _key(job: PlannedJob) -> Key:
     if job.waits_for_price:
         return WAITS
     return CAPPED if job.why and job.begin_s == job.start_s else PLANNED
-
-
-def _shown_until_s(plan: DayPlan, bars: Sequence[Bar]) -> int:
-    """Return the last end of a job, at least a day from now, at most the plan's end."""
-    last_s = max([bar.until_s for bar in bars], default=plan.at_s)
-    return min(max(last_s, plan.at_s + DAY_S), plan.until_s)
 
 
 def _bar_trace(bars: Sequence[Bar], hosts: Sequence[str], key: Key, zone: tzinfo) -> Json:

@@ -204,7 +204,25 @@ async def find_bmc(bmc: BmcAddress, timeout_s: float, *, at_once: asyncio.Semaph
     try:
         async with at_once, asyncio.timeout(timeout_s):
             address = await _resolve_address(bmc)
-            await _await_any_answer(bmc, address)
+            loop = asyncio.get_running_loop()
+            received: asyncio.Future[None] = loop.create_future()
+            try:
+                transport, _ = await loop.create_datagram_endpoint(
+                    lambda: _AnswerListener(received), remote_addr=(address, bmc.port)
+                )
+            except OSError as problem:
+                raise NoAnswer(
+                    f"{bmc}: {problem.strerror}", hint=f"is there a route? try: ip route get {address}"
+                ) from None
+            try:
+                for wait_s in PRESENCE_DELAYS_S:
+                    await asyncio.wait({received}, timeout=wait_s)
+                    if received.done():
+                        break
+                    transport.sendto(PRESENCE_REQUEST)
+                await received
+            finally:
+                transport.close()
     except TimeoutError:
         raise timeout_error(bmc, timeout_s) from None
     return address
@@ -220,26 +238,6 @@ async def _resolve_address(bmc: BmcAddress) -> str:
     except (OSError, UnicodeError) as problem:
         raise unknown_host_error(bmc, f"its name cannot be resolved: {getattr(problem, 'strerror', problem)}") from None
     return str(found[0][4][0])
-
-
-async def _await_any_answer(bmc: BmcAddress, address: str) -> None:
-    loop = asyncio.get_running_loop()
-    received: asyncio.Future[None] = loop.create_future()
-    try:
-        transport, _ = await loop.create_datagram_endpoint(
-            lambda: _AnswerListener(received), remote_addr=(address, bmc.port)
-        )
-    except OSError as problem:
-        raise NoAnswer(f"{bmc}: {problem.strerror}", hint=f"is there a route? try: ip route get {address}") from None
-    try:
-        for wait_s in PRESENCE_DELAYS_S:
-            await asyncio.wait({received}, timeout=wait_s)
-            if received.done():
-                break
-            transport.sendto(PRESENCE_REQUEST)
-        await received
-    finally:
-        transport.close()
 
 
 class _AnswerListener(asyncio.DatagramProtocol):

@@ -221,17 +221,6 @@ def pbs_trace(text: LongText, name: str, *, lenient: bool, zone: tzinfo) -> Trac
     unusable = runs.unusable | left.jobs
     numbers, names = log.ids.numbered(np.concatenate([runs.jobs, *unusable.values()]))
     numbers, *others = np.split(numbers, np.cumsum([len(runs.jobs), *map(len, unusable.values())])[:-1])
-    return trace_of(
-        name,
-        records_of(log, runs, numbers, names),
-        time_zone=zone_text(zone),
-        rejected=tuple(each for pair in zip(unusable, others, strict=True) for each in rejected_jobs(*pair)),
-        skipped_lines=log.malformed,
-        notes=_notes(log, runs, left),
-    )
-
-
-def _notes(log: PbsLog, runs: PbsRuns, left: LeftOver) -> tuple[str, ...]:
     releasing = len(log.releasing)
     notes = {
         f"runs of a job that had run before: {runs.again:,}, each counts as a job of its own": runs.again,
@@ -242,4 +231,11 @@ def _notes(log: PbsLog, runs: PbsRuns, left: LeftOver) -> tuple[str, ...]:
         ),
         "the last line is cut off and left out": log.is_cut,
     }
-    return tuple(note for note, needed in notes.items() if needed)
+    return trace_of(
+        name,
+        records_of(log, runs, numbers, names),
+        time_zone=zone_text(zone),
+        rejected=tuple(each for pair in zip(unusable, others, strict=True) for each in rejected_jobs(*pair)),
+        skipped_lines=log.malformed,
+        notes=tuple(note for note, needed in notes.items() if needed),
+    )

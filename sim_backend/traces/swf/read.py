@@ -139,7 +139,22 @@ class LoggedColumns:
 
     def add(self, columns: swf_lines.Columns, power_column: int | None) -> None:
         """Interpret the used fields (and the power column, if any) of a block, each float64[n] in file order."""
-        block = _every_job(columns, power_column)
+        requested, used = columns[REQUESTED_PROCESSORS], columns[USED_PROCESSORS]
+        power_w = columns[power_column] if power_column else np.full(len(used), np.nan)
+        block = Jobs(
+            job_id=_whole(columns[JOB]),
+            submit_s=_whole(columns[swf_lines.SUBMIT]),
+            runtime_s=_whole(columns[RUN]),
+            estimate_s=_whole(columns[REQUESTED_TIME]),
+            size=_whole(np.where(requested > 0, requested, used)),
+            logged_size=logged_size(requested, used),
+            user=np.maximum(_whole(columns[USER]), -1),
+            group=np.maximum(_whole(columns[GROUP]), -1),
+            queue=np.maximum(_whole(columns[QUEUE]), -1),
+            application=np.maximum(_whole(columns[APPLICATION]), -1),
+            logged_start_s=_whole(np.where(columns[WAIT] >= 0, columns[swf_lines.SUBMIT] + columns[WAIT], -1)),
+            node_power_w=np.where((power_w > 0) & (power_w <= HIGHEST_NODE_W), power_w, np.nan),
+        )
         self.part_rows.append(len(self.store) + np.flatnonzero(np.isin(columns[swf_lines.STATUS], swf_lines.PARTS)))
         self.partition.add(len(self.store), columns[PARTITION])
         self.requested_kib.add(len(self.store), columns[REQUESTED_KIB])
@@ -224,25 +239,6 @@ def _requests(jobs: Jobs, requested_kib: Int64) -> tuple[Int64, tuple[Request, .
     return request_classes((jobs.size, requested_kib, partition), request_of)
 
 
-def _every_job(columns: swf_lines.Columns, power_column: int | None) -> Jobs:
-    requested, used = columns[REQUESTED_PROCESSORS], columns[USED_PROCESSORS]
-    power_w = columns[power_column] if power_column else np.full(len(used), np.nan)
-    return Jobs(
-        job_id=_whole(columns[JOB]),
-        submit_s=_whole(columns[swf_lines.SUBMIT]),
-        runtime_s=_whole(columns[RUN]),
-        estimate_s=_whole(columns[REQUESTED_TIME]),
-        size=_whole(np.where(requested > 0, requested, used)),
-        logged_size=logged_size(requested, used),
-        user=np.maximum(_whole(columns[USER]), -1),
-        group=np.maximum(_whole(columns[GROUP]), -1),
-        queue=np.maximum(_whole(columns[QUEUE]), -1),
-        application=np.maximum(_whole(columns[APPLICATION]), -1),
-        logged_start_s=_whole(np.where(columns[WAIT] >= 0, columns[swf_lines.SUBMIT] + columns[WAIT], -1)),
-        node_power_w=np.where((power_w > 0) & (power_w <= HIGHEST_NODE_W), power_w, np.nan),
-    )
-
-
 def logged_size(requested: Float64 | Int64, used: Float64 | Int64) -> Int64 | None:
     """Return the processors that jobs had if some differ from the requests, else None."""
     differ = (requested > 0) & (used > 0) & (requested != used)
@@ -307,7 +303,22 @@ def read_swf(source: Path | Literal["-"], *, lenient: bool = False) -> Trace:
 
 def swf_trace(text: LongText, name: str, *, lenient: bool) -> Trace:
     """Return the log that `text` is; as `read_swf`, `name` being where it comes from."""
-    return _trace(_parsed(text, name, lenient), name)
+    parsed = _parsed(text, name, lenient)
+    header = parsed.header
+    logged = logged_jobs(parsed.columns)
+    return Trace(
+        name=name,
+        jobs=logged.jobs,
+        processors=header.processors,
+        nodes=header.nodes,
+        unix_start_s=_unix_start_s(header, logged.jobs),
+        time_zone=header.time_zone,
+        rejected=logged.rejected,
+        skipped_lines=parsed.skipped_lines,
+        notes=(*header.notes, *_surplus_note(parsed), *logged.notes),
+        without_estimate=logged.without_estimate,
+        requests=logged.requests,
+    )
 
 
 def _parsed(text: LongText, name: str, lenient: bool) -> _Parsed:
@@ -363,24 +374,6 @@ def _read(text: LongText, header: SwfHeader, *, cut: bool = False) -> _Parsed | 
             return None
         logged.add(columns, header.power_column)
     return _Parsed(parse_header(tuple(comments)), logged, width, skipped_lines=0)
-
-
-def _trace(parsed: _Parsed, name: str) -> Trace:
-    header = parsed.header
-    logged = logged_jobs(parsed.columns)
-    return Trace(
-        name=name,
-        jobs=logged.jobs,
-        processors=header.processors,
-        nodes=header.nodes,
-        unix_start_s=_unix_start_s(header, logged.jobs),
-        time_zone=header.time_zone,
-        rejected=logged.rejected,
-        skipped_lines=parsed.skipped_lines,
-        notes=(*header.notes, *_surplus_note(parsed), *logged.notes),
-        without_estimate=logged.without_estimate,
-        requests=logged.requests,
-    )
 
 
 def _unix_start_s(header: SwfHeader, jobs: Jobs) -> int | None:

@@ -83,16 +83,6 @@ def rakp_3(desk: LoginDesk, request: bytes, now_s: float) -> bytes | None:
         desk.sessions.close(session.managed_id)
         return None if status else bytes([tag, INVALID_CHECK, 0, 0]) + _console_id(session)
     session.received_s = now_s
-    return bytes([tag, 0, 0, 0]) + _console_id(session) + _established(desk, session, password)
-
-
-def guid_bytes(bmc: VirtualBmc) -> bytes:
-    """Return the GUID in transmission order, least significant byte first (section 20.8)."""
-    return bmc.guid.bytes[::-1]
-
-
-def _established(desk: LoginDesk, session: BmcSession, password: bytes) -> bytes:
-    """Give the session its keys, count it, and return the BMC's proof."""
     key = session.suite.code(password, _randoms(session), _role_and_name(session))
     if session.keys is None:
         desk.bmc.logins.accepted += 1
@@ -100,7 +90,12 @@ def _established(desk: LoginDesk, session: BmcSession, password: bytes) -> bytes
     session.keys = keys_of(session.suite, key)
     managed_id = session.managed_id.to_bytes(4, "little")
     proof = session.suite.code(key, session.console_random, managed_id, guid_bytes(desk.bmc))
-    return proof[: session.suite.check_bytes]
+    return bytes([tag, 0, 0, 0]) + _console_id(session) + proof[: session.suite.check_bytes]
+
+
+def guid_bytes(bmc: VirtualBmc) -> bytes:
+    """Return the GUID in transmission order, least significant byte first (section 20.8)."""
+    return bmc.guid.bytes[::-1]
 
 
 def _suite_of(requested: tuple[int, int, int]) -> CipherSuite | int:

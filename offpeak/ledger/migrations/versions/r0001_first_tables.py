@@ -12,7 +12,22 @@ NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 def upgrade() -> None:
     """Make all tables."""
     _readings()
-    _nodes()
+    op.create_table(
+        "states",
+        sa.Column("node", sa.Text(), primary_key=True),
+        sa.Column("at_unix_s", sa.Float(53), primary_key=True),
+        *map(_text, ("observed", "desired", "by", "why")),
+    )
+    op.create_index("states_by_time", "states", ["at_unix_s"])
+    op.create_table(
+        "holds",
+        sa.Column("number", NUMBER, primary_key=True),
+        *map(_text, ("node", "owner", "reason")),
+        _number("since_unix_s"),
+        *map(_maybe, ("until_unix_s", "released_unix_s")),
+        sa.Column("released_by", sa.Text()),
+    )
+    op.create_index("holds_by_node", "holds", ["node"])
     _decisions()
     _money()
 
@@ -55,25 +70,6 @@ def _readings() -> None:
             sa.Column("without_value", sa.Integer(), nullable=False),
             sqlite_with_rowid=False,
         )
-
-
-def _nodes() -> None:
-    op.create_table(
-        "states",
-        sa.Column("node", sa.Text(), primary_key=True),
-        sa.Column("at_unix_s", sa.Float(53), primary_key=True),
-        *map(_text, ("observed", "desired", "by", "why")),
-    )
-    op.create_index("states_by_time", "states", ["at_unix_s"])
-    op.create_table(
-        "holds",
-        sa.Column("number", NUMBER, primary_key=True),
-        *map(_text, ("node", "owner", "reason")),
-        _number("since_unix_s"),
-        *map(_maybe, ("until_unix_s", "released_unix_s")),
-        sa.Column("released_by", sa.Text()),
-    )
-    op.create_index("holds_by_node", "holds", ["node"])
 
 
 def _decisions() -> None:
