@@ -1,9 +1,8 @@
 """The daemon of the broker: a Unix socket for `offpeak submit --dry-run`, HTTP for portals, and the entry of
 `offpeak broker`.
 
-Both answer each client in a thread of its own, with a bound on the number of threads. A request has to arrive as a
-whole within some seconds. If all threads are taken, the server disconnects the oldest client that is still sending its
-request, of the address with most clients.
+Both bound the number of clients. A request has to arrive as a whole within some seconds. If all places are taken, the
+server disconnects the oldest client that is still sending its request.
 
 The socket takes one line of JSON and submits nothing. HTTP takes a token and JSON, bounded in size, time and number;
 it has no TLS, so it is for loopback.
@@ -11,23 +10,27 @@ it has no TLS, so it is for loopback.
 
 import asyncio
 import hmac
-import io
 import json
+import logging
 import signal
 import socket
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from socketserver import StreamRequestHandler, ThreadingMixIn, UnixStreamServer
 from typing import Annotated, Any
 
+import uvicorn
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from offpeak.errors import BadInput, BadSetting, OffpeakError
 from offpeak.ledger.ledger import Ledger
@@ -35,6 +38,7 @@ from offpeak.log_lines import begin_log
 from offpeak.machines.credentials import Secret, read_secret
 from offpeak.plugin.federation.metaschedule import need_or_tools
 from offpeak.process import login_name
+from offpeak.services.bounded_http import BoundedProtocol
 from offpeak.services.broker.client import MOST_CHOICE_BYTES, SOCKET_NAME
 from offpeak.services.broker.federation import Federation, make_broker_job, make_choice, make_preferences
 from offpeak.services.broker.placement_cycle import PlacementCycle
@@ -48,88 +52,10 @@ from offpeak.settings.broker import BrokerSettings
 from offpeak.settings.table import Settings
 
 MOST_CLIENTS = 32
-MAKE_ROOM_S = 1.0
-
-
-class BoundedThreads(ThreadingMixIn):
-    """Bounds the number of clients. Mixed into a server of socketserver."""
-
-    daemon_threads = True
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._places = threading.BoundedSemaphore(MOST_CLIENTS)
-        self._lock = threading.Lock()
-        self._sending: dict[socket.socket, str] = {}
-        super().__init__(*arguments, **options)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or disconnect if all clients are being answered."""
-        if not self._places.acquire(blocking=False):
-            self._hang_up_on_one()
-            if not self._places.acquire(timeout=MAKE_ROOM_S):
-                self.shutdown_request(request)  # type: ignore[attr-defined]
-                return
-        with self._lock:
-            self._sending[request] = str(client_address[0]) if client_address else ""
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, and free the place for the next client."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.has_arrived(request)
-            self._places.release()
-
-    def has_arrived(self, request: socket.socket) -> None:
-        """Record that a client has sent its whole request: it keeps its place until it is answered."""
-        with self._lock:
-            self._sending.pop(request, None)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log nothing about clients that disconnect."""
-
-    def _hang_up_on_one(self) -> None:
-        with self._lock:
-            most = Counter(self._sending.values()).most_common(1)
-            oldest = next((client for client, address in self._sending.items() if most and address == most[0][0]), None)
-            if oldest is not None:
-                del self._sending[oldest]
-                with suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)
-
-
-class PatientHandler(StreamRequestHandler):
-    """Reads a request that arrives as a whole within `timeout` seconds, which a subclass sets; else TimeoutError."""
-
-    def setup(self) -> None:
-        """Start the timeout."""
-        super().setup()
-        assert self.timeout is not None
-        self.rfile.close()
-        self.rfile = io.BufferedReader(_UntilDeadline(self.connection, time.monotonic() + self.timeout))
-
-    def request_has_arrived(self) -> None:
-        """Keep the place until the request is answered; each part of the answer has `timeout` seconds."""
-        self.connection.settimeout(self.timeout)
-        self.server.has_arrived(self.request)  # type: ignore[attr-defined]
-
-
-class _UntilDeadline(io.RawIOBase):
-    def __init__(self, connection: socket.socket, until_s: float) -> None:
-        self._connection, self._until_s = connection, until_s
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        left_s = self._until_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError
-        self._connection.settimeout(left_s)
-        return self._connection.recv_into(buffer)
-
-
+ONE_REQUEST = {"Connection": "close"}
+"""A connection is for one request: the next client gets its place."""
+END_S = 2
+"""The time for which the server waits for its clients when it ends."""
 CHOICE_PATIENCE_S = 10.0
 
 
@@ -150,56 +76,81 @@ class ChoiceRequest:
     data_at: str | None = None
 
 
-class ChoiceServer(BoundedThreads, UnixStreamServer):
-    """Listens in the state folder until it is closed; errors as `bound_socket`. `federation` gives the present one."""
+class ChoiceServer:
+    """Listens in the state folder from its creation on; errors as `bound_socket`. `federation` gives the present one.
+
+    A request has to arrive as a whole in time. A client too many takes the place of the oldest one whose request has
+    not arrived.
+    """
 
     def __init__(self, folder: Path, settings: BrokerSettings, federation: Callable[[], Federation]) -> None:
-        self.settings, self.federation, self._path = settings, federation, folder / SOCKET_NAME
-        listener = bound_socket(self._path)
-        super().__init__(str(self._path), _ChoiceHandler, bind_and_activate=False)
-        self.socket.close()
-        self.socket = listener
+        self._settings, self._federation, self._path = settings, federation, folder / SOCKET_NAME
+        self._listener = bound_socket(self._path)
         self._number = self._path.stat().st_ino
+        self._clients = 0
+        self._sending: dict[asyncio.StreamWriter, None] = {}
 
-    def server_close(self) -> None:
+    async def serve(self) -> None:
+        """Answer until cancelled."""
+        server = await asyncio.start_unix_server(self._serve, sock=self._listener, limit=MOST_CHOICE_BYTES)
+        try:
+            await server.serve_forever()
+        finally:
+            server.close()
+
+    def close(self) -> None:
         """Remove the socket."""
-        super().server_close()
+        self._listener.close()
         remove_socket(self._path, self._number)
 
-
-class _ChoiceHandler(PatientHandler):
-    """One request. The reply is empty if the command has to poll the sites itself."""
-
-    server: ChoiceServer
-    timeout = CHOICE_PATIENCE_S
-
-    def handle(self) -> None:
-        line = self.rfile.readline(MOST_CHOICE_BYTES + 1)
-        self.request_has_arrived()
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request. The reply is empty if the command has to poll the sites itself."""
+        if self._clients >= MOST_CLIENTS:
+            oldest = next(iter(self._sending), writer)
+            self._sending.pop(oldest, None)
+            oldest.transport.abort()
+            if oldest is writer:
+                return
+        self._clients += 1
+        self._sending[writer] = None
         try:
-            reply = self._reply(TypeAdapter(ChoiceRequest).validate_json(line))
-        except BadInput as problem:
-            reply = {"error": str(problem), "hint": problem.hint}
-        except (OffpeakError, ValidationError):
-            reply = {}
-        self.wfile.write(json.dumps(reply).encode() + b"\n")
+            async with asyncio.timeout(CHOICE_PATIENCE_S):
+                try:
+                    line = await reader.readline()
+                except ValueError:
+                    line = b"too long"
+            self._sending.pop(writer, None)
+            reply = await asyncio.to_thread(self._reply, line)
+            writer.write(json.dumps(reply).encode() + b"\n")
+            async with asyncio.timeout(CHOICE_PATIENCE_S):
+                await writer.drain()
+        except (TimeoutError, OSError):
+            writer.transport.abort()
+        finally:
+            self._clients -= 1
+            self._sending.pop(writer, None)
+            writer.close()
 
-    def _reply(self, request: ChoiceRequest) -> dict[str, Any]:
-        settings = self.server.settings
-        if (request.sites, request.stale_s) != (str(settings.sites.resolve()), settings.stale_s):
+    def _reply(self, line: bytes) -> dict[str, Any]:
+        try:
+            request = TypeAdapter(ChoiceRequest).validate_json(line)
+            if (request.sites, request.stale_s) != (str(self._settings.sites.resolve()), self._settings.stale_s):
+                return {}
+            federation = self._federation()
+            if not set(federation.grid.names) <= set(federation.replies):
+                return {}
+            of_request = ("sites", "stale_s", "script", "arguments")
+            options = {key: value for key, value in vars(request).items() if key not in of_request}
+            preferences = make_preferences(self._settings.policy, **options)
+            job = make_broker_job(request.script, "", request.arguments, preferences=preferences, grid=federation.grid)
+            return {"choice": make_choice(federation, job)}
+        except BadInput as problem:
+            return {"error": str(problem), "hint": problem.hint}
+        except (OffpeakError, ValidationError):
             return {}
-        federation = self.server.federation()
-        if not set(federation.grid.names) <= set(federation.replies):
-            return {}
-        of_request = ("sites", "stale_s", "script", "arguments")
-        options = {key: value for key, value in vars(request).items() if key not in of_request}
-        preferences = make_preferences(settings.policy, **options)
-        job = make_broker_job(request.script, "", request.arguments, preferences=preferences, grid=federation.grid)
-        return {"choice": make_choice(federation, job)}
 
 
 MOST_BODY_BYTES = 2 * 1024 * 1024
-WEB_PATIENCE_S = 10.0
 STATUS = (
     (UnknownKey, HTTPStatus.NOT_FOUND),
     (NoSite, HTTPStatus.CONFLICT),
@@ -209,100 +160,102 @@ STATUS = (
 )
 
 
-class WebServer(BoundedThreads, HTTPServer):
-    """Answers portals with the token, and gives signed snapshots to brokers with the secret, if there is one."""
+class PortalProtocol(BoundedProtocol):
+    """A connection of a portal or of another broker: its request has to arrive as a whole."""
 
-    def __init__(self, place: tuple[str, int], questions: BrokerPortal, token: Secret, secret: Secret | None) -> None:
-        self.questions, self.token, self.secret = questions, token, secret
-        self.snapshot_requests = ReplayGuard()
-        super().__init__(place, PortalHandler)
+    most_connections = MOST_CLIENTS
+    awaits_body = True
 
 
-class PortalHandler(PatientHandler, BaseHTTPRequestHandler):
-    """One request."""
+def portal_app(questions: BrokerPortal, token: Secret, secret: Secret | None) -> Starlette:
+    """Answer portals with the token, and give signed snapshots to brokers with the secret, if there is one."""
+    snapshot_requests = ReplayGuard()
 
-    server: WebServer
-    timeout = WEB_PATIENCE_S
-    server_version, sys_version = "offpeak", ""
-
-    def do_GET(self) -> None:
-        """Answer /v1/sites, /v1/jobs/KEY and, signed, /v1/snapshot."""
-        self.request_has_arrived()
-        if self.path == PAGE:
-            self._snapshot()
-        elif self.path == "/v1/sites":
-            self._answer(self.server.questions.sites)
-        else:
-            self._of_job(self.server.questions.job_state)
-
-    def do_DELETE(self) -> None:
-        """Cancel /v1/jobs/KEY."""
-        self.request_has_arrived()
-        self._of_job(self.server.questions.cancel)
-
-    def do_POST(self) -> None:
-        """Answer /v1/choose and /v1/submit."""
-        answer = {"/v1/choose": self.server.questions.choose, "/v1/submit": self.server.questions.submit}.get(self.path)
-        if answer is None:
-            self._say(HTTPStatus.NOT_FOUND, {"error": f"{self.path}: no such page", "hint": ""})
-        else:
-            self._answer(lambda: answer(self._body()))
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: the ledger records all orders."""
-
-    def _of_job(self, answer: Callable[[str], dict[str, Any]]) -> None:
-        folder, _, key = self.path.rpartition("/")
-        if folder != "/v1/jobs":
-            self._say(HTTPStatus.NOT_FOUND, {"error": f"{self.path}: no such page", "hint": ""})
-        else:
-            self._answer(lambda: answer(key))
-
-    def _answer(self, answer: Callable[[], dict[str, Any]]) -> None:
-        shown = self.headers.get("Authorization", "").encode(errors="replace")
-        if not hmac.compare_digest(shown, b"Bearer " + self.server.token.value):
-            self._say(HTTPStatus.UNAUTHORIZED, {"error": "no token, or the wrong one", "hint": "Authorization: Bearer"})
-            return
+    async def answer(request: Request) -> Response:
+        path, folder, key = request.url.path, *request.url.path.rpartition("/")[::2]
+        if request.method == "GET" and path == PAGE:
+            return await run_in_threadpool(snapshot, dict(request.headers))
+        of_job = {"GET": questions.job_state, "DELETE": questions.cancel}.get(request.method)
+        of_body = {"/v1/choose": questions.choose, "/v1/submit": questions.submit}.get(path)
+        find: Callable[[], dict[str, Any]]
+        if request.method == "GET" and path == "/v1/sites":
+            find = questions.sites
+        elif of_job is not None and folder == "/v1/jobs":
+            find = partial(of_job, key)
+        elif request.method != "POST" or of_body is None:
+            return _reply(HTTPStatus.NOT_FOUND, {"error": f"{path}: no such page", "hint": ""})
+        shown = request.headers.get("authorization", "").encode(errors="replace")
+        if not hmac.compare_digest(shown, b"Bearer " + token.value):
+            return _reply(
+                HTTPStatus.UNAUTHORIZED, {"error": "no token, or the wrong one", "hint": "Authorization: Bearer"}
+            )
         try:
-            self._say(HTTPStatus.OK, answer())
+            if request.method == "POST" and of_body is not None:
+                find = partial(of_body, await _body(request))
+            return _reply(HTTPStatus.OK, await run_in_threadpool(find))
         except OffpeakError as problem:
             status = next((code for kind, code in STATUS if isinstance(problem, kind)), HTTPStatus.BAD_GATEWAY)
-            self._say(status, {"error": str(problem), "hint": problem.hint})
+            return _reply(status, {"error": str(problem), "hint": problem.hint})
 
-    def _body(self) -> object:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > MOST_BODY_BYTES:
-            raise BadInput("the body is too long, or of unknown length", hint=f"{MOST_BODY_BYTES} bytes are the most")
-        try:
-            body = self.rfile.read(int(length))
-            self.request_has_arrived()
-            return json.loads(body)
-        except (ValueError, RecursionError):
-            raise BadInput("the body is no JSON", hint="docs/reference/broker.md shows one") from None
-
-    def _snapshot(self) -> None:
-        secret = self.server.secret
+    def snapshot(headers: dict[str, str]) -> Response:
         if secret is None:
-            self._say(HTTPStatus.NOT_FOUND, {"error": "no snapshots here", "hint": "secret_file below [broker]"})
-            return
+            hint = "secret_file below [broker]"
+            return _reply(HTTPStatus.NOT_FOUND, {"error": "no snapshots here", "hint": hint})
         try:
-            stamp = check_stamp(secret, REQUEST, dict(self.headers), f"GET {PAGE}".encode())
-            self.server.snapshot_requests.check(stamp, time.time())
-            body = self.server.questions.snapshot(stamp.site)
+            stamp = check_stamp(secret, REQUEST, headers, f"GET {PAGE}".encode())
+            snapshot_requests.check(stamp, time.time())
+            body = questions.snapshot(stamp.site)
         except (OffpeakError, OSError) as problem:
-            self._say(HTTPStatus.FORBIDDEN, {"error": str(problem), "hint": getattr(problem, "hint", "")})
-            return
-        self._send(HTTPStatus.OK, body, stamp.headers(secret, ANSWER, body))
+            return _reply(HTTPStatus.FORBIDDEN, {"error": str(problem), "hint": getattr(problem, "hint", "")})
+        headers = stamp.headers(secret, ANSWER, body) | ONE_REQUEST
+        return Response(body, headers=headers, media_type="application/json")
 
-    def _say(self, status: HTTPStatus, reply: dict[str, Any]) -> None:
-        self._send(status, json.dumps(reply).encode() + b"\n", {})
+    return Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST", "DELETE"])])
 
-    def _send(self, status: HTTPStatus, body: bytes, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in (("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers.items()):
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
+
+async def _body(request: Request) -> object:
+    length = request.headers.get("content-length", "")
+    if not length.isdecimal() or int(length) > MOST_BODY_BYTES:
+        raise BadInput("the body is too long, or of unknown length", hint=f"{MOST_BODY_BYTES} bytes are the most")
+    try:
+        return json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise BadInput("the body is no JSON", hint="docs/reference/broker.md shows one") from None
+
+
+def _reply(status: HTTPStatus, reply: dict[str, Any]) -> Response:
+    return Response(json.dumps(reply) + "\n", status, ONE_REQUEST, media_type="application/json")
+
+
+@contextmanager
+def serve_portals(place: tuple[str, int], app: Starlette) -> Iterator[tuple[str, int]]:
+    """Answer portals at that place, in a thread of its own, until the block ends; yields host and port."""
+    try:
+        listener = socket.create_server(place)
+    except OSError as problem:
+        hint = "--listen names another place; is a broker running already?"
+        raise OffpeakError(f"{place[0]}:{place[1]}: {problem.strerror}", hint=hint) from None
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        server_header=False,
+        ws="none",
+        http=PortalProtocol,
+        loop="asyncio",
+        timeout_graceful_shutdown=END_S,
+    )
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="web", daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[:2]
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
 
 
 LAST_SUBMISSION_S = 45.0
@@ -328,37 +281,22 @@ def run_broker(settings: Settings, listen: str) -> int:
         if broker.policy == "mcmf":
             need_or_tools()
         questions = BrokerPortal(poller, broker, ledger, settings.agent.socket)
-        with _bind(place, questions, (token, secret)) as server, _serve_choices(questions, settings.agent.state_folder):
-            threading.Thread(target=server.serve_forever, name="web", daemon=True).start()
-            LOG.info("listens at %s:%d in mode %s", *server.server_address[:2], broker.mode)
-            asyncio.run(_poll(poller, lambda: make_cycle(settings, poller, ledger)))
-            server.shutdown()
+        with serve_portals(place, portal_app(questions, token, secret)) as listens:
+            LOG.info("listens at %s:%d in mode %s", *listens, broker.mode)
+            choices = None
+            try:
+                choices = ChoiceServer(settings.agent.state_folder, questions.settings, questions.federation)
+            except OffpeakError as problem:
+                # Without a usable socket dry runs of `offpeak submit` read stored reports.
+                LOG.warning("offpeak submit --dry-run is not answered here: %s", problem)
+            try:
+                asyncio.run(_poll(poller, choices, lambda: make_cycle(settings, poller, ledger)))
+            finally:
+                if choices is not None:
+                    choices.close()
     finally:
         lost = ledger.close()
     return 1 if lost else 0
-
-
-def _bind(place: tuple[str, int], questions: BrokerPortal, secrets: tuple[Secret, Secret | None]) -> WebServer:
-    try:
-        return WebServer(place, questions, *secrets)
-    except OSError as problem:
-        hint = "--listen names another place; is a broker running already?"
-        raise OffpeakError(f"{place[0]}:{place[1]}: {problem.strerror}", hint=hint) from None
-
-
-@contextmanager
-def _serve_choices(questions: BrokerPortal, state_folder: Path) -> Iterator[None]:
-    """Answer dry runs of `offpeak submit` until the block ends; without a usable socket they read stored reports."""
-    try:
-        server = ChoiceServer(state_folder, questions.settings, questions.federation)
-    except OffpeakError as problem:
-        LOG.warning("offpeak submit --dry-run is not answered here: %s", problem)
-        yield
-        return
-    with server:
-        threading.Thread(target=server.serve_forever, name="choosing", daemon=True).start()
-        yield
-        server.shutdown()
 
 
 def make_cycle(settings: Settings, poller: Poller, ledger: Ledger) -> PlacementCycle:
@@ -370,17 +308,20 @@ def make_cycle(settings: Settings, poller: Poller, ledger: Ledger) -> PlacementC
     return PlacementCycle(settings.broker, poller, ledger, broker_of)
 
 
-async def _poll(poller: Poller, make_cycles: Callable[[], PlacementCycle]) -> None:
+async def _poll(poller: Poller, choices: ChoiceServer | None, make_cycles: Callable[[], PlacementCycle]) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
-    polling, pruning = asyncio.create_task(poller.run()), asyncio.create_task(poller.prune())
+    polling = asyncio.create_task(poller.run())
+    beside = [asyncio.create_task(poller.prune())]
+    if choices is not None:
+        beside.append(asyncio.create_task(choices.serve()))
     cycles = make_cycles()
     placing = asyncio.create_task(cycles.run())
     await asyncio.wait({polling, placing, asyncio.create_task(ended.wait())}, return_when=asyncio.FIRST_COMPLETED)
     cycles.end()
     await asyncio.wait({placing}, timeout=LAST_SUBMISSION_S)
-    for task in (polling, pruning, placing):
+    for task in (polling, placing, *beside):
         task.cancel()
     if not ended.is_set():
         await asyncio.gather(polling, placing)

@@ -8,13 +8,11 @@ ends it.
 
 import asyncio
 import json
-import resource
 import ssl
 from collections.abc import Callable
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import typer
 import uvicorn
@@ -32,84 +30,19 @@ from starlette.responses import (
 )
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from offpeak.errors import BadSetting, OffpeakError
 from offpeak.machines.credentials import Secret, read_secret
 from offpeak.services.agent.requests import SWEEP
 from offpeak.services.agent.status import AgentSilent, exchange
+from offpeak.services.bounded_http import REQUEST_S, BoundedProtocol
 from offpeak.services.page.access import COOKIE, HEADERS, check_page_listen, is_token, may_see, parse_page_listen
 from offpeak.services.page.event_stream import MOST_FOLLOWERS, Followers, PageReader
 from offpeak.services.page.metrics import Metrics
 from offpeak.settings.table import Settings
 
-MOST_CONNECTIONS = 256
-SHARE_OF_FILES = 4
-"""At most every fourth open file is a connection: connections that wait to be accepted or closed are files too."""
 MOST_SWEEP_BYTES = 800_000
 """The largest post of a collector: some 4,000 readings."""
-REQUEST_S = 10.0
-"""The longest time for a request to arrive, and for the first one to begin."""
-
-
-class BoundedProtocol(H11Protocol):
-    """Disconnects clients whose requests do not arrive in time.
-
-    A connection too many takes the place of the oldest one without a request, else it is closed. The process never
-    runs out of files: asyncio would then log a line for each place in the backlog, in each second.
-    """
-
-    _overdue: asyncio.TimerHandle | None = None
-    _refused = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Count the connection."""
-        if len(self.connections) >= limit_connections() and not self._make_room():
-            self._refused = True
-            transport.abort()
-            return
-        super().connection_made(transport)
-        self._await_request()
-
-    def data_received(self, data: bytes) -> None:
-        """Receive a part of a request."""
-        if not self._refused:
-            super().data_received(data)
-            self._await_request()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
-        if not self._refused:
-            self._is_awaited_no_more()
-            super().connection_lost(exc)
-
-    def _await_request(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._is_awaited_no_more()
-        elif self._overdue is None:
-            self._overdue = self.loop.call_later(REQUEST_S, self.transport.abort)
-
-    def _is_awaited_no_more(self) -> None:
-        if self._overdue is not None:
-            self._overdue.cancel()
-            self._overdue = None
-
-    def _make_room(self) -> bool:
-        waiting: list[Any] = [other for other in self.connections if getattr(other, "_overdue", None) is not None]
-        if not waiting:
-            return False
-        oldest = min(waiting, key=lambda other: other._overdue.when())
-        self.connections.discard(oldest)
-        oldest.transport.abort()
-        return True
-
-
-def limit_connections() -> int:
-    """Return the most connections, by the present limit of open files of the process."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, soft // SHARE_OF_FILES)
-
-
 KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 PLOTLY = "plotly.min.js"
 REFUSED = "no token, or the wrong one: open /?token=TOKEN once, or show it as Authorization: Bearer TOKEN\n"

@@ -1,10 +1,12 @@
 """The broker's socket: the requests that it answers, and those that it leaves to the command."""
 
+import asyncio
 import json
 import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,14 +52,29 @@ class ChoosingBroker:
 @pytest.fixture
 def choosing(tmp_path: Path) -> Iterator[ChoosingBroker]:
     choosing = ChoosingBroker(tmp_path)
-    thread = threading.Thread(target=choosing.server.serve_forever, kwargs={"poll_interval": 0.05})
+    with serving(choosing):
+        yield choosing
+
+
+@contextmanager
+def serving(choosing: ChoosingBroker) -> Iterator[None]:
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(choosing.server.serve())
+
+    def run() -> None:
+        with suppress(asyncio.CancelledError):
+            loop.run_until_complete(task)
+        loop.run_until_complete(loop.shutdown_default_executor())
+        loop.close()
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
-        yield choosing
+        yield
     finally:
-        choosing.server.shutdown()
+        loop.call_soon_threadsafe(task.cancel)
         thread.join()
-        choosing.server.server_close()
+        choosing.server.close()
 
 
 def test_broker_chooses_by_the_last_site_reports(choosing: ChoosingBroker) -> None:
@@ -113,6 +130,6 @@ def test_one_broker_a_folder_and_none_is_no_answer(
 
 
 def test_the_socket_goes_with_the_broker(tmp_path: Path) -> None:
-    with ChoosingBroker(tmp_path).server:
+    with serving(ChoosingBroker(tmp_path)):
         assert (tmp_path / SOCKET_NAME).is_socket()
     assert not (tmp_path / SOCKET_NAME).exists()

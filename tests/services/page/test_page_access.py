@@ -13,8 +13,8 @@ from zygote import Zygote
 
 from offpeak.errors import BadInput, BadSetting
 from offpeak.machines.credentials import Secret
+from offpeak.services.bounded_http import MOST_CONNECTIONS
 from offpeak.services.page.access import check_page_listen, is_loopback, may_see, parse_page_listen
-from offpeak.services.page.server import MOST_CONNECTIONS
 
 pytestmark = pytest.mark.quick
 

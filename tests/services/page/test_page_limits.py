@@ -11,7 +11,7 @@ import pytest
 from page_site import PageSite, make_snapshot, page_site
 from zygote import Zygote
 
-from offpeak.services.page.server import REQUEST_S
+from offpeak.services.bounded_http import REQUEST_S
 
 IDLE = 1020
 
