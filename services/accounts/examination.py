@@ -141,8 +141,9 @@ def _examine(manifest: "Manifest", members: Mapping[str, bytes], changes: list[s
     chain, span, zone = manifest.chain, manifest.span, _zone(manifest.zone)
     inside = [seal for seal in chain if seal.until_unix_s > span.from_unix_s and seal.from_unix_s < span.until_unix_s]
     before = [seal for seal in chain if span.from_unix_s - LONGEST_PRICE_S < seal.until_unix_s <= span.from_unix_s]
-    older = {f"{SETTINGS}.parquet"} if manifest.format == OLDER_FORMAT else set()
-    changes += [f"{name} is missing" for name in MEMBERS if name not in {*members, *older}]
+    has_settings = manifest.format != OLDER_FORMAT or any(SETTINGS in seal.tables for seal in inside)
+    needed = [name for name in MEMBERS if has_settings or name != f"{SETTINGS}.parquet"]
+    changes += [f"{name} is missing" for name in needed if name not in members]
     changes += [f"the seal of {_day(seal, zone)} was changed" for seal in seals.broken_links(chain)]
     changes += [f"the seal of {_day(seal, zone)} is of another time" for seal in chain if seal not in before + inside]
     engine, rows, unsealed = create_engine("sqlite://"), 0, dict[str, int]()

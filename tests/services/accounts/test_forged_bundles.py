@@ -398,6 +398,23 @@ def test_seals_of_an_older_offpeak_prove_rows_and_no_settings(
     assert examine(bundle_of(copy), digest_of(copy)).verdict is Verdict.PROVEN
 
 
+def test_sealed_settings_are_not_left_out_as_an_older_bundle(url: str, bundle: bytes, examine: Examine) -> None:
+    """With another tariff, under which all figures are computed again."""
+    members = members_of(bundle)
+    del members["sealed_settings.parquet"]
+    tariff = ["site.toml", f'{TARIFF[1]}[[demand]]\nprice = "1EUR/kW"\nper = "month"\n']
+    older = {"format": 2, "versions": {"offpeak": "0.1.0"}, "settings": {}, "tariff": tariff}
+    manifest = json.loads(members["manifest.json"]) | older
+    for _ in range(2):
+        found = examine(pack(members | {"manifest.json": json.dumps(manifest, indent=1).encode()}), digest_of(url))
+        manifest["figures"] = found.computed
+    assert (found.verdict, found.changes, found.different) == (
+        Verdict.FALSE,
+        ["sealed_settings.parquet is missing"],
+        [],
+    )
+
+
 def test_a_time_in_part_of_a_sealed_day_or_in_another_zone_is_not_proven(url: str, examine: Examine) -> None:
     digest = digest_of(url)
     with open_ledger(url) as connection:
