@@ -146,7 +146,8 @@ class Basis:
 
     `processors_per_node` is the mean over the nodes, `node_processors` the fewest and the most. `busy_w` is the lowest
     and the highest power of a busy node; both are the mean over the jobs if powers are not random. `busy_source` is
-    their origin. `assumed` names each undeclared fact of the machine, with the option that declares it.
+    their origin, `idle_source` that of `idle_w`, if it is not a setting. `assumed` names each undeclared fact of the
+    machine, with the option that declares it.
     """
 
     prices: str
@@ -159,6 +160,7 @@ class Basis:
     busy_source: str
     idle_w: float
     assumed: tuple[str, ...]
+    idle_source: str = ""
 
 
 def basis_of(
@@ -167,14 +169,15 @@ def basis_of(
     power: JobPower,
     draw_w: Float64,
     settings: PowerSettings,
-    node: NodeClass | None,
+    idle_w: float,
+    cluster: Cluster | None,
 ) -> Basis:
-    """Return the basis of the figures of these jobs; `draw_w` is the power of each per unit [W]."""
+    """Return the basis of the figures of these jobs; `draw_w` is the power of each per unit [W], `idle_w` per node."""
     tariff = aligned.tariff
     notes = () if tariff else aligned.notes
     prices = tariff.description if tariff else "; ".join((f"{aligned.series.source} in {aligned.series.unit}", *notes))
     assumed = "; ".join(filter(None, (tariff.assumed if tariff else "", aligned.assumed)))
-    is_idle_assumed = settings.node_class is None and settings.idle_w is None
+    is_idle_assumed = settings.node_class is None and settings.idle_w is None and not is_every_class_named(cluster)
     return Basis(
         prices=prices,
         prices_notes=(aligned.assumed,) if aligned.assumed else notes,
@@ -184,7 +187,8 @@ def basis_of(
         node_processors=units.processors_range or (units.node_processors, units.node_processors),
         busy_w=_busy_w(power, draw_w),
         busy_source="measured in the log, on average" if power.model == MeasuredPower() else settings.job or "",
-        idle_w=node.idle_w if node else settings.idle_node_w,
+        idle_w=idle_w,
+        idle_source="by power_class, on average" if has_classes(cluster) else "",
         assumed=(
             *units.assumed,
             *((BUSY_WATTS,) if power.assumed else ()),
@@ -221,7 +225,7 @@ def prepare(
     With a `cluster` the jobs are replayed on its pools of nodes. Raises BadTrace if no job can run, BadPrices if the
     prices do not fit, BadInput for an unknown node class.
     """
-    node_class, class_notes = node_class_of(settings)
+    node_class, class_notes = node_class_of(settings, cluster)
     priorities, classes = None, None
     if cluster is None:
         units = units_of(trace, settings.machine, whole)
@@ -235,7 +239,7 @@ def prepare(
     power = job_power_of(jobs, settings.power, units.per_node, named_class)
     log = log_span(trace, jobs)
     prices = prices_of(log, settings.prices, start)
-    idle_w = node_class.idle_w if node_class else settings.power.idle_node_w
+    idle_w = mean_idle_w(cluster, node_class.idle_w if node_class else settings.power.idle_node_w)
     units_per_node = units.per_node if units.machine_nodes is None else units.size / units.nodes
     machine = ReplayMachine(units.size, idle_w / units_per_node)
     carbon = carbon_of(log, settings.carbon, prices.aligned)
@@ -275,7 +279,7 @@ def prepare(
         *([room.note] if room else []),
         *([f"the order goes by {prices.weighing} (--decide-by)"] if prices.weighing.needs_carbon else []),
     )
-    basis = basis_of(units, prices.aligned, power, draw_w, settings.power, node_class)
+    basis = basis_of(units, prices.aligned, power, draw_w, settings.power, idle_w, cluster)
     return PreparedCase(case, rejected, notes, power, units.per_node, basis)
 
 
@@ -286,21 +290,45 @@ def _used_unit_s(jobs: Jobs) -> float:
 ASSUMED_CLASS = "server"
 
 
-def node_class_of(settings: Settings) -> tuple[NodeClass | None, tuple[str, ...]]:
-    """Return the node class of the settings, and what was assumed; None where nodes need none.
+def is_every_class_named(cluster: Cluster | None) -> bool:
+    """Return whether all nodes of the cluster have a power class of their own."""
+    return cluster is not None and all(pool.node_type.power_class for pool in cluster.pools)
+
+
+def has_classes(cluster: Cluster | None) -> bool:
+    """Return whether some nodes of the cluster have a power class of their own."""
+    return cluster is not None and any(pool.node_type.power_class for pool in cluster.pools)
+
+
+def mean_idle_w(cluster: Cluster | None, default_w: float) -> float:
+    """Return the mean draw of the idle nodes: those of a pool with a power class draw as it says.
+
+    Raises BadInput for a class that is not known.
+    """
+    if cluster is None:
+        return default_w
+    named = ((pool.nodes, pool.node_type.power_class) for pool in cluster.pools)
+    watts = sum(nodes * (node_class_named(name).idle_w if name else default_w) for nodes, name in named)
+    return watts / cluster.nodes
+
+
+def node_class_of(settings: Settings, cluster: Cluster | None = None) -> tuple[NodeClass | None, tuple[str, ...]]:
+    """Return the class of nodes that have none of their own, and what was assumed; None where no node needs a class.
 
     An idle node draws what the settings say, else what the named class does, else what is assumed of any node. The
-    other watts of the class are scaled with it.
+    other watts of the class are scaled with it. If the cluster has one pool, its power class is that of all nodes.
     """
     named, idle_w = settings.power.node_class, settings.power.idle_w
-    if named is None and settings.capacity.policies == CapacitySettings().policies:
+    if named is None and settings.capacity.policies == CapacitySettings().policies and not has_classes(cluster):
         return None, ()
+    if cluster is not None and len(cluster.pools) == 1 and (own := cluster.pools[0].node_type.power_class):
+        return node_class_named(own), ()
     node_class, scaled = node_class_named(named or ASSUMED_CLASS), ""
     if named is None or idle_w is not None:
         node_class, scaled = scale_node_class(node_class, settings.power.idle_node_w), "scaled to "
     depths = ", ".join(f"{DEPTHS[depth.depth]} {depth.power_w:.4g} W" for depth in node_class.depths)
     origin = "" if named else " (assumed; --node-class says otherwise)"
-    return node_class, (
+    return node_class, () if is_every_class_named(cluster) else (
         f"node class: {node_class.name}{origin}, {scaled}idle {node_class.idle_w:g} W, {depths or 'never sleeps'}",
     )
 

@@ -56,7 +56,8 @@ def machine_text(basis: Basis) -> str:
     low_w, high_w = basis.busy_w
     busy = watts_text(low_w) if round(low_w) == round(high_w) else f"{low_w:,.0f} to {watts_text(high_w)}"
     source = f" ({basis.busy_source})" if basis.busy_source else ""
-    watts = f"a busy one draws {busy}{source}, an idle one {watts_text(basis.idle_w)}"
+    idle = f"{watts_text(basis.idle_w)}{f' ({basis.idle_source})' if basis.idle_source else ''}"
+    watts = f"a busy one draws {busy}{source}, an idle one {idle}"
     in_all = f"{power_text(basis.nodes * high_w)} when all are busy"
     return f"{size}; {watts}; {in_all}" + (f"; assumed: {'; '.join(basis.assumed)}" if basis.assumed else "")
 

@@ -14,6 +14,7 @@ from offpeak.plugin.window_policy import ARRIVAL
 from offpeak.power.capacity.registry import expand_front
 from offpeak.prices.tariff_file import is_file, site_tariff
 from offpeak.settings.table import BY_NAME, Settings
+from offpeak.sim_backend.case.replay_case import is_every_class_named
 from offpeak.sim_backend.engine.rules import FCFS
 from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.ui.estimate.accounting_source import Accounting, zone_of
@@ -46,7 +47,6 @@ def refuse_unused(
     model = parse_power_model(power.job) if power.job else default_power_model(accounting.trace.jobs)
     is_drawn = is_repeated or fails or isinstance(model, UniformPower | PowerClasses)
     cluster, log_zone, zone = accounting.cluster, accounting.trace.time_zone, settings.log.time_zone
-    has_classes = may_sleep and cluster is not None and all(pool.node_type.power_class for pool in cluster.pools)
     has_zone = log_zone is not None and zone is not None and log_zone != zone_text(parse_zone(zone))
     for names, is_used, why, hint in (
         (("prices.layout", "prices.fill_gaps"), prices.file is not None, "no price file is given", "add --prices FILE"),
@@ -94,7 +94,7 @@ def refuse_unused(
         ),
         (
             ("power.idle",),
-            is_estimate or not has_classes,
+            not is_every_class_named(cluster),
             "each node has a power_class in the cluster file",
             "leave it out",
         ),

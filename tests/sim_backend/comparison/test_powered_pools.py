@@ -88,19 +88,20 @@ def test_each_pool_sleeps_by_its_class_and_the_parts_are_the_whole() -> None:
     assert joules / 3.6e6 == pytest.approx(outcome.energy_kwh)
 
 
-def preempting_case(settings: Settings, mode: PreemptMode) -> ReplayCase:
+def preempting_case(settings: Settings, mode: PreemptMode, cluster: Cluster = SEVERAL) -> ReplayCase:
     """Return a case in which jobs of one partition stop those of the other, as all wait for nodes."""
     partitions = {
         "batch": Partition("batch", preempt_mode=mode),
         "shared": Partition("shared", shared=True, priority_tier=2, preempts=True),
     }
-    case = engine_case(settings, replace(SEVERAL, partitions=partitions))
+    case = engine_case(settings, replace(cluster, partitions=partitions))
     return replace(case, jobs=replace(case.jobs, submit_s=case.jobs.submit_s // 20))
 
 
 @pytest.mark.parametrize("mode", [PreemptMode.REQUEUE, PreemptMode.CANCEL])
 def test_runs_that_are_stopped_for_other_jobs_are_charged(mode: PreemptMode) -> None:
-    case = preempting_case(Settings(), mode)
+    pools = (pool._replace(node_type=pool.node_type._replace(power_class="")) for pool in SEVERAL.pools)
+    case = preempting_case(Settings(), mode, replace(SEVERAL, pools=tuple(pools)))
     comparison = compare(case, (EASY,))
     run, outcome = comparison.runs[0], comparison.outcomes[0]
     job, start_s, end_s = run.schedule.runs
@@ -167,3 +168,21 @@ def test_numbers_of_nodes_are_those_of_the_cluster() -> None:
     policy = with_capacity(EASY, "green-pool:8", case, CapacitySettings(keep_hot=4))
     assert [int(each.schedule.reserve[0]) for each in policy.capacity] == [5, 2, 1]
     assert [each.rules.keep_hot for each in policy.capacity] == [3, 1, 0]
+
+
+@pytest.mark.parametrize("cluster", [SEVERAL, Cluster((Pool(NodeType(0, power_class="dune"), frozenset(), 16),))])
+def test_the_same_nodes_draw_the_same_where_none_may_sleep(cluster: Cluster) -> None:
+    """Whether a capacity policy is compared or not, and whatever `estimate` says of the log as it was."""
+    compared = replace(Settings(), capacity=CapacitySettings(policies=("always-on", "timeout:5min")))
+    plain, asked = (
+        (engine_case(each) if cluster is SEVERAL else case_of(cluster, each)) for each in (Settings(), compared)
+    )
+    assert plain.nodes == asked.nodes
+    assert plain.machine == asked.machine
+    idle_w = [node_class_named(pool.node_type.power_class or "server").idle_w for pool in cluster.pools]
+    # That of a node without a class is scaled to the power that is assumed of any node.
+    idle_w = [each if pool.node_type.power_class else 75.0 for each, pool in zip(idle_w, cluster.pools, strict=True)]
+    mean_w = np.average(idle_w, weights=[pool.nodes for pool in cluster.pools])
+    assert plain.machine.idle_w == pytest.approx(mean_w)
+    costs = [compare(case, (EASY,)).outcomes[0].cost for case in (plain, asked)]
+    assert costs[0] == costs[1] > 0
