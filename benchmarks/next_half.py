@@ -4,6 +4,9 @@ Each part of a log is halved. The first half is estimated, with the replays that
 is replayed once under the same policies: does what it saves lie in the promised range? Each part gets dates of its own
 season in one of the years 2020 to 2023, so that both halves have the German prices of their own dates. All shares are
 written to next_half.csv; docs/benchmarks.md quotes the table that comes of it.
+
+`python -m benchmarks.next_half tiers` looks at the tiers alone, with each part in all of the years, and at how much
+chance moves them: which jobs are of a tier is drawn anew in each replay.
 """
 
 import csv
@@ -22,6 +25,7 @@ from offpeak.model.constants import HOUR_S, WEEK_S
 from offpeak.model.jobs import Trace
 from offpeak.power.capacity.levers import (
     LEVERS,
+    REPLAYS,
     TIERS,
     LeverMeasurement,
     add_sleeping_nodes,
@@ -30,11 +34,12 @@ from offpeak.power.capacity.levers import (
 )
 from offpeak.settings.replay import MachineSettings, PowerSettings, PriceSettings, SchedulingSettings
 from offpeak.settings.table import Settings
-from offpeak.sim_backend.case.replay_case import prepare
+from offpeak.sim_backend.case.replay_case import ReplayCase, prepare
 from offpeak.sim_backend.comparison.compare import compare
+from offpeak.sim_backend.comparison.replications import replay_each, spreads_of
 from offpeak.sim_backend.comparison.weeks import LEAST_WEEKS
 from offpeak.sim_backend.estimate import estimate_savings
-from offpeak.sim_backend.replay.policy import parse_policy
+from offpeak.sim_backend.replay.policy import Policy, parse_policy
 from offpeak.sim_backend.sample import SAMPLE_LOG
 from offpeak.sim_backend.traces.swf.read import read_swf
 
@@ -149,17 +154,62 @@ def achieved_by(trace: Trace, settings: Settings) -> dict[str, float]:
     """Return what each policy saves of the bill of a log [%], replayed once and whole."""
     prepared = prepare(trace, settings, start=None)
     easy, *orders = (parse_policy(name, SchedulingSettings()) for name in ("easy", *ORDERS))
-    tiers = [
-        replace(easy, name=f"{tier.name}, {share:.0%} of jobs up to {longest_s // HOUR_S}h", hold=hold)
-        for tier, (share, longest_s) in TIERS.items()
-        for hold in [hold_of_tier(prepared.case, settings, tier)]
-    ]
+    tiers = tiers_of(prepared.case, settings, easy)
     sleeping, _ = add_sleeping_nodes(prepared.case, prepared.units_per_node)
     capacity = replace(settings.capacity, cycles_per_day=settings.agent.cycles_per_day)
     asleep = [with_capacity(easy, name, sleeping, capacity) for _, name in LEVERS]
     found = {each.policy: each.saving_pct for each in compare(prepared.case, (easy, *orders, *tiers)).outcomes}
     slept = compare(sleeping, (easy, *asleep)).outcomes[1:]
     return found | {name: each.saving_pct for (_, name), each in zip(LEVERS, slept, strict=True)}
+
+
+def tiers_of(case: ReplayCase, settings: Settings, easy: Policy) -> list[Policy]:
+    """Return EASY for each tier, with the names that `estimate` gives them."""
+    return [
+        replace(easy, name=f"{tier.name}, {share:.0%} of jobs up to {longest_s // HOUR_S}h", hold=hold)
+        for tier, (share, longest_s) in TIERS.items()
+        for hold in [hold_of_tier(case, settings, tier)]
+    ]
+
+
+@dataclass(frozen=True)
+class TierTrial:
+    """Whether a range of a tier held the second half, what the first one promised, and its deviation [% of the bill].
+
+    The deviation is the standard deviation of replays, which draw the jobs anew.
+    """
+
+    policy: str
+    is_kept: bool
+    promised: float
+    deviation: float
+
+
+def tier_trials_of(part: LogPart) -> Iterator[TierTrial]:
+    """Yield a trial of each tier in each year; a part of too few weeks for a range has none."""
+    trace = read_swf(file_of(part.log), lenient=True)
+    settings, easy = settings_of(trace, price_file()), parse_policy("easy", SchedulingSettings())
+    for year in YEARS:
+        known, further = (prepare(half, settings, start=None) for half in halves_of(trace, part, year))
+        policies = (easy, *tiers_of(known.case, settings, easy))
+        draw_w = known.power.draw_w if known.power.is_drawn else None
+        replays = replay_each(known.case, policies, range(REPLAYS), seed=settings.power.seed, draw_power=draw_w)
+        achieved = compare(further.case, (easy, *tiers_of(further.case, settings, easy))).outcomes[1:]
+        for number, (spread, outcome) in enumerate(zip(spreads_of(replays)[1:], achieved, strict=True), 1):
+            if spread.further.is_known:
+                promised, half = spread.figures["saving_pct"].middle, spread.further.share_half_pct
+                is_kept = abs(outcome.saving_pct - promised) <= half
+                deviation = float(np.std([each[number].saving_pct for each in replays], ddof=1))
+                yield TierTrial(outcome.policy, is_kept, promised, deviation)
+
+
+def tier_lines(trials: Sequence[TierTrial]) -> Iterator[str]:
+    """Yield a line a tier: promises kept, and the medians of what is promised and of its deviation."""
+    for policy in dict.fromkeys(each.policy for each in trials):
+        own = [each for each in trials if each.policy == policy]
+        promised, deviation = (float(np.median([getattr(e, name) for e in own])) for name in ("promised", "deviation"))
+        kept = sum(each.is_kept for each in own)
+        yield f"{policy}: {kept} of {len(own)} kept, promised {promised:.2f} %, a replay deviates by {deviation:.2f} %"
 
 
 def recorded(path: Path = RECORD) -> list[Promise]:
@@ -194,5 +244,12 @@ def measure(parts: Sequence[LogPart], path: Path) -> None:
 
 
 if __name__ == "__main__":
-    measure(PARTS, RECORD)
-    print(machine(), *table(recorded()), sep="\n")
+    if sys.argv[1:] == ["tiers"]:
+        trials = list[TierTrial]()
+        for part in PARTS:
+            trials += tier_trials_of(part)
+            print(f"{part} done", file=sys.stderr, flush=True)
+        print(machine(), *tier_lines(trials), sep="\n")
+    else:
+        measure(PARTS, RECORD)
+        print(machine(), *table(recorded()), sep="\n")
