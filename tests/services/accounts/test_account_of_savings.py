@@ -46,15 +46,17 @@ def order(day: int = 0, **fields: object) -> dict[str, object]:
 
 
 def test_days_of_a_lever_add_up_and_levers_too() -> None:
-    account = sum_account([row(0), row(1), order(0), order(1)], bill=8.0)
+    orders = [order(0, high_cost=0.8), order(1, high_cost=0.9, delay_s=0.0)]
+    account = sum_account([row(0), row(1), *orders], bill=8.0)
     assert [lever.lever for lever in account.levers] == ["order", "sleep"]
     assert (account.energy_j, account.cost, account.carbon_g, account.days) == (8 * KWH, 2.0, 3200.0, 2)
     assert account.share == 0.2
     by_order, by_sleep = account.levers
     assert (by_sleep.low, by_sleep.high) == (pytest.approx(0.8), pytest.approx(1.2)), "its error is the same each day"
     assert by_order.low == pytest.approx(1.0 - hypot(0.1, 0.1)), "chance differs from day to day"
+    assert by_order.high == pytest.approx(1.0 + hypot(0.3, 0.4))
     assert account.low == pytest.approx(2.0 - hypot(0.2, hypot(0.1, 0.1)))
-    assert (by_order.delayed_jobs, by_order.delay_s, account.known) == (8, 60.0, "partly measured")
+    assert (by_order.delayed_jobs, by_order.delay_s, account.known) == (8, 30.0, "partly measured")
 
 
 def test_a_later_row_of_the_same_day_replaces_it() -> None:
