@@ -272,6 +272,7 @@ class QueueFacts:
     @cached_property
     def split_arrays(self) -> frozenset[str]:
         """The arrays of which waiting tasks have records of their own."""
+        # A change of such an array would reach its waiting tasks.
         waits = (JobState.PENDING, JobState.HELD)
         return frozenset(job.array_id for job in self.jobs if job.array_id and not job.is_array and job.state in waits)
 

@@ -34,6 +34,7 @@ def traits_of_text(config: bytes, partitions: bytes, rights: SlurmRights = ALL_R
     contract = make_slurm_contract(settings, by_name, rights, rate_limit=limit)
     named = _scheduler_parameters(settings)
     interval_s = _number(named, "bf_interval", DEFAULT_BF_INTERVAL_S)
+    # From one look at all jobs to the next: a backfill lasts up to its own interval.
     backfill_s = interval_s + _number(named, "bf_max_time", interval_s)
     return SchedulerTraits(
         name="slurm",

@@ -252,6 +252,7 @@ async def run_standby_test(machine: InventoryNode, trial: StandbyContext) -> Sta
     machines = {each.node: each for each in trial.inventory.machines}
     ways = DriverPool(machines, wire, dead_man_s=alarm_after_s(method))
     try:
+        # The door counts how many of all opted-in nodes are on.
         nodes = expand(trial.settings.nodes) if trial.settings.nodes else ()
         seen = dict(
             zip(nodes, await asyncio.gather(*(_observe_node(node, ways, trial.wire) for node in nodes)), strict=True)

@@ -163,6 +163,7 @@ def _replay_levers(
     if inputs is None:
         raise BadInput("the ledger has no prices for that time")
     begin_unix_s = window.from_unix_s
+    # A job of no time before all others: without it replays begin with the first job, their nodes all on.
     at_s = begin_unix_s - MARK_S
     marker = JobUse("", at_s, at_s, "", "", "", nodes="", energy_j=0.0, cost=None, currency="")
     found = ledger_trace(

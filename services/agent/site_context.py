@@ -173,6 +173,7 @@ def make_site_context(settings: Settings, clock: Clock = CLOCK) -> SiteContext:
         # Refuse a wrong facility at the start, not in each round.
         facility_named(settings.plan.facility, full_power_w=1.0)
     path = settings.hardware.inventory
+    # A site that switches no nodes needs no inventory: its queue can be ordered without.
     inventory = Inventory(path) if settings.agent.nodes is None and not is_there(path) else read_inventory(path)
     chosen = inventory.chosen(expand(settings.agent.nodes)) if settings.agent.nodes else ()
     by_name = {machine.node: machine for machine in inventory.machines}

@@ -148,6 +148,7 @@ class PlacementCycle:
             except OffpeakError as problem:
                 LOG.warning("key %s: %s", each.row.key, problem)
                 now = self._ledger.submission(each.row.key)
+                # Unless the record says that the attempt has ended, the site is in doubt.
                 if not (now is not None and now.state != TRIED):
                     return
 

@@ -381,6 +381,7 @@ def charge_period(
     case: ReplayCase, schedule: Schedule, meters: Meters, begin_s: int, until_s: int
 ) -> tuple[Charges, int]:
     """Return what a schedule used in [begin_s, until_s), and for how many node-seconds nodes were not on then."""
+    # A run outside the period takes no time.
     edges, lost = (begin_s, until_s), schedule.lost
     within = replace(
         schedule,
