@@ -51,6 +51,7 @@ from offpeak.model.time_range import TimeRange
 Open = Callable[..., Ledger]
 MIDNIGHT_S = 1_793_404_800.0  # 2026-10-31 00:00 UTC
 NODES, DAYS = 12, 3
+LONG_NAME = "job 1234567.a-server-whose-name-is-long"
 KEY = "ab" * 32
 SETTINGS = {"plan.revenues": "physics=0.08", "zone": "UTC"}
 TABLES = {table.name: table for table in SEALED_TABLES}
@@ -80,6 +81,7 @@ def fill(ledger: Ledger) -> None:
         )
         ledger.write_states([NodeStateRecord(f"n{n}", begin_s + n, "on", "off", AGENT, "idle") for n in range(NODES)])
         ledger.write_decisions([DecisionRecord(begin_s, "n1", "sleep", "idle", (("price", 0.1), ("ü", "é")))])
+        ledger.write_decisions([DecisionRecord(begin_s, LONG_NAME, "delayed", "")])
         ledger.write_jobs(
             [
                 JobUse(
@@ -134,7 +136,7 @@ def test_the_days_are_sealed_in_order_and_nothing_has_changed(ledger: Ledger) ->
     ]
     # Outcomes belong to the day in which they were written.
     assert [seal.rows for seal in chain] == [
-        24 + 4 * NODES + NODES + 1 + 40 + 1 + 1 + 1 + len(SETTINGS) + day_after for day_after in (0, 1, 1)
+        24 + 4 * NODES + NODES + 2 + 40 + 1 + 1 + 1 + len(SETTINGS) + day_after for day_after in (0, 1, 1)
     ]
     assert list(broken_links(chain)) == []
     with open_ledger(ledger.settings.url) as connection:
@@ -215,6 +217,13 @@ def test_an_older_seal_is_over_names_and_over_zeros_of_savings(ledger: Ledger) -
             "states",
             "added",
             (MIDNIGHT_S + DAY_S, "n77"),
+        ),
+        # A seal has the first 32 bytes of a text.
+        (
+            f"DELETE FROM decisions WHERE subject = '{LONG_NAME}' AND at_unix_s = {MIDNIGHT_S + DAY_S}",
+            "decisions",
+            "deleted",
+            (MIDNIGHT_S + DAY_S, LONG_NAME[:32], "delayed"),
         ),
         (
             f"UPDATE quarters SET energy_j = 1 WHERE at_unix_s = {MIDNIGHT_S + DAY_S} AND series = 2",
@@ -346,6 +355,14 @@ def test_no_row_is_named_that_was_not_there(count: int) -> None:
     deleted = {each.key[0][1] for each in found if each.kind == "deleted" and each.key}
     assert found
     assert deleted <= {float(number) for number in range(120)} - set(places.astype(float).tolist())
+
+
+def test_two_rows_in_whose_place_another_one_stands_have_no_name() -> None:
+    """The rows 0, 1 and 15 are of one group: the sums of it give a key of no row."""
+    rows = price_rows([(float(number), "x") for number in range(16)])
+    sealed = seal_rows(PRICES, take_rows(rows, np.arange(15)), KEY)
+    found = find_changes(PRICES, sealed, take_rows(rows, np.arange(2, 16)), KEY)
+    assert found == [RowChange("prices", "deleted")]
 
 
 values = st.tuples(st.floats(allow_nan=True, width=64), st.text(max_size=3))

@@ -101,6 +101,9 @@ def test_time_without_readings_is_neither_idle_nor_busy(ledger: Ledger) -> None:
     assert row.idle_cost is None
     (away,) = measured(ledger, ran(HOUR_S, 2 * HOUR_S, 4, "n2"))
     assert (away.allocated_s, away.idle_s, away.busy_s, away.idle_cost) == (4 * HOUR_S, 0.0, 0.0, None)
+    # The scheduler does not say how many GPUs these nodes have: the job has those of its request.
+    (requested,) = measured(ledger, ran(0, HOUR_S, 2, "n[8-9]", nodes=2))
+    assert requested.allocated_s == 2 * 2 * HOUR_S
 
 
 def test_two_meters_of_a_node_are_not_added_up(ledger: Ledger) -> None:
