@@ -314,9 +314,13 @@ def parse_attributes(answer: bytes) -> AttributesByName:
     return {name: dict(_FIELD.findall(rest)) for name, rest in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
-def execution_queues(queues: AttributesByName) -> tuple[str, ...]:
-    """Return the queues whose jobs run, without routing queues."""
-    return tuple(name for name, queue in queues.items() if queue.get("queue_type", "Execution").startswith("E"))
+def execution_queues(queues: AttributesByName) -> dict[str, str]:
+    """Return the queues whose jobs run, without routing queues, each with its partition of OpenPBS, "" for none."""
+    return {
+        name: queue.get("partition", "")
+        for name, queue in queues.items()
+        if queue.get("queue_type", "Execution").startswith("E")
+    }
 
 
 Record = Mapping[str, Any]

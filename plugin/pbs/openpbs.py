@@ -51,15 +51,16 @@ from offpeak.plugin.pbs.commands import (
 from offpeak.plugin.pbs.jobs import ALWAYS_MANAGER, PbsJob, chunks_of, job_reason, with_memory
 from offpeak.plugin.pbs.openpbs_server import (
     BEGIN_RESOURCE,
+    DEFAULT_SCHEDULER,
     FORMULA_SCALE,
     NODE_RESOURCE,
     OUR_RESOURCES,
     PRIORITY_RESOURCE,
     hook_failures,
-    parse_dead_schedulers,
     parse_formula,
     parse_hooks,
     parse_resources,
+    parse_schedulers,
 )
 from offpeak.plugin.pbs.reservations import (
     EXCLUSIVE,
@@ -285,16 +286,23 @@ SEVERAL_VNODES = "several vnodes"
 _NO_FEATURES = OUR_RESOURCES | {"arch", "host", "vnode", "mem", "vmem", "ncpus", "accelerator_memory", "hbmem"}
 
 
-def nodes_of_json(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
+def nodes_of_json(answer: bytes, queues: Mapping[str, str], now_s: int, boot_s: int) -> tuple[Node, ...]:
     """Return the nodes of pbsnodes' answer. Raises CannotAskPbs if it is no JSON.
 
-    A node without a queue is in all that have no nodes of their own. A host with several virtual nodes is one node in
-    an unknown state, which is never switched: its record sums them up, and `state += sleep` would close only one.
+    A node without a queue is in all of its partition that have no nodes of their own; `queues` have their partitions.
+    A host with several virtual nodes is one node in an unknown state, which is never switched: its record sums them up,
+    and `state += sleep` would close only one.
     """
     found = json_records(parse_json(answer, source="pbsnodes -a -F json"), "nodes")
     own = {as_text(record.get("queue")) for record in found.values()}
-    others = tuple(queue for queue in queues if queue not in own)
-    return tuple(_node(name, record, others, now_s, boot_s) for name, record in found.items())
+    others: dict[str, list[str]] = {}
+    for queue, partition in queues.items():
+        if queue not in own:
+            others.setdefault(partition, []).append(queue)
+    return tuple(
+        _node(name, record, tuple(others.get(as_text(record.get("partition")), ())), now_s, boot_s)
+        for name, record in found.items()
+    )
 
 
 def assigned_of_json(answer: bytes, nodes: Collection[str]) -> dict[str, scheduler.Assigned]:
@@ -505,19 +513,29 @@ class OpenPbsScheduler(scheduler.PbsScheduler):
         resources = parse_resources(self.commands.query("qmgr", "-c", "list resource"))
         failures = (*hook_failures(), *self._read_reservations()[1])
         method = f"qalter -l {PRIORITY_RESOURCE}, a term of job_sort_formula"
-        dead = self._dead_schedulers()
+        dead = tuple(name for name, attributes in self._schedulers().items() if attributes.get("state") == "down")
         return method, replace(
             contract, resources=resources, hooks=self._hooks(), failures=failures, dead_schedulers=dead
         )
 
-    def _dead_schedulers(self) -> tuple[str, ...]:
-        """Return the schedulers that do not run; older servers do not show them."""
+    def start_cycle(self, jobs: Sequence[str]) -> dict[str, str]:
+        """Start a cycle of each scheduler: the server's attribute starts that of the default one only."""
+        if refused := super().start_cycle(jobs):
+            return refused
+        for name, attributes in self._schedulers().items():
+            if name != DEFAULT_SCHEDULER and attributes.get("scheduling") == "True":
+                # Its jobs wait for its next cycle if it refuses.
+                self._run([("qmgr", "-c", f"set sched {name} scheduling = true")])
+        return {}
+
+    def _schedulers(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the schedulers of the server; older servers do not show them."""
         try:
-            return parse_dead_schedulers(self.commands.query("qmgr", "-c", "list sched"))
+            return parse_schedulers(self.commands.query("qmgr", "-c", "list sched"))
         except PbsIsSilent:
             raise
         except CannotAskPbs:
-            return ()
+            return {}
 
     def _hooks(self) -> frozenset[str] | None:
         """Return the enabled hooks; None if the server does not show them: only root at its host sees them.

@@ -115,6 +115,7 @@ def _term_value(name: str, job: Record, queue_priority: Mapping[str, int]) -> fl
 
 
 RUNJOB_HOOK, QUEUEJOB_HOOK, MODIFYJOB_HOOK = "offpeak_runjob", "offpeak_queuejob", "offpeak_modifyjob"
+DEFAULT_SCHEDULER = "default"
 INSTALL_HINT = (
     "run `deploy/openpbs/setup install` as root on the server's host; a package has it in /usr/share/offpeak/openpbs"
 )
@@ -126,8 +127,8 @@ RECENT_FAILURE_S = DAY_S
 
 _RESOURCE = re.compile(r"^Resource (\S+)$", re.MULTILINE)
 _HOOK = re.compile(r"^Hook (\S+)$((?:\n[ \t].*)*)", re.MULTILINE)
-_SCHED = re.compile(r"^Sched (\S+)$((?:\n[ \t].*)*)", re.MULTILINE)
-_DOWN = re.compile(r"^\s+state = down$", re.MULTILINE)
+_SCHED = re.compile(r"^Sched ([\w.-]+)$((?:\n[ \t].*)*)", re.MULTILINE)
+_ATTRIBUTE = re.compile(r"^\s+(\w+) = (.*)$", re.MULTILINE)
 _ENABLED = re.compile(r"^\s+enabled = true", re.MULTILINE | re.IGNORECASE)
 
 
@@ -142,10 +143,9 @@ def parse_hooks(listed: bytes) -> frozenset[str]:
     return frozenset(name for name, attributes in found if _ENABLED.search(attributes))
 
 
-def parse_dead_schedulers(listed: bytes) -> tuple[str, ...]:
-    """Return the schedulers that do not run, by the answer to `qmgr -c 'list sched'`."""
-    found = _SCHED.findall(listed.decode(errors="replace"))
-    return tuple(name for name, attributes in found if _DOWN.search(attributes))
+def parse_schedulers(listed: bytes) -> dict[str, dict[str, str]]:
+    """Return the attributes of each scheduler in the answer to `qmgr -c 'list sched'`."""
+    return {name: dict(_ATTRIBUTE.findall(lines)) for name, lines in _SCHED.findall(listed.decode(errors="replace"))}
 
 
 def hook_failures(now_s: float | None = None) -> list[tuple[str, str]]:

@@ -140,7 +140,7 @@ class Dialect:
     qselect_holding: Command
     qstat_holding: Command
     parse_holding_jobs: Callable[[bytes], tuple[pbs_jobs.PbsJob, ...]]
-    parse_nodes: Callable[[bytes, Sequence[str], int, int], tuple[Node, ...]]
+    parse_nodes: Callable[[bytes, Mapping[str, str], int, int], tuple[Node, ...]]
     parse_assigned: Callable[[bytes, Collection[str]], Mapping[str, Assigned]]
     node_commands: Callable[[Node, NodeChange, str, int], Sequence[Command]]
 
@@ -217,7 +217,7 @@ class PbsScheduler(ABC):
         # The records are read last: at that instant the nodes are closed and free.
         shown = (*self.dialect.pbsnodes_one, *nodes) if len(nodes) == 1 else self.dialect.pbsnodes_all
         answer = self.commands.query("pbsnodes", *shown)
-        records = {record.name: record for record in self._parse_nodes(answer, (), int(self.clock()))}
+        records = {record.name: record for record in self._parse_nodes(answer, {}, int(self.clock()))}
         assigned = self.dialect.parse_assigned(answer, nodes)
         return {node: self._use_of(node, holders.get(node), records.get(node), assigned[node]) for node in nodes}
 
@@ -371,7 +371,7 @@ class PbsScheduler(ABC):
         """Return the nodes and the server's reservations; Torque's server has none."""
         return ReservedNodes(nodes)
 
-    def _parse_nodes(self, answer: bytes, queues: Sequence[str], now_s: int) -> tuple[Node, ...]:
+    def _parse_nodes(self, answer: bytes, queues: Mapping[str, str], now_s: int) -> tuple[Node, ...]:
         return self.dialect.parse_nodes(answer, queues, now_s, self.settings.boot_s)
 
 

@@ -284,7 +284,7 @@ _SLOTS = re.compile(r"\s*([\d,-]+)/([^,]+)")
 _STATUS = re.compile(r"(?:^|,)(\w+)=([^=]*)(?=,\w+=|$)")
 
 
-def nodes_of_xml(answer: bytes, queues: Sequence[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
+def nodes_of_xml(answer: bytes, queues: Collection[str], now_s: int, boot_s: int) -> tuple[Node, ...]:
     """Return the nodes of pbsnodes' answer, which belong to all queues. Raises CannotAskPbs if it is no XML."""
     found = pbs.xml_records(answer, "Node", source="pbsnodes -x")
     return tuple(_node(pbs.xml_fields(element), tuple(queues), now_s, boot_s) for element in found)

@@ -30,7 +30,7 @@ def jobs(text: bytes) -> dict[str, Job]:
 
 
 def nodes(text: bytes, now_s: int = 1_795_214_200) -> dict[str, Node]:
-    return {node.name: node for node in nodes_of_json(text, queues=("workq",), now_s=now_s, boot_s=900)}
+    return {node.name: node for node in nodes_of_json(text, queues={"workq": ""}, now_s=now_s, boot_s=900)}
 
 
 @pytest.mark.parametrize("name", files_with("Jobs"))
@@ -164,7 +164,7 @@ def test_a_variable_that_is_json_hides_no_job(variable: str) -> None:
 
 def test_queues_and_server(answers: Path) -> None:
     queues = parse_attributes((answers / "A_qstat_Q.txt").read_bytes())
-    assert execution_queues(queues) == ("workq", "short")
+    assert execution_queues(queues) == {"workq": "", "short": ""}
     assert queues["short"]["Priority"] == "150"
     server = parse_attributes((answers / "G_server_formula.txt").read_bytes().replace(b"Server head", b"Server: head"))
     assert server["head"]["job_sort_formula"] == "offpeak_prio + 0*job_priority"
@@ -216,5 +216,16 @@ def test_hints_of_owners() -> None:
 
 def test_a_queue_with_nodes_of_its_own_has_no_others() -> None:
     answer = {"nodes": {"n1": {"state": "free"}, "n2": {"state": "free", "queue": "debug"}}}
-    found = nodes_of_json(json.dumps(answer).encode(), queues=("workq", "debug", "long"), now_s=1000, boot_s=900)
+    found = nodes_of_json(
+        json.dumps(answer).encode(), queues=dict.fromkeys(("workq", "debug", "long"), ""), now_s=1000, boot_s=900
+    )
     assert [node.partitions for node in found] == [("workq", "long"), ("debug",)]
+
+
+def test_a_node_of_a_partition_serves_the_queues_of_that_partition() -> None:
+    answer = {"nodes": {"n1": {"state": "free"}, "n2": {"state": "free", "partition": "p2"}}}
+    queues = {"workq": "", "q2": "p2"}
+    found = nodes_of_json(json.dumps(answer).encode(), queues=queues, now_s=1000, boot_s=900)
+    assert [node.partitions for node in found] == [("workq",), ("q2",)]
+    shown = parse_attributes(b"Queue: q2\n    queue_type = Execution\n    partition = p2\n")
+    assert execution_queues(shown) == {"q2": "p2"}

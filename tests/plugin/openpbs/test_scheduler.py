@@ -13,7 +13,7 @@ from queue_site import Site
 from benchmarks.local_slurm.processes import wait_until
 from offpeak.model.orders import NodeChange, PowerState
 from offpeak.plugin.contract.rules import ContractFinding, ManagedSite, check_contract
-from offpeak.plugin.pbs.commands import CannotAskPbs
+from offpeak.plugin.pbs.commands import CannotAskPbs, CommandResult
 from offpeak.plugin.pbs.jobs import PbsUser
 from offpeak.plugin.pbs.openpbs import OpenPbsScheduler, jobs_of_json, jobs_of_text
 from offpeak.plugin.pbs.openpbs_server import HOOK_FAILURES, parse_formula
@@ -239,6 +239,27 @@ def test_a_job_that_is_kept_back_goes_by_the_clock(openpbs: StandIn) -> None:
     assert scheduler.start_cycle([job]) == {}
     wait_until(lambda: jobs(scheduler)[job].state is JobState.RUNNING, what="the job to start")
     assert (jobs(scheduler)[job].start_s or 0) >= at_s
+
+
+@pytest.mark.usefixtures("openpbs")
+def test_a_cycle_of_each_scheduler_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler = OpenPbsScheduler(SETTINGS)
+    shown = {"default": "True", "p2": "True", "p3": "False"}
+    listed = "".join(f"Sched {name}\n    scheduling = {value}\n    state = idle\n\n" for name, value in shown.items())
+    query, change = scheduler.commands.query, scheduler.commands.change
+    changes: list[str] = []
+
+    def answer(program: str, *arguments: str) -> bytes:
+        return listed.encode() if "list sched" in arguments else query(program, *arguments)
+
+    def note(program: str, *arguments: str) -> CommandResult:
+        changes.append(arguments[-1])
+        return CommandResult(b"", (), 0) if "sched p2" in arguments[-1] else change(program, *arguments)
+
+    monkeypatch.setattr(scheduler.commands, "query", answer)
+    monkeypatch.setattr(scheduler.commands, "change", note)
+    assert scheduler.start_cycle(["1.head"]) == {}
+    assert changes == ["set server scheduling = true", "set sched p2 scheduling = true"]
 
 
 def test_no_cycle_is_started_while_an_admin_has_stopped_the_scheduling(openpbs: StandIn) -> None:
