@@ -81,6 +81,8 @@ def test_the_sites_own_formula_stays_and_comes_back(openpbs: StandIn, tmp_path: 
         "the server has no resource offpeak_prio, offpeak_begin, offpeak_node: nodes cannot be marked, nor jobs moved",
         "job_sort_formula has no offpeak_prio: jobs do not change places",
         "the server has no enabled hook offpeak_runjob: no job is deferred",
+        "the server has no enabled hook offpeak_queuejob: invalid hints pass, and a job that may wait starts at its"
+        " submission where nodes are free",
         "the server has no enabled hook offpeak_modifyjob: users raise their own jobs' priority",
     ]
     assert installed(openpbs, tmp_path) == "installed: the order of jobs is '2*job_priority + offpeak_prio'\n"
