@@ -515,3 +515,9 @@ def backends(url: str) -> list[int]:
         pids = [int(pid) for pid in found]
     engine.dispose()
     return pids
+
+
+def test_a_lease_that_was_never_taken_says_so_and_names_no_other_agent() -> None:
+    state = DatabaseLease("postgresql://offpeak@127.0.0.1:1/none", LEASE_S).state()
+    assert (state.is_active, state.has_peer) == (False, False)
+    assert state.text == f"{socket.gethostname()} gives no order: its lease has ended"

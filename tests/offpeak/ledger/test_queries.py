@@ -21,7 +21,7 @@ from offpeak.ledger.node_energy import node_energy
 from offpeak.ledger.prices import assumed_share, read_prices
 from offpeak.ledger.records import actions_in, decisions_in, decisions_of, savings_in, states_in
 from offpeak.ledger.rows import DecisionRecord, JobUse, MeterReading, NodeStateRecord, Price, SavingRecord
-from offpeak.model.constants import J_PER_MWH
+from offpeak.model.constants import J_PER_MWH, QUARTER_S
 from offpeak.model.orders import NodeOrder
 from offpeak.model.time_range import TimeRange
 
@@ -76,10 +76,11 @@ def test_of_two_meters_one_counts_in_each_quarter_hour(ledger: Ledger) -> None:
     # A reading that came some seconds late is no reason to take another meter.
     ledger.write_readings(steady("n3", 0, HOUR_S, 900.0, "dcmi"))
     ledger.write_readings([MeterReading("snmp-n3", "snmp", "outlet n3", 5.0, HOUR_S, 1000.0, node="n3")])
+    ledger.write_readings(steady("n4", QUARTER_S, HOUR_S, 1000.0) + steady("n4", 0, HOUR_S, 900.0, "dcmi"))
     assert ledger.settle()
     nodes = ask(ledger, TimeRange(0, HOUR_S), "node")
-    assert [node.energy_j / KWH for node in nodes] == pytest.approx([1.0, 0.95, 3595 / HOUR_S])
-    assert [node.cost for node in nodes] == [None, None, None]
+    assert [node.energy_j / KWH for node in nodes] == pytest.approx([1.0, 0.95, 3595 / HOUR_S, 0.975])
+    assert [node.cost for node in nodes] == [None, None, None, None]
     assert [node.unpriced_j for node in nodes] == [node.energy_j for node in nodes]
 
 
