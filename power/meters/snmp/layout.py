@@ -142,7 +142,7 @@ def _validity_of(source: RowSource, index: str, walked: SnmpValues) -> RowCondit
     if not (source.valid and source.power):
         return None
     oid = ".".join(filter(None, (source.valid.oid, index, source.power.after)))
-    return replace(source.valid, oid=oid) if oid in walked else None
+    return source.valid.model_copy(update={"oid": oid}) if oid in walked else None
 
 
 def _row_name(naming: RowNaming, index: str, walked: SnmpValues) -> str:
