@@ -37,9 +37,9 @@ ARRANGE = """() => {
   };
   const areas = [[["saved", 5], ["ahead", 7]], [["tiles", 12]], [["nodes", 4], ["queue", 8]]];
   const rows = areas.map((row) => row.map(([name, columns]) => `${name} `.repeat(columns)).join(""));
-  style("main", { gridTemplateAreas: rows.map((row) => `"${row}"`).join(" "), gridTemplateRows: "400px auto 290px" });
+  style("main", { gridTemplateAreas: rows.map((row) => `"${row}"`).join(" "), gridTemplateRows: "450px auto 240px" });
   style("#events, #errors, #types, #partitions, #trouble, #node, .search", { display: "none" });
-  style("#queue, #nodes", { overflow: "hidden", maxHeight: "290px" });
+  style("#queue, #nodes", { overflow: "hidden", maxHeight: "240px" });
   style("#grid", { zoom: "1.4", maxHeight: "none", flex: "none" });
   style(".plot", { minHeight: "10rem" });
   const caption = document.createElement("pre");

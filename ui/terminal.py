@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from textwrap import wrap
 
 import typer
 from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from offpeak.display import NOT_WRAPPED
@@ -25,13 +26,28 @@ def plain_console() -> Console:
     return console
 
 
-MANY = 200
-"""Rows of a table that a terminal shows without wrapping its cells: laying them out would take seconds."""
+GAP = 2
+LEAST_TEXT = 26
+"""Columns of a terminal that the last text of a row needs beside the others; with fewer it goes below them."""
+BELOW = "    "
 
 
-def text_table(headers: Iterable[str], rows: Iterable[Iterable[str]], *, texts: Collection[int] = (0,)) -> Table:
+class TextTable(Table):
+    """A table of printable texts; on a narrow terminal the columns `spare` are left out, the last first."""
+
+    spare: tuple[str, ...] = ()
+
+
+def text_table(
+    headers: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    texts: Collection[int] = (0,),
+    spare: Iterable[str] = (),
+) -> TextTable:
     """Return a table of printable texts; the columns of these numbers are texts, all others figures."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = TextTable(box=None, pad_edge=False, header_style="bold")
+    table.spare = tuple(spare)
     for number, header in enumerate(headers):
         table.add_column(header, justify="left" if number in texts else "right")
     for row in rows:
@@ -39,15 +55,65 @@ def text_table(headers: Iterable[str], rows: Iterable[Iterable[str]], *, texts: 
     return table
 
 
-def print_table(table: Table) -> None:
-    """Print a table of texts; with lines of any length if it is long or goes into a pipe."""
+def print_table(table: TextTable) -> None:
+    """Print a table of texts as wide as the terminal; into a pipe with lines of any length."""
     console = Console(highlight=False, markup=False, emoji=False)
     header, *lines = table_lines(table)
-    if console.is_terminal and len(lines) <= MANY:
-        console.print(table)
-        return
-    console.print(Text(header, style=str(table.header_style) if console.is_terminal else ""), soft_wrap=True)
+    heads = [header]
+    if console.is_terminal and max(map(cell_len, [header, *lines])) > console.width:
+        heads, lines = narrow_lines(table, console.width)
+    for head in heads:
+        console.print(Text(head, style=str(table.header_style) if console.is_terminal else ""), soft_wrap=True)
     console.file.write("".join(f"{line}\n" for line in lines))
+
+
+def narrow_lines(table: TextTable, width: int) -> tuple[list[str], list[str]]:
+    """Return the headers, in several lines, and the other lines of a table that is wider than a terminal.
+
+    Columns without a value are left out, then the spare ones. If that is not enough, the last text is wrapped.
+    """
+    columns = [column for column in table.columns if any(map(str, column.cells))] or list(table.columns)
+    left_out: list[str] = []
+    for name in reversed(table.spare):
+        # The last text, which can be wrapped, does not decide what is left out.
+        fixed = columns[:-1] if columns[-1].justify == "left" else columns
+        if sum(map(_width, fixed)) + GAP * (len(fixed) - 1) <= width:
+            break
+        if any(column.header == name for column in columns):
+            columns = [column for column in columns if column.header != name]
+            left_out.insert(0, name)
+    text = columns.pop() if columns[-1].justify == "left" and len(columns) > 1 else None
+    widths = [_width(column) for column in columns]
+    heads = [wrap(str(column.header), size) for column, size in zip(columns, widths, strict=True)]
+    height = max(map(len, heads))
+    head_rows = [[*[""] * (height - len(head)), *head] for head in heads]
+    rights = [column.justify == "right" for column in columns]
+
+    def line(cells: Iterable[str]) -> str:
+        return (" " * GAP).join(
+            f"{' ' * (size - cell_len(cell))}{cell}" if right else f"{cell}{' ' * (size - cell_len(cell))}"
+            for cell, size, right in zip(cells, widths, rights, strict=True)
+        )
+
+    headers = [line(cells) for cells in zip(*head_rows, strict=True)]
+    rows = [line(map(str, cells)) for cells in zip(*(column.cells for column in columns), strict=True)]
+    if text is not None:
+        indent = sum(widths) + GAP * len(widths)
+        beside = width - indent >= LEAST_TEXT or width - indent >= _width(text)
+        start = " " * indent if beside else BELOW
+        headers[-1] += f"{' ' * GAP}{text.header}" if beside else ""
+        room = max(width - len(start), LEAST_TEXT)
+        texts = [wrap(str(cell), room, break_on_hyphens=False) for cell in text.cells]
+        for at, words in enumerate(texts):
+            first = f"{' ' * GAP}{words.pop(0)}" if beside and words else ""
+            rows[at] = "\n".join([f"{rows[at]}{first}".rstrip(), *(f"{start}{word}" for word in words)])
+    note = [f"- on a wider terminal: {', '.join(left_out)}"] if left_out else []
+    return [head.rstrip() for head in headers], [*(row.rstrip() for row in rows), *note]
+
+
+def _width(column: Column) -> int:
+    """Return the width of a column whose header may stand in several lines."""
+    return max(map(cell_len, [*str(column.header).split(), *map(str, column.cells)]))
 
 
 def table_lines(table: Table) -> list[str]:

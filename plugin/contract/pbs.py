@@ -292,7 +292,7 @@ OPENPBS_RULES = (
     Rule(
         "pbs_sched",
         FAULT,
-        "nothing is started",
+        "it starts no job",
         "start it as root on the server's host: /opt/pbs/sbin/pbs_sched",
         _find_dead_schedulers,
         for_queue=True,

@@ -200,7 +200,7 @@ def sum_savings(span: TimeRange, uses: Iterable[RestUse]) -> SavingRecord | None
         energy_j=energy_j,
         cost=cost,
         currency=currency,
-        basis=f"{hours:.1f} h of rest of {nodes}; {asleep}; idle {idle}",
+        basis=f"{nodes} asleep for {hours:.1f} h; {asleep}; idle {idle}",
         lever=SLEEP,
         low_cost=None if error is None else saved - abs(error),
         high_cost=None if error is None else saved + abs(error),

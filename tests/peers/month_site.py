@@ -85,7 +85,7 @@ def _nodes_and_rests(ledger: Ledger, first: int) -> None:
         )
     for day in range(2):
         span = (float(first + 86_400 * day), float(first + 86_400 * (day + 1)))
-        rested = SavingRecord(*span, "all nodes on", 9 * KWH, 0.9, 2 * KWH, 0.2, "EUR", "8 h of rest")
+        rested = SavingRecord(*span, "all nodes on", 9 * KWH, 0.9, 2 * KWH, 0.2, "EUR", "asleep for 8 h")
         moved = SavingRecord(*span, "the site's own order", 9 * KWH, 0.9, 9 * KWH, 0.7, "EUR", "20 replays")
         ledger.write_savings(
             [

@@ -187,7 +187,7 @@ def write_ledger(url: str, shown: StatusSnapshot, *, hours: float = 24) -> None:
     ledger.write_savings(
         [
             SavingRecord(
-                *(day, day + DAY_S, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "96.0 h of rest of 20 nodes"),
+                *(day, day + DAY_S, "all nodes on", 9e8, 22.0, 8e8, 19.5, "EUR", "20 nodes asleep for 96.0 h"),
                 low_cost=2.4,
                 high_cost=2.6,
                 measured_share=1.0,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import tzinfo
 
 import typer
-from rich.table import Table
 
 from offpeak.display import (
     NOT_KNOWN,
@@ -30,7 +29,7 @@ from offpeak.services.agent.status import AgentSilent, fetch_bills
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
 from offpeak.ui.records import print_nothing, rows_json, with_times
-from offpeak.ui.terminal import print_table, text_table
+from offpeak.ui.terminal import TextTable, print_table, text_table
 
 COLUMNS = (
     *("job", "user", "account", "nodes", "ended", "ran", "waited", "energy kWh", "cost", "CO2 kg"),
@@ -38,6 +37,7 @@ COLUMNS = (
 )
 TIER_COLUMNS, GPU_COLUMNS = ("tier", "expected", "tier saved", "credit"), ("GPU h", "idle GPU h", "cost of idle GPUs")
 """Shown if the tier of one of the jobs moved it, or if one had a GPU."""
+SPARE = ("nodes", "less than at submission", "account", *TIER_COLUMNS, *GPU_COLUMNS)
 
 
 def print_bills(settings: Settings, times: str | tuple[str | None, str | None], *, mine: bool, as_json: bool) -> None:
@@ -143,7 +143,7 @@ def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
     return (f"tier       {printable(f'{moved}: {saved}{credit}')}",)
 
 
-def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
+def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> TextTable:
     """Return a table with a row for each job."""
     with_tiers, with_gpus = any(bill.tier for bill in bills), any(bill.gpu_s for bill in bills)
     rows = [
@@ -154,20 +154,22 @@ def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> Table:
             amount_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH),
             money_text(bill.cost, bill.currency),
             amount_text(None if bill.carbon_g is None else bill.carbon_g / 1000),
-            amount_text(bill.saved),
+            money_text(bill.saved, bill.currency),
             *(_tier_cells(bill) if with_tiers else ()),
             *(_gpu_cells(bill) if with_gpus else ()),
         )
         for bill in bills
     ]
     more = (TIER_COLUMNS if with_tiers else ()) + (GPU_COLUMNS if with_gpus else ())
-    return text_table((*COLUMNS, *more), rows, texts=range(5))
+    return text_table((*COLUMNS, *more), rows, texts=range(5), spare=SPARE)
 
 
 def _tier_cells(bill: JobBill) -> tuple[str, str, str, str]:
     """Return the tier that moved a job, the saving expected and real, and the credit; "" for what there is not."""
-    expected, credit = ("" if each is None else amount_text(each) for each in (bill.expected_saving, bill.credit))
-    return bill.tier, expected, amount_text(bill.tier_saved) if bill.tier else "", credit
+    expected, credit = (
+        "" if each is None else money_text(each, bill.currency) for each in (bill.expected_saving, bill.credit)
+    )
+    return bill.tier, expected, money_text(bill.tier_saved, bill.currency) if bill.tier else "", credit
 
 
 def sum_text(bills: Sequence[JobBill]) -> str:

@@ -5,7 +5,7 @@ The history holds decisions and actions in one list, newest first.
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
@@ -17,7 +17,7 @@ from offpeak.errors import BadInput
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.marks import read_trial
 from offpeak.ledger.records import actions_in, decisions_in, last_written_unix_s
-from offpeak.machines.node_sets import expand
+from offpeak.machines.node_sets import expand, fold_names
 from offpeak.model.orders import NodeChange, NodeOrder
 from offpeak.model.time_range import parse_range
 from offpeak.model.zones import machine_zone
@@ -58,7 +58,7 @@ def print_history(
     if as_json:
         typer.echo(rows_json([with_times(event, zone) for event in events]), nl=False)
     elif events:
-        shown = events if with_steps else group_steps(events)
+        shown = events if with_steps else fold_nodes(group_steps(events))
         rows = ((second_text(event["at_unix_s"], zone), *(event[key] for key in HISTORY_KEYS)) for event in shown)
         print_table(text_table(HISTORY_COLUMNS, rows, texts=range(len(HISTORY_COLUMNS))))
     else:
@@ -106,6 +106,16 @@ def group_steps(newest_first: Sequence[HistoryRow]) -> list[HistoryRow]:
             open_groups[node] = group
         group.events.append(event)
     return sorted(map(_group_row, groups), key=lambda row: float(row["at_unix_s"]), reverse=True)
+
+
+def fold_nodes(rows: Iterable[HistoryRow]) -> list[HistoryRow]:
+    """Return the rows with one row for nodes that did the same at the same time for the same reason."""
+    equal: dict[tuple[object, ...], list[HistoryRow]] = {}
+    for row in rows:
+        is_node = not str(row["subject"]).startswith(OTHER_SUBJECTS)
+        key = tuple(row[name] for name in ("at_unix_s", *HISTORY_KEYS) if name != "subject" or not is_node)
+        equal.setdefault((is_node, *key), []).append(row)
+    return [{**same[0], "subject": fold_names(str(row["subject"]) for row in same)} for same in equal.values()]
 
 
 def _group_row(group: _Steps) -> HistoryRow:

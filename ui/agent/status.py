@@ -12,7 +12,6 @@ from textwrap import wrap
 from typing import Any
 
 import typer
-from rich.table import Table
 
 from offpeak.display import NOT_KNOWN, clock_text, figure, iso_text, minute_text, money_text, power_text
 from offpeak.errors import BadInput, OffpeakError
@@ -31,7 +30,7 @@ from offpeak.services.agent.status import (
 from offpeak.settings.table import Settings
 from offpeak.text import counted, printable
 from offpeak.ui.records import rows_json, with_times
-from offpeak.ui.terminal import print_table, text_table
+from offpeak.ui.terminal import TextTable, print_table, text_table
 
 LATE_CYCLES, LEAST_LATE_S = 3, 15.0
 SCHEDULER_PATIENCE_S = 180.0
@@ -168,7 +167,7 @@ def _own_policy_text(reply: StatusReply) -> str:
     return printable(f"own policy {reply.own_policy}{mode}")
 
 
-def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> Table:
+def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> TextTable:
     """Return a table with a row for each job, in the given order."""
     rows = []
     for job in jobs:
@@ -180,7 +179,7 @@ def queue_table(jobs: Iterable[JobStatus], clock: LocalClock) -> Table:
             (job.job_id, job.user, job.partition, str(job.nodes), job.state, place, moved, watts, *times, job.why)
         )
     texts = [at for at, header in enumerate(QUEUE_COLUMNS) if header not in RIGHT_ALIGNED]
-    return text_table(QUEUE_COLUMNS, rows, texts=texts)
+    return text_table(QUEUE_COLUMNS, rows, texts=texts, spare=("partition", "W/node"))
 
 
 def counts_text(counts: Sequence[tuple[str, int]]) -> str:

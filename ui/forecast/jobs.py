@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from offpeak.display import clock_text, watts_text
 from offpeak.errors import BadInput
@@ -41,7 +40,7 @@ from offpeak.ui.forecast.log_scores import (
     waits_of,
     without_trees,
 )
-from offpeak.ui.terminal import plain_console, say_written, task_progress, text_table
+from offpeak.ui.terminal import TextTable, plain_console, print_table, say_written, task_progress, text_table
 
 NOT_EVALUATED = ModelOrigin(0, 0, 0, float("nan"))
 
@@ -107,12 +106,12 @@ def print_job_forecast(forecast: JobForecast, *, as_json: bool) -> None:
     for note in log.notes:
         console.print(note)
     console.print()
-    console.print(_table(forecast))
+    print_table(_table(forecast))
     console.print()
     console.print(_summary(forecast))
 
 
-def _table(forecast: JobForecast) -> Table:
+def _table(forecast: JobForecast) -> TextTable:
     headers = ("predictor", "expected", "four of five from", "to", "wrong so far by", "rests on")
     rows = []
     for answer in forecast.answers:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, tzinfo
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from offpeak.display import figure
 from offpeak.errors import BadPrices
@@ -20,7 +19,7 @@ from offpeak.prices.tariff import NO_PRICES, Tariff
 from offpeak.settings.replay import FeedSettings
 from offpeak.settings.table import Settings
 from offpeak.ui.forecast.known_prices import sparkline
-from offpeak.ui.terminal import plain_console, text_table
+from offpeak.ui.terminal import TextTable, plain_console, print_table, text_table
 
 HINT = "--zone DE-LU forecasts a market's, --prices FILE your own; --tariff RULE is known without a forecast"
 
@@ -65,7 +64,7 @@ def print_forecast(
         )
         console.print(f"{tariff.description} ({assumed})" if assumed else tariff.description)
     console.print()
-    console.print(_table(forecast, zone))
+    print_table(_table(forecast, zone))
     console.print()
     console.print(f"course: {sparkline(forecast.prediction.point, forecast.prediction.point)}")
     if forecast.origin:
@@ -74,7 +73,7 @@ def print_forecast(
         console.print(f"- {problem}; {problem.hint}")
 
 
-def _table(forecast: PriceForecast, zone: tzinfo) -> Table:
+def _table(forecast: PriceForecast, zone: tzinfo) -> TextTable:
     lines, last_basis = [], ""
     rows = zip(_start_s(forecast), forecast.prediction.point, forecast.prediction.quantiles, strict=True)
     for (start_s, point, quantile), basis in zip(rows, forecast.prediction.basis, strict=True):

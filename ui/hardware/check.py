@@ -35,7 +35,7 @@ from offpeak.services.agent.status import fetch_status
 from offpeak.settings.agent import AgentSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from offpeak.ui.terminal import plain_console, text_table
+from offpeak.ui.terminal import plain_console, print_table, text_table
 
 PART_ORDER = ("scheduler", "cycle", "lease", "qos", "policy", "login", "feed", "wake", "bmc", "ssh", "pdu")
 
@@ -147,7 +147,7 @@ def print_check(found: Sequence[Finding]) -> None:
         rows.append((finding.verdict, finding.part, subjects_text(finding), finding.message))
         if finding.hint:
             rows.append(("", "", "", f"-> {finding.hint}"))
-    console.print(text_table(("", "what", "which", "says"), rows, texts=range(4)))
+    print_table(text_table(("", "what", "which", "says"), rows, texts=range(4)))
     console.print()
     console.print(check_summary(found))
 

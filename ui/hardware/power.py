@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 
 import typer
-from rich.table import Table
 
 from offpeak.display import energy_text, percent_text, power_text
 from offpeak.errors import BadInventory
@@ -21,7 +20,7 @@ from offpeak.power.meters.port import MeterResult, Reading, read_meters
 from offpeak.power.meters.registry import site_meters
 from offpeak.settings.table import Settings
 from offpeak.text import counted
-from offpeak.ui.terminal import plain_console, text_table
+from offpeak.ui.terminal import TextTable, plain_console, print_table, text_table
 
 OUTLETS, BY_BMC = "at its outlets", "by its BMC"
 COLUMN_OF_WAY = {"snmp": OUTLETS, "dcmi": BY_BMC, "redfish": BY_BMC, "rapl": "its processors", "slurm": "by Slurm"}
@@ -34,7 +33,7 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
     readings = [reading for result in taken for reading in result.readings]
     for table in (pdu_table(readings, now_unix_s), node_table(readings, now_unix_s)):
         if table.row_count:
-            console.print(table)
+            print_table(table)
             console.print()
     lines = []
     for place in dict.fromkeys(COLUMN_OF_WAY.values()):
@@ -52,7 +51,7 @@ def print_power(taken: Sequence[MeterResult], here: HeadNodeLoad | None, *, now_
         console.print(line)
 
 
-def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
+def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> TextTable:
     """Return a table of the parts of PDUs that are not the outlet of a node."""
     rows = []
     for reading in readings:
@@ -63,7 +62,7 @@ def pdu_table(readings: Iterable[Reading], now_unix_s: float) -> Table:
     return text_table(("PDU", "part", "draws", "counter", "age", ""), rows, texts=(0, 1, 5))
 
 
-def node_table(readings: Sequence[Reading], now_unix_s: float) -> Table:
+def node_table(readings: Sequence[Reading], now_unix_s: float) -> TextTable:
     """Return a table with a row for each node and a column for each kind of meter."""
     by_node, rows = node_readings(readings), []
     columns = list(dict.fromkeys(COLUMN_OF_WAY[way] for ways in by_node.values() for way in ways))

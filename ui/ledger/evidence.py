@@ -7,7 +7,6 @@ from collections import defaultdict
 from pathlib import Path
 
 import typer
-from rich.table import Table
 from sqlalchemy import func, select
 
 from offpeak.display import amount_text, minute_text
@@ -26,7 +25,7 @@ from offpeak.services.accounts.examination import Examination, Verdict, changes_
 from offpeak.settings.table import Settings
 from offpeak.text import counted
 from offpeak.ui.month.subject import month_of
-from offpeak.ui.terminal import print_table, say_written, text_table
+from offpeak.ui.terminal import TextTable, print_table, say_written, text_table
 
 SHOWN = 12
 """Changes and different figures that are listed, so that the answer fits a screen."""
@@ -69,7 +68,7 @@ def verify_bundle(file: Path, digest: str | None) -> None:
     _conclude([*found.changes, *different], found.open_points, good)
 
 
-def _figures_table(found: Examination) -> Table:
+def _figures_table(found: Examination) -> TextTable:
     """Return a line for accounts, nodes and savings: how many figures, how many equal, and sums as computed."""
     rows = list[tuple[str, ...]]()
     different, kinds = set(found.different), defaultdict[str, list[str]](list)

@@ -8,17 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import tzinfo
 from typing import Any
 
-from rich.table import Table
-
 from offpeak.display import amount_text, money_text, percent_text, power_text, range_text, second_text
 from offpeak.ledger.energy_use import EnergyUse
 from offpeak.model.constants import J_PER_KWH, QUARTER_S
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.services.accounts.account_of_savings import DEMAND, SavingsAccount, saving_text, shadow_text
 from offpeak.ui.records import RecordRow
-from offpeak.ui.terminal import text_table
+from offpeak.ui.terminal import TextTable, text_table
 
 Record = Mapping[str, Any]
+
+SPARE = ("rule", "answer")
 
 
 def used_row(groups: Sequence[str], used: EnergyUse) -> RecordRow:
@@ -45,13 +45,14 @@ def _share_text(share: float) -> str:
     return f"more than {percent_text(99)}" if 0.99 < share < 1 else percent_text(100 * share)
 
 
-def records_table(kind: str, records: Sequence[Record], zone: tzinfo) -> Table:
+def records_table(kind: str, records: Sequence[Record], zone: tzinfo) -> TextTable:
     """Return a line a record."""
     headers, cells = KINDS[kind]
-    return text_table(headers, (cells(record, zone) for record in records), texts=range(len(headers)))
+    rows = (cells(record, zone) for record in records)
+    return text_table(headers, rows, texts=range(len(headers)), spare=SPARE)
 
 
-def used_table(kind: str, groups: Sequence[str], found: Sequence[EnergyUse]) -> Table:
+def used_table(kind: str, groups: Sequence[str], found: Sequence[EnergyUse]) -> TextTable:
     """Return a table with a row for each group ("energy" or "cost"), and the total if all have one currency."""
     of_jobs = found[0].covered is None
     paid = ("cost", "unpriced kWh", "CO2 kg") if kind == "cost" else ()
@@ -139,7 +140,7 @@ def _credit(record: Record, _: tzinfo) -> tuple[str, ...]:
 
 KINDS: Mapping[str, tuple[tuple[str, ...], Callable[[Record, tzinfo], tuple[str, ...]]]] = {
     "decisions": (("time", "node", "decided", "why", "numbers"), _decision),
-    "actions": (("time", "node", "order", "by", "result", "rule", "said", "why"), _action),
+    "actions": (("time", "node", "order", "by", "result", "rule", "answer", "why"), _action),
     "states": (("since", "node", "observed", "desired", "by", "why"), _state),
     "credits": (("account", "tier", "jobs", "shifted kWh", "tier saved", "credit"), _credit),
     "savings": (

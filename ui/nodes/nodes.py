@@ -6,6 +6,7 @@ the scheduler itself. Nodes of several types get a table of types first.
 
 import asyncio
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,6 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 
 import typer
-from rich.table import Table
 
 from offpeak.display import clock_text, power_text
 from offpeak.door.effect import Hold
@@ -38,11 +38,14 @@ from offpeak.services.agent.status import fetch_clock, fetch_snapshot
 from offpeak.settings.ledger import LedgerSettings
 from offpeak.settings.table import Settings
 from offpeak.text import counted, did_you_mean
-from offpeak.ui.terminal import plain_console, text_table
+from offpeak.ui.terminal import TextTable, plain_console, print_table, text_table
 
-COLUMNS = ("nodes", "type", "partitions", "state", "wanted", "draws", "since", "by", "why")
+COLUMNS = ("nodes", "type", "partitions", "state", "desired", "draws", "since", "by", "why")
 FROM_SCHEDULER = COLUMNS[1:3]
 NUMBERS = frozenset({"draws", "since"})
+SPARE = ("by", "partitions", "type")
+
+BMC = re.compile(r"\(BMC [^)]*\)")
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,10 @@ def print_nodes_text(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) 
     console = plain_console()
     by_type = _rows_by_type(rows)
     if len(by_type) > 1:
-        console.print(_types_table(by_type))
+        print_table(_types_table(by_type))
         console.print()
         rows = rows if each else [row for members in by_type.values() for row in members]
-    console.print(_nodes_table(rows, each=each, now_unix_s=now_unix_s))
+    print_table(_nodes_table(rows, each=each, now_unix_s=now_unix_s))
     console.print()
     states = sorted(row.state for row in rows)
     counts = ", ".join(f"{len(list(group))} {state}" for state, group in groupby(states))
@@ -108,7 +111,7 @@ def _rows_by_type(rows: Iterable[NodeRow]) -> dict[str, list[NodeRow]]:
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def _types_table(by_type: Mapping[str, Sequence[NodeRow]]) -> Table:
+def _types_table(by_type: Mapping[str, Sequence[NodeRow]]) -> TextTable:
     counts = {kind: Counter(row.state for row in members) for kind, members in by_type.items()}
     states = [str(state) for state in NodeState if any(count[state] for count in counts.values())]
     rows = []
@@ -119,7 +122,7 @@ def _types_table(by_type: Mapping[str, Sequence[NodeRow]]) -> Table:
     return text_table(("type", "partitions", "nodes", *states), rows, texts=(0, 1))
 
 
-def _nodes_table(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> Table:
+def _nodes_table(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> TextTable:
     left_out = set() if any(row.node_type or row.partitions for row in rows) else set(FROM_SCHEDULER)
     headers, lines = [header for header in COLUMNS if header not in left_out], []
     for group in [NodeGroup((row.node,), (row,)) for row in rows] if each else group_nodes(rows):
@@ -127,15 +130,16 @@ def _nodes_table(rows: Sequence[NodeRow], *, each: bool, now_unix_s: float) -> T
         place = () if left_out else (first.node_type, fold_names(filter(None, first.partitions.split(","))))
         drawn, since = power_text(group.watts), since_text(group.rows, now_unix_s)
         lines.append((fold(group.nodes), *place, first.state, first.desired, drawn, since, first.by, first.why))
-    return text_table(headers, lines, texts=[at for at, header in enumerate(headers) if header not in NUMBERS])
+    texts = [at for at, header in enumerate(headers) if header not in NUMBERS]
+    return text_table(headers, lines, texts=texts, spare=SPARE)
 
 
 def group_nodes(rows: Iterable[NodeRow]) -> tuple[NodeGroup, ...]:
     """Group equal nodes, in the order of the first node of each group."""
     groups: dict[tuple[str, ...], list[NodeRow]] = {}
     for row in rows:
-        # The text of a problem contains the name of the node.
-        why = row.why.replace(row.node, "")
+        # The text of a problem contains the name and the BMC of the node.
+        why = BMC.sub("", row.why.replace(row.node, ""))
         groups.setdefault((row.node_type, row.partitions, row.state, row.desired, row.by, why), []).append(row)
     return tuple(NodeGroup(tuple(row.node for row in group), tuple(group)) for group in groups.values())
 

@@ -35,7 +35,7 @@ from offpeak.sim_backend.comparison.replications import ReplicationSpread
 from offpeak.text import counted
 from offpeak.ui.replay import tables as replay_tables
 from offpeak.ui.replay.likeness import difference_lines, likeness_json, partition_table, replayed_waits
-from offpeak.ui.terminal import plain_console, text_table
+from offpeak.ui.terminal import plain_console, print_table, text_table
 
 
 def basis_lines(basis: Basis) -> tuple[str, str]:
@@ -305,7 +305,7 @@ def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequ
     ]
     console.print()
     console.print(f"{outcome.policy} by {kind}", style="bold")
-    console.print(text_table(headers, rows_shown))
+    print_table(text_table(headers, rows_shown))
     if len(rows) > SHOWN_ROWS:
         console.print(f"... and {len(rows) - SHOWN_ROWS:,} more: --json has them all")
 

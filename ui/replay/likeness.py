@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rich.table import Table
-
 from offpeak.display import clock_text
 from offpeak.sim_backend.comparison.likeness import Likeness, PartitionUse
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome
 from offpeak.sim_backend.comparison.replications import ReplicationSpread
 from offpeak.ui.replay.tables import NOISE
-from offpeak.ui.terminal import text_table
+from offpeak.ui.terminal import TextTable, text_table
 
 UNKNOWN = "-"
 MOST_ROWS = 40
@@ -45,7 +43,7 @@ def _spread_waits(spread: ReplicationSpread, *, is_baseline: bool) -> dict[str, 
     }
 
 
-def partition_table(uses: Sequence[PartitionUse], waits: PartitionWaits) -> Table:
+def partition_table(uses: Sequence[PartitionUse], waits: PartitionWaits) -> TextTable:
     """Return a row for each partition: its jobs, what they used, their mean wait by the log, and that of replays."""
     gpus = ["GPU-hours"] if any(use.gpu_hours for use in uses) else []
     headers = (

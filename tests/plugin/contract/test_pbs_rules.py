@@ -233,7 +233,7 @@ def test_a_scheduler_that_does_not_run(server: Server) -> None:
     server.running.do(lambda pbs: setattr(pbs, "sched_state", "down"))
     found = server.findings()
     server.running.do(lambda pbs: setattr(pbs, "sched_state", "idle"))
-    assert [each.message for each in found.values()] == ["the scheduler default is down: nothing is started"]
+    assert [each.message for each in found.values()] == ["the scheduler default is down: it starts no job"]
 
 
 @pytest.mark.parametrize("kind", [TORQUE, OPENPBS])

@@ -109,7 +109,7 @@ def test_without_a_price_there_is_no_money() -> None:
     assert (saving.baseline_energy_j, saving.energy_j, saving.cost, saving.currency) == (40.0, 20.0, None, "")
     assert (
         saving.basis
-        == "2.3 h of rest of 1 node; 50% measured, else by node class; idle 0% measured, else by node class"
+        == "1 node asleep for 2.3 h; 50% measured, else by node class; idle 0% measured, else by node class"
     )
 
 

@@ -329,7 +329,7 @@ def test_jobs_that_ended_with_their_sum(offpeak: Offpeak, agent: AgentSocket) ->
     header, first, second, _, total, *why = done.stdout.splitlines()
     assert header.split()[:5] == ["job", "user", "account", "nodes", "ended"]
     assert "tier" not in header
-    assert first.split()[-4:] == ["0.31", "EUR", "0.57", "0.09"]
+    assert first.split()[-5:] == ["0.31", "EUR", "0.57", "0.09", "EUR"]
     assert second.split()[-6:] == 3 * ["not", "known"]
     text = (
         "2 jobs: 2.84 kWh, 0.31 EUR, 0.57 kg CO2, 0.09 EUR less than at their submission; 1 job of unknown difference"
@@ -350,8 +350,8 @@ def test_the_jobs_of_a_month_and_what_their_tiers_saved(offpeak: Offpeak, agent:
     agent.bills = [delayed, replace(delayed, job="1699", tier_saved=None, credit=None, expected_saving=None)]
     done = offpeak("jobs", "--month", "2025-10")
     header, first, second, _, total, why = done.stdout.splitlines()
-    assert header.endswith("tier  expected  tier saved  credit")
-    assert first.split()[-4:] == ["T1", "0.31", "0.20", "0.05"]
+    assert header.split()[-5:] == ["tier", "expected", "tier", "saved", "credit"]
+    assert first.split()[-7:] == ["T1", "0.31", "EUR", "0.20", "EUR", "0.05", "EUR"]
     assert second.split()[-3:] == ["T1", "not", "known"]
     assert total.endswith("; the tiers of 2 jobs saved 0.20 EUR, 0.05 EUR credited")
     assert why.startswith("- saving by the tier of 1 job not known: no energy, no price")
