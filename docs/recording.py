@@ -24,7 +24,7 @@ LISTEN, HARDWARE_PORT = "127.0.0.71", 6271
 SECONDS, FRAMES = 150.0, 36
 DAY_S = 36_000
 """The clock is slower than usual: beside the demo a browser and its pictures need the processor."""
-SIZE = {"width": 1040, "height": 940}
+SIZE = {"width": 1040, "height": 1000}
 SHOWN_MS, LAST_MS = 1300, 6000
 QUALITY = 55
 PATIENCE_S = 300.0
@@ -37,9 +37,9 @@ ARRANGE = """() => {
   };
   const areas = [[["saved", 5], ["ahead", 7]], [["tiles", 12]], [["nodes", 4], ["queue", 8]]];
   const rows = areas.map((row) => row.map(([name, columns]) => `${name} `.repeat(columns)).join(""));
-  style("main", { gridTemplateAreas: rows.map((row) => `"${row}"`).join(" "), gridTemplateRows: "450px auto 240px" });
+  style("main", { gridTemplateAreas: rows.map((row) => `"${row}"`).join(" "), gridTemplateRows: "460px auto 290px" });
   style("#events, #errors, #types, #partitions, #trouble, #node, .search", { display: "none" });
-  style("#queue, #nodes", { overflow: "hidden", maxHeight: "240px" });
+  style("#queue, #nodes", { overflow: "hidden", maxHeight: "290px" });
   style("#grid", { zoom: "1.4", maxHeight: "none", flex: "none" });
   style(".plot", { minHeight: "10rem" });
   const caption = document.createElement("pre");
