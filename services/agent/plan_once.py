@@ -11,7 +11,7 @@ from offpeak.files import is_there
 from offpeak.ledger.database import sqlite_file
 from offpeak.ledger.ledger import Ledger
 from offpeak.ledger.rows import JobMark
-from offpeak.model.site_devices import read_devices
+from offpeak.model.site_devices_file import read_devices
 from offpeak.plugin.day_plan.day_plan import DayPlan, constraints_of, planned_of
 from offpeak.plugin.day_plan.make import plan_beside_devices, plan_day
 from offpeak.plugin.planner.searches import budget_of

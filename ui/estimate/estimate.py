@@ -23,7 +23,8 @@ from offpeak.errors import BadInput
 from offpeak.executor import THREADS, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.cluster_file import cluster_text
-from offpeak.model.site_devices import SiteDevices, read_devices
+from offpeak.model.site_devices import SiteDevices
+from offpeak.model.site_devices_file import read_devices
 from offpeak.power.capacity.levers import LEVERS, REPLAYS, LeverMeasurement, days_of_jobs
 from offpeak.prices import ASSUMED_TARIFF
 from offpeak.settings.replay import TARIFF

@@ -21,7 +21,7 @@ from offpeak.errors import BadInput
 from offpeak.executor import THREADS, Executor, executor_on
 from offpeak.files import check_writable, replacing
 from offpeak.model.jobs import Trace
-from offpeak.model.site_devices import read_devices
+from offpeak.model.site_devices_file import read_devices
 from offpeak.power.capacity.levers import PEAK_SHAVING, add_sleeping_nodes, all_policies, why_no_shaving
 from offpeak.power.capacity.registry import check_policy_name, expand_front
 from offpeak.settings.table import Settings

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from offpeak.errors import BadInput
-from offpeak.model.site_devices import NO_BATTERY, Battery, read_devices
+from offpeak.model.site_devices import NO_BATTERY, Battery
+from offpeak.model.site_devices_file import read_devices
 
 pytestmark = pytest.mark.quick
 
