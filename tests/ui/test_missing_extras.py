@@ -86,9 +86,12 @@ def test_missing_extra_package_is_an_error(
     assert printed.out == ""
 
 
-def test_studies_that_are_not_installed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("arguments", [("study", "sleeping"), ("generate", "-", "--jobs", "9", "--nodes", "4")])
+def test_studies_that_are_not_installed(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "offpeak_studies", None)
-    assert run(["study", "sleeping"]) == 2
+    assert run(list(arguments)) == 2
     error, hint = capsys.readouterr().err.splitlines()
     assert error == "offpeak: error: the studies are not installed"
     assert hint == f"  hint: in a clone of offpeak: python3 -m pip --python {sys.executable} install ./studies"
