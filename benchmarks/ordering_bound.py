@@ -15,7 +15,7 @@ Then some owners allow delays of 6, 24 and 72 hours: such a job may start that m
 What the live rule saves is the replay in which `begin times` hold these jobs back, on EASY and on greedy.
 
 A sample's rows of ordering_bound.csv are written as soon as it is done; a second run computes only what is missing.
-The tables of docs/explanation/ordering.md are made from it. Sources: A. A. B. Pritsker et al. 1969 (the time-indexed
+The tables of docs/science/ordering.md are made from it. Sources: A. A. B. Pritsker et al. 1969 (the time-indexed
 model), M. L. Fisher 1981 (Lagrangian bounds), G. Schrimpf et al. 2000 (ruin and recreate).
 """
 

@@ -19,7 +19,7 @@ of the feasible solutions, so it cannot cost less. Four rules limit the time, ea
 The best schedule that list scheduling finds with the same wait, all known, says how much of the bound can be reached.
 
 A sample's rows of place_bound.csv are written as soon as it is done; a second run computes only what is missing. The
-tables of docs/explanation/federation-studies.md are made from it.
+tables of docs/science/federation-studies.md are made from it.
 """
 
 import sys

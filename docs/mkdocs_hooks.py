@@ -11,7 +11,8 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-SECTION = re.compile(r"^## (.+?)(?::.*)?$")
+SHELF = re.compile(r"^## (.+)$")
+SECTION = re.compile(r"^### (.+)$")
 PAGE = re.compile(r"^- \[(.+?)\]\((\S+?\.md)\)")
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 OUTSIDE = "repository"
@@ -20,13 +21,19 @@ ABOUT = {name: f"about/{name.lower()}" for name in ("README.md", "CHANGELOG.md",
 
 
 def on_config(config: Any) -> Any:
-    """Return the settings with the sections and pages of docs/contents.md as navigation."""
+    """Return the settings with the shelves, sections and pages of docs/contents.md as navigation."""
     nav: list[dict[str, Any]] = [{"offpeak": ["README.md", *ABOUT.values(), {"All pages": "contents.md"}]}]
+    sections: list[dict[str, Any]] = []
+    pages: list[dict[str, str]] = []
     for line in (ROOT / "docs" / "contents.md").read_text(encoding="utf-8").splitlines():
-        if section := SECTION.match(line):
-            nav.append({section[1]: []})
+        if shelf := SHELF.match(line):
+            sections = []
+            nav.append({shelf[1]: sections})
+        elif section := SECTION.match(line):
+            pages = []
+            sections.append({section[1]: pages})
         elif page := PAGE.match(line):
-            next(iter(nav[-1].values())).append({page[1]: page[2]})
+            pages.append({page[1]: page[2]})
     config.nav = nav
     return config
 

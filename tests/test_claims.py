@@ -15,7 +15,7 @@ from offpeak.settings.broker import TOGETHER
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOR_USERS = [ROOT / "deploy/users/motd", ROOT / "deploy/users/mail.txt", ROOT / "docs/examples/job.sh"]
-STUDY = (ROOT / "docs/explanation/energy-carbon.md").read_text()
+STUDY = (ROOT / "docs/science/energy-carbon.md").read_text()
 
 
 def test_no_page_guarantees_anything() -> None:

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "papers.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "science" / "papers.md"
 LINKS = sorted(set(re.findall(r"\]\(([\w-]+\.md)(?:#([\w-]+))?\)", PAGE.read_text(encoding="utf-8"))))
 
 

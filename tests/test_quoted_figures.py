@@ -38,7 +38,7 @@ def test_profit_and_cooling() -> None:
         100 * (100 / each - 1) for each in numbers(rows_of("profit-cooling/solvers", solver="strict EST"), "of full")
     ]
     shorter, paper = numbers(makespans, "shorter, %"), float(makespans[0]["paper, %"])
-    text = page("explanation/profit-cooling.md")
+    text = page("science/profit-cooling.md")
     assert f"at most {possible} % are possible, and planning gains {over_rule} %." in text
     assert f"it gains {over_strict} % of the possible {span(full, 1)} %" in text
     assert f"The best search is {span(shorter, 1)} % shorter than the best rule (the paper: {paper:.2f} %)" in text
@@ -56,7 +56,7 @@ def test_profit_and_cooling() -> None:
 
 
 def test_the_paper_of_dynamic_pricing() -> None:
-    text = page("explanation/dynamic-pricing.md")
+    text = page("science/dynamic-pricing.md")
 
     def factors(log: str, policies: tuple[str, ...]) -> str:
         rows = [row for row in rows_of("dynamic-pricing/paper", **{"paper's log": log}) if row["policy"] in policies]
@@ -101,7 +101,7 @@ def test_break_even() -> None:
         f"break-even saves {span(points, 0)} points more of the idle energy, with {span(cycles, 0)} % more cycles and "
         f"{span(delay, 0)} % more boot delay"
     )
-    assert quoted in page("explanation/sleeping.md")
+    assert quoted in page("science/sleeping.md")
     hours = [each / 3600 for each in column("ols:1h:5", "longer [s]")]
     assert min(hours) >= 1
     assert max(hours) < 3
@@ -109,7 +109,7 @@ def test_break_even() -> None:
 
 def test_scores() -> None:
     against = numbers(rows_of("waits/scores"), "against published")
-    text = page("explanation/queue-waits.md")
+    text = page("science/queue-waits.md")
     percent = [100 * (1 - each) for each in against]
     assert f"better than the published method on every log** with waiting jobs, by {span(percent, 0)} %" in text
     worst = max(numbers(rows_of("waits/scores"), "against best"))
@@ -123,7 +123,7 @@ def test_scores() -> None:
         ours, theirs = trees["boosted"], similar["similar jobs"]
         change = 100 * (numbers([trees], "boosted")[0] / numbers([similar], "similar jobs")[0] - 1)
         texts.append(f"{abs(change):.0f} % {'smaller' if change < 0 else 'larger'}")
-        assert f"on {log} ({ours} and {theirs} s)" in page("explanation/predictors-of-jobs.md")
+        assert f"on {log} ({ours} and {theirs} s)" in page("science/predictors-of-jobs.md")
     assert texts == ["6 % smaller", "23 % larger"]
 
 
@@ -134,7 +134,7 @@ def test_weeks_of_ols() -> None:
     }
     weekly, daily = (span(each, 0) for each in saved.values())
     quoted = f"Weekly OLS saves {weekly} % of the idle energy and daily OLS {daily} %"
-    assert quoted in page("explanation/online-simulation.md")
+    assert quoted in page("science/online-simulation.md")
 
 
 def test_savings_of_the_readme() -> None:
@@ -182,7 +182,7 @@ def test_the_next_half() -> None:
 
 def test_ordering() -> None:
     rows = ordering_bound.read_rows()
-    text = page("explanation/ordering.md")
+    text = page("science/ordering.md")
     for name, head, table in (
         ("policies", ordering_bound.POLICY_HEAD, ordering_bound.policies_table),
         ("bound", ordering_bound.BOUND_HEAD, ordering_bound.bound_table),
@@ -220,7 +220,7 @@ def test_ordering() -> None:
 
 def test_place() -> None:
     rows = place_bound.read_rows(place_bound.RECORD)
-    text = page("explanation/federation-studies.md")
+    text = page("science/federation-studies.md")
     for name, head, table in (
         ("bound", place_bound.BOUND_HEAD, place_bound.bound_table),
         ("saved", place_bound.SAVED_HEAD, place_bound.saved_table),

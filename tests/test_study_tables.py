@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = [path for path in (ROOT / "tests").rglob("test_*.py") if path != Path(__file__)]
 
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-EXPLAINED = [path for path in PAGES if path.parent.name == "explanation"]
+EXPLAINED = [path for path in PAGES if path.parent.name in ("explanation", "science")]
 DEFINITIONS = {
     ("accounts", ""),
     ("comparison", ""),
@@ -23,6 +23,7 @@ DEFINITIONS = {
     ("metrics", "figure"),
     ("price-forecasts", "column"),
     ("price-forecasts", "what"),
+    ("generate", "option"),
     ("scheduler-load", "what the agent sees"),
     ("scheduler-load", '`read = "rest"`'),
     ("sleeping", "alternative"),

@@ -28,7 +28,7 @@ def test_a_public_class_name_stands_once(structure: Structure) -> None:
 
 def test_the_map_names_what_exists() -> None:
     missing = []
-    for page in ("developers/architecture.md", "developers/glossary.md", "explanation/algorithms.md"):
+    for page in ("developers/architecture.md", "developers/glossary.md", "science/algorithms.md"):
         named = [path for path in PATH.findall((ROOT / "docs" / page).read_text()) if "NAME" not in path]
         assert named, page
         missing += [f"{page}: {path}" for path in named if not (ROOT / path).exists()]

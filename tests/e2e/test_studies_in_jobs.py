@@ -1,4 +1,4 @@
-"""`offpeak study --on slurm`, `--on pbs` and `--on dask://` by an ordinary user, as docs/how-to/sweeps.md says.
+"""`offpeak study --on slurm`, `--on pbs` and `--on dask://` by an ordinary user, as docs/science/sweeps.md says.
 
 Slurm and Dask are real. The stand-in of OpenPBS takes, places and ends jobs; a daemon beside it runs their scripts.
 """

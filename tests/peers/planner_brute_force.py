@@ -1,7 +1,7 @@
 """The best plan of a tiny problem by trying everything: independent of the planner's code but for its data types.
 
 Every subset of the jobs, every start second and every choice of nodes are tried. Profit is that of
-docs/explanation/planner.md: within the horizon, revenue less energy less cooling, with the PUE of each step's mean
+docs/science/planner.md: within the horizon, revenue less energy less cooling, with the PUE of each step's mean
 power, rounded to 500 W.
 """
 

@@ -306,7 +306,7 @@ def test_replays_wait_less_than_the_machines_did(shared: Path) -> None:
         for log, file in files.items()
     ]
     intrepid, kth, sdsc, theta = shares
-    page = " ".join((study_tables.DOCS / "explanation/trust.md").read_text(encoding="utf-8").split())
+    page = " ".join((study_tables.DOCS / "science/trust.md").read_text(encoding="utf-8").split())
     assert (
         f"the mean wait under EASY is {intrepid} % (ANL-Intrepid), 20 % (Gaia), {kth} % (KTH-SP2-1996), {sdsc} % "
         f"(SDSC-SP2's first 5,000) and {theta} % (Theta 2022) of the recorded one"

@@ -11,7 +11,7 @@ from offpeak.sim_backend.replay.policy import parse_policy
 from offpeak.sim_backend.traces.swf.read import read_swf
 
 STATED_S = 5 * 86_400
-"""docs/explanation/ordering.md states it."""
+"""docs/science/ordering.md states it."""
 
 POLICIES = ("easy", "greedy", "knapsack")
 
