@@ -3,14 +3,16 @@
 The page of the commands comes from the commands themselves.
 """
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 
 from offpeak.model.zones import zone_text
 from offpeak.plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
 from offpeak.plugin.contract.rules import Rule
 from offpeak.plugin.contract.slurm import SLURM_RULES
-from offpeak.power.meters.snmp.family import BUNDLED, KINDS, ColumnSpec, RowSource, bundled_family, bundled_names
+from offpeak.power.meters.snmp.family import ColumnSpec, RowSource, bundled_family, bundled_names
 from offpeak.prices.exports import Export, known_exports
 from offpeak.settings.file import example_toml, toml
 from offpeak.settings.kinds import Setting
@@ -20,9 +22,11 @@ from offpeak.ui.manual import Command, command_tree, option_records
 _COMMANDS_HEAD = """\
 # Commands
 
-All commands with their options, as in `--help` and [the man pages](../how-to/shell.md). The output of each command is
-described on its own page.
+All commands with their own options, as in `--help` and [the man pages](../how-to/shell.md). Options that are
+[settings](settings.md) are listed by name. Each command has `--help`, and `--config FILE` if it reads settings. The
+output of a command is described on its own page.
 """
+_EVERYWHERE = {"--help", "--config"}
 
 
 def commands_page() -> str:
@@ -32,11 +36,19 @@ def commands_page() -> str:
 
 def _command_section(path: tuple[str, ...], command: Command) -> str:
     context = command.make_context(" ".join(path), [], resilient_parsing=True)
-    usage = " ".join([*path, *command.collect_usage_pieces(context)])
-    lines = [f"## {' '.join(path)}", "", _cell(command.help or ""), "", f"    {usage}", ""]
-    records = option_records(command, context)
-    if records:
-        lines += ["| option | |", "|---|---|", *(f"| `{term}` | {_cell(meaning)} |" for term, meaning in records), ""]
+    lines = [f"## {' '.join(path)}", "", _cell(command.help or ""), ""]
+    settings = {setting.flag for setting in SETTINGS}
+    named, own = [], []
+    for term, meaning in option_records(command, context):
+        flags = set(re.findall(r"--[a-z][a-z0-9-]*", term))
+        if of_settings := flags & settings:
+            named += sorted(of_settings)
+        elif not flags & _EVERYWHERE:
+            own.append(f"- `{term}`: {_cell(meaning)}")
+    if own:
+        lines += [*own, ""]
+    if named:
+        lines += [f"Settings: {', '.join(f'`{flag}`' for flag in named)}.", ""]
     return "\n".join(lines)
 
 
@@ -61,24 +73,22 @@ def settings_page() -> str:
 
 
 def _section(section: str) -> str:
-    head = f"## [{section}]\n\n{SECTIONS[section].__doc__}\n\n| setting | option | kind | unit | default | meaning |"
-    rows = [_row(setting) for setting in SETTINGS if setting.section == section]
-    return "\n".join([head, "|---|---|---|---|---|---|", *rows, ""])
+    entries = [_entry(setting) for setting in SETTINGS if setting.section == section]
+    return "\n".join([f"## [{section}]", "", SECTIONS[section].__doc__ or "", "", *entries, ""])
 
 
-def _row(setting: Setting) -> str:
-    default = "none" if setting.default is None else f"`{toml(setting.default)}`"
-    cells = [f"`{setting.key}`", f"`{setting.flag}`", setting.kind.name, setting.unit, default, setting.doc]
-    return f"| {' | '.join(cells)} |"
+def _entry(setting: Setting) -> str:
+    kind = f"{setting.kind.name} {setting.unit}".strip()
+    default = "" if setting.default is None else f", default `{toml(setting.default)}`"
+    return f"- `{setting.key}`, `{setting.flag}` ({kind}{default}): {setting.doc}"
 
 
 _FAMILIES_HEAD = """\
 # Families of PDUs
 
-The values of `family` in the inventory, and the OIDs of each family. `auto` detects the family by the PDU's
-sysObjectID, else by trying each one. Each family is a file in
-[power/meters/snmp/families](../../power/meters/snmp/families). [Read your PDUs](../how-to/pdus.md) describes how to
-define a family.
+The values of `family` in the inventory. `auto` detects the family by the PDU's sysObjectID, else by trying each one.
+The file of a family has its OIDs, the firmware that it was tested with, and the peculiarities of the models. [Read your
+PDUs](../how-to/pdus.md) describes how to define a family.
 
 If a family lists several sources of the total, the first with a value counts; its selected rows add up. Without a
 total, the phases add up if each has a value, else the outlets if each has one. A negative number, "no such OID" and a
@@ -86,11 +96,12 @@ text that is not a number are missing values.
 
 | family | models | MIB | phases | outlets | counter |
 |---|---|---|---|---|---|"""
+_FAMILIES = "../../power/meters/snmp/families"
 
 
 def pdu_families_page() -> str:
     """Return the reference page of all bundled families, as Markdown."""
-    return "\n".join([_FAMILIES_HEAD, *map(_family_row, bundled_names()), "", *map(_family_section, bundled_names())])
+    return "\n".join([_FAMILIES_HEAD, *map(_family_row, bundled_names()), ""])
 
 
 def _family_row(name: str) -> str:
@@ -99,7 +110,7 @@ def _family_row(name: str) -> str:
         ", ".join(_units(family.sources.get(kind, ()))) for kind in ("phase", "outlet", "energy")
     )
     counter = f"{energy}, {family.counters}" if energy else ""
-    return f"| [{name}](#{name}) | {family.models} | {family.mib} | {phases} | {outlets} | {counter} |"
+    return f"| [{name}]({_FAMILIES}/{name}.toml) | {family.models} | {family.mib} | {phases} | {outlets} | {counter} |"
 
 
 def _units(sources: tuple[RowSource, ...]) -> list[str]:
@@ -112,35 +123,6 @@ def _unit(column: ColumnSpec) -> str:
     if column.units:
         return "as reported"
     return column.unit + (" with decimals" if column.digits else "")
-
-
-def _family_section(name: str) -> str:
-    lines = (BUNDLED / f"{name}.toml").read_text(encoding="utf-8").splitlines()
-    about = [line.removeprefix("#").strip() for line in lines if line.startswith("#")]
-    head = [f"## {name}", "", *about, "", "| what | OID | unit | rows |", "|---|---|---|---|"]
-    return "\n".join([*head, *_places(name), ""])
-
-
-def _places(name: str) -> Iterator[str]:
-    for kind in KINDS:
-        for source in bundled_family(name).sources.get(kind, ()):
-            for quantity, column in (("power", source.power), ("energy", source.energy)):
-                if column:
-                    what = "energy of the whole PDU" if kind == "energy" else f"{quantity}, {kind}"
-                    yield f"| {what} | `{column.oid}` | {_unit(column)} | {_which(source, column)} |"
-
-
-def _which(source: RowSource, column: ColumnSpec) -> str:
-    """Return a description of the rows that count."""
-    terms = []
-    if column.like:
-        terms.append(f"named `{column.like.pattern.replace('|', chr(92) + '|')}`")
-    if column.after:
-        terms.append(f"ending in `.{column.after}`")
-    if source.only:
-        values = " or ".join(map(str, sorted(source.only.is_ or source.only.not_ or ())))
-        terms.append(f"where `{source.only.oid}` is {'not ' if source.only.not_ else ''}{values}")
-    return ", ".join(terms) or "all"
 
 
 _PRICES_HEAD = """\
@@ -204,7 +186,8 @@ _CONTRACT_HEAD = """\
 
 The rules for the configuration of Slurm, OpenPBS and Torque on whose nodes offpeak acts. `offpeak init`, `offpeak
 check`, the agent at its start and in its rounds, `offpeak status` and the page report each broken rule in the same
-words, with the line to change. After a change of the configuration the agent reads it again within a minute.
+words, with the line to change and its value. After a change of the configuration the agent reads it again within a
+minute.
 
 - A **danger** may cost a job or a node. In mode active offpeak puts none of the nodes concerned to sleep and switches
   none of them off; it still wakes them. `offpeak check` fails.
@@ -223,19 +206,19 @@ def contract_page() -> str:
 
 
 def _rules_section(scheduler: str, rules: Sequence[Rule]) -> str:
-    head = f"## {scheduler}\n\n| rule | severity | if it is broken | what to change |\n|---|---|---|---|"
-    marks = {
-        rule.name: " (excludes nodes)" if rule.excludes else " (queue)" if rule.for_queue else "" for rule in rules
-    }
-    rows = [f"| {rule.name}{marks[rule.name]} | {rule.severity} | {rule.reason} | {_change(rule)} |" for rule in rules]
-    return "\n".join([head, *rows, ""])
+    lines = [f"## {scheduler}", ""]
+    for severity, of_severity in groupby(sorted(rules, key=_rank), key=lambda rule: rule.severity):
+        lines += [f"{str(severity).capitalize()}:", "", *map(_rule, of_severity), ""]
+    return "\n".join(lines)
 
 
-def _change(rule: Rule) -> str:
-    """Return what to change, with dots for what depends on the site."""
-    if rule.change == "{subject}":
-        return "as the hint says"
-    return _cell(rule.change.replace("{subject}", "...").replace("{nodes}", "NODES"))
+def _rank(rule: Rule) -> int:
+    return list(type(rule.severity)).index(rule.severity)
+
+
+def _rule(rule: Rule) -> str:
+    mark = " (excludes nodes)" if rule.excludes else " (queue)" if rule.for_queue else ""
+    return f"- **{rule.name}**{mark}: {rule.reason}"
 
 
 def pages() -> dict[str, str]:
