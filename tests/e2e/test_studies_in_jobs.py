@@ -109,7 +109,7 @@ def user(repository: Path) -> Iterator[OrdinaryUser]:
 
 @pytest.fixture(scope="module")
 def page(repository: Path) -> str:
-    return (repository / "docs" / "how-to" / "sweeps.md").read_text(encoding="utf-8")
+    return (repository / "docs" / "science" / "sweeps.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
