@@ -4,9 +4,11 @@ The page of the commands comes from the commands themselves.
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
+from typing import NamedTuple, Self
 
 from offpeak.model.zones import zone_text
 from offpeak.plugin.contract.pbs import OPENPBS_RULES, TORQUE_RULES
@@ -24,32 +26,49 @@ _COMMANDS_HEAD = """\
 
 All commands with their own options, as in `--help` and [the man pages](../how-to/shell.md). Options that are
 [settings](settings.md) are listed by name. Each command has `--help`, and `--config FILE` if it reads settings. The
-output of a command is described on its own page.
+output of a command is described on its own page. These options are those of several commands:
 """
 _EVERYWHERE = {"--help", "--config"}
+_OFTEN = 3
+"""An option of so many commands is explained once, at the top."""
 
 
 def commands_page() -> str:
     """Return the page, as Markdown."""
-    return "\n".join([_COMMANDS_HEAD, *(_command_section(path, command) for path, command in command_tree().items())])
+    commands = {path: _Options.of(path, command) for path, command in command_tree().items()}
+    often = [line for line, uses in Counter(chain(*(each.own for each in commands.values()))).items() if uses >= _OFTEN]
+    sections = [options.section(" ".join(path), often) for path, options in commands.items()]
+    return "\n".join([_COMMANDS_HEAD, *often, "", *sections])
 
 
-def _command_section(path: tuple[str, ...], command: Command) -> str:
-    context = command.make_context(" ".join(path), [], resilient_parsing=True)
-    lines = [f"## {' '.join(path)}", "", _cell(command.help or ""), ""]
-    settings = {setting.flag for setting in SETTINGS}
-    named, own = [], []
-    for term, meaning in option_records(command, context):
-        flags = set(re.findall(r"--[a-z][a-z0-9-]*", term))
-        if of_settings := flags & settings:
-            named += sorted(of_settings)
-        elif not flags & _EVERYWHERE:
-            own.append(f"- `{term}`: {_cell(meaning)}")
-    if own:
-        lines += [*own, ""]
-    if named:
-        lines += [f"Settings: {', '.join(f'`{flag}`' for flag in named)}.", ""]
-    return "\n".join(lines)
+class _Options(NamedTuple):
+    """The help of a command, its own options as lines of Markdown, and the names of those that are settings."""
+
+    help: str
+    own: list[str]
+    settings: list[str]
+
+    @classmethod
+    def of(cls, path: tuple[str, ...], command: Command) -> Self:
+        context = command.make_context(" ".join(path), [], resilient_parsing=True)
+        flags_of_settings = {setting.flag for setting in SETTINGS}
+        own, settings = [], []
+        for term, meaning in option_records(command, context):
+            flags = set(re.findall(r"--[a-z][a-z0-9-]*", term))
+            if found := flags & flags_of_settings:
+                settings += sorted(found)
+            elif not flags & _EVERYWHERE:
+                own.append(f"- `{term}`: {_cell(meaning)}")
+        return cls(_cell(command.help or ""), own, settings)
+
+    def section(self, title: str, often: Sequence[str]) -> str:
+        """Return the section of the command; options that occur often, and settings, have their names alone."""
+        lines = [f"## {title}", "", self.help, "", *(line for line in self.own if line not in often), ""]
+        names = [line[: line.index("`:") + 1].removeprefix("- ") for line in self.own if line in often]
+        for what, found in (("Also", names), ("Settings", [f"`{flag}`" for flag in self.settings])):
+            if found:
+                lines += [f"{what}: {', '.join(found)}", ""]
+        return re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
 
 
 def _cell(text: str) -> str:
@@ -60,8 +79,8 @@ _SETTINGS_HEAD = """\
 # Settings
 
 Each setting belongs to a section of the settings file ([offpeak.toml](offpeak.toml) is a commented example), and has a
-command line option. The command line takes precedence over the file, and the file over the default; `offpeak
-show-config` shows each value and its origin.
+command line option: the one that follows its name, else the name with `-` for `_`. The command line takes precedence
+over the file, and the file over the default; `offpeak show-config` shows each value and its origin.
 
 The settings file is that of `--config`, else of `$OFFPEAK_CONFIG`, else `/etc/offpeak/offpeak.toml`.
 """
@@ -78,9 +97,10 @@ def _section(section: str) -> str:
 
 
 def _entry(setting: Setting) -> str:
+    flag = "" if setting.flag == f"--{setting.key.replace('_', '-')}" else f", `{setting.flag}`"
     kind = f"{setting.kind.name} {setting.unit}".strip()
     default = "" if setting.default is None else f", default `{toml(setting.default)}`"
-    return f"- `{setting.key}`, `{setting.flag}` ({kind}{default}): {setting.doc}"
+    return f"- `{setting.key}`{flag} ({kind}{default}): {setting.doc}"
 
 
 _FAMILIES_HEAD = """\

@@ -37,7 +37,7 @@ def test_figures_of_large_sites_are_those_of_the_benchmarks() -> None:
 def test_the_page_on_federations_names_the_policies_that_run_live() -> None:
     requests = (PlacementRequest(1, 60, goal, end_s) for goal, end_s in product(GOALS, (None, 9)))
     live = {policy_for(request) for request in requests}
-    page = " ".join((ROOT / "docs/explanation/federation.md").read_text().split())
+    page = " ".join((ROOT / "docs/science/federation.md").read_text().split())
     used = re.search(r"and uses three of them: (.*?) \(", page)
     in_cycles = re.search(r"With `policy = (.*?) in `\[broker\]` it collects jobs", page)
     simulated = re.search(r"(`[^.]*`) run in simulations only", page)
