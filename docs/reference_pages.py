@@ -86,6 +86,10 @@ The settings file is that of `--config`, else of `$OFFPEAK_CONFIG`, else `/etc/o
 """
 
 
+_PLAIN_KINDS = {"text", "path", "true or false"}
+"""Kinds that the text or the default of a setting shows."""
+
+
 def settings_page() -> str:
     """Return the reference page of all settings, as Markdown."""
     return "\n".join([_SETTINGS_HEAD, *map(_section, SECTIONS)])
@@ -98,9 +102,10 @@ def _section(section: str) -> str:
 
 def _entry(setting: Setting) -> str:
     flag = "" if setting.flag == f"--{setting.key.replace('_', '-')}" else f", `{setting.flag}`"
-    kind = f"{setting.kind.name} {setting.unit}".strip()
-    default = "" if setting.default is None else f", default `{toml(setting.default)}`"
-    return f"- `{setting.key}`{flag} ({kind}{default}): {setting.doc}"
+    kind = "" if setting.kind.name in _PLAIN_KINDS else f"{setting.kind.name} {setting.unit}".strip()
+    default = "" if setting.default is None else f"default `{toml(setting.default)}`"
+    brackets = ", ".join(filter(None, (kind, default)))
+    return f"- `{setting.key}`{flag}{f' ({brackets})' if brackets else ''}: {setting.doc}"
 
 
 _FAMILIES_HEAD = """\
