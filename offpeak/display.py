@@ -4,25 +4,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 
 from offpeak.model.constants import DAY_S, HOUR_S, MINUTE_S
-from offpeak.text import counted
-
-
-def clock_text(duration_s: float) -> str:
-    """Return the seconds as "2:05:09" (hours, minutes, seconds), from two days on as "3d 07:12"."""
-    minutes, seconds = divmod(round(duration_s), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours}:{minutes:02}:{seconds:02}"
-    return f"{hours // 24}d {hours % 24:02}:{minutes:02}"
-
-
-def hours_text(duration_s: float) -> str:
-    """Return the time as "2:05 h" (hours and minutes), below an hour as "5 min", from two days on as "3 d 7 h"."""
-    minutes = round(duration_s / MINUTE_S)
-    hours, minutes = divmod(minutes, 60)
-    if not hours:
-        return f"{minutes} min"
-    return f"{hours}:{minutes:02} h" if hours < 48 else f"{hours // 24} d {hours % 24} h"
 
 
 def power_text(power_w: float | None) -> str:
@@ -90,8 +71,8 @@ NOT_WRAPPED = 1000
 """The width of output into a pipe, so that long lines are not wrapped."""
 
 WITH_CENTS_BELOW = 10_000
-HOURS_BELOW_S = 2 * DAY_S
-MINUTES_BELOW_S = HOUR_S
+SECONDS_BELOW_S = 2 * MINUTE_S
+HOURS_BELOW, WHOLE_DAYS_FROM = 48, 14
 
 
 @dataclass(frozen=True)
@@ -120,22 +101,15 @@ def figure(value: float) -> str:
     return amount_text(value) if abs(value) < WITH_CENTS_BELOW else f"{value:,.0f}"
 
 
-def length_text(length_s: int) -> str:
-    """Return a period in whole days, a short one in hours, a very short one in minutes or seconds."""
-    if length_s < 2 * MINUTE_S:
-        return counted(length_s, "second")
-    if length_s < MINUTES_BELOW_S:
-        return counted(round(length_s / 60), "minute")
-    return counted(round(length_s / HOUR_S), "hour") if length_s < HOURS_BELOW_S else f"{length_s / DAY_S:,.0f} days"
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration in its own unit: "40 s", "14 min", "3.5 h", "2 days"."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * HOUR_S:
-        return f"{seconds / MINUTE_S:.0f} min"
-    return f"{seconds / HOUR_S:.1f} h" if seconds < HOURS_BELOW_S else f"{seconds / DAY_S:.0f} days"
+def duration_text(duration_s: float) -> str:
+    """Return "40 s", "14 min", "2:05 h" (hours and minutes) or "3 d 7 h"; without a rest "2 h" or "3 days"."""
+    if duration_s < SECONDS_BELOW_S:
+        return f"{duration_s:.0f} s"
+    hours, minutes = divmod(round(duration_s / MINUTE_S), 60)
+    if hours < HOURS_BELOW:
+        return f"{minutes} min" if not hours else f"{hours}:{minutes:02} h" if minutes else f"{hours} h"
+    days, hours = divmod(round(duration_s / HOUR_S), 24)
+    return f"{days} d {hours} h" if hours and days < WHOLE_DAYS_FROM else f"{round(duration_s / DAY_S):,} days"
 
 
 def minute_text(unix_s: float, zone: tzinfo) -> str:

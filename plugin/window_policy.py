@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from offpeak.display import duration_text
 from offpeak.errors import BadInput, OffpeakError
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.clock import backoff_s
@@ -229,7 +230,7 @@ class PolicyProcess:
         pause_s = backoff_s(self._failures - 1, first_s=FIRST_PAUSE_S, longest_s=LONGEST_PAUSE_S)
         self._again_s = self._clock() + pause_s
         # The text is the same in each pause: it is logged as one problem.
-        longest = f"{LONGEST_PAUSE_S / 60:.0f} min"
+        longest = duration_text(LONGEST_PAUSE_S)
         self._failure = f"{problem}; it has failed repeatedly, so it is asked again after pauses of up to {longest}"
         self._hint = problem.hint
         return PolicyFailed(self._failure, hint=self._hint)

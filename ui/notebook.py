@@ -164,7 +164,7 @@ def compare(replayed: LogReplay) -> PolicyFigures:
     """Return the figures of each policy. Savings are against the first policy."""
     _check("compare", replayed, LogReplay, "replay")
     figures = PolicyFigures(policies_json(replayed.comparison))
-    figures.text = "\n".join(table_lines(policy_table(replayed.comparison.outcomes, narrow=False)))
+    figures.text = "\n".join(table_lines(policy_table(replayed.comparison.outcomes)))
     return figures
 
 

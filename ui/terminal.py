@@ -8,7 +8,7 @@ from textwrap import wrap
 
 import typer
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import Progress
 from rich.table import Column, Table
 from rich.text import Text
@@ -37,6 +37,13 @@ class TextTable(Table):
 
     spare: tuple[str, ...] = ()
 
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        heads, lines = fitting_lines(self, options.max_width)
+        for head in heads:
+            yield Text(head, style=str(self.header_style), no_wrap=True, overflow="ignore")
+        for line in lines:
+            yield Text(line, no_wrap=True, overflow="ignore")
+
 
 def text_table(
     headers: Iterable[str],
@@ -57,14 +64,19 @@ def text_table(
 
 def print_table(table: TextTable) -> None:
     """Print a table of texts as wide as the terminal; into a pipe with lines of any length."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    header, *lines = table_lines(table)
-    heads = [header]
-    if console.is_terminal and max(map(cell_len, [header, *lines])) > console.width:
-        heads, lines = narrow_lines(table, console.width)
+    console = plain_console()
+    heads, lines = fitting_lines(table, console.width if console.is_terminal else None)
     for head in heads:
         console.print(Text(head, style=str(table.header_style) if console.is_terminal else ""), soft_wrap=True)
     console.file.write("".join(f"{line}\n" for line in lines))
+
+
+def fitting_lines(table: TextTable, width: int | None) -> tuple[list[str], list[str]]:
+    """Return the header lines and the other lines of a table on a terminal of this width; None for a pipe."""
+    header, *lines = table_lines(table)
+    if width is None or max(map(cell_len, [header, *lines])) <= width:
+        return [header], lines
+    return narrow_lines(table, width)
 
 
 def narrow_lines(table: TextTable, width: int) -> tuple[list[str], list[str]]:

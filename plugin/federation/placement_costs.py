@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from offpeak.display import duration_text
 from offpeak.errors import BadPrices
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
@@ -86,7 +87,7 @@ def _missing(cycle: GridCycle, fit: SiteFit, runtime_s: float, job: int, site: i
     if not fit.wide[job, site]:
         missing.append(f"{jobs.cores[job]:,} cores requested, {grid.largest_cores[site]:,} are the most")
     if not fit.long[job, site]:
-        missing.append(f"{runtime_s / HOUR_S:.1f} h requested, {grid.longest_s[site] / HOUR_S:.1f} h are the most")
+        missing.append(f"{duration_text(runtime_s)} requested, {duration_text(grid.longest_s[site])} are the most")
     if not fit.features[job, site]:
         lacking = int(jobs.features[job] & ~grid.feature_masks[site])
         missing.append("has no " + ", ".join(name for bit, name in enumerate(grid.features) if lacking >> bit & 1))

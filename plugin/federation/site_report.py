@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.display import clock_text
+from offpeak.display import duration_text
 from offpeak.model.cluster import Cluster, NodeType, Partition, Pool
 from offpeak.model.request import Chunk, Request
 from offpeak.model.step_series import Series
@@ -262,7 +262,7 @@ def _refusal(terms: PartitionTerms, request: Request, limit_s: int) -> str:
     if terms.most_nodes is not None and nodes > terms.most_nodes:
         return f"partition {terms.name} admits no job of {counted(nodes, 'node')}"
     if terms.limit_s is not None and limit_s > terms.limit_s:
-        return f"partition {terms.name} admits no job with a time limit above {clock_text(terms.limit_s)}"
+        return f"partition {terms.name} admits no job with a time limit above {duration_text(terms.limit_s)}"
     return ""
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offpeak.display import duration_text
 from offpeak.errors import BadInput, BadInventory
 from offpeak.executor import THREADS, Executor
 from offpeak.machines.inventory_file import read_inventory
@@ -391,7 +392,7 @@ class LeverMeasurement:
         except BadInput as problem:
             return Lever(name, None, f"{problem}; {problem.hint}")
         saving = replace(saving_of(spread, self.estimate.used, name), policy=f"peak_target {target_w / 1000:g}kW")
-        note = f"a job waits for it up to {plan.peak_wait_s / HOUR_S:g} h (peak_wait); of the whole log, all nodes on"
+        note = f"a job waits for it up to {duration_text(plan.peak_wait_s)} (peak_wait); of the whole log, all nodes on"
         note += "; its range does not hold other peaks than those of the log"
         return Lever(name, saving, note, replays)
 

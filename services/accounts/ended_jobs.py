@@ -14,6 +14,7 @@ from functools import lru_cache
 
 from sqlalchemy import Connection, select
 
+from offpeak.display import duration_text
 from offpeak.errors import BadInput
 from offpeak.ledger.marks import read_memory
 from offpeak.ledger.tables import jobs
@@ -107,9 +108,9 @@ def away_line(before: JobWatch | None, view: SchedulerView) -> str:
     """Return the warning about a long time without a view, "" if it was short."""
     if before is None or view.at_s - before.at_s < AWAY_S:
         return ""
-    minutes = (view.at_s - before.at_s) // 60
+    away = duration_text(view.at_s - before.at_s)
     lost = "jobs that began and ended then, and are shown no more, are in no account"
-    return f"the scheduler was not read for {minutes} min, or the clock was set forward: {lost}"
+    return f"the scheduler was not read for {away}, or the clock was set forward: {lost}"
 
 
 def has_run(job: Job) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offpeak.display import clock_text
+from offpeak.display import duration_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.cluster import Cluster, Partition, Pool, competition_groups
@@ -132,7 +132,7 @@ def _admitted(cluster: Cluster, request: Request, kept_within_s: Int64) -> tuple
         return request, f"{_names(partitions)} admits no job of {counted(nodes, 'node')}"
     names = tuple(each.name for each in narrow if each.limit_s is None or each.limit_s in kept_within_s)
     limit_s = max(each.limit_s or 0 for each in narrow)
-    reason = "" if names else f"{_names(narrow)} admits no job with a time limit above {clock_text(limit_s)}"
+    reason = "" if names else f"{_names(narrow)} admits no job with a time limit above {duration_text(limit_s)}"
     return request._replace(partitions=names), reason
 
 

@@ -10,9 +10,22 @@ from offpeak.display import duration_text, iso_text, minute_text, money_text, ra
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(40, "40 s"), (119, "119 s"), (120, "2 min"), (5400, "90 min"), (7200, "2.0 h"), (172_800, "2 days")],
+    [
+        (0.4, "0 s"),
+        (119, "119 s"),
+        (120, "2 min"),
+        (3569, "59 min"),
+        (3570, "1 h"),
+        (7509, "2:05 h"),
+        (86_400, "24 h"),
+        (172_769, "47:59 h"),
+        (172_770, "2 days"),
+        (285_120, "3 d 7 h"),
+        (604_800, "7 days"),
+        (10**8, "1,157 days"),
+    ],
 )
-def test_a_duration_has_the_unit_of_its_size(seconds: float, text: str) -> None:
+def test_a_duration_has_one_form_everywhere(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
 
 

@@ -11,8 +11,8 @@ import typer
 from offpeak.display import (
     NOT_KNOWN,
     amount_text,
-    clock_text,
     co2_text,
+    duration_text,
     energy_text,
     idle_hours_text,
     minute_text,
@@ -80,9 +80,9 @@ def print_bill(settings: Settings, job_id: str, unknown: BadInput, *, as_json: b
 
 def bill_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
     """Return the bill of a job in lines."""
-    ran = clock_text(bill.ended_unix_s - bill.started_unix_s)
+    ran = duration_text(bill.ended_unix_s - bill.started_unix_s)
     if bill.submitted_unix_s is not None:
-        ran = f"{ran} after {clock_text(bill.started_unix_s - bill.submitted_unix_s)} of waiting"
+        ran = f"{ran} after {duration_text(bill.started_unix_s - bill.submitted_unix_s)} of waiting"
     energy = energy_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH)
     ended = minute_text(bill.ended_unix_s, zone)
     return (
@@ -134,7 +134,7 @@ def unknown_lines(bills: Sequence[JobBill]) -> list[str]:
 def _tier_lines(bill: JobBill, zone: tzinfo) -> tuple[str, ...]:
     if bill.baseline_unix_s is None or bill.shifted_j is None:
         return ()
-    later = clock_text(bill.started_unix_s - bill.baseline_unix_s)
+    later = duration_text(bill.started_unix_s - bill.baseline_unix_s)
     moved = f"{bill.tier} moved {energy_text(bill.shifted_j / J_PER_KWH)} by {later}"
     saved = f"{money_text(bill.tier_saved, bill.currency)} less than at {minute_text(bill.baseline_unix_s, zone)}"
     if bill.expected_saving is not None:
@@ -149,8 +149,8 @@ def bills_table(bills: Sequence[JobBill], zone: tzinfo) -> TextTable:
     rows = [
         (
             *(bill.job, bill.user, bill.account, bill.nodes, minute_text(bill.ended_unix_s, zone)),
-            clock_text(bill.ended_unix_s - bill.started_unix_s),
-            "" if bill.submitted_unix_s is None else clock_text(bill.started_unix_s - bill.submitted_unix_s),
+            duration_text(bill.ended_unix_s - bill.started_unix_s),
+            "" if bill.submitted_unix_s is None else duration_text(bill.started_unix_s - bill.submitted_unix_s),
             amount_text(None if bill.energy_j is None else bill.energy_j / J_PER_KWH),
             money_text(bill.cost, bill.currency),
             amount_text(None if bill.carbon_g is None else bill.carbon_g / 1000),

@@ -13,9 +13,8 @@ from typing import Any
 
 import typer
 
-from offpeak.display import NOT_KNOWN, clock_text, figure, iso_text, minute_text, money_text, power_text
+from offpeak.display import NOT_KNOWN, duration_text, figure, iso_text, minute_text, money_text, power_text
 from offpeak.errors import BadInput, OffpeakError
-from offpeak.model.constants import MINUTE_S
 from offpeak.model.zones import machine_zone
 from offpeak.services.accounts.account_of_savings import saving_text, shadow_text
 from offpeak.services.agent.status import (
@@ -159,7 +158,7 @@ def _forecast_text(forecast: ForecastStatus) -> str:
 def _error_text(mae: float | None, unit: str) -> str:
     if mae is None:
         return NOT_KNOWN
-    return f"{figure(mae / MINUTE_S)} min" if unit == "s" else f"{figure(mae)} {unit}"
+    return duration_text(mae) if unit == "s" else f"{figure(mae)} {unit}"
 
 
 def _own_policy_text(reply: StatusReply) -> str:
@@ -205,10 +204,10 @@ def _last_round_text(reply: StatusReply, clock: LocalClock) -> str:
     if until_s is not None:
         return f"starting: its first cycle is running, until {clock.text(until_s)} at the latest"
     if not reply.has_looked:
-        return f"NO DATA YET: no cycle has succeeded, it tries every {clock_text(reply.cycle_s)}"
+        return f"NO DATA YET: no cycle has succeeded, it tries every {duration_text(reply.cycle_s)}"
     age_s = max(0.0, clock.now_unix_s - reply.at_unix_s)
     late = f": {_cause_of_delay(reply, clock)}" if _is_late(age_s, reply) else ""
-    return f"looked {clock_text(age_s)} ago, every {clock_text(reply.cycle_s)}{late}"
+    return f"looked {duration_text(age_s)} ago, every {duration_text(reply.cycle_s)}{late}"
 
 
 def _is_late(age_s: float, reply: StatusReply) -> bool:

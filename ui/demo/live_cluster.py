@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, cast
 
-from offpeak.display import energy_text, money_text
+from offpeak.display import duration_text, energy_text, money_text
 from offpeak.model.cluster import Cluster
 from offpeak.model.constants import HOUR_S, J_PER_KWH, J_PER_MWH
 from offpeak.model.node_class import NodeClass
@@ -192,13 +192,13 @@ def summary(with_: DemoOutcome, without: DemoOutcome, saved: SavingsAccount, *, 
         ("", "with offpeak", "without"),
         ("jobs started", f"{with_.started}", f"{without.started}"),
         ("work done", *works),
-        ("mean wait", *(f"{outcome.wait_s / 60:,.0f} min" for outcome in (with_, without))),
-        ("- of jobs that must not be delayed", *(f"{each.prompt_wait_s / 60:,.0f} min" for each in (with_, without))),
+        ("mean wait", *(duration_text(outcome.wait_s) for outcome in (with_, without))),
+        ("- of jobs that must not be delayed", *(duration_text(each.prompt_wait_s) for each in (with_, without))),
         ("jobs lost", f"{with_.lost}", f"{without.lost}"),
     ]
     table = "\n".join(f"{name:34}{first:>16}{second:>16}" for name, first, second in rows)
     why = "jobs wait for lower prices, if their owners allow it, and for nodes that wake:"
-    why += f"\na real second, which a BMC may take to answer, is {factor / 60:.0f} minutes of this day"
+    why += f"\na real second, which a BMC may take to answer, is {duration_text(factor)} of this day"
     used = f"used: {energy_text(with_.energy_j / J_PER_KWH)} for {money_text(with_.cost, 'EUR')}"
     carbon = "" if saved.carbon_g is None else f"\nsaved CO2: {saved.carbon_g / 1000:,.1f} kg"
     levers = "".join(f"\n- by {lever.name}: {money_text(lever.cost, saved.currency)}" for lever in saved.levers)

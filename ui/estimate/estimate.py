@@ -18,7 +18,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from offpeak.display import clock_text
+from offpeak.display import duration_text
 from offpeak.errors import BadInput
 from offpeak.executor import THREADS, Executor, executor_on
 from offpeak.files import check_writable, replacing
@@ -266,7 +266,7 @@ def _watched(
 
         def show(done: float) -> None:
             left_s = (1 - done) / done * (time.monotonic() - begun_s) if done else 0.0
-            left = f"{done:.0%}, about {clock_text(left_s)} left" if done else ""
+            left = f"{done:.0%}, about {duration_text(left_s)} left" if done else ""
             what = f"{stages[number].orders} replays" if found else f"first {stages[number].orders} replays"
             text = Text(f"{REFINING if found else ''}{what} {left}{KEEPS if found else ''}", style="dim")
             live.update(Group(text, answer_view(found)) if found else text, refresh=True)

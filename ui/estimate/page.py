@@ -7,7 +7,7 @@ is. Settings and assumptions are for the administrator: they open on a screen, a
 from html import escape
 from pathlib import Path
 
-from offpeak.display import co2_text, energy_text, hours_text, money_text, percent_text
+from offpeak.display import co2_text, duration_text, energy_text, money_text, percent_text
 from offpeak.files import replacing
 from offpeak.model.constants import HOUR_S, MINUTE_S, WEEK_S
 from offpeak.model.units import parse_duration_s
@@ -93,12 +93,12 @@ def _felt(saving: CapabilitySaving) -> str:
     if saving.longer_run:
         return f"Jobs run {percent_text(100 * saving.longer_run, 1)} longer."
     if saving.capability == "tiers":
-        return f"Only jobs whose owners agree wait, {hours_text(saving.wait_change_s)} longer on average."
-    change = hours_text(abs(saving.wait_change_s))
+        return f"Only jobs whose owners agree wait, {duration_text(saving.wait_change_s)} longer on average."
+    change = duration_text(abs(saving.wait_change_s))
     wait = "Users wait as long as today"
-    if not saving.wait_is_noise and change != hours_text(0):
+    if not saving.wait_is_noise and change != duration_text(0):
         wait = f"Users wait {change} {'longer' if saving.wait_change_s > 0 else 'less'} on average"
-    boot = hours_text(saving.boot_delay_s) if saving.boot_delay_s else ""
+    boot = duration_text(saving.boot_delay_s) if saving.boot_delay_s else ""
     return f"{wait}; a job whose computers are off waits {boot} until they are on." if boot else f"{wait}."
 
 
@@ -154,7 +154,7 @@ def _waits(answer: LeversAnswer) -> list[str]:
         return []
     today_s = estimate.spreads[0].figures["mean_wait_s"].middle
     chosen = best.saving
-    rows = [ChartBar("today", today_s, hours_text(today_s))]
+    rows = [ChartBar("today", today_s, duration_text(today_s))]
     shown = [
         saving for saving in answer.savings if not saving.is_noise and saving.capability not in ("tiers", "devices")
     ]
@@ -164,7 +164,7 @@ def _waits(answer: LeversAnswer) -> list[str]:
             note = "no difference beyond chance" if saving.wait_is_noise else ""
             is_chosen = saving.policy == chosen.policy
             rows.append(
-                ChartBar(measure_text(saving.policy), wait_s, hours_text(wait_s), note=note, is_strong=is_chosen)
+                ChartBar(measure_text(saving.policy), wait_s, duration_text(wait_s), note=note, is_strong=is_chosen)
             )
     caption = "How long a job waits on average before it starts, in hours and minutes."
     return [bars_section("What users notice", rows, caption)]
@@ -197,8 +197,8 @@ LITTLE_LONGER_S = 600
 
 def _sure(answer: LeversAnswer) -> str:
     estimate, used, best = answer.estimate, answer.estimate.used, answer.recommended
-    replayed = hours_text(estimate.spreads[0].figures["mean_wait_s"].middle)
-    real = f"in reality it waited {hours_text(used.mean_wait_s)}"
+    replayed = duration_text(estimate.spreads[0].figures["mean_wait_s"].middle)
+    real = f"in reality it waited {duration_text(used.mean_wait_s)}"
     if estimate.are_starts_replayed:
         real = "and nobody knows how long it waited in reality: the log does not say when jobs started"
     lines = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from offpeak.display import CO2_UNITS, ENERGY_UNITS, figure, hours_text, length_text, percent_text, unit_of
+from offpeak.display import CO2_UNITS, ENERGY_UNITS, duration_text, figure, percent_text, unit_of
 from offpeak.model.constants import DAY_S, YEAR_S
 from offpeak.model.zones import date_text, zone_text
 from offpeak.power.capacity.levers import HARDLY_LONGER_S, Lever, Recommendation, WeeklyBill
@@ -32,12 +32,12 @@ from offpeak.ui.replay.likeness import (
     partition_table,
     replayed_waits,
 )
-from offpeak.ui.replay.tables import quoted_text
+from offpeak.ui.replay.tables import NOT_SIGNIFICANT, quoted_text
 from offpeak.ui.terminal import text_table
 
 NO_SLEEP = "always-on"
-NOT_SIGNIFICANT, AS_TODAY = "not significant", "as today"
-"""A saving, and a change of the mean wait, that chance alone can make."""
+AS_TODAY = "as today"
+"""A change of the mean wait that chance alone can make."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def headline(estimate: SavingsEstimate) -> str:
     first, last = (date_text(second + aligned.offset_s, aligned.zone) for second in (used.begin_s, used.until_s))
     nodes = estimate.prepared.basis.nodes
     jobs = counted(len(estimate.prepared.case.jobs), "job")
-    length = length_text(used.until_s - used.begin_s)
+    length = duration_text(used.until_s - used.begin_s)
     starts = f", started as {estimate.spreads[0].policy} starts them: no start is logged"
     what = f"{jobs} on {counted(nodes, 'node')}{starts if estimate.are_starts_replayed else ''}"
     return f"{estimate.trace.name}, {first} to {last} ({length}): {what}"
@@ -116,7 +116,7 @@ def use_lines(used: LoggedUse) -> list[str]:
     mean = f"the mean price of the period is {figure(used.plain_mean_price)}"
     price = f"{figure(used.mean_price)} {used.currency}/MWh; {mean}"
     emitted = () if used.co2_kg is None else (f"emitted  {_co2_text(used.co2_kg)} of CO2",)
-    waiting = f"{percent_text(100 * used.waiting_share)} of the time; mean wait {hours_text(used.mean_wait_s)}"
+    waiting = f"{percent_text(100 * used.waiting_share)} of the time; mean wait {duration_text(used.mean_wait_s)}"
     return [
         f"used     {bounds_text(energy)} {unit.name}, {unit.figure(used.idle_energy_kwh)} of it by idle nodes",
         f"paid     {bounds_text(used.cost)} {used.currency}{_demand_text(used)}, at {price}{_unpriced_text(used)}",
@@ -160,7 +160,7 @@ def savings_table(answer: LeversAnswer) -> list[RenderableType]:
         return []
     used, first = answer.estimate.used, "in the replay" if is_far(answer.estimate) else "would have saved"
     rows = ((f"{saving.capability}: {saving.policy}", *lever_cells(saving, used)) for saving in savings)
-    return [text_table((first, *lever_headers(used)), rows)]
+    return [text_table((first, *lever_headers(used)), rows, spare=("cycles", "kWh a year"))]
 
 
 def lever_headers(used: LoggedUse) -> tuple[str, ...]:
@@ -260,7 +260,7 @@ def wait_text(saving: CapabilitySaving) -> str:
         return f"run +{percent_text(100 * saving.longer_run, 1)}"
     if saving.wait_is_noise:
         return AS_TODAY
-    return f"{'+' if saving.wait_change_s >= 0 else '-'}{hours_text(abs(saving.wait_change_s))}"
+    return f"{'+' if saving.wait_change_s >= 0 else '-'}{duration_text(abs(saving.wait_change_s))}"
 
 
 def verdict(answer: LeversAnswer) -> str:
@@ -268,7 +268,7 @@ def verdict(answer: LeversAnswer) -> str:
     estimate, best = answer.estimate, answer.recommended
     if is_far(estimate):
         return NOT_CLAIMED
-    wait = f"at most +{hours_text(HARDLY_LONGER_S)}"
+    wait = f"at most +{duration_text(HARDLY_LONGER_S)}"
     if best is None:
         return f"Nothing saves more than chance here with acceptable side effects (mean wait {wait})."
     saving = best.saving
@@ -281,7 +281,7 @@ def verdict(answer: LeversAnswer) -> str:
         most = answer.settings.agent.cycles_per_day
         effects += f", {saving.cycles_per_node_day:.1f} cycles per node and day (at most {most})"
     if saving.boot_delay_s:
-        effects += f", a job that finds too few nodes awake waits {hours_text(saving.boot_delay_s)} for them"
+        effects += f", a job that finds too few nodes awake waits {duration_text(saving.boot_delay_s)} for them"
     parts = " with ".join(_parts(best))
     return f"{parts} {verb} {share_text(saving)} of the bill: {money}{if_power_differs}. Side effects: {effects}."
 
@@ -338,8 +338,8 @@ def sureness(estimate: SavingsEstimate) -> list[str]:
     first = estimate.spreads[0]
     wait = first.figures["mean_wait_s"]
     near = (
-        f"the replay is near the log: jobs wait {hours_text(wait.middle)} on average under {first.policy}, in the log"
-        f" {hours_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
+        f"the replay is near the log: jobs wait {duration_text(wait.middle)} on average under {first.policy}, in the"
+        f" log {duration_text(estimate.used.mean_wait_s)}{order_text(estimate.likeness)}"
     )
     far = (*unlike_remark(estimate.comparison), *difference_lines(estimate.likeness))
     if estimate.are_starts_replayed:
@@ -365,7 +365,7 @@ def assumptions(estimate: SavingsEstimate) -> list[str]:
     """Return what is assumed, how the log was read, and which jobs were left out."""
     zone = zone_text(estimate.comparison.case.prices.aligned.zone) or "this machine"
     period_s, jobs = estimate.used.until_s - estimate.used.begin_s, counted(len(estimate.prepared.case.jobs), "job")
-    seasons = f"a year is {length_text(period_s)} and {jobs} scaled up: other seasons, other jobs are not in it"
+    seasons = f"a year is {duration_text(period_s)} and {jobs} scaled up: other seasons, other jobs are not in it"
     return [
         *([seasons] if period_s < YEAR_S - DAY_S else []),
         f"hours and days are in the time zone {zone}; --time-zone sets another",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from offpeak.display import clock_text, watts_text
+from offpeak.display import duration_text, watts_text
 from offpeak.errors import BadInput
 from offpeak.model.arrays import Int64
 from offpeak.model.jobs import Jobs
@@ -125,7 +125,7 @@ def _table(forecast: JobForecast) -> TextTable:
 def _text(quantity: str, value: float) -> str:
     if np.isnan(value):
         return "-"
-    return watts_text(value) if quantity == POWER else clock_text(value)
+    return watts_text(value) if quantity == POWER else duration_text(value)
 
 
 def _summary(forecast: JobForecast) -> str:

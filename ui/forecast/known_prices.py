@@ -11,7 +11,6 @@ from datetime import datetime, timedelta, tzinfo
 
 import numpy as np
 import typer
-from rich.table import Table
 
 from offpeak.display import figure
 from offpeak.errors import BadInput, BadPrices
@@ -27,7 +26,7 @@ from offpeak.predictors.site_sources import build_price_feed, check_libraries
 from offpeak.prices.tariff import Tariff, charge_market
 from offpeak.prices.tariff_file import site_tariff
 from offpeak.settings.table import Settings
-from offpeak.ui.terminal import plain_console
+from offpeak.ui.terminal import TextTable, plain_console, print_table, text_table
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "·"
@@ -69,29 +68,26 @@ def print_prices(prices: KnownPrices) -> None:
     source = prices.basis if prices.zone is None else f"{known.source}, {prices.basis}"
     console.print(f"{name}: {prices.series.unit}, {source}; days of {zone_text(prices.clock) or 'this machine'}")
     console.print()
-    console.print(day_table(prices))
+    print_table(day_table(prices))
     if known.problems:
         console.print()
     for problem in known.problems:
         console.print(f"- {problem}; {problem.hint}")
 
 
-def day_table(prices: KnownPrices) -> Table:
+def day_table(prices: KnownPrices) -> TextTable:
     """Return a row a local day: its hours as a course from the window's lowest to its highest, and its figures."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("day")
-    table.add_column("its hours", no_wrap=True)
-    for header in ("lowest", "mean", "highest"):
-        table.add_column(header, justify="right")
+    rows = []
     start_s, hourly = prices.hours()
     day = to_local_s(start_s, prices.clock) // DAY_S
     for each in np.unique(day):
         value = hourly[day == each]
         known = value[~np.isnan(value)]
         date = date_text(int(start_s[day == each][0]), prices.clock)
-        figures = [figure(float(number)) for number in (known.min(), known.mean(), known.max())] if len(known) else []
-        table.add_row(date, sparkline(value, hourly), *figures)
-    return table
+        ends = (known.min(), known.mean(), known.max()) if len(known) else ()
+        figures = [figure(float(number)) for number in ends] or ["", "", ""]
+        rows.append((date, sparkline(value, hourly), *figures))
+    return text_table(("day", "its hours", "lowest", "mean", "highest"), rows, texts=(0, 1))
 
 
 def sparkline(value: Float64, among: Float64) -> str:

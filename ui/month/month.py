@@ -9,7 +9,7 @@ from html import escape
 
 import typer
 
-from offpeak.display import co2_text, energy_text, hours_text, money_text, percent_text, range_text
+from offpeak.display import co2_text, duration_text, energy_text, money_text, percent_text, range_text
 from offpeak.ledger.database import open_ledger
 from offpeak.ledger.seals import read_seals
 from offpeak.model.constants import J_PER_KWH
@@ -150,7 +150,7 @@ def _noticed(subject: MonthSubject) -> list[str]:
             ChartBar("Jobs that waited for a cheap hour, as their owners allow", delays.jobs, f"{delays.jobs:,}")
         )
     for lever in levers:
-        note = f"{hours_text(lever.delay_s)} later on average" if lever.delay_s is not None else ""
+        note = f"{duration_text(lever.delay_s)} later on average" if lever.delay_s is not None else ""
         bars.append(
             ChartBar(
                 "Jobs that waited until computers were on",

@@ -15,7 +15,7 @@ from itertools import groupby
 
 import typer
 
-from offpeak.display import clock_text, power_text
+from offpeak.display import duration_text, power_text
 from offpeak.door.effect import Hold
 from offpeak.errors import BadInput, BadInventory, OffpeakError
 from offpeak.files import is_there
@@ -147,7 +147,7 @@ def group_nodes(rows: Iterable[NodeRow]) -> tuple[NodeGroup, ...]:
 def since_text(rows: Iterable[NodeRow], now_unix_s: float) -> str:
     """Return the shortest and the longest time in the state; "" if unknown."""
     ages = sorted(max(0.0, now_unix_s - row.since_unix_s) for row in rows if row.since_unix_s is not None)
-    texts = [clock_text(age_s) for age_s in ages]
+    texts = [duration_text(age_s) for age_s in ages]
     return " to ".join(dict.fromkeys((texts[0], texts[-1]))) if texts else ""
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from offpeak.display import energy_text, money_text, power_text, watts_text
+from offpeak.display import duration_text, energy_text, money_text, power_text, watts_text
 from offpeak.errors import BadInput, BadSetting
 from offpeak.files import check_writable, replacing
 from offpeak.model.arrays import Float64, Int64
@@ -59,7 +59,7 @@ def sums(plan: DayPlan, clock: LocalClock) -> list[tuple[str, str]]:
     """Return the totals of the plan: name and text of each."""
     profile, placed = plan.power_profile, sum(job.start_s is not None for job in plan.jobs)
     counts = f"{counted(placed, 'job')} to start, {len(plan.loads)} running, {len(plan.left_out)} left as they are"
-    ahead = f"{(plan.until_s - plan.at_s) / HOUR_S:.0f} h ahead, to {clock.text(plan.until_s)}"
+    ahead = f"{duration_text(plan.until_s - plan.at_s)} ahead, to {clock.text(plan.until_s)}"
     power = f"{power_text(float(profile.power_w[0]))} now, {power_text(float(profile.power_w.max()))} at most"
     cost = f"{money_text(profile.cost(), plan.currency)} for energy and cooling, PUE {float(profile.pue[0]):.2f} now"
     found = [("plan", f"{counts}; {ahead}"), ("power", power), ("cost", cost)]

@@ -235,7 +235,7 @@ def _midnight_s(start: str, time_zone: str) -> int:
 
 
 def _summary(out: str, request: "LogRequest", made: "Jobs") -> str:
-    from offpeak.display import clock_text
+    from offpeak.display import duration_text
     from offpeak.model.constants import DAY_S
     from offpeak.text import counted
 
@@ -243,4 +243,4 @@ def _summary(out: str, request: "LogRequest", made: "Jobs") -> str:
     load = float((made.size * made.runtime_s.astype(float)).sum()) / (request.nodes * span_s)
     name = "standard output" if out == "-" else out
     what = f"{counted(len(made), 'job')} on {counted(request.nodes, 'node')}, {span_s / DAY_S:,.1f} days"
-    return f"{name}: {what}, load {load:.2f}, mean run time {clock_text(made.runtime_s.mean())}"
+    return f"{name}: {what}, load {load:.2f}, mean run time {duration_text(made.runtime_s.mean())}"

@@ -10,16 +10,13 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from offpeak.display import (
     CO2_UNITS,
     ENERGY_UNITS,
-    NOT_WRAPPED,
     Unit,
-    clock_text,
+    duration_text,
     figure,
-    length_text,
     percent_text,
     power_text,
     unit_of,
@@ -35,7 +32,7 @@ from offpeak.sim_backend.comparison.replications import ReplicationSpread
 from offpeak.text import counted
 from offpeak.ui.replay import tables as replay_tables
 from offpeak.ui.replay.likeness import difference_lines, likeness_json, partition_table, replayed_waits
-from offpeak.ui.terminal import plain_console, print_table, text_table
+from offpeak.ui.terminal import TextTable, plain_console, print_table, text_table
 
 
 def basis_lines(basis: Basis) -> tuple[str, str]:
@@ -81,10 +78,10 @@ def basis_json(basis: Basis) -> dict[str, Any]:
 SHOWN_JOBS = 5
 SHOWN_ROWS = 20
 HEADERS = (
-    *("policy", "{cost}\n{currency}", "saving", "energy\n{energy}", "utili-\nzation", "mean\nwait"),
-    *("bounded\nslowdown", "worst post-\nponement", "CO2\n{co2}"),
+    *("policy", "{cost} {currency}", "saving", "energy {energy}", "utilization", "mean wait"),
+    *("bounded slowdown", "longest delay", "CO2 {co2}"),
 )
-"""The columns of the table of policies, with line breaks for a narrow terminal."""
+"""The columns of the table of policies; `longest delay` is that of a job against the first policy."""
 
 NO_BASELINE = "-"
 
@@ -113,7 +110,7 @@ def policy_units(outcomes: Sequence[PolicyOutcome]) -> PolicyUnits:
         outcomes[0].currency,
         unit_of(max(outcome.energy_kwh for outcome in outcomes), ENERGY_UNITS),
         unit_of(max(co2_kg), CO2_UNITS) if co2_kg else None,
-        "cost" if outcomes[0].bill is None else "cost without\ndemand charge",
+        "cost" if outcomes[0].bill is None else "cost without demand charge",
     )
 
 
@@ -133,7 +130,7 @@ def print_comparison(
     outcomes, case, bills = comparison.outcomes, prepared.case, comparison.device_bills
     has_demand, uses = outcomes[0].bill is not None, partition_uses(comparison, trace.names, prepared.units_per_node)
     tables = [
-        fitting_table(console, outcomes),
+        policy_table(outcomes),
         *([replay_tables.sleep_table(outcomes)] if case.nodes is not None else []),
         *([replay_tables.pool_table(comparison)] if case.nodes is not None and case.is_mixed else []),
         *([replay_tables.cooling_table(outcomes)] if case.room is not None else []),
@@ -143,13 +140,13 @@ def print_comparison(
         *([partition_table(uses, replayed_waits(outcomes, spreads))] if len(uses) > 1 else []),
     ]
     for table in tables:
-        console.print(table)
+        print_table(table)
         console.print()
     lines = [
         *unlike_remark(comparison),
         *difference_lines(likeness_of(comparison, trace.names, prepared.units_per_node)),
         *one_user_remark(trace),
-        *([replay_tables.spread_remark(spreads)] if spreads else []),
+        *([replay_tables.spread_remark(spreads), *replay_tables.chance_remark(spreads)] if spreads else []),
         *([replay_tables.sleep_remark(case.sla)] if case.nodes is not None else []),
         *([replay_tables.REMARK] if case.room is not None else []),
         *([replay_tables.DEMAND_REMARK] if has_demand else []),
@@ -166,33 +163,16 @@ def print_comparison(
 def headline(trace: Trace, prepared: PreparedCase, comparison: Comparison) -> str:
     """Return the replayed log as a line."""
     case = comparison.case
-    length = length_text(comparison.outcomes[0].until_s - comparison.begin_s)
+    length = duration_text(comparison.outcomes[0].until_s - comparison.begin_s)
     nodes = counted(prepared.basis.nodes, "node")
     return f"{trace.name}: {counted(len(case.jobs), 'job')} on {nodes}, {length}"
 
 
-def fitting_table(console: Console, outcomes: Sequence[PolicyOutcome]) -> Table:
-    """Return the table of policies, its headers broken if the console is too narrow for them."""
-    table = policy_table(outcomes, narrow=False)
-    unlimited = console.options.update(max_width=NOT_WRAPPED)
-    is_wide = console.measure(table, options=unlimited).maximum > console.width
-    return policy_table(outcomes, narrow=True) if is_wide else table
-
-
-def policy_table(outcomes: Sequence[PolicyOutcome], *, narrow: bool) -> Table:
-    """Return a row for each policy; savings and postponements refer to the first one. `narrow` is for 80 columns."""
-    first, units = outcomes[0], policy_units(outcomes)
-    table = Table(box=None, pad_edge=False, collapse_padding=narrow, header_style="bold")
-    for text in units.headers():
-        table.add_column(
-            text if narrow else text.replace("-\n", "").replace("\n", " "),
-            justify="left" if text == "policy" else "right",
-            overflow="fold",
-            vertical="bottom",
-        )
-    for outcome in outcomes:
-        table.add_row(*policy_row(outcome, units, is_first=outcome is first))
-    return table
+def policy_table(outcomes: Sequence[PolicyOutcome]) -> TextTable:
+    """Return a row for each policy; savings and delays refer to the first one."""
+    units = policy_units(outcomes)
+    rows = [policy_row(outcome, units, is_first=outcome is outcomes[0]) for outcome in outcomes]
+    return text_table(units.headers(), rows, spare=("bounded slowdown", "utilization"))
 
 
 def policy_row(outcome: PolicyOutcome, units: PolicyUnits, *, is_first: bool) -> tuple[str, ...]:
@@ -203,9 +183,9 @@ def policy_row(outcome: PolicyOutcome, units: PolicyUnits, *, is_first: bool) ->
         NO_BASELINE if is_first or outcome.never_started else percent_text(outcome.saving_pct, 2),
         units.energy.figure(outcome.energy_kwh),
         percent_text(100 * outcome.utilization, 1),
-        clock_text(outcome.mean_wait_s),
+        duration_text(outcome.mean_wait_s),
         f"{outcome.mean_bounded_slowdown:,.2f}",
-        NO_BASELINE if is_first else clock_text(max(0, outcome.worst_postponement_s)),
+        NO_BASELINE if is_first else duration_text(max(0, outcome.worst_postponement_s)),
         *(() if outcome.co2_kg is None or units.co2 is None else (units.co2.figure(outcome.co2_kg),)),
     )
 
@@ -230,7 +210,7 @@ def unlike_remark(comparison: Comparison) -> tuple[str, ...]:
     waits_s = comparison.mean_waits_s()
     if waits_s is None or waits_are_near(*waits_s):
         return ()
-    logged, replayed = (clock_text(wait_s) for wait_s in waits_s)
+    logged, replayed = (duration_text(wait_s) for wait_s in waits_s)
     name = comparison.runs[0].policy
     unknown = "node types, partitions, limits, reservations or priorities of the site"
     if comparison.case.cluster is not None:
@@ -267,7 +247,7 @@ def longer_remark(comparison: Comparison) -> tuple[str, ...]:
     """Name the policies under which jobs end so much later than under the first that its cost until then is another."""
     first = comparison.outcomes[0]
     later = [
-        f"{each.policy} {clock_text(each.until_s - first.until_s)} ({figure(each.baseline.cost)} {each.currency})"
+        f"{each.policy} {duration_text(each.until_s - first.until_s)} ({figure(each.baseline.cost)} {each.currency})"
         for each in comparison.outcomes
         if each.baseline and figure(each.baseline.cost) != figure(first.cost)
     ]
@@ -300,7 +280,7 @@ def print_groups(console: Console, outcome: PolicyOutcome, kind: str, rows: Sequ
     energy = unit_of(max((row.energy_kwh for row in rows), default=0.0), ENERGY_UNITS)
     headers = (kind, "jobs", "mean wait", f"energy {energy.name}", f"cost {outcome.currency}")
     rows_shown = [
-        (row.group, f"{row.jobs:,}", clock_text(row.mean_wait_s), energy.figure(row.energy_kwh), figure(row.cost))
+        (row.group, f"{row.jobs:,}", duration_text(row.mean_wait_s), energy.figure(row.energy_kwh), figure(row.cost))
         for row in ordered[:SHOWN_ROWS]
     ]
     console.print()

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from offpeak.display import clock_text
+from offpeak.display import duration_text
 from offpeak.sim_backend.comparison.likeness import Likeness, PartitionUse
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome
 from offpeak.sim_backend.comparison.replications import ReplicationSpread
-from offpeak.ui.replay.tables import NOISE
+from offpeak.ui.replay.tables import NOT_SIGNIFICANT
 from offpeak.ui.terminal import TextTable, text_table
 
 UNKNOWN = "-"
@@ -23,22 +23,22 @@ PartitionWaits = Mapping[str, Mapping[str, str]]
 
 
 def replayed_waits(outcomes: Sequence[PolicyOutcome], spreads: Sequence[ReplicationSpread]) -> PartitionWaits:
-    """Return the mean waits in many replays if there are `spreads`, else in one; those of other policies as noise if
-    chance alone can make their difference to the baseline.
+    """Return the mean waits in many replays if there are `spreads`, else in one; those of other policies as not
+    significant if chance alone can make their difference to the baseline.
 
     Nothing is returned for more policies than the table has room for.
     """
     if max(len(outcomes), len(spreads)) > MOST_POLICIES:
         return {}
     if not spreads:
-        return {each.policy: {name: clock_text(s) for name, s in each.partition_wait_s.items()} for each in outcomes}
+        return {each.policy: {name: duration_text(s) for name, s in each.partition_wait_s.items()} for each in outcomes}
     return {each.policy: _spread_waits(each, is_baseline=each is spreads[0]) for each in spreads}
 
 
 def _spread_waits(spread: ReplicationSpread, *, is_baseline: bool) -> dict[str, str]:
     change_s = spread.partition_wait_change_s
     return {
-        name: NOISE if change_s[name].has_either_sign and not is_baseline else clock_text(wait_s.middle)
+        name: NOT_SIGNIFICANT if change_s[name].has_either_sign and not is_baseline else duration_text(wait_s.middle)
         for name, wait_s in spread.partition_wait_s.items()
     }
 
@@ -60,12 +60,12 @@ def partition_table(uses: Sequence[PartitionUse], waits: PartitionWaits) -> Text
             *(use.partition, f"{use.jobs:,}", f"{use.node_hours:,.0f}"),
             *(UNKNOWN if use.gpu_hours is None else f"{use.gpu_hours:,.0f}" for _ in gpus),
             _utilization_text(use),
-            UNKNOWN if use.mean_wait_s is None else clock_text(use.mean_wait_s),
+            UNKNOWN if use.mean_wait_s is None else duration_text(use.mean_wait_s),
             *(of_policy.get(use.partition, UNKNOWN) for of_policy in waits.values()),
         )
         for use in _largest(uses)
     ]
-    return text_table(headers, rows)
+    return text_table(headers, rows, spare=(*gpus, "node-hours", "utilization"))
 
 
 def _largest(uses: Sequence[PartitionUse]) -> Sequence[PartitionUse]:

@@ -1,33 +1,21 @@
 """Tables for the terminal: cooling, sleeping nodes and the spread of many replays of policies; those of a study."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from rich.table import Table
-
-from offpeak.display import ENERGY_UNITS, Unit, clock_text, energy_text, figure, percent_text, unit_of
+from offpeak.display import ENERGY_UNITS, Unit, duration_text, energy_text, figure, percent_text, unit_of
 from offpeak.report_tables import Report, cell_text
 from offpeak.sim_backend.comparison.compare import Comparison
 from offpeak.sim_backend.comparison.outcome import DeviceBill, PolicyOutcome, PolicyRun
 from offpeak.sim_backend.comparison.pools import PoolSleep, pool_sleeps
 from offpeak.sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread
-from offpeak.ui.terminal import plain_console
+from offpeak.ui.terminal import TextTable, plain_console, print_table, text_table
 
 COOLING_HEADERS = (
-    *("policy", "computers\n{energy}", "cooling\n{energy}", "PUE", "cooling\n{currency}", "both\n{currency}"),
-    *("saving\nof both",),
+    *("policy", "computers {energy}", "cooling {energy}", "PUE", "cooling {currency}", "both {currency}"),
+    *("saving of both",),
 )
 DEMAND_REMARK = "highest: of the quarter-hours that a demand charge counts; bill: energy and demand charges"
 REMARK = "cost, energy and CO2 of the first table exclude cooling; PUE: energy of both divided by that of the computers"
-
-
-def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int = 1) -> Table:
-    """Return a table whose first columns are `texts`."""
-    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold")
-    for at, header in enumerate(headers):
-        table.add_column(header, justify="left" if at < texts else "right", overflow="fold", vertical="bottom")
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def cooling_headers(outcomes: Sequence[PolicyOutcome]) -> list[str]:
@@ -41,12 +29,11 @@ def energy_unit(outcomes: Sequence[PolicyOutcome]) -> Unit:
     return unit_of(max(outcome.energy_kwh for outcome in outcomes), ENERGY_UNITS)
 
 
-def cooling_table(outcomes: Sequence[PolicyOutcome]) -> Table:
+def cooling_table(outcomes: Sequence[PolicyOutcome]) -> TextTable:
     """Return a row a policy; savings are against the first."""
     energy = energy_unit(outcomes)
-    return _table(
-        cooling_headers(outcomes), [cooling_row(each, energy, is_first=each is outcomes[0]) for each in outcomes]
-    )
+    rows = [cooling_row(each, energy, is_first=each is outcomes[0]) for each in outcomes]
+    return text_table(cooling_headers(outcomes), rows)
 
 
 def cooling_row(outcome: PolicyOutcome, energy: Unit, *, is_first: bool) -> tuple[str, ...]:
@@ -63,7 +50,7 @@ def cooling_row(outcome: PolicyOutcome, energy: Unit, *, is_first: bool) -> tupl
     )
 
 
-def demand_table(outcomes: Sequence[PolicyOutcome]) -> Table:
+def demand_table(outcomes: Sequence[PolicyOutcome]) -> TextTable:
     """Return a row a policy: its highest quarter-hour, and its bill with the demand charges."""
     currency = outcomes[0].currency
     rows = []
@@ -72,18 +59,19 @@ def demand_table(outcomes: Sequence[PolicyOutcome]) -> Table:
         saving = "-" if outcome is outcomes[0] else percent_text(outcome.bill_saving_pct or 0.0, 2)
         peak = "-" if peak_kw is None else figure(peak_kw)
         rows.append((outcome.policy, peak, figure(bill - outcome.cost), figure(bill), saving))
-    return _table(("policy", "highest\nkW", f"demand\n{currency}", f"bill\n{currency}", "saving\nof the bill"), rows)
+    headers = ("policy", "highest kW", f"demand {currency}", f"bill {currency}", "saving of the bill")
+    return text_table(headers, rows)
 
 
 SLEEP_HEADERS = (
-    *("policy", "idle energy\nsaved", "of what\nis possible", "node time\ninactive", "cycles a\nnode and day"),
-    *("jobs\ndelayed", "mean\ndelay", "above\nSLA"),
+    *("policy", "idle energy saved", "of what is possible", "node time inactive", "cycles a node and day"),
+    *("jobs delayed", "mean delay", "above SLA"),
 )
 
 
-def sleep_table(outcomes: Sequence[PolicyOutcome]) -> Table:
+def sleep_table(outcomes: Sequence[PolicyOutcome]) -> TextTable:
     """Return one row for each policy whose nodes can sleep."""
-    return _table(SLEEP_HEADERS, map(sleep_row, outcomes))
+    return text_table(SLEEP_HEADERS, map(sleep_row, outcomes))
 
 
 def sleep_row(outcome: PolicyOutcome) -> tuple[str, ...]:
@@ -95,7 +83,7 @@ def sleep_row(outcome: PolicyOutcome) -> tuple[str, ...]:
         _share(outcome.asleep_share),
         f"{outcome.cycles_per_node_day:.2f}",
         _share(outcome.delayed_share),
-        clock_text(outcome.mean_sleep_delay_s or 0),
+        duration_text(outcome.mean_sleep_delay_s or 0),
         _share(outcome.above_sla_share),
     )
 
@@ -113,11 +101,11 @@ def run_pool_sleeps(comparison: Comparison, run: PolicyRun) -> tuple[PoolSleep, 
 
 
 POOL_HEADERS = (
-    *("policy", "node type", "class", "nodes", "node hours\nasleep", "of node\ntime", "cycles a\nnode and day"),
+    *("policy", "node type", "class", "nodes", "node-hours asleep", "of node time", "cycles a node and day"),
 )
 
 
-def pool_table(comparison: Comparison) -> Table:
+def pool_table(comparison: Comparison) -> TextTable:
     """Return a row for each policy and node type: how long its nodes slept."""
     rows = []
     for run in comparison.runs:
@@ -125,16 +113,16 @@ def pool_table(comparison: Comparison) -> Table:
             asleep, cycles = f"{pool.asleep_node_h:,.0f}", f"{pool.cycles_per_node_day:.2f}"
             kind = run.policy, pool.node_type.equipment, pool.power_class
             rows.append((*kind, f"{pool.nodes:,}", asleep, _share(pool.asleep_share), cycles))
-    return _table(POOL_HEADERS, rows, texts=3)
+    return text_table(POOL_HEADERS, rows, texts=(0, 1, 2))
 
 
 DEVICE_HEADERS = (
-    *("policy", "without\ndevices", "PV\nalone", "PV and\nbattery", "perfect\nknowledge", "saved\na year"),
-    *("of what\nis possible", "battery\ncycles"),
+    *("policy", "without devices", "PV alone", "PV and battery", "perfect knowledge", "saved a year"),
+    *("of what is possible", "battery cycles"),
 )
 
 
-def device_table(comparison: Comparison) -> Table:
+def device_table(comparison: Comparison) -> TextTable:
     """Return a row for each policy: its bill without and with PV and battery."""
     rows = []
     for run, bill in zip(comparison.runs, comparison.device_bills, strict=True):
@@ -142,7 +130,7 @@ def device_table(comparison: Comparison) -> Table:
         shown = (bill.without, bill.pv_alone, bill.planned, bill.bound, bill.a_year(bill.planned))
         captured = percent_text(100 * (bill.without - bill.planned) / possible, 1) if possible > 0 else "-"
         rows.append((run.policy, *map(figure, shown), captured, f"{bill.cycles:,.0f}"))
-    return _table(DEVICE_HEADERS, rows)
+    return text_table(DEVICE_HEADERS, rows)
 
 
 def device_remark(bill: DeviceBill) -> str:
@@ -164,7 +152,9 @@ def sleep_remark(sla: float) -> str:
     )
 
 
-NOISE = "noise"
+NOT_SIGNIFICANT = "not significant"
+"""A difference that chance alone can make."""
+
 COLUMNS = (
     ("saving", "saving_pct"),
     ("of the bill", "bill_saving_pct"),
@@ -176,31 +166,28 @@ COLUMNS = (
 """The figures that are shown; the last two only where nodes can sleep."""
 
 
-def spread_table(spreads: Sequence[ReplicationSpread]) -> Table:
-    """Return a row a policy: the mean or median of each figure, its range, and whether its difference is noise."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("policy", overflow="fold")
-    shown = [(header, name) for header, name in COLUMNS if name in spreads[0].figures]
-    for header, _ in shown:
-        table.add_column(header)
-    for spread in spreads:
-        is_first = spread is spreads[0]
-        table.add_row(spread.policy, *(spread_cell(spread, name, is_first=is_first) for _, name in shown))
-    return table
-
-
-def spread_cell(spread: ReplicationSpread, name: str, *, is_first: bool) -> str:
-    """Return a figure and its range; the first policy saves nothing against itself."""
-    if is_first and name.endswith("saving_pct"):
-        return "-"
-    text = interval_text(spread.figures[name], name)
-    return f"{text} {NOISE}" if not is_first and spread.is_noise(name) else text
+def spread_table(spreads: Sequence[ReplicationSpread]) -> TextTable:
+    """Return a row a policy: the mean or median of each figure and its range; the first has no saving."""
+    first, shown = spreads[0], {header: name for header, name in COLUMNS if name in spreads[0].figures}
+    rows = [
+        (
+            spread.policy,
+            *(
+                "-" if spread is first and name.endswith("saving_pct") else interval_text(spread.figures[name], name)
+                for name in shown.values()
+            ),
+        )
+        for spread in spreads
+    ]
+    spare = ("idle energy saved", "mean delay", "bounded slowdown", "of the bill")
+    return text_table(("policy", *shown), rows, spare=spare)
 
 
 def interval_text(interval: ReplicationInterval, name: str) -> str:
-    """Return "0.62 (0.51 to 0.70) %"."""
+    """Return "0.62 (0.51 to 0.70) %", without the range if both ends look the same."""
     if name.endswith("_s"):
-        return f"{clock_text(interval.middle)} ({clock_text(interval.low)} to {clock_text(interval.high)})"
+        middle, low, high = map(duration_text, (interval.middle, interval.low, interval.high))
+        return f"{middle} ({low} to {high})" if low != high else middle
     unit = " %" if name.endswith("_pct") else ""
     return f"{interval.middle:z,.2f} ({interval.low:z,.2f} to {interval.high:z,.2f}){unit}"
 
@@ -210,10 +197,16 @@ def spread_remark(spreads: Sequence[ReplicationSpread]) -> str:
     first, over, held = spreads[0], "", "of them"
     if first.alignments > 1:
         over, held = f" over {first.alignments} alignments with the prices,", "further alignments"
-    return (
-        f"{first.replays} replays{over} with submit times shifted by up to a minute; ranges hold 19 of 20 {held}, "
-        f"{NOISE} is a difference to {first.policy} that chance alone can make"
-    )
+    return f"{first.replays} replays{over} with submit times shifted by up to a minute; ranges hold 19 of 20 {held}"
+
+
+def chance_remark(spreads: Sequence[ReplicationSpread]) -> list[str]:
+    """Name the figures of each policy whose difference to the first policy chance alone can make."""
+    shown = [(header, name) for header, name in COLUMNS if name in spreads[0].figures]
+    names = {each.policy: [header for header, name in shown if each.is_noise(name)] for each in spreads[1:]}
+    listed = "; ".join(f"{policy}: {', '.join(headers)}" for policy, headers in names.items() if headers)
+    what = f"{NOT_SIGNIFICANT}, as chance alone can make the difference to {spreads[0].policy}"
+    return [f"{what}: {listed}"] if listed else []
 
 
 def quoted_text(spread: ReplicationSpread) -> str:
@@ -230,12 +223,9 @@ def print_report(report: Report) -> None:
     for note in report.notes:
         console.print(note)
     for table in report.tables:
-        shown = Table(box=None, pad_edge=False, header_style="bold")
-        for header in table.headers:
-            shown.add_column(header, vertical="bottom")
-        for row in table.rows:
-            shown.add_row(*map(cell_text, row))
+        texts = [at for at in range(len(table.headers)) if all(isinstance(row[at], str) for row in table.rows)]
+        shown = text_table(table.headers, [map(cell_text, row) for row in table.rows], texts=texts)
         console.print()
         console.print(table.title, style="bold")
         console.print(table.note)
-        console.print(shown)
+        print_table(shown)

@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from offpeak.display import clock_text, figure, length_text, percent_text
+from offpeak.display import duration_text, figure, percent_text
 from offpeak.files import replacing
 from offpeak.report_tables import Report, StudyTable, cell_text
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome
@@ -24,7 +24,7 @@ from offpeak.ui.report.subject import ReportSubject
 
 @dataclass(frozen=True)
 class HtmlCell:
-    """A figure in a table, with its interval in small type below and a mark such as "noise"."""
+    """A figure in a table, with its interval in small type below and a mark such as "not significant"."""
 
     text: str
     interval: str = ""
@@ -90,7 +90,6 @@ def _cell(cell: HtmlCell | str) -> str:
 HARDLY_PCT = 0.05
 """Below this a saving is rounded to 0.0 %."""
 
-SAME_WAIT_S = 1
 WITHOUT_CENTS = 100
 
 
@@ -109,10 +108,10 @@ def answer(subject: ReportSubject) -> str:
 
 
 def _alone(subject: ReportSubject, outcome: PolicyOutcome) -> str:
-    length = length_text(outcome.until_s - subject.comparison.begin_s)
+    length = duration_text(outcome.until_s - subject.comparison.begin_s)
     return (
         f"Under {outcome.policy} the electricity of {length} would have cost {figure(outcome.cost)} "
-        f"{outcome.currency}, and jobs would have waited {clock_text(outcome.mean_wait_s)} on average. "
+        f"{outcome.currency}, and jobs would have waited {duration_text(outcome.mean_wait_s)} on average. "
         "A second policy, such as --policy easy,greedy, would show what can be saved."
     )
 
@@ -139,7 +138,7 @@ def _range(spreads: tuple[ReplicationSpread, ...], policy: str) -> str:
     if spread is None:
         return ""
     saving = spread.figures["saving_pct"]
-    what = "a difference that is noise: it saves" if saving.has_either_sign else "a saving of"
+    what = "a difference that is not significant: it saves" if saving.has_either_sign else "a saving of"
     where = "in 19 of 20 replays" if spread.alignments == 1 else "on 19 of 20 weeks of the prices"
     return f", {what} {saving.low:z.2f} to {percent_text(saving.high, 2)} {where}"
 
@@ -150,13 +149,11 @@ def _quoted(spreads: tuple[ReplicationSpread, ...]) -> str:
 
 def _waiting(baseline: PolicyOutcome, other: PolicyOutcome) -> str:
     before_s, after_s = baseline.mean_wait_s, other.mean_wait_s
-    verb = "fell" if after_s < before_s else "rose"
-    wait = f"the mean wait {verb} from {clock_text(before_s)} to {clock_text(after_s)}"
-    if abs(after_s - before_s) < SAME_WAIT_S:
-        wait = f"the mean wait stayed at {clock_text(after_s)}"
+    verb, before, after = "fell" if after_s < before_s else "rose", duration_text(before_s), duration_text(after_s)
+    wait = f"the mean wait {verb} from {before} to {after}" if before != after else f"the mean wait stayed at {after}"
     if other.worst_postponement_s <= 0:
         return f"{wait}; no job started later"
-    return f"{wait}; the most postponed job started {clock_text(other.worst_postponement_s)} later"
+    return f"{wait}; the most postponed job started {duration_text(other.worst_postponement_s)} later"
 
 
 def _asleep(outcomes: Sequence[PolicyOutcome], *, named: PolicyOutcome) -> str:
@@ -180,7 +177,7 @@ def _held_up(delayed_share: float, mean_delay_s: float) -> str:
         return "no job would have waited for them"
     return (
         f"waiting for them would have held up {percent_text(100 * delayed_share)} of the jobs, "
-        f"these by {clock_text(mean_delay_s / delayed_share)} on average, all jobs by {clock_text(mean_delay_s)}"
+        f"these by {duration_text(mean_delay_s / delayed_share)} on average, all jobs by {duration_text(mean_delay_s)}"
     )
 
 
@@ -196,7 +193,7 @@ def page(subject: ReportSubject, summary: list[str], sections: list[str]) -> str
     comparison = subject.comparison
     calendar = subject.calendar
     begin_s, until_s = comparison.begin_s, comparison.outcomes[0].until_s
-    period = f"{calendar.day_text(begin_s)} to {calendar.day_text(until_s)}, {length_text(until_s - begin_s)}"
+    period = f"{calendar.day_text(begin_s)} to {calendar.day_text(until_s)}, {duration_text(until_s - begin_s)}"
     facts = (
         ("log", subject.trace.name),
         ("jobs", f"{len(comparison.case.jobs):,}"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from offpeak.display import clock_text, length_text, percent_text
+from offpeak.display import duration_text, percent_text
 from offpeak.installation import installed_version
 from offpeak.model.arrays import Int64
 from offpeak.model.constants import WEEK_S, YEAR_S
@@ -31,7 +31,7 @@ from offpeak.ui.replay.comparison import (
 )
 from offpeak.ui.replay.likeness import difference_lines
 from offpeak.ui.replay.tables import (
-    NOISE,
+    NOT_SIGNIFICANT,
     SLEEP_HEADERS,
     cooling_headers,
     cooling_row,
@@ -83,7 +83,7 @@ def summary_section(subject: ReportSubject) -> str:
     units, decimals = policy_units(a_year), 0 if times(first) * first.cost >= WITHOUT_CENTS else 2
     columns = {
         "policy": "", f"{units.currency} {per}": "cost", f"saved {per}": "saving_pct", "saved": "saving_pct",
-        f"{units.energy.name} {per}": "energy_kwh", "mean wait": "mean_wait_s", "latest job": "worst_postponement_s",
+        f"{units.energy.name} {per}": "energy_kwh", "mean wait": "mean_wait_s", "longest delay": "worst_postponement_s",
     }  # fmt: skip
     columns |= {"idle energy saved": "idle_saved_pct"} if subject.can_sleep else {}
     columns |= {f"CO2 {units.co2.name} {per}": "co2_kg"} if units.co2 else {}
@@ -98,13 +98,13 @@ def summary_section(subject: ReportSubject) -> str:
             f"{times(outcome) * before * outcome.saving_pct / 100:z,.{decimals}f}" if is_compared else NO_BASELINE,
             percent_text(outcome.saving_pct, 1) if is_compared else NO_BASELINE,
             units.energy.figure(times(outcome) * outcome.energy_kwh),
-            clock_text(outcome.mean_wait_s),
-            NO_BASELINE if is_first else f"+{clock_text(max(0, outcome.worst_postponement_s))}",
+            duration_text(outcome.mean_wait_s),
+            NO_BASELINE if is_first else f"+{duration_text(max(0, outcome.worst_postponement_s))}",
             *([percent_text(outcome.idle_saved_pct or 0.0, 1)] if subject.can_sleep else []),
             *([units.co2.figure(emitted_kg)] if units.co2 and emitted_kg is not None else []),
         )
 
-    scaled = f"{length_text(length_s)} scaled to a year: other seasons and other jobs are not in it"
+    scaled = f"{duration_text(length_s)} scaled to a year: other seasons and other jobs are not in it"
     caption = f"Against {first.policy}; {scaled if per == 'a year' else 'of the time of the log'}"
     if first.bill is not None:
         caption += f"; money is {'the whole bill, with' if first.cost == first.bill else 'without'} demand charges"
@@ -127,7 +127,7 @@ def savings_section(subject: ReportSubject) -> str:
     baseline = subject.comparison.outcomes[0]
     outcomes = subject.comparison.outcomes
     units = policy_units(outcomes)
-    caption = f"Savings and postponements are against {baseline.policy}"
+    caption = f"Savings and delays are against {baseline.policy}"
     tables = [
         _table(subject, caption, units.headers(), FIGURES, lambda each, first: policy_row(each, units, is_first=first))
     ]
@@ -146,10 +146,8 @@ def savings_section(subject: ReportSubject) -> str:
 
 
 def _table(subject: ReportSubject, caption: str, headers: Sequence[str], fields: Sequence[str], texts: Texts) -> str:
-    names = [header.replace("-\n", "").replace("\n", " ") for header in headers]
-    return table(
-        caption, names, [_savings_row(subject, outcome, fields, texts) for outcome in subject.comparison.outcomes]
-    )
+    rows = [_savings_row(subject, outcome, fields, texts) for outcome in subject.comparison.outcomes]
+    return table(caption, headers, rows)
 
 
 def _savings_row(
@@ -170,15 +168,15 @@ def _cells(
     for name, text, low, high in columns:
         varies = name in WITH_RANGE and low != high
         is_noise = varies and not is_first and spread.is_noise(name)
-        yield HtmlCell(
-            text, f"{low.removesuffix(' %')} to {high.removesuffix(' %')}" if varies else "", NOISE if is_noise else ""
-        )
+        interval = f"{low.removesuffix(' %')} to {high.removesuffix(' %')}" if varies else ""
+        yield HtmlCell(text, interval, NOT_SIGNIFICANT if is_noise else "")
 
 
 def _remark(spreads: tuple[ReplicationSpread, ...]) -> str:
     if not spreads:
         return ONE_REPLAY
-    return f"{'Means' if spreads[0].alignments == 1 else 'Medians'} of {spread_remark(spreads)}."
+    chance = f"{NOT_SIGNIFICANT} is a difference to {spreads[0].policy} that chance alone can make"
+    return f"{'Means' if spreads[0].alignments == 1 else 'Medians'} of {spread_remark(spreads)}; {chance}."
 
 
 SHOWN_JOBS = 10
@@ -227,7 +225,7 @@ def _row(subject: ReportSubject, policy: ReportPolicy, job: int) -> tuple[str, .
         calendar.minute_text(int(case.jobs.submit_s[job])),
         calendar.minute_text(before_s),
         calendar.minute_text(start_s),
-        clock_text(start_s - before_s),
+        duration_text(start_s - before_s),
     )
 
 
@@ -238,7 +236,7 @@ DEFINITIONS = (
     ("utilization", "node-hours with jobs divided by all node-hours, until the last end under the policy"),
     ("mean wait", "from submission to start; each job counts once"),
     ("bounded slowdown", f"mean of (wait + run) / run, where a run shorter than {SHORTEST_S} s counts as that long"),
-    ("worst postponement", "largest delay of the start of a job compared with the first policy"),
+    ("longest delay", "largest delay of the start of a job compared with the first policy"),
     ("on-peak", "expensive hours by the tariff, or by --peak-rule; policies use no other information about prices"),
     ("CO2", "energy times the carbon intensity, integrated over time"),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.display import clock_text, money_text, percent_text
+from offpeak.display import duration_text, money_text, percent_text
 from offpeak.model.arrays import Float64
 from offpeak.model.constants import DAY_S, HOUR_S
 from offpeak.sim_backend.comparison.breakdown import Periods, cost_by_period, cost_periods
@@ -214,7 +214,7 @@ def delay_loss(subject: ReportSubject) -> Loss:
     right = 1.06 * max(float(value.max()), 1.0)
     step_s = next((each for each in STEPS_S if right / each <= MOST_TICKS), STEPS_S[-1])
     ticks = np.arange(0, right, step_s).tolist()
-    look = _axis("mean delay", [-0.04 * right, right], tickvals=ticks, ticktext=[clock_text(tick) for tick in ticks])
+    look = _axis("mean delay", [-0.04 * right, right], tickvals=ticks, ticktext=[duration_text(tick) for tick in ticks])
     return Loss("mean delay by sleep", value, -0.04 * right, right, look)
 
 
@@ -314,7 +314,7 @@ def _point_text(policy: ReportPolicy) -> str:
         name_text(policy.name),
         f"{percent_text(figures.idle_saved_pct, 1)} of idle energy saved, {possible} possible",
         f"mean slowdown {outcome.mean_bounded_slowdown_by_delay:,.2f}",
-        f"mean delay by sleep {clock_text(figures.mean_boot_delay_s)}",
+        f"mean delay by sleep {duration_text(figures.mean_boot_delay_s)}",
         f"{figures.power_cycles_per_node_day:.2f} cycles a node and day",
     )
     return "<br>".join(lines)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from offpeak.display import clock_text
+from offpeak.display import duration_text
 from offpeak.model.arrays import Float64, Int64
 from offpeak.model.constants import DAY_S, WEEK_S
 from offpeak.sim_backend.comparison.figures import cumulative_share
@@ -26,7 +26,7 @@ def wait_figure(subject: ReportSubject) -> Figure:
     waits_s = [_wait_s(subject, policy) for policy in subject.policies]
     middles = []
     for policy, each in zip(subject.policies, waits_s, strict=True):
-        half, most = (clock_text(float(wait_s)) for wait_s in np.quantile(each, (0.5, 0.9)))
+        half, most = (duration_text(float(wait_s)) for wait_s in np.quantile(each, (0.5, 0.9)))
         middles.append(f"{policy.name}: half of the jobs at most {half}, nine of ten {most}")
     return Figure(
         name="wait",
@@ -67,7 +67,7 @@ def _shares(subject: ReportSubject, seconds: list[Int64], title: str, hover: str
         x_s, share = np.append(x_s, shown_until_s), 100 * np.append(share, 1.0)
         look: Json = {
             "line": line(policy.key) | {"shape": "hv"},
-            "customdata": [clock_text(float(at_s)) for at_s in x_s],
+            "customdata": [duration_text(float(at_s)) for at_s in x_s],
         }
         y, text = packed(100 - share if is_longer else share), "%{customdata}: %{y:.1f} % of the jobs"
         traces.append(scatter(packed(x_s, "f8"), y, name=policy.name, hover=text, **look))
@@ -76,7 +76,7 @@ def _shares(subject: ReportSubject, seconds: list[Int64], title: str, hover: str
         type="log",
         range=[0, float(np.log10(shown_until_s))],
         tickvals=list(TICKS_S),
-        ticktext=[clock_text(tick) for tick in TICKS_S],
+        ticktext=[duration_text(tick) for tick in TICKS_S],
         tickangle=0,
         showline=True,
         ticks="outside",

@@ -31,8 +31,7 @@ def test_a_job_that_no_site_can_run_hears_what_is_missing(make: Make, name: str)
     (choice,) = explained(name, make(grid, jobs, stale=[False, True]))
     assert choice.site is choice.chosen is choice.second is None
     north = (
-        "100 cores requested, 64 are the most, 3.0 h requested, 2.0 h are the most, "
-        "the job's project has 0 core-hours left"
+        "100 cores requested, 64 are the most, 3 h requested, 2 h are the most, the job's project has 0 core-hours left"
     )
     south = "its last answer is too old, 100 cores requested, 16 are the most, has no gpu"
     assert [(miss.site, miss.text) for miss in choice.misses] == [("north", north), ("south", south)]
@@ -53,7 +52,7 @@ def test_the_second_best_and_what_it_would_have_cost(make: Make, constant: Calla
     cycle = make(grid, grid_jobs(job_id=7, cores=10, estimate_s=HOUR_S), price=(constant(80.0), constant(20.0)))
     (choice,) = explained("mcmf", cycle)
     assert choice.site == "east"
-    assert choice.reason == "east suits it best: ends in 60 min, 0.02 EUR, 0.40 kg CO2, 1.00 kWh"
+    assert choice.reason == "east suits it best: ends in 1 h, 0.02 EUR, 0.40 kg CO2, 1.00 kWh"
     assert choice.chosen is not None
     assert choice.second is not None
     assert (choice.chosen.cost, choice.second.cost) == (pytest.approx(0.02), pytest.approx(0.08))
@@ -64,7 +63,7 @@ def test_reasons_of_the_other_policies(make: Make) -> None:
     grid = Grid((SOUTH, Site("east", 16, 100.0)))
     cycle = make(grid, grid_jobs(job_id=[7], cores=10, estimate_s=HOUR_S), [[1800.0, 5400.0]], queued=[3, 4])
     reasons = {policy.name: explained(policy.name, cycle)[0].reason for policy in POLICIES}
-    figures = "ends in 90 min, 0.05 EUR, 0.40 kg CO2, 1.00 kWh"
+    figures = "ends in 1:30 h, 0.05 EUR, 0.40 kg CO2, 1.00 kWh"
     assert reasons == {
         "baseline": "it stays at home",
         "round-robin": "it is south's turn",
@@ -72,7 +71,7 @@ def test_reasons_of_the_other_policies(make: Make) -> None:
         "eca-queue": f"south takes least: {figures}",
         "eca-sla": "it starts soonest at south, in 30 min",
         "mcmf": f"south suits it best: {figures}",
-        "inst": "south suits it best: ends in 60 min, 0.05 EUR, 0.40 kg CO2, 1.00 kWh",
+        "inst": "south suits it best: ends in 1 h, 0.05 EUR, 0.40 kg CO2, 1.00 kWh",
         "two-price": f"south suits it best: {figures}",
     }
 

@@ -103,7 +103,7 @@ def test_a_longer_job_waits_longer_and_sent_jobs_delay_it() -> None:
         (("-p gpu -N 1 -n 1 --mem=1T",), HOUR_S, "no node of partition gpu has 1 core, 1,024 GiB"),
         (("-p debug",), HOUR_S, "there is no partition debug"),
         (("-N 5",), HOUR_S, "partition batch has 4 of 5 nodes with 1 core"),
-        (("-p gpu",), 50 * HOUR_S, "partition gpu admits no job with a time limit above 2d 00:00"),
+        (("-p gpu",), 50 * HOUR_S, "partition gpu admits no job with a time limit above 2 days"),
         (("-p gpu -N 3",), HOUR_S, "partition gpu admits no job of 3 nodes"),
         (("-C nvlink",), HOUR_S, "no node of partition batch has 1 core, nvlink"),
     ],

@@ -71,9 +71,9 @@ def test_a_long_queue_takes_its_time_off_the_delay():
     [
         (
             WaitAllowance(80 * 60, 90),
-            "Sun 05:00 at the latest, less 80 min for the queue (90 % of jobs wait no longer)",
+            "Sun 05:00 at the latest, less 1:20 h for the queue (90 % of jobs wait no longer)",
         ),
-        (WaitAllowance(3 * HOUR_S), "Sun 05:00 at the latest, less 3.0 h for the queue (expected wait)"),
+        (WaitAllowance(3 * HOUR_S), "Sun 05:00 at the latest, less 3 h for the queue (expected wait)"),
         (WaitAllowance(59, 90), "Sun 05:00 at the latest"),
         (WaitAllowance(-HOUR_S, 90), "Sun 05:00 at the latest"),
     ],
@@ -86,7 +86,7 @@ def test_the_reason_names_the_time_for_the_queue(allowance, text):
     assert dict(decision.inputs)["wait_allowance_s"] == max(0, allowance.wait_s)
     longer = site.apply(plan).plan(wait_allowances={"1": WaitAllowance(11 * HOUR_S, 90)})
     assert longer.begin_s == {"1": 0}
-    reason = "it may be kept back until Sun 05:00 only, less 11.0 h for the queue (90 % of jobs wait no longer)"
+    reason = "it may be kept back until Sun 05:00 only, less 11 h for the queue (90 % of jobs wait no longer)"
     assert [decision.reason for decision in longer.decisions] == [reason]
 
 

@@ -50,7 +50,7 @@ def test_a_job_in_expensive_hours_is_stopped_until_the_cheap_ones() -> None:
     choice = choose_checkpoints(facts_of(running(1)), RULES)["1"]
     assert choice.checkpoint == Checkpoint("USR1", 600)
     assert choice.begin_s == NOW_S + 10 * HOUR_S
-    assert choice.why.startswith("its last 4.0 h cost 200.00 EUR/MWh now, and with a checkpoint 60.42 EUR/MWh from ")
+    assert choice.why.startswith("its last 4 h cost 200.00 EUR/MWh now, and with a checkpoint 60.42 EUR/MWh from ")
     # 4 h at 200 against 10 min at 200 and 4 h 10 min at 50, of 400 W.
     assert dict(choice.inputs)["expected_saving"] == pytest.approx(0.4e-3 * (4 * 200 - (200 + 25 * 50) / 6))
 

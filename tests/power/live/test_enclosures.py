@@ -79,7 +79,7 @@ def test_the_reason_counts_the_overhead_once_the_chassis_sleeps_as_a_whole() -> 
     kept = replace(CapacitySettings(), keep_hot=24)
     plan = planned(cluster_snapshot(nodes, records=slept), site_with_chassis(bounds=kept), memory)
     assert [str(each) for each in plan.decisions] == [
-        "n36 sleeps: timeout:10min: 25 idle nodes; idle 2.8 h; break-even 7 min"
+        "n36 sleeps: timeout:10min: 25 idle nodes; idle 2:47 h; break-even 7 min"
     ]
 
 

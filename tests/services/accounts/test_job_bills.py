@@ -145,7 +145,7 @@ def test_a_delayed_job_has_what_was_expected_and_what_came_of_it(ledger: Ledger)
     both = {job: (bill.expected_saving, bill.tier_saved) for job, bill in found.items()}
     assert both == {"1": (0.4, 0.2), "2": (None, 0.2), "3": (None, None)}
     (line,) = [line for line in bill_lines(found["1"], UTC) if line.startswith("tier")]
-    assert line == "tier       T1 moved 1.00 kWh by 3:00:00: 0.20 EUR less than at 1970-01-01 10:00, 0.40 EUR expected"
+    assert line == "tier       T1 moved 1.00 kWh by 3 h: 0.20 EUR less than at 1970-01-01 10:00, 0.40 EUR expected"
 
 
 def test_a_gpu_may_draw_nothing_for_days_and_much_more_at_once() -> None:

@@ -65,7 +65,7 @@ def test_jobs_that_fit_nowhere_are_named_with_the_reason_and_left_out():
         "partition short admits no job of 3 nodes": (5,),
         "the request has no parts": (6,),
         "its parts do not fit together": (7,),
-        "partition all admits no job with a time limit above 0:16:40": (8,),
+        "partition all admits no job with a time limit above 17 min": (8,),
         "partition own has 3 of 4 nodes with 1 core": (9,),
     }
 

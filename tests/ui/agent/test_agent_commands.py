@@ -313,7 +313,7 @@ def test_why_of_an_ended_job_is_its_bill(offpeak: Offpeak, agent: AgentSocket) -
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == [
         "job 1700 of ann, batch, n[1-2]: ended 2026-11-01 02:00",
-        "ran        1:00:00 after 1:00:00 of waiting",
+        "ran        1 h after 1 h of waiting",
         "this job   1.42 kWh, 0.31 EUR, 0.57 kg CO2, 0.09 EUR less than at its submission",
         "basis      measured",
     ]

@@ -52,7 +52,7 @@ def test_status_shows_the_demand_charges() -> None:
 
 
 def test_status_before_the_first_look_and_of_a_cluster_without_a_name() -> None:
-    not_yet = "mode active, NO DATA YET: no cycle has succeeded, it tries every 0:00:30"
+    not_yet = "mode active, NO DATA YET: no cycle has succeeded, it tries every 30 s"
     before = replace(PUBLISHED, cluster="", scheduler=NO_SCHEDULER, has_looked=False)
     assert status_lines(before, CLOCK)[0] == f"the scheduler has not been read yet: {not_yet}"
     failed = replace(PUBLISHED, at_unix_s=float(AT_S), has_looked=False)
@@ -64,14 +64,14 @@ def test_an_agent_whose_scheduler_gives_no_answer_does_not_hang() -> None:
     def first_line(ended_s: float | None) -> str:
         return status_lines(replace(PUBLISHED, last_round_unix_s=ended_s), LocalClock(AT_S + 3600.0, UTC))[0]
 
-    looked = "test (slurm 22.05.8): mode active, looked 1:00:00 ago, every 0:00:30"
+    looked = "test (slurm 22.05.8): mode active, looked 1 h ago, every 30 s"
     assert first_line(AT_S + 3480.0) == f"{looked}: IT TRIES AGAIN, all its rounds since then have failed"
     assert first_line(AT_S + 3300.0) == first_line(None) == f"{looked}: IT HANGS"
 
 
 def test_an_agent_with_a_fast_clock_is_late_by_real_seconds() -> None:
     fast = replace(PUBLISHED, clock_factor=600.0, cycle_s=300)
-    assert status_lines(fast, LocalClock(AT_S + 14 * 600, UTC))[0].endswith("looked 2:20:00 ago, every 0:05:00")
+    assert status_lines(fast, LocalClock(AT_S + 14 * 600, UTC))[0].endswith("looked 2:20 h ago, every 5 min")
     assert status_lines(fast, LocalClock(AT_S + 16 * 600, UTC))[0].endswith(": IT HANGS")
 
 

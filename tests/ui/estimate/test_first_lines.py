@@ -194,7 +194,7 @@ def test_simulate_and_its_report_name_them_too(offpeak: Offpeak, tmp_path: Path)
     tariff = "on=90EUR/MWh,off=30EUR/MWh"
     done = offpeak("simulate", "log.swf", "--tariff", tariff, "--report", "report.html", "--anonymise")
     first, prices, machine = lines_of(done)
-    assert first == "log: 99 jobs on 60 nodes, 4 days"
+    assert first == "log: 99 jobs on 60 nodes, 4 d 4 h"
     assert prices == (
         "prices   90 EUR/MWh from 09:00 to 23:00 every day, clock of UTC, else 30 EUR/MWh"
         f" (hours=09:00-23:00 assumed: none are given{NO_ZONE})"
@@ -289,7 +289,7 @@ def test_a_log_without_starts_claims_no_likeness_and_names_its_date(offpeak: Off
     assert "the replay is near the log" not in done.stdout
 
 
-UNLIKE = "the replay is not near the log: jobs wait 0:00:00 on average under easy, in the log "
+UNLIKE = "the replay is not near the log: jobs wait 0 s on average under easy, in the log "
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offpeak.display import clock_text
+from offpeak.display import duration_text
 from offpeak.predictors.port import Prediction
 from offpeak.predictors.waits.questions import NO_JOB, WaitOutcomes, WaitQuestions, WaitSpread
 from offpeak.predictors.waits.states import FEATURES
@@ -35,7 +35,7 @@ def test_the_figure_lies_within_its_range_wherever_the_mean_is(mean, quantiles):
     forecast = forecast_of(Prediction(np.array([mean]), np.array([quantiles]), ("why",)))
     (entry,) = json.loads(forecast_json(forecast))["answers"]
     assert entry["p10"] <= entry["expected"] <= entry["p90"]
-    assert cells(forecast)[1:4] == [clock_text(each) for each in (quantiles[1], quantiles[0], quantiles[2])]
+    assert cells(forecast)[1:4] == [duration_text(each) for each in (quantiles[1], quantiles[0], quantiles[2])]
 
 
 def question(job_id):
@@ -52,4 +52,4 @@ def test_a_mean_that_a_few_large_errors_drag_out_of_the_range_is_not_the_figure(
     prediction = spread.around(question([NO_JOB]), np.array([6.5 * HOUR_S]), ("why",))
     low_s, _, high_s = prediction.quantiles[0]
     assert prediction.mean[0] < low_s <= 6.5 * HOUR_S <= high_s
-    assert cells(forecast_of(prediction))[1] == "6:30:00"
+    assert cells(forecast_of(prediction))[1] == "6:30 h"

@@ -1,26 +1,10 @@
-"""How the table writes durations, money and what was left out."""
+"""How the table writes money and what was left out."""
 
 import pytest
 
-from offpeak.display import CO2_UNITS, ENERGY_UNITS, clock_text, figure, length_text, unit_of
+from offpeak.display import CO2_UNITS, ENERGY_UNITS, figure, unit_of
 from offpeak.model.jobs import RejectedJobs
 from offpeak.ui.replay.comparison import rejected_remark
-
-
-@pytest.mark.parametrize(
-    ("duration_s", "text"),
-    [
-        (0, "0:00:00"),
-        (59.4, "0:00:59"),
-        (59.6, "0:01:00"),
-        (7509, "2:05:09"),
-        (172_799.4, "47:59:59"),
-        (172_799.6, "2d 00:00"),
-        (285_120, "3d 07:12"),
-    ],
-)
-def test_durations_are_read_off_a_clock(duration_s: float, text: str) -> None:
-    assert clock_text(duration_s) == text
 
 
 @pytest.mark.parametrize(
@@ -46,22 +30,6 @@ def test_energy_has_the_unit_of_its_size(kwh: float, text: str) -> None:
     unit = unit_of(kwh, ENERGY_UNITS)
     assert f"{unit.figure(kwh)} {unit.name}" == text
     assert unit_of(kwh, CO2_UNITS).name == ("t" if abs(kwh) >= 10_000 else "kg")
-
-
-@pytest.mark.parametrize(
-    ("length_s", "text"),
-    [
-        (0, "0 seconds"),
-        (90, "90 seconds"),
-        (150, "2 minutes"),
-        (3600, "1 hour"),
-        (36_000, "10 hours"),
-        (172_800, "2 days"),
-        (10**8, "1,157 days"),
-    ],
-)
-def test_a_period_is_shown_in_days_or_hours(length_s: int, text: str) -> None:
-    assert length_text(length_s) == text
 
 
 def test_of_many_jobs_left_out_some_are_named() -> None:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from offpeak.display import clock_text
+from offpeak.display import duration_text
 from offpeak.settings.replay import SchedulingSettings
 from offpeak.sim_backend.comparison.outcome import PolicyOutcome
 from offpeak.sim_backend.comparison.replications import ReplicationInterval, ReplicationSpread, replay_often
@@ -47,7 +47,7 @@ def spread(low: float, high: float) -> ReplicationSpread:
 def test_a_saving(subject: ReportSubject) -> None:
     assert answer_of(subject, other()) == (
         "With greedy, electricity would have cost 0.6 % less than with easy (1,234 of 205,678 EUR); "
-        "the mean wait fell from 2:11:10 to 1:44:00; the most postponed job started 21:03:00 later."
+        "the mean wait fell from 2:11 h to 1:44 h; the most postponed job started 21:03 h later."
     )
 
 
@@ -67,13 +67,13 @@ def test_no_policy_is_cheaper(subject: ReportSubject) -> None:
     sentence = answer_of(subject, other(cost=207_678, saving_pct=-0.97, mean_wait_s=9000))
     assert sentence.startswith(
         "No policy would have been cheaper than easy: with greedy, electricity would have cost 1.0 % more "
-        "(2,000 on top of 205,678 EUR); the mean wait rose from 2:11:10 to 2:30:00; "
+        "(2,000 on top of 205,678 EUR); the mean wait rose from 2:11 h to 2:30 h; "
     )
 
 
 def test_report_states_that_no_job_waits_longer(subject: ReportSubject) -> None:
     unchanged = replace(other(mean_wait_s=7870.4), worst_postponement_s=0)
-    assert answer_of(subject, unchanged).endswith("; the mean wait stayed at 2:11:10; no job started later.")
+    assert answer_of(subject, unchanged).endswith("; the mean wait stayed at 2:11 h; no job started later.")
 
 
 def test_many_replays_tell_chance_from_effect(subject: ReportSubject) -> None:
@@ -81,7 +81,7 @@ def test_many_replays_tell_chance_from_effect(subject: ReportSubject) -> None:
     assert ", a saving of 0.51 to 0.70 % in 19 of 20 replays; the mean" in sentence
     assert sentence.endswith(" Figures are means of 20 replays.")
     sentence = answer_of(subject, other(), spreads=(spread(-0.2, 0.7),))
-    assert ", a difference that is noise: it saves -0.20 to 0.70 % in 19 of 20 replays; the mean" in sentence
+    assert ", a difference that is not significant: it saves -0.20 to 0.70 % in 19 of 20 replays; the mean" in sentence
 
 
 def test_the_headline_has_the_means_that_the_table_has(make: Make) -> None:
@@ -92,7 +92,7 @@ def test_the_headline_has_the_means_that_the_table_has(make: Make) -> None:
     subject = replace(subject, spreads=(easy, greedy))
     sentence, table = answer(subject), savings_section(subject)
     for figures in (easy.figures, greedy.figures):
-        wait = clock_text(figures["mean_wait_s"].mean)
+        wait = duration_text(figures["mean_wait_s"].mean)
         assert wait in sentence
         assert wait in table
     assert f"{abs(greedy.figures['saving_pct'].mean):.1f} %" in sentence
@@ -118,7 +118,7 @@ ASLEEP = {"asleep_share": 0.2, "idle_saved_pct": 83.25, "captured_pct": 93.0, "d
 def test_the_cheapest_policy_that_lets_nodes_sleep_is_named(subject: ReportSubject) -> None:
     asleep = other(**ASLEEP, mean_sleep_delay_s=99.0)
     saved = "sleeping nodes would have saved 83.2 % of the idle energy (93 % of what was possible); "
-    waits = "waiting for them would have held up 33 % of the jobs, these by 0:05:00 on average, all jobs by 0:01:39."
+    waits = "waiting for them would have held up 33 % of the jobs, these by 5 min on average, all jobs by 99 s."
     assert answer_of(subject, asleep).endswith(f" later. Its {saved}{waits}")
     assert answer_of(subject, other(policy="fcfs", cost=200_000), asleep).endswith(
         f" later. Under greedy, {saved}{waits}"
@@ -137,7 +137,7 @@ def test_how_long_jobs_were_held_up_is_the_mean_of_those_that_were(make: Make) -
     delay_s = policy.run.schedule.sleep_delay_s
     held_up_s = delay_s[delay_s > 0]
     assert len(held_up_s) < len(delay_s)
-    assert f"these by {clock_text(float(held_up_s.mean()))} on average" in answer(subject)
+    assert f"these by {duration_text(float(held_up_s.mean()))} on average" in answer(subject)
 
 
 def test_where_no_job_is_held_up_it_says_so(subject: ReportSubject) -> None:

@@ -49,9 +49,9 @@ def test_a_table_tells_what_its_cells_belong_to() -> None:
     made = table(
         "what it shows",
         ("policy", "cost", "saving"),
-        [(HtmlCell("easy"), HtmlCell("1"), HtmlCell("2", "1 to 3", "noise"))],
+        [(HtmlCell("easy"), HtmlCell("1"), HtmlCell("2", "1 to 3", "not significant"))],
     )
     assert "<caption>what it shows</caption>" in made
     assert made.count('<th scope="col"') == 3
     assert '<th scope="row" class="text">easy</th>' in made
-    assert "<td>2 <small>(1 to 3)</small> <em>noise</em></td>" in made
+    assert "<td>2 <small>(1 to 3)</small> <em>not significant</em></td>" in made
