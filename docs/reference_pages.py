@@ -154,10 +154,11 @@ _PRICES_HEAD = """\
 # Price files
 
 A price file is CSV, with commas, semicolons, tabs or bars, or JSON, plain or gzipped. These exports are read as they
-come, without `--price-layout`; the columns are patterns of [`exports.toml`](../../offpeak/prices/exports.toml).
+come, without `--price-layout`. [`exports.toml`](../../offpeak/prices/exports.toml) has the names of their
+columns. The last column here is that of the places, where a file has several.
 
-| source | times | prices | unit | clock | places |
-|---|---|---|---|---|---|"""
+| source | unit | clock | places |
+|---|---|---|---|"""
 _PRICES_FOOT = """
 The unit is that of the file's name (`..._eur_per_mwh.csv`), of the column's name (`Price (EUR/MWh)`), or of the table.
 Where the rows of several places are in one file, say which: `--price-layout area=DK1`.
@@ -196,10 +197,9 @@ def price_files_page() -> str:
 
 
 def _export_row(export: Export) -> str:
-    times = ", ".join(_code(each) for each in (*export.time, export.date, export.hour, export.quarter) if each)
     unit = export.unit.replace("{currency}", "its currency")
     zone = zone_text(export.zone) if export.zone else ""
-    return f"| {export.source} | {times} | {_code(export.value)} | {unit} | {zone} | {_code(export.area)} |"
+    return f"| {export.source} | {unit} | {zone} | {_code(export.area)} |"
 
 
 def _code(pattern: str) -> str:
