@@ -220,7 +220,8 @@ def _change_refusal(name: str, known: Mapping[str, Node], change: NodeChange) ->
     if node is None:
         return "Slurm has no such node"
     by = f"{node.reason_by or 'another user'}: {node.reason}"
-    if node.closed and not node.closed_by_us and change in CHANGES_OF_REASON:
+    # slurmctld demands a reason and may lose it: the power loop knows whether it was offpeak's.
+    if node.closed and node.reason and not node.closed_by_us and change in CHANGES_OF_REASON:
         return f"was closed by {by}"
     if (
         node.failed

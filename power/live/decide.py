@@ -310,10 +310,10 @@ def _plan_limited(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) -> 
     """Return the plan of a pool that offers as many nodes as its targets say, and withdraws the others.
 
     A withdrawn node is closed to jobs: a sleeping one is not woken for any job, and an awake one sleeps as soon as its
-    jobs have ended. A node is always on offer if an admin, a reservation or a job names it, and if a waiting job could
-    otherwise never start: a job keeps as many nodes that can run it as it requests. Then follow busy nodes, idle ones
-    and sleeping ones, up to the targets. The scheduler plans starts on all nodes on offer, so its plan keeps no node on
-    offer, and wakes none.
+    jobs have ended. A node is always on offer if it comes up, if an admin, a reservation or a job names it, and if a
+    waiting job could otherwise never start: a job keeps as many nodes that can run it as it requests. Then follow busy
+    nodes, idle ones and sleeping ones, up to the targets. The scheduler plans starts on all nodes on offer, so its plan
+    keeps no node on offer, and wakes none.
     """
     now_s, lead_s = pool.snapshot.now_s, pool.rows[0].times.lead_s
     always = dict(list_names_always_offered(pool, now_s + lead_s))
@@ -327,7 +327,8 @@ def _plan_limited(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) -> 
     resting = [name for name in usable if name in pool.may_leave and name not in awake]
     preferred = tuple(dict.fromkeys((*busy, *idle, *to_wake, *resting)))
     named = {name for name in usable if name in pool.may_leave and name in always}
-    offered = named | {name for name in usable if name in awake and name not in pool.may_leave}
+    rising = {row.name for row in pool.rows_at(pool.rising)}
+    offered = named | rising | {name for name in usable if name in awake and name not in pool.may_leave}
     for fit, width in _find_widest_needs(pool, [*pool.waiting, *deferred]).items():
         more = (name for name in preferred if name in fit and name not in offered)
         offered |= set(islice(more, max(width - len(fit & offered), 0)))

@@ -143,6 +143,29 @@ def test_program_wakes_nodes_that_the_agent_does_not(
     assert [bmc.lines("orders") for bmc in few_bmcs] == [["on"], ["on"], []]
 
 
+def test_a_node_that_sleeps_again_is_not_woken_while_the_agent_restarts(
+    programs: SlurmPrograms, few_bmcs: list[SimulatedBmc], machine_of: MachineOf
+) -> None:
+    names = ("n1", "n2", "n3")
+    for bmc in few_bmcs:
+        bmc.write("power", "off")
+    know(programs, *(machine_of(bmc, node=name) for bmc, name in zip(few_bmcs, names, strict=True)))
+    # As Slurm 22.05 shows a node that came up and was put to sleep, one that it waits for, and one that a job has.
+    states = {"n1": "IDLE+DRAIN+POWERED_DOWN", "n2": "MIXED+POWERING_UP+NOT_RESPONDING", "n3": "ALLOCATED+POWERED_DOWN"}
+    shown = "\n".join(f"NodeName={name} CPUTot=4 State={state} ThreadsPerCore=1" for name, state in states.items())
+    scontrol = programs.folder / "scontrol"
+    scontrol.write_text(f"#!/bin/sh\n[ $2 = hostnames ] && exit 1\necho '{shown}'\n")
+    scontrol.chmod(0o755)
+    with agent_socket(programs.socket) as agent:
+        agent.replies = [WakeReply(names)]
+        programs.run("offpeak-resume", "n[1-3]", **FAST, PATH=f"{programs.folder}:/usr/bin:/bin")
+        wait_until(lambda: programs.lines(), what="the report", log=programs.log)
+    orders = lambda: [bmc.lines("orders") for bmc in few_bmcs[1:]]  # noqa: E731
+    wait_until(lambda: orders() == [["on"], ["on"]], what="the look again", log=programs.log)
+    assert "n2,n3: looking again whether they are on" in programs.lines()
+    assert few_bmcs[0].lines("orders") == []
+
+
 def test_nodes_that_wait_for_the_pace_do_not_delay_the_look_at_the_others(programs: SlurmPrograms) -> None:
     names = tuple(f"n{number}" for number in range(1, 7))
     with wake_listener() as card:

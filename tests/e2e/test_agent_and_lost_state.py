@@ -132,7 +132,8 @@ def test_where_power_saving_breaks_while_nodes_sleep_one_more_is_tried_and_all_c
         assert re.search(problem, " ".join(run_offpeak(cluster, "check").stdout.split()))
         break_power_saving(cluster, broken=False)
         wait_for_sleep(cluster, *ALL)
-        assert f"{tried} went through a whole cycle" in running.log.read_text()
+        # The one that sleeps first, which depends on the order in which they came back.
+        assert re.search(r"node\d went through a whole cycle", running.log.read_text())
 
 
 def rebooted(arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> Process:
