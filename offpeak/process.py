@@ -10,6 +10,7 @@ be on a local disk. The agents of a pair of head nodes take turns by a lease in 
 
 import errno
 import fcntl
+import math
 import os
 import pwd
 import random
@@ -17,8 +18,12 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+import termios
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 
 from offpeak.errors import BadInput, OffpeakError
@@ -67,34 +72,91 @@ _unended: list[subprocess.Popen[bytes]] = []
 """Programs of another user, such as sudo's, that ran out of time and cannot be killed."""
 
 
+_guard: ContextVar[Callable[[], float] | None] = ContextVar("guard", default=None)
+
+
+@contextmanager
+def guarded_orders(guard: Callable[[], float]) -> Iterator[None]:
+    """Within the block `run_order` calls the guard directly before it gives an order, however long it has waited.
+
+    The guard raises OrderTooLate, or returns for how long the order is allowed [s].
+    """
+    token = _guard.set(guard)
+    try:
+        yield
+    finally:
+        _guard.reset(token)
+
+
+def order_allowed_s() -> float:
+    """Return for how long an order is allowed now; without a guard there is no end. Raises OrderTooLate."""
+    guard = _guard.get()
+    return guard() if guard else math.inf
+
+
 def run_order(
     command: Sequence[str], *, behind: Sequence[str] = (), environment: Mapping[str, str], text: str, timeout_s: float
 ) -> "subprocess.CompletedProcess[bytes]":
-    """Run a program that changes something, behind a prefix such as sudo. Raises TimeoutExpired, and OSError.
+    """Run a program that changes something, behind a prefix such as sudo. Raises TimeoutExpired, OSError, OrderTooLate.
 
     It does not outlive its time. What is behind a prefix may belong to another user and cannot be killed then:
-    `find_unended_orders` reports it until it ends.
+    `find_unended_orders` reports it until it ends. Such a program is given the `text` once it reads, and has to ignore
+    an empty line: what is before it, such as sudo's own checks, delays no order.
     """
     if not behind and shutil.which(command[0], path=environment.get("PATH")) is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), command[0])
     pipe = subprocess.PIPE
+    timeout_s = min(timeout_s, order_allowed_s())
     arguments = (*behind, *command) if behind else ends_in_time(command, timeout_s)
     process = subprocess.Popen(arguments, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True)
+    until_s, given = time.monotonic() + timeout_s, True
     try:
-        out, complaints = process.communicate(text.encode(), timeout=timeout_s)
+        if behind and text:
+            given = False
+            _wait_until_it_reads(process, timeout_s)
+            order_allowed_s()
+            given = True
+        out, complaints = process.communicate(text.encode(), timeout=until_s - time.monotonic())
     except BaseException:
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except PermissionError:
-            _unended.append(process)
-        except ProcessLookupError:
-            pass
-        else:
-            process.communicate()
+        _end_order(process, given=given)
         raise
     if not behind and process.returncode in KILLED:
         raise subprocess.TimeoutExpired(command, timeout_s)
     return subprocess.CompletedProcess(command, process.returncode, out, complaints)
+
+
+LOOK_S = 0.002
+
+
+def _wait_until_it_reads(process: "subprocess.Popen[bytes]", timeout_s: float) -> None:
+    """Return once the program has read an empty line, or has ended. Raises TimeoutExpired."""
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    with suppress(BrokenPipeError):
+        process.stdin.flush()
+    unread, until_s = array("i", [1]), time.monotonic() + timeout_s
+    while unread[0] and process.poll() is None:
+        if time.monotonic() > until_s:
+            raise subprocess.TimeoutExpired(process.args, timeout_s)
+        time.sleep(LOOK_S)
+        fcntl.ioctl(process.stdin, termios.FIONREAD, unread)
+
+
+def _end_order(process: "subprocess.Popen[bytes]", *, given: bool) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except PermissionError:
+        # Without an order it can do nothing later: it finds the end of its input.
+        if given:
+            _unended.append(process)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+    except ProcessLookupError:
+        pass
+    else:
+        process.communicate()
 
 
 def find_unended_orders() -> str:

@@ -1,10 +1,13 @@
 """Two head nodes on such a cluster: an agent each, with a host name of its own, and one ledger in PostgreSQL.
 
 Each agent reaches each server of the database by a link that can be cut, and each BMC by a wire that notes its orders.
+What stands before scontrol notes each change that an agent orders there, and can delay it, as a bad network would.
 A probe in each agent writes from when it holds the lease, on the same clock, which nobody can set.
 """
 
 import json
+import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -41,13 +44,26 @@ DatabaseLease._take = noted_take
 from offpeak.ui.command import main
 main()
 """
+SCONTROL = """\
+#!/bin/sh
+case "$*" in
+*update* | "")
+  [ -e "$0.slow" ] && echo "$*" >> "$0.waits" && sleep "$(cat "$0.slow")"
+  read -r at_s _ < /proc/uptime
+  echo "$at_s $*" >> "$0.orders"
+  ;;
+esac
+exec {scontrol} "$@"
+"""
 AS_HOST = ("unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"')
 LEASE_IS_LOST, FROZEN = 75, -signal.SIGALRM
 
 
 @dataclass(frozen=True)
 class TraceEntry:
-    """A take of the lease, as the probe noted it, or an order, as the wire did: `text` is the token or the order."""
+    """A take of the lease, as the probe noted it, an order, as the wire did, or a change in Slurm: `text` is the token,
+    the order or scontrol's arguments.
+    """
 
     at_s: float
     host: str
@@ -130,10 +146,24 @@ class HeadNode:
         """What the probe writes."""
         return self.settings.with_suffix(".trace")
 
+    @property
+    def scontrol(self) -> Path:
+        """What stands before scontrol."""
+        return self.settings.with_suffix("") / "scontrol"
+
+    def delay_changes(self, seconds: float) -> None:
+        """Let each change by scontrol leave this host so much later, from now on."""
+        slow = self.scontrol.with_suffix(".slow")
+        if seconds:
+            slow.write_text(f"{seconds:g}")
+        else:
+            slow.unlink(missing_ok=True)
+
     def start(self) -> None:
         """Start the agent."""
         command = (*AS_HOST, self.name, sys.executable, "-c", PROBE, "agent", "--config", str(self.settings))
         own = {"PYTHONPATH": str(REPOSITORY), "PAIR_TRACE": str(self.trace), "PAIR_HOST": self.name}
+        own["PATH"] = f"{self.scontrol.parent}:{os.environ['PATH']}"
         self.process = start_server(command, self.log, {**self.cluster.environment, **own})
 
     def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -171,13 +201,25 @@ class HeadNode:
         reply = self.status()
         return reply is not None and reply.lease is not None and not reply.lease.is_active and reply.lease.has_peer
 
+    @property
+    def delays_a_change(self) -> bool:
+        """Whether a change has been delayed, and may be still."""
+        return self.scontrol.with_suffix(".waits").exists()
+
+    def changes(self) -> list[TraceEntry]:
+        """Return the changes that its agents ordered from scontrol, without those on its standard input."""
+        noted = self.scontrol.with_suffix(".orders")
+        lines = noted.read_text().splitlines() if noted.exists() else []
+        each = (line.partition(" ") for line in lines)
+        return [TraceEntry(float(at_s), self.name, "change", text) for at_s, _, text in each]
+
     def entries(self) -> list[TraceEntry]:
-        """Return the takes and orders of its agents."""
+        """Return the takes, orders and changes of its agents."""
         lines = self.trace.read_text().splitlines() if self.trace.exists() else []
         takes = [TraceEntry(*json.loads(line)) for line in lines if line.endswith("]")]
         passed = [order for each in self.wires for order in each.orders]
         orders = [TraceEntry(order.at_s, self.name, "order", order.text) for order in passed]
-        return sorted(takes + orders, key=lambda entry: entry.at_s)
+        return sorted(takes + orders + self.changes(), key=lambda entry: entry.at_s)
 
 
 @dataclass
@@ -280,4 +322,8 @@ def _made_pair(
         ]
         nodes.append(HeadNode(name, cluster, settings, own_socket, links, tuple(to_bmcs)))
         nodes[-1].trace.unlink(missing_ok=True)
+        shutil.rmtree(nodes[-1].scontrol.parent, ignore_errors=True)
+        nodes[-1].scontrol.parent.mkdir()
+        nodes[-1].scontrol.write_text(SCONTROL.format(scontrol=shutil.which("scontrol")))
+        nodes[-1].scontrol.chmod(0o755)
     return HeadNodePair((nodes[0], nodes[1]))

@@ -126,7 +126,8 @@ def requeue_jobs(names: Sequence[str], scontrol: ScontrolOptions) -> dict[str, s
 
 
 def _run_each(by_job: Mapping[str, Sequence[str]], scontrol: ScontrolOptions, name: str = "scontrol") -> dict[str, str]:
-    run = partial(run_scontrol, command=scontrol.command, timeout_s=scontrol.timeout_s, name=name)
+    on_input = bool(scontrol.command) and name == "scontrol"
+    run = partial(run_scontrol, command=scontrol.command, timeout_s=scontrol.timeout_s, name=name, on_input=on_input)
     complaints = {job: run(arguments) for job, arguments in by_job.items()}
     return {job: lines[-1] for job, lines in complaints.items() if lines}
 
@@ -263,11 +264,17 @@ def _is_change_done(node: Node, change: NodeChange) -> bool:
 
 def _change_group(names: str, states: Sequence[str], reason: str, scontrol: ScontrolOptions) -> str:
     complaint = ""
+    # scontrol takes the quotes around a reason off, as an argument and on its standard input.
+    text = " ".join(reason.replace('"', "'").split())
     for state in states:
         arguments = ["update", f"nodename={names}", f"state={state}"]
         if state in ("down", "drain"):
-            arguments.append(f"reason={' '.join(reason.split())}")
+            arguments.append(f'reason="{text}"')
         complaint = complaint or complaint_of_one(
-            arguments, _OF_NODES, command=scontrol.command, timeout_s=scontrol.timeout_s
+            arguments,
+            _OF_NODES,
+            command=scontrol.command,
+            timeout_s=scontrol.timeout_s,
+            on_input=bool(scontrol.command),
         )
     return complaint.rpartition(_OF_NODES)[2]

@@ -24,7 +24,7 @@ from typing import Any
 
 from offpeak.errors import SchedulerError
 from offpeak.plugin.scheduler.job import LATEST_S, MOST_MEMORY_MIB, MOST_NUMBER, bounded_limit_s
-from offpeak.process import UNENDED_HINT, find_unended_orders, run_order
+from offpeak.process import UNENDED_HINT, find_unended_orders, order_allowed_s, run_order
 
 # English messages, times as Unix seconds, and complete lists of array tasks: answers depend on no language, no time
 # zone and no width.
@@ -177,6 +177,8 @@ def _failure(program: str, complaint: str) -> CannotAskSlurm:
 CHUNK = 500
 LIMITED_CHUNK = 40
 """Used where slurmctld limits the requests of a user: one command then ends within half a minute."""
+LEASED_CHUNK = 50
+"""Used while orders are allowed for a short time only: a command ends with it."""
 
 _OF_JOB = re.compile(r"(.*) for job (\S+)")
 _OF_TASKS = re.compile(r"(\d+)_[\d,:%\[\]-]+: (.*)")
@@ -196,7 +198,7 @@ def complaints_by_job(
     """
     complaints: dict[str, str] = {}
     remaining = iter(orders)
-    while chunk := list(islice(remaining, LIMITED_CHUNK if order_s else CHUNK)):
+    while chunk := list(islice(remaining, _chunk_size(order_s))):
         lines = run_scontrol((), command=command, timeout_s=timeout_s + order_s * len(chunk), orders=chunk)
         of_jobs = [match for match in map(_OF_JOB.fullmatch, lines) if match]
         if lines and (not of_jobs or any(_SILENT.search(line) for line in lines)):
@@ -205,12 +207,21 @@ def complaints_by_job(
     return complaints
 
 
-def complaint_of_one(arguments: Sequence[str], sign: str, *, command: Sequence[str], timeout_s: float) -> str:
+def _chunk_size(order_s: float) -> int:
+    most = LIMITED_CHUNK if order_s else CHUNK
+    if math.isinf(allowed_s := order_allowed_s()):
+        return most
+    return max(1, min(most, LEASED_CHUNK, int(allowed_s / 2 / order_s) if order_s else LEASED_CHUNK))
+
+
+def complaint_of_one(
+    arguments: Sequence[str], sign: str, *, command: Sequence[str], timeout_s: float, on_input: bool = False
+) -> str:
     """Give scontrol one order and return the line of its complaint that matches the sign, "" if it did it.
 
     Raises CannotAskSlurm if it fails without such a line, SlurmIsSilent if slurmctld does not answer in time.
     """
-    lines = run_scontrol(arguments, command=command, timeout_s=timeout_s)
+    lines = run_scontrol(arguments, command=command, timeout_s=timeout_s, on_input=on_input)
     signed = [line for line in lines if re.search(sign, line) and not _SILENT.search(line)]
     if lines and not signed:
         raise failure(lines)
@@ -224,18 +235,25 @@ def run_scontrol(
     timeout_s: float,
     orders: Sequence[str] = (),
     name: str = "scontrol",
+    on_input: bool = False,
 ) -> list[str]:
-    """Run scontrol, or another program, behind the prefix `command`; return the lines of its complaint, if any."""
+    """Run scontrol, or another program, behind the prefix `command`; return the lines of its complaint, if any.
+
+    `on_input`: the arguments are a line of its standard input, which is held back until sudo has started it. Raises
+    OrderTooLate if an order is no longer allowed when the program is ready.
+    """
     require_no_unended()
+    if on_input:
+        arguments, orders = (), (" ".join(arguments),)
     program = (*command, name)
     text = "".join(f"{order}\n" for order in orders)
     try:
         done = run_order(
             (name, *arguments), behind=command, environment=plain_environment(), text=text, timeout_s=timeout_s
         )
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as problem:
         late = "; it cannot be ended, and may still be carried out" if find_unended_orders() else ""
-        raise SlurmIsSilent(f"{name}: no answer within {timeout_s:g} s{late}", hint=TRY_LATER) from None
+        raise SlurmIsSilent(f"{name}: no answer within {problem.timeout:.3g} s{late}", hint=TRY_LATER) from None
     except OSError as problem:
         hint = f"try `{' '.join(program)} ping`"
         raise CannotAskSlurm(f"{program[0]}: cannot be run: {problem.strerror}", hint=hint) from None

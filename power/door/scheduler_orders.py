@@ -1,6 +1,7 @@
 """Orders to the scheduler: the one place that changes its jobs and nodes, through a door of its own."""
 
 import asyncio
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +14,7 @@ from offpeak.errors import ListRefused, OffpeakError, OrderTooLate, SchedulerErr
 from offpeak.model.orders import NodeChange, QueueChange
 from offpeak.plugin.scheduler.port import Scheduler
 from offpeak.power.interlocks.preconditions import KEPT_AWAKE, refuse_held, refuse_kept_awake, require_opt_in
+from offpeak.process import guarded_orders
 
 QUEUE = "queue of "
 OWN_POLICY = "own_policy"
@@ -127,7 +129,9 @@ class SchedulerOrders:
             ready = [order for order in part if order[0].subject not in failed]
             nodes = [effect.subject for effect, _ in ready]
             try:
-                complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
+                # The scheduler reads the nodes first, which may take long.
+                with guarded_orders(partial(self._require_all, ready)):
+                    complaints = self._scheduler.change_nodes(nodes, change, reason=reason) if nodes else {}
                 failed |= {node: SchedulerError(why) for node, why in complaints.items()}
             except ListRefused as refused:
                 if len(nodes) == 1:
@@ -145,11 +149,20 @@ class SchedulerOrders:
     def _find_lateness(self, effect: Effect, guard: Guard) -> OrderTooLate | None:
         """Return why an order that was refused since it began to wait is too late: the door then checks it again."""
         try:
-            guard()
+            self._require(effect, guard)
         except OrderTooLate as problem:
             return problem
-        refusal = self.door.predict_refusal(effect)
-        return OrderTooLate(refusal.message) if refusal else None
+        return None
+
+    def _require(self, effect: Effect, guard: Guard) -> float:
+        """Return for how long the order is allowed, or raise OrderTooLate."""
+        allowed_s = guard()
+        if refusal := self.door.predict_refusal(effect):
+            raise OrderTooLate(refusal.message)
+        return math.inf if allowed_s is None else allowed_s
+
+    def _require_all(self, orders: Sequence[tuple[Effect, Guard]]) -> float:
+        return min(self._require(*order) for order in orders)
 
     async def _let(
         self,
@@ -161,13 +174,33 @@ class SchedulerOrders:
         by: str = AGENT,
     ) -> SchedulerOrderResult:
         failed: dict[str, str] = {}
+        effect = Effect(f"{QUEUE}{partition}", change, by, why, (("jobs", len(jobs)),))
 
-        async def act() -> str:
-            failed.update(await asyncio.to_thread(tell))
+        async def act(confirm: Confirm) -> str:
+            failed.update(await asyncio.to_thread(self._tell, tell, effect, await confirm()))
             return f"{len(failed)} were not changed" if failed else "accepted"
 
-        effect = Effect(f"{QUEUE}{partition}", change, by, why, (("jobs", len(jobs)),))
-        return SchedulerOrderResult(await self.door.let_through(effect, act), failed)
+        return SchedulerOrderResult(await self.door.let_through_prepared(effect, act), failed)
+
+    def _tell(self, tell: Callable[[], dict[str, str]], effect: Effect, guard: Guard) -> dict[str, str]:
+        """Change the jobs, maybe by several commands; the door must not repeat the first of them."""
+        given = 0
+
+        def require() -> float:
+            nonlocal given
+            allowed_s = self._require(effect, guard)
+            given += 1
+            return allowed_s
+
+        try:
+            require()
+            given = 0
+            with guarded_orders(require):
+                return tell()
+        except OrderTooLate as late:
+            if given:
+                raise SchedulerError(f"{late}; a part of the jobs may have been changed") from late
+            raise
 
 
 def _halves(orders: Sequence[tuple[Effect, Guard]]) -> list[Sequence[tuple[Effect, Guard]]]:

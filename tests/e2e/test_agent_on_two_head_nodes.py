@@ -26,6 +26,7 @@ from benchmarks.local_slurm.processes import listens, reserved_ports, running, w
 ALL = ("node1", "node2", "node3", "node4")
 WHILE_S = 3.0
 AWAY_S = 60.0
+LATE_S = 8.0
 REFUSAL = "a server that had failed accepts writes (timeline 1, another has 2)"
 
 StartPair = Callable[..., HeadNodePair]
@@ -298,3 +299,23 @@ def test_the_replica_has_not_received_the_last_take_over(
         cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job")
         all_sleep(cluster)
         run_job(cluster)
+
+
+def test_an_order_to_slurm_does_not_outlive_the_lease_of_its_agent(
+    cluster: PoweredCluster, server: PostgresServer, start_pair: StartPair
+) -> None:
+    """The order leaves the host late, as behind a bad network; the agent has lost the lease by then, and has ended."""
+    with server.up():
+        pair = start_pair()
+        one, other = pair.nodes
+        cluster.wait(lambda: one.acts, what="the first agent")
+        (job,) = cluster.jobs.submit(nodes=len(ALL), seconds=4)
+        cluster.wait(lambda: cluster.jobs.states()[job] == "RUNNING", what="nodes that are up")
+        one.delay_changes(LATE_S)
+        cluster.wait(lambda: one.delays_a_change, what="an order to close nodes")
+        one.link.cut()
+        cluster.wait(lambda: other.acts, what="the other agent")
+        time.sleep(LATE_S)
+        assert pair.orders_without_lease() == []
+        one.link.mend()
+        assert one.wait() == LEASE_IS_LOST

@@ -1,9 +1,11 @@
 """Orders to the scheduler go through the door, which is shut in shadow mode."""
 
 import asyncio
+import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 from memory_journal import MemoryJournal
@@ -12,6 +14,9 @@ from recording_scheduler import RecordingScheduler
 from offpeak.door.effect import Hold, Mode, Outcome, Refusal
 from offpeak.errors import ListRefused, SchedulerError
 from offpeak.model.orders import NodeChange
+from offpeak.plugin.scheduler.port import Ranking
+from offpeak.plugin.slurm import changes
+from offpeak.plugin.slurm.changes import ScontrolOptions
 from offpeak.power.door import scheduler_orders
 from offpeak.power.door.scheduler_orders import SchedulerOrderResult, SchedulerOrders, make_scheduler_door
 
@@ -284,3 +289,65 @@ def test_a_slow_command_takes_no_other_node_past_its_last_check() -> None:
     results = asyncio.run(one_is_slow())
     assert [result.done for result in results] == [True, True, False]
     assert [list(nodes) for _, nodes in scheduler.reported] == [["n2"], ["n1"]]
+
+
+SLOW_SCONTROL = """\
+#!/bin/sh
+case "$*" in
+*show*) touch {folder}/reads; while [ -e {folder}/reads ]; do sleep 0.01; done; echo 'NodeName=n1 State=IDLE ' ;;
+*) echo "$*" >> {folder}/orders; cat >> {folder}/orders ;;
+esac
+"""
+SLOW_SQUEUE = """\
+#!/bin/sh
+touch {folder}/reads; while [ -e {folder}/reads ]; do sleep 0.01; done; echo 'JOBID|PRIORITY|REASON'
+"""
+
+
+@pytest.mark.parametrize("order", ["close", "rank"])
+@pytest.mark.parametrize("what", ["nothing", "lease", "mode", "hold"])
+def test_an_order_is_checked_after_the_scheduler_was_read_for_it(
+    order: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While slurmctld takes its time to show the nodes or jobs, the agent loses the right to change them."""
+    for name, script in (("scontrol", SLOW_SCONTROL), ("squeue", SLOW_SQUEUE)):
+        (tmp_path / name).write_text(script.format(folder=tmp_path))
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    journal, modes, holds = LeasedJournal(), [Mode.ACTIVE], dict[str, Hold]()
+    door = make_scheduler_door(journal, lambda _: modes[0], lambda: 1000.0, nodes=["n1"], hold_of=holds.get)
+    scontrol = ScontrolOptions((), 30.0)
+
+    class OnlyChanges(RecordingScheduler):
+        def change_nodes(self, nodes: Sequence[str], change: NodeChange, *, reason: str) -> dict[str, str]:
+            return changes.change_nodes(nodes, change, reason=reason, scontrol=scontrol)
+
+        def rank(self, values: Mapping[str, int]) -> dict[str, str]:
+            return changes.rank_jobs(values, Ranking.OFFSET, scontrol)
+
+    orders = SchedulerOrders(door, OnlyChanges())
+
+    async def lose_it_while_it_reads() -> SchedulerOrderResult:
+        given = (
+            orders.change_node("n1", NodeChange.CLOSE, why="offpeak: idle")
+            if order == "close"
+            else orders.rank("batch", {"7": 5}, why="dear")
+        )
+        task = asyncio.create_task(given)
+        while not (tmp_path / "reads").exists():
+            await asyncio.sleep(0.01)
+        journal.leased = what != "lease"
+        modes[0] = Mode.SHADOW if what == "mode" else Mode.ACTIVE
+        if what == "hold":
+            holds["n1"] = Hold("carla", "memory test")
+        (tmp_path / "reads").unlink()
+        return await task
+
+    result = asyncio.run(lose_it_while_it_reads())
+    if what == "nothing" or (order, what) == ("rank", "hold"):
+        assert result.done
+        assert (tmp_path / "orders").exists()
+    else:
+        assert isinstance(result.answer, Refusal), result
+        assert result.answer.rule == {"hold": "held"}.get(what, what)
+        assert not (tmp_path / "orders").exists()

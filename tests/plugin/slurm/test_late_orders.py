@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,3 +83,54 @@ def test_an_order_of_this_user_ends_with_its_time(folder: Path) -> None:
     assert said[:2] == ["scontrol: no answer within 1 s True"] * 2
     assert said[3] == "done True"
     assert not (folder / "late").exists()
+
+
+SLOW_SUDO = """
+import sys
+from offpeak.errors import OrderTooLate
+from offpeak.plugin.slurm.commands import CannotAskSlurm, complaint_of_one
+from offpeak.process import find_unended_orders, guarded_orders
+
+folder, prefix = sys.argv[1], sys.argv[2:]
+calls = []
+
+def guard():
+    calls.append(1)
+    if len(calls) > 1:
+        raise OrderTooLate("the lease has ended")
+    return float(open(f"{folder}/allowed").read())
+
+order = ("update", "nodename=n1", "state=drain", 'reason="offpeak: idle"')
+try:
+    with guarded_orders(guard):
+        print(complaint_of_one(order, "error", command=prefix, timeout_s=20.0, on_input=True))
+except (CannotAskSlurm, OrderTooLate) as problem:
+    print(f"{problem}; {find_unended_orders() or 'none is left'}")
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="acts as another user: needs root")
+@pytest.mark.parametrize(
+    ("allowed_s", "said"),
+    [(1.0, "scontrol: no answer within 1 s; none is left"), (10.0, "the lease has ended; none is left")],
+)
+def test_a_slow_sudo_delays_no_order(folder: Path, allowed_s: float, said: str) -> None:
+    """sudo may take long before it starts scontrol: then an order that is too late is not in its input."""
+    (folder / "allowed").write_text(str(allowed_s))
+    (folder / "scontrol").write_text(f'#!/bin/sh\nwhile read -r line; do echo "$line" >> {folder}/read; done\n')
+    sudo = folder / "sudo"
+    shutil.copy(shutil.which("setpriv") or "", sudo)
+    sudo.chmod(0o755 | stat.S_ISUID)
+    slow = ("sh", "-c", 'sleep 2.5; exec "$@"', "sh")
+    prefix = (str(sudo), "--reuid=0", "--regid=0", "--clear-groups", *slow)
+    as_nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", SLOW_SUDO)
+    environment = {"PATH": f"{folder}:/usr/bin:/bin", "HOME": "/"}
+    done = subprocess.run(
+        (*as_nobody, str(folder), *prefix), env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.stdout, done.stderr) == (f"{said}\n", "")
+    deadline_s = time.monotonic() + 20
+    while not (folder / "read").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    # It has read the empty line that the agent waited for, and its end.
+    assert (folder / "read").read_text() == "\n"
