@@ -94,8 +94,8 @@ def test_a_killed_agent_leaves_nodes_that_are_given_back(cluster: PoweredStage, 
     # A job that needs one of them gets it.
     (job,) = cluster.jobs.submit(on="node3", seconds=1)
     cluster.wait(lambda: cluster.jobs.states()[job] == "COMPLETED", what="the job on node3")
-    # A node that the agent no longer manages is open.
-    assert "node4" in withdrawn(cluster)
+    # A node that the agent no longer manages is open. On a busy machine the job may have endangered the SLA.
+    cluster.wait(lambda: "node4" in withdrawn(cluster), what="node4 to be withdrawn")
     site(cluster, nodes="node[1-3]")
     running.reread()
     cluster.wait(lambda: not cluster.admin.is_shut("node4"), what="node4 to be open")
