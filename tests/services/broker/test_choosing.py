@@ -62,10 +62,10 @@ def serving(choosing: ChoosingBroker) -> Iterator[None]:
     task = loop.create_task(choosing.server.serve())
 
     def run() -> None:
-        with suppress(asyncio.CancelledError):
-            loop.run_until_complete(task)
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            with suppress(asyncio.CancelledError):
+                runner.get_loop().run_until_complete(task)
+            runner.run(connections_end())
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -75,6 +75,13 @@ def serving(choosing: ChoosingBroker) -> Iterator[None]:
         loop.call_soon_threadsafe(task.cancel)
         thread.join()
         choosing.server.close()
+
+
+async def connections_end() -> None:
+    """Return when all clients have been answered, and their connections are closed in the next rounds of the loop."""
+    while len(asyncio.all_tasks()) > 1:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.05)
 
 
 def test_broker_chooses_by_the_last_site_reports(choosing: ChoosingBroker) -> None:
