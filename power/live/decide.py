@@ -329,9 +329,7 @@ def _plan_limited(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) -> 
     named = {name for name in usable if name in pool.may_leave and name in always}
     rising = {row.name for row in pool.rows_at(pool.rising)}
     offered = named | rising | {name for name in usable if name in awake and name not in pool.may_leave}
-    for fit, width in _find_widest_needs(pool, [*pool.waiting, *deferred]).items():
-        more = (name for name in preferred if name in fit and name not in offered)
-        offered |= set(islice(more, max(width - len(fit & offered), 0)))
+    offered = _add_widest_needs(pool, [*pool.waiting, *deferred], preferred, offered)
     floor = targets.floor + len(named)
     offered |= {*[name for name in busy if name not in offered][: max(floor - len(offered), 0)]}
     spare = {name for name in idle if name not in offered}
@@ -341,15 +339,8 @@ def _plan_limited(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) -> 
     offered |= spare - sleepers.keys()
     offered |= {*[name for name in to_wake if name not in offered][: max(floor - len(offered), 0)]}
     woken = [row.name for row in pool.ours if row.name in offered and row.name not in awake]
-    offer = _describe_offer(pool, targets, offered)
-    return PoolPlan(
-        sleep=describe_sleepers(pool, f"{CAPACITY}: {targets.why}", sleepers),
-        wake={**dict.fromkeys(woken, targets.why), **_wake_named(pool, always)},
-        memory=targets.memory,
-        least=targets.least,
-        offer=offer,
-        withdrawn=dict.fromkeys(pool.may_leave - offered - sleepers.keys(), offer.limit),
-    )
+    wake = {**dict.fromkeys(woken, targets.why), **_wake_named(pool, always)}
+    return _plan_offer(pool, targets, offered, sleepers, wake)
 
 
 def _plan_by_queue(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) -> PoolPlan:
@@ -369,18 +360,13 @@ def _plan_by_queue(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) ->
     deferred = [job for job in pool.deferred if (job.begin_s or 0) - lead_s <= now_s]
     selective = [job for job in pool.waiting if pool.is_selective(pool.cluster.candidate_pools(job))]
     at_once = {name for name in usable if name in always}
-    for fit, width in _find_widest_needs(pool, [*selective, *deferred]).items():
-        more = (name for name in preferred if name in fit and name not in at_once)
-        at_once |= set(islice(more, max(width - len(fit & at_once), 0)))
+    at_once = _add_widest_needs(pool, [*selective, *deferred], preferred, at_once)
     planned = plan_wakes(pool, len(to_wake), targets.capacity.rules.plan_s)
     up = int(pool.is_active.sum()) + int(pool.rising.sum())
     missing = max(planned.wakes, targets.floor - up, targets.reserve - int(pool.ready.sum()))
     woken = [name for name in to_wake if name in at_once]
     woken += [name for name in to_wake if name not in at_once][: max(missing - len(woken), 0)]
-    offered = awake | set(woken) | at_once
-    for fit, width in _find_widest_needs(pool, [*pool.waiting, *deferred]).items():
-        more = (name for name in preferred if name in fit and name not in offered)
-        offered |= set(islice(more, max(width - len(fit & offered), 0)))
+    offered = _add_widest_needs(pool, [*pool.waiting, *deferred], preferred, awake | set(woken) | at_once)
     if waits_for_unknown(pool):
         offered |= set(usable)
     idle = {row.name for row in pool.rows_at(pool.is_idle)}
@@ -388,27 +374,35 @@ def _plan_by_queue(pool: PoolTable, targets: PoolTargets, most_to_sleep: int) ->
     most = min(up - targets.floor, len(idle) - max(targets.reserve, targets.keep, planned.keep), most_to_sleep)
     sleepers = pick_depths(pool, targets, may_sleep, max(most, 0))
     offered -= sleepers.keys()
-    why = f"{targets.why}; by a plan of the queue"
-    offer = _describe_offer(pool, targets, offered)
-    return PoolPlan(
-        sleep=describe_sleepers(pool, f"{CAPACITY}: {targets.why}", sleepers),
-        wake={**dict.fromkeys(woken, why), **_wake_named(pool, always)},
-        memory=targets.memory,
-        least=targets.least,
-        offer=offer,
-        withdrawn=dict.fromkeys(pool.may_leave - offered - sleepers.keys(), offer.limit),
-    )
+    wake = {**dict.fromkeys(woken, f"{targets.why}; by a plan of the queue"), **_wake_named(pool, always)}
+    return _plan_offer(pool, targets, offered, sleepers, wake)
 
 
 def _wake_named(pool: PoolTable, always: Mapping[str, str]) -> dict[str, str]:
     return {row.name: f"for {always[row.name]}" for row in pool.ours if row.is_asleep and row.name in always}
 
 
-def _describe_offer(pool: PoolTable, targets: PoolTargets, offered: Collection[str]) -> PoolOffer:
-    partitions = frozenset(name for row in pool.rows for name in row.node.partitions)
-    by_queue = targets.capacity.rules.plan_s > 0
-    name, usable = targets.capacity.name, pool.usable_nodes
-    return PoolOffer(pool.name, partitions, name, len(offered), usable, targets.why, by_queue)
+def _plan_offer(
+    pool: PoolTable, targets: PoolTargets, offered: set[str], sleepers: Mapping[str, int], wake: Mapping[str, str]
+) -> PoolPlan:
+    """Return the plan in which all nodes that may leave, are not on offer and do not fall asleep are withdrawn."""
+    offer = PoolOffer(
+        pool.name,
+        frozenset(name for row in pool.rows for name in row.node.partitions),
+        targets.capacity.name,
+        len(offered),
+        pool.usable_nodes,
+        targets.why,
+        targets.capacity.rules.plan_s > 0,
+    )
+    return PoolPlan(
+        sleep=describe_sleepers(pool, f"{CAPACITY}: {targets.why}", sleepers),
+        wake=wake,
+        memory=targets.memory,
+        least=targets.least,
+        offer=offer,
+        withdrawn=dict.fromkeys(pool.may_leave - offered - sleepers.keys(), offer.limit),
+    )
 
 
 def _list_busy(pool: PoolTable, awake: Collection[str]) -> list[str]:
@@ -420,6 +414,14 @@ def _list_busy(pool: PoolTable, awake: Collection[str]) -> list[str]:
             ends_s |= {host: max(end_s, ends_s.get(host, 0)) for host in job.known_hosts}
     busy = [row for row in pool.rows_at(pool.busy > 0) if row.name in awake]
     return [row.name for row in sorted(busy, key=lambda row: (row.node.closed_by_us, -ends_s.get(row.name, 0)))]
+
+
+def _add_widest_needs(pool: PoolTable, jobs: Iterable[Job], preferred: Iterable[str], offered: set[str]) -> set[str]:
+    """Return these nodes, and as many more of the preferred ones as the widest of the jobs needs of those that fit."""
+    for fit, width in _find_widest_needs(pool, jobs).items():
+        more = (name for name in preferred if name in fit and name not in offered)
+        offered = offered | set(islice(more, max(width - len(fit & offered), 0)))
+    return offered
 
 
 def _find_widest_needs(pool: PoolTable, jobs: Iterable[Job]) -> dict[frozenset[str], int]:
