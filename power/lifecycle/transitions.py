@@ -263,7 +263,7 @@ def _record_state(
     if state in SETTLED and state is not observed.known:
         observed = replace(observed, known=state)
     surprising = by == UNKNOWN_CAUSE and record.observed.known is not None
-    after = _close_reached_order(replace(record, observed=observed), state, now)
+    after = _close_reached_order(replace(record, observed=observed), state, now, seen_s=record.observed.at_s)
     return _record_surprise(after, now, context) if surprising else after
 
 
@@ -317,16 +317,22 @@ def _explains(order: NodeOrder, state: NodeState) -> bool:
     return state in (NodeState.GOING_DOWN, NodeState.STANDBY, NodeState.OFF)
 
 
-def _close_reached_order(record: NodeRecord, state: NodeState, now: Instant) -> NodeRecord:
-    """Return the record without the order and the attempts that have reached their goal."""
+UNSEEN_PART, UNSEEN_S = 1 / 2, 120.0
+"""Between the last two polls there may be this part of a measured duration, or this time, in which its end was."""
+
+
+def _close_reached_order(record: NodeRecord, state: NodeState, now: Instant, *, seen_s: float) -> NodeRecord:
+    """Return the record without the order and the attempts that have reached their goal.
+
+    `seen_s` is when the node was polled before. A change that ended while nobody looked, as while the agent was stopped
+    or did not run, measures nothing.
+    """
     sent = record.sent
     if sent is not None and is_goal(sent.order, state):
-        certain = sent.clear and sent.was in SETTLED and not is_goal(sent.order, sent.was)
-        measured = (
-            MeasuredDuration(name_change(sent.order, sent.was), now.monotonic_s - sent.at_s)
-            if certain
-            else record.measured
-        )
+        took_s = now.monotonic_s - sent.at_s
+        was_seen = now.monotonic_s - seen_s <= max(UNSEEN_PART * took_s, UNSEEN_S)
+        certain = was_seen and sent.clear and sent.was in SETTLED and not is_goal(sent.order, sent.was)
+        measured = MeasuredDuration(name_change(sent.order, sent.was), took_s) if certain else record.measured
         fault = None if record.fault is not None and record.fault.what in NOT_FOLLOWED else record.fault
         record = replace(
             record, sent=None, measured=measured, fault=fault, attempts=replace(record.attempts, pending=None)

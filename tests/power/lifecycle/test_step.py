@@ -305,6 +305,16 @@ def test_a_clock_that_jumps_neither_fires_nor_starves(back_s: float) -> None:
     assert walk.record.measured.seconds == 100
 
 
+@pytest.mark.parametrize(("polled_after_s", "is_measured"), [(500.0, False), (80.0, True)])
+def test_a_boot_that_ended_while_nobody_looked_measures_nothing(polled_after_s: float, is_measured: bool) -> None:
+    """As while the agent was stopped: the rule for ResumeTimeout would keep all such nodes awake from then on."""
+    walk = asleep().desires("on").reports("down").ordered().passes(100).seen("on")
+    assert walk.state == "booting"
+    walk.passes(polled_after_s).reports("up").seen("on")
+    assert walk.state == "on"
+    assert (walk.record.measured == MeasuredDuration("boot", 100 + polled_after_s)) is is_measured
+
+
 def test_a_hold_lasts_no_shorter_when_the_clock_is_set_back() -> None:
     walk = Walk().seen("on").desires("soft_off").held("jo", until_unix_s=1.8e9 + 100)
     walk.unix_s -= 3600
